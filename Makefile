@@ -1,0 +1,49 @@
+# Everything runs from .venv, which the first target that needs it creates.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench bench-merge mutate schema lock clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Braid needs Python 3.11 or later; set PYTHON=/path/to/it")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $(READY)
+
+demo: $(READY)  ## show the core at work on bundled dataflows
+	@$(BIN)/braid demo
+
+test: $(READY)  ## run all tests
+	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+check: $(READY)  ## lint, types, import contracts, links and examples in the documentation
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/documentation
+
+bench: bench-merge  ## run all benchmarks
+
+bench-merge: $(READY)  ## measure merge and unmerge up to a million running tasks
+	$(BIN)/python -m benchmarks.merge
+
+mutate: $(READY)  ## mutation testing of dags/ and merge/; takes long
+	$(BIN)/python -m tests.mutation
+
+schema: $(READY)  ## write docs/dataflow.schema.json anew
+	$(BIN)/braid schema > docs/dataflow.schema.json
+
+lock: $(READY)  ## pin the newest versions that pyproject.toml allows
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --universal --python-version 3.11 --all-extras --generate-hashes --upgrade --no-header \
+		--no-emit-index-url --no-emit-find-links pyproject.toml --output-file requirements.lock
+
+clean:  ## remove the virtual environment and every cache
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache mutants

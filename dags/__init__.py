@@ -1,0 +1,59 @@
+"""What a dataflow is: its document, the types of its tasks, the schemas of its streams, its canonical form.
+
+Everything here is pure: bytes and records in, records or problems out; Spark, MQTT, SQL and HTTP are unknown.
+Begin with `canonicalise`, which turns a tenant's document into a `Dataflow` or raises `InvalidDocument`.
+"""
+
+from dags.canonical import SCHEME, canonicalise
+from dags.catalogue import Catalogue, Namespace
+from dags.dataflow import Dataflow, Input, Key, Scope, Task
+from dags.document import Document
+from dags.problems import InvalidDocument, Problem
+from dags.schema import ANY, NUMBER, Kind, Schema, meet
+from dags.source import Source, Visibility
+from dags.task_type import (
+    AnyTaskType,
+    Config,
+    Effect,
+    Emission,
+    NamesSource,
+    Read,
+    Schemas,
+    Secret,
+    State,
+    TaskType,
+    passes_on,
+)
+
+__all__ = [
+    "ANY",
+    "NUMBER",
+    "SCHEME",
+    "AnyTaskType",
+    "Catalogue",
+    "Config",
+    "Dataflow",
+    "Document",
+    "Effect",
+    "Emission",
+    "Input",
+    "InvalidDocument",
+    "Key",
+    "Kind",
+    "NamesSource",
+    "Namespace",
+    "Problem",
+    "Read",
+    "Schema",
+    "Schemas",
+    "Scope",
+    "Secret",
+    "Source",
+    "State",
+    "Task",
+    "TaskType",
+    "Visibility",
+    "canonicalise",
+    "meet",
+    "passes_on",
+]

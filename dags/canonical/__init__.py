@@ -1,0 +1,76 @@
+"""The canonical form, as an ordered tuple of small passes, a file each.
+
+The checks understand a document step by step and collect every problem; the forms turn what was accepted into tasks
+with signatures and scopes. `canonicalise` runs them all.
+"""
+
+from collections.abc import Callable, Mapping
+
+from dags.canonical.collapse import collapse
+from dags.canonical.configs import fill_configs
+from dags.canonical.draft import Accepted, Draft, accept
+from dags.canonical.fields import check_fields
+from dags.canonical.scopes import settle_scopes
+from dags.canonical.shape import check_shape
+from dags.canonical.signing import SCHEME, sign
+from dags.canonical.sources import find_sources
+from dags.canonical.types import find_types
+from dags.canonical.wiring import join_streams
+from dags.catalogue import Catalogue
+from dags.dataflow import Dataflow
+from dags.reading import read
+from dags.source import Source
+
+CHECKS: tuple[Callable[[Draft], Draft], ...] = (
+    find_types,
+    fill_configs,
+    find_sources,
+    join_streams,
+    check_shape,
+    check_fields,
+)
+FORMS: tuple[Callable[[Accepted], Accepted], ...] = (settle_scopes, sign)
+
+
+def canonicalise(
+    raw: bytes | str, *, dataflow: str, tenant: str, catalogue: Catalogue, sources: Mapping[str, Source]
+) -> Dataflow:
+    """A document's canonical dataflow; `InvalidDocument` with every problem where it has any.
+
+    The sources are those registered, by the name that documents use; those the tenant may not read are ignored.
+    """
+    reading = read(raw)
+    draft = Draft(
+        dataflow=dataflow,
+        tenant=tenant,
+        reading=reading,
+        catalogue=catalogue,
+        sources=sources,
+        problems=reading.problems,
+    )
+    for check in CHECKS:
+        draft = check(draft)
+    accepted = accept(draft)
+    for form in FORMS:
+        accepted = form(accepted)
+    return collapse(accepted)
+
+
+__all__ = [
+    "CHECKS",
+    "FORMS",
+    "SCHEME",
+    "Accepted",
+    "Draft",
+    "accept",
+    "canonicalise",
+    "check_fields",
+    "check_shape",
+    "collapse",
+    "fill_configs",
+    "find_sources",
+    "find_types",
+    "join_streams",
+    "settle_scopes",
+    "sign",
+]

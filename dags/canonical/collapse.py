@@ -1,0 +1,66 @@
+"""Pass: let equivalent tasks be one, and put what is left in canonical order."""
+
+from collections import Counter
+
+import networkx as nx
+
+from dags.canonical.draft import Accepted
+from dags.dataflow import Dataflow, Input, Key, Task
+
+
+def collapse(accepted: Accepted) -> Dataflow:
+    """Make one task of those with equal keys; streams that fall together keep their number as multiplicity.
+
+    >>> flow = collapse(sign(settle_scopes(accepted("s:source > a:map > k:sink s > b:map > k"))))
+    >>> flow.places
+    {'a': 1, 'b': 1, 'k': 2, 's': 0}
+    >>> flow.tasks[2].inputs
+    (Input(port='in', parent=1, parent_port='out', times=2),)
+    """
+    keys = [Key(*pair) for pair in zip(accepted.signatures, accepted.scopes, strict=True)]
+    depths: dict[Key, int] = {}
+    first: dict[Key, int] = {}
+    for i in accepted.order:
+        depths[keys[i]] = 1 + max((depths[keys[wire.origin]] for wire in accepted.inputs[i]), default=0)
+        first.setdefault(keys[i], i)
+    # Scopes within a dataflow differ by task id only, so that this order hangs on nothing but the computation
+    # and, among tasks that may not be shared, their names.
+    ordered = sorted(first, key=lambda key: (depths[key], key.signature, key.scope or ("", "")))
+    position = {key: place for place, key in enumerate(ordered)}
+    tasks = tuple(
+        Task(
+            key=key,
+            text=accepted.texts[first[key]],
+            type=accepted.types[first[key]],
+            inputs=tuple(
+                Input(*edge, count)
+                for edge, count in sorted(
+                    Counter(
+                        (wire.to_port, position[keys[wire.origin]], wire.from_port)
+                        for wire in accepted.inputs[first[key]]
+                    ).items()
+                )
+            ),
+        )
+        for key in ordered
+    )
+    places = sorted((name, position[key]) for name, key in zip(accepted.ids, keys, strict=True))
+    return Dataflow(
+        id=accepted.dataflow,
+        tenant=accepted.tenant,
+        name=accepted.name,
+        tasks=tasks,
+        places=dict(places),
+        sinks=tuple(name for name, place in places if tasks[place].type.is_sink),
+        parts=_parts(tasks),
+    )
+
+
+def _parts(tasks: tuple[Task, ...]) -> tuple[tuple[int, ...], ...]:
+    """The sources of each connected part."""
+    streams: nx.Graph[int] = nx.Graph()
+    streams.add_nodes_from(range(len(tasks)))
+    streams.add_edges_from((task_input.parent, i) for i, task in enumerate(tasks) for task_input in task.inputs)
+    return tuple(
+        sorted(tuple(sorted(i for i in part if tasks[i].type.is_source)) for part in nx.connected_components(streams))
+    )

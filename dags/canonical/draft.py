@@ -1,0 +1,85 @@
+"""What the passes work on: a document that is being understood, then one that has been."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dags.catalogue import Catalogue
+from dags.dataflow import Scope
+from dags.problems import InvalidDocument, Problem
+from dags.reading import Reading
+from dags.source import Source
+from dags.task_type import AnyTaskType, Config
+
+
+class Wire(NamedTuple):
+    """One stream with its tasks as positions in the document and both ports named."""
+
+    origin: int
+    from_port: str
+    to: int
+    to_port: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A document under the checks. Columns have one entry per task, None where the task is not understood."""
+
+    dataflow: str
+    tenant: str
+    reading: Reading
+    catalogue: Catalogue
+    sources: Mapping[str, Source]
+    types: tuple[AnyTaskType | None, ...] = ()
+    configs: tuple[Config | None, ...] = ()
+    config_texts: tuple[bytes | None, ...] = ()
+    """Each config as canonical JSON."""
+    registered: tuple[Source | None, ...] = ()
+    """For source tasks the registered source."""
+    wires: tuple[Wire, ...] = ()
+    """The streams that could be joined to their ports."""
+    order: tuple[int, ...] = ()
+    """Every task after its parents; empty where there is a cycle."""
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """A document that passed every check, on its way to the canonical form."""
+
+    dataflow: str
+    tenant: str
+    name: str
+    ids: tuple[str, ...]
+    fresh: tuple[bool, ...]
+    types: tuple[AnyTaskType, ...]
+    config_texts: tuple[bytes, ...]
+    registered: tuple[Source | None, ...]
+    inputs: tuple[tuple[Wire, ...], ...]
+    """For each task the streams that enter it."""
+    order: tuple[int, ...]
+    scopes: tuple[Scope | None, ...] = ()
+    texts: tuple[bytes, ...] = ()
+    signatures: tuple[bytes, ...] = ()
+
+
+def accept(draft: Draft) -> Accepted:
+    """Refuse the document with all its problems, or hand on what was understood."""
+    if draft.problems:
+        raise InvalidDocument(draft.problems)
+    forms = [form for form in draft.reading.tasks if form is not None]
+    inputs: list[list[Wire]] = [[] for _ in forms]
+    for wire in draft.wires:
+        inputs[wire.to].append(wire)
+    return Accepted(
+        dataflow=draft.dataflow,
+        tenant=draft.tenant,
+        name=draft.reading.name,
+        ids=tuple(form.id for form in forms),
+        fresh=tuple(form.fresh for form in forms),
+        types=tuple(kind for kind in draft.types if kind is not None),
+        config_texts=tuple(text for text in draft.config_texts if text is not None),
+        registered=draft.registered,
+        inputs=tuple(tuple(wires) for wires in inputs),
+        order=draft.order,
+    )

@@ -1,0 +1,118 @@
+"""Pass: follow the schemas from the sources down, and hold the fields that tasks read against them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from dags.canonical.draft import Draft, Wire
+from dags.canonical.hooks import ask
+from dags.problems import Problem, listed, pointer, quoted, suggestion
+from dags.schema import Kind, Schema, meet
+from dags.task_type import AnyTaskType, Config, Read, Schemas, State
+
+MOST_FIELDS = 1_000
+"""The most fields that a stream may have."""
+
+
+def check_fields(draft: Draft) -> Draft:
+    """Find fields that the schema upstream does not have, or has as another kind.
+
+    >>> understood = fill_configs(find_types(draft("s:source > c:count{'by': 'plce'} > k:sink")))
+    >>> check_fields(check_shape(join_streams(find_sources(understood)))).problems[0].remedy
+    "did you mean 'place'?"
+    """
+    problems: list[Problem] = []
+    entering: list[list[Wire]] = [[] for _ in draft.types]
+    for wire in draft.wires:
+        entering[wire.to].append(wire)
+    schemas: dict[tuple[int, str], Schema] = {}
+    for i in draft.order:
+        kind, config = draft.types[i], draft.configs[i]
+        if kind is None or config is None:
+            continue
+        if (source := draft.registered[i]) is not None:
+            schemas |= {(i, port): source.schema for port in kind.outputs}
+            continue
+        # A stream of unknown schema comes from a task with a problem of its own; nothing more is said about it.
+        if kind.is_source or any((wire.origin, wire.from_port) not in schemas for wire in entering[i]):
+            continue
+        inputs = {
+            port: meet(schemas[wire.origin, wire.from_port] for wire in entering[i] if wire.to_port == port)
+            for port in {wire.to_port for wire in entering[i]}
+        }
+        if len(inputs) < len(kind.inputs):
+            continue
+        outputs = _outputs(i, kind, config, inputs)
+        if isinstance(outputs, list):
+            problems += outputs
+        else:
+            schemas |= {(i, port): schema for port, schema in outputs.items()}
+    return replace(draft, problems=(*draft.problems, *problems))
+
+
+def _outputs(i: int, kind: AnyTaskType, config: Config, inputs: Schemas) -> Schemas | list[Problem]:
+    reads = ask(i, kind.name, _reads, kind, config)
+    if isinstance(reads, Problem):
+        return [reads]
+    if lacking := [problem for read in reads for problem in _lacking(i, read, inputs)]:
+        return lacking
+    if kind.is_sink:
+        return {}
+    outputs = ask(i, kind.name, kind.output_schema, config, inputs)
+    if isinstance(outputs, Problem):
+        return [outputs]
+    unfit = _unfit(i, kind, outputs)
+    return outputs if unfit is None else [unfit]
+
+
+def _unfit(i: int, kind: AnyTaskType, outputs: Schemas) -> Problem | None:
+    if set(outputs) != set(kind.outputs):
+        return Problem(
+            pointer=pointer("tasks", i),
+            code="task-type-failed",
+            message=f"the task type {quoted(kind.name)} gives schemas for {listed(outputs)}, not for its ports",
+            remedy="report it to whoever provides the type",
+        )
+    most = max(len(schema.fields) for schema in outputs.values())
+    if most > MOST_FIELDS:
+        return Problem(
+            pointer=pointer("tasks", i),
+            code="too-many-fields",
+            message=f"the events that leave this task have {most:,} fields",
+            remedy=f"keep to {MOST_FIELDS:,}",
+        )
+    return None
+
+
+def _reads(kind: AnyTaskType, config: Config) -> tuple[Read, ...]:
+    reads = kind.reads(config)
+    if kind.state is not State.KEY:
+        return reads
+    named = {(read.port, read.field) for read in reads}
+    keys = kind.key_fields(config)
+    return (
+        *reads,
+        *(Read(at="", field=key, port=port) for port in kind.inputs for key in keys if (port, key) not in named),
+    )
+
+
+def _lacking(i: int, read: Read, inputs: Mapping[str, Schema]) -> Iterable[Problem]:
+    schema = inputs[read.port]
+    there: Kind | None = schema.fields.get(read.field)
+    if there in read.kinds:
+        return
+    place = pointer("tasks", i, "config", *read.at.split("/")) if read.at else pointer("tasks", i)
+    if there is None:
+        names = schema.names()
+        yield Problem(
+            pointer=place,
+            code="unknown-field-upstream",
+            message=f"the events that reach port {quoted(read.port)} have no field {quoted(read.field)}",
+            remedy=suggestion(read.field, names, f"they have {listed(names)}"),
+        )
+    else:
+        yield Problem(
+            pointer=place,
+            code="wrong-kind-upstream",
+            message=f"the field {quoted(read.field)} is of kind {there} at port {quoted(read.port)}",
+            remedy=f"name a field of kind {' or '.join(sorted(read.kinds))}",
+        )

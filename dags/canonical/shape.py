@@ -1,0 +1,115 @@
+"""Pass: hold the dataflow's shape against what a DAG from sources to sinks is."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
+
+from dags.canonical.draft import Draft
+from dags.problems import Problem, listed, pointer, quoted
+
+
+def check_shape(draft: Draft) -> Draft:
+    """Order the tasks, and find cycles, missing ends, dead ends and ports that nothing feeds.
+
+    >>> from dags.canonical import join_streams
+    >>> check_shape(join_streams(find_types(draft("s:source > a:map > k:sink")))).order
+    (0, 1, 2)
+    >>> check_shape(join_streams(find_types(draft("s:source > k:sink a:map > k")))).problems[0].message
+    "no source reaches the task 'a'"
+    """
+    problems: list[Problem] = []
+    try:
+        order = _order(draft)
+    except CycleError as error:
+        order = ()
+        # The sorter walks against the streams and repeats the first task at the end.
+        problems.append(_cycle(draft, error.args[1][::-1]))
+    if _all_understood(draft):
+        problems += _missing_ends(draft)
+        problems += _dead_ends(draft)
+        problems += _unfed_ports(draft)
+    return replace(draft, order=order, problems=(*draft.problems, *problems))
+
+
+def _order(draft: Draft) -> tuple[int, ...]:
+    sorter: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(len(draft.reading.tasks)), ()))
+    for wire in draft.wires:
+        sorter.add(wire.to, wire.origin)
+    return tuple(sorter.static_order())
+
+
+def _all_understood(draft: Draft) -> bool:
+    """Whether no stream or type is in doubt; else what looks like a dead end may only be misspelt."""
+    return None not in draft.types and len(draft.wires) == len(draft.reading.streams)
+
+
+def _missing_ends(draft: Draft) -> Iterable[Problem]:
+    kinds = [kind for kind in draft.types if kind is not None]
+    for there, what in ((any(k.is_source for k in kinds), "source"), (any(k.is_sink for k in kinds), "sink")):
+        if not there:
+            yield Problem(
+                pointer=pointer("tasks"),
+                code=f"no-{what}",
+                message=f"the dataflow has no {what}",
+                remedy=f"add a task of a {what} type",
+            )
+
+
+def _dead_ends(draft: Draft) -> Iterable[Problem]:
+    forward: list[list[int]] = [[] for _ in draft.types]
+    backward: list[list[int]] = [[] for _ in draft.types]
+    for wire in draft.wires:
+        forward[wire.origin].append(wire.to)
+        backward[wire.to].append(wire.origin)
+    sources = [i for i, kind in enumerate(draft.types) if kind is not None and kind.is_source]
+    sinks = [i for i, kind in enumerate(draft.types) if kind is not None and kind.is_sink]
+    reached, reaching = _reach(forward, sources), _reach(backward, sinks)
+    for i in range(len(draft.types)):
+        name = quoted(_id(draft, i))
+        if sources and i not in reached:
+            yield _at_task(
+                i, "unreached-task", f"no source reaches the task {name}", "join it to a source, or remove it"
+            )
+        if sinks and i not in reaching:
+            yield _at_task(i, "fruitless-task", f"the task {name} reaches no sink", "join it to a sink, or remove it")
+
+
+def _unfed_ports(draft: Draft) -> Iterable[Problem]:
+    fed: list[set[str]] = [set() for _ in draft.types]
+    for wire in draft.wires:
+        fed[wire.to].add(wire.to_port)
+    for i, kind in enumerate(draft.types):
+        if kind is not None and fed[i]:
+            for port in kind.inputs:
+                if port not in fed[i]:
+                    yield _at_task(
+                        i,
+                        "unfed-port",
+                        f"no stream enters port {quoted(port)} of the task {quoted(_id(draft, i))}",
+                        "add one; every input port needs a stream",
+                    )
+
+
+def _reach(neighbours: Sequence[Sequence[int]], starts: Iterable[int]) -> set[int]:
+    reached = set(starts)
+    open_ends = list(reached)
+    while open_ends:
+        for task in neighbours[open_ends.pop()]:
+            if task not in reached:
+                reached.add(task)
+                open_ends.append(task)
+    return reached
+
+
+def _cycle(draft: Draft, cycle: Sequence[int]) -> Problem:
+    names = [_id(draft, i) for i in cycle]
+    return _at_task(cycle[0], "cycle", f"the streams form a cycle: {listed(names)}", "remove one of its streams")
+
+
+def _at_task(task: int, code: str, message: str, remedy: str) -> Problem:
+    return Problem(pointer=pointer("tasks", task), code=code, message=message, remedy=remedy)
+
+
+def _id(draft: Draft, task: int) -> str:
+    form = draft.reading.tasks[task]
+    return "" if form is None else form.id

@@ -1,0 +1,37 @@
+"""Pass: sign every task with what it computes."""
+
+from collections import Counter
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import rfc8785
+
+from dags.canonical.draft import Accepted
+
+SCHEME = "braid-1"
+"""Which way of signing a signature was made in; part of every text that is hashed."""
+
+
+def sign(accepted: Accepted) -> Accepted:
+    """Give every task its text and the digest of it.
+
+    The text is canonical JSON: scheme, type, type version, config, and the multiset of inputs as (port, parent's
+    signature, parent's port, count). Where a task has no parents, the registered source stands in their place.
+
+    >>> signed = sign(settle_scopes(accepted("s:source > a:map > k:sink")))
+    >>> signed.texts[0].decode()
+    '["braid-1","source",1,{"source":"weather"},[["ann","weather",{"place":"string","value":"integer"}]]]'
+    """
+    texts: list[bytes] = [b""] * len(accepted.ids)
+    digests: list[bytes] = [b""] * len(accepted.ids)
+    for i in accepted.order:
+        kind = accepted.types[i]
+        inputs = Counter((w.to_port, digests[w.origin].hex(), w.from_port) for w in accepted.inputs[i])
+        origins: list[Any] = sorted([*edge, count] for edge, count in inputs.items())
+        if (source := accepted.registered[i]) is not None:
+            origins = [[source.owner, source.name, dict(source.schema.fields.items())]]
+        head = rfc8785.dumps([SCHEME, kind.name, kind.version])[:-1]
+        texts[i] = b"%b,%b,%b]" % (head, accepted.config_texts[i], rfc8785.dumps(origins))
+        digests[i] = sha256(texts[i]).digest()
+    return replace(accepted, texts=tuple(texts), signatures=tuple(digests))

@@ -1,0 +1,45 @@
+"""Pass: find each task's type in the catalogue."""
+
+from dataclasses import replace
+
+from dags.canonical.draft import Draft
+from dags.canonical.hooks import ask
+from dags.problems import Problem, listed, pointer, quoted, suggestion
+from dags.task_type import AnyTaskType
+
+
+def find_types(draft: Draft) -> Draft:
+    """Give every task its type.
+
+    >>> find_types(draft("s:source > a:map > k:sink")).types[1].name
+    'map'
+    >>> find_types(draft("s:source > a:mapp > k:sink")).problems[0].remedy
+    "did you mean 'map'?"
+    """
+    known: dict[str, AnyTaskType | None] = {}
+    types: list[AnyTaskType | None] = []
+    problems: list[Problem] = []
+    for i, form in enumerate(draft.reading.tasks):
+        if form is None:
+            types.append(None)
+            continue
+        if form.type not in known:
+            found = ask(i, form.type, draft.catalogue.find, form.type)
+            if isinstance(found, Problem):
+                problems.append(found)
+                types.append(None)
+                continue
+            known[form.type] = found
+        types.append(known[form.type])
+        if types[-1] is None:
+            problems.append(_unknown(i, form.type, draft.catalogue.names()))
+    return replace(draft, types=tuple(types), problems=(*draft.problems, *problems))
+
+
+def _unknown(task: int, name: str, known: tuple[str, ...]) -> Problem:
+    return Problem(
+        pointer=pointer("tasks", task, "type"),
+        code="unknown-type",
+        message=f"unknown task type {quoted(name)}",
+        remedy=suggestion(name, known, f"known are {listed(known)}"),
+    )

@@ -1,0 +1,134 @@
+"""Pass: join every stream to a port of a task at both ends."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from dags.canonical.draft import Draft, Wire
+from dags.document import StreamForm
+from dags.problems import Problem, listed, pointer, quoted, suggestion
+from dags.task_type import AnyTaskType
+
+
+class _End(NamedTuple):
+    """One end of a stream: the document's fields for it and what a task lacks that cannot have it."""
+
+    task: str
+    port: str
+    role: str
+    code: str
+
+
+_FROM = _End("from", "from_port", "a sink; sinks have no output", "sink-with-outputs")
+_TO = _End("to", "to_port", "a source; sources have no input", "source-with-inputs")
+
+
+def join_streams(draft: Draft) -> Draft:
+    """Replace ids by positions and name every port. A port may be left out where the task has only one.
+
+    >>> join_streams(find_types(draft("s:source > a:map > k:sink"))).wires[0]
+    Wire(origin=0, from_port='out', to=1, to_port='in')
+    >>> join_streams(find_types(draft("s:source > a:map > k:sink a > a"))).problems[0].message
+    "the stream leads from 'a' back to itself"
+    """
+    positions: dict[str, int] = {}
+    problems: list[Problem] = []
+    for i, task in enumerate(draft.reading.tasks):
+        if task is None:
+            continue
+        if task.id in positions:
+            problems.append(
+                Problem(
+                    pointer=pointer("tasks", i, "id"),
+                    code="repeated-id",
+                    message=f"the id {quoted(task.id)} is also that of task {positions[task.id]}",
+                    remedy="give each task an id of its own",
+                )
+            )
+        positions.setdefault(task.id, i)
+    wires: dict[Wire, int] = {}
+    for i, stream in enumerate(draft.reading.streams):
+        if stream is None:
+            continue
+        joined = _join(i, stream, positions, draft)
+        if isinstance(joined, Wire):
+            if joined in wires:
+                joined = [_repeated(i, wires[joined])]
+            else:
+                wires[joined] = i
+                continue
+        problems += joined
+    return replace(draft, wires=tuple(wires), problems=(*draft.problems, *problems))
+
+
+def _join(i: int, stream: StreamForm, positions: dict[str, int], draft: Draft) -> Wire | list[Problem]:
+    problems: list[Problem] = []
+    found: list[tuple[int, str]] = []
+    for end, task, port in ((_FROM, stream.origin, stream.from_port), (_TO, stream.to, stream.to_port)):
+        if task not in positions:
+            if task not in draft.reading.unreadable_ids:
+                problems.append(_unknown_task(i, end, task))
+        elif (kind := draft.types[positions[task]]) is not None:
+            named = _port(i, end, task, kind, port)
+            if isinstance(named, Problem):
+                problems.append(named)
+            else:
+                found.append((positions[task], named))
+    if stream.origin == stream.to:
+        problems.append(
+            Problem(
+                pointer=pointer("streams", i),
+                code="self-loop",
+                message=f"the stream leads from {quoted(stream.to)} back to itself",
+                remedy="remove it; a dataflow has no cycles",
+            )
+        )
+    if problems or len(found) < 2:  # noqa: PLR2004 - a stream has two ends
+        return problems
+    (origin, from_port), (to, to_port) = found
+    return Wire(origin, from_port, to, to_port)
+
+
+def _port(i: int, end: _End, task: str, kind: AnyTaskType, named: str | None) -> str | Problem:
+    ports = kind.outputs if end is _FROM else kind.inputs
+    if not ports:
+        return Problem(
+            pointer=pointer("streams", i, end.task),
+            code=end.code,
+            message=f"{quoted(task)} is {end.role}",
+            remedy="remove the stream, or change the task's type",
+        )
+    if named is None:
+        if len(ports) == 1:
+            return ports[0]
+        return Problem(
+            pointer=pointer("streams", i),
+            code="missing-port",
+            message=f"{quoted(task)} has several ports on this side and the stream names none",
+            remedy=f"add {quoted(end.port)}, one of {listed(ports)}",
+        )
+    if named in ports:
+        return named
+    return Problem(
+        pointer=pointer("streams", i, end.port),
+        code="unknown-port",
+        message=f"{quoted(task)} of type {quoted(kind.name)} has no port {quoted(named)} on this side",
+        remedy=suggestion(named, ports, f"it has {listed(ports)}"),
+    )
+
+
+def _unknown_task(i: int, end: _End, task: str) -> Problem:
+    return Problem(
+        pointer=pointer("streams", i, end.task),
+        code="unknown-task",
+        message=f"no task has the id {quoted(task)}",
+        remedy="correct the id, or add the task",
+    )
+
+
+def _repeated(i: int, first: int) -> Problem:
+    return Problem(
+        pointer=pointer("streams", i),
+        code="repeated-stream",
+        message=f"the stream repeats stream {first}: the same two tasks and ports",
+        remedy="remove one of the two",
+    )

@@ -1,0 +1,71 @@
+"""Schemas: which fields the events of a stream have, and of what kind."""
+
+# rpds's classes take no parameters at run time.
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rpds import HashTrieMap
+
+
+class Kind(StrEnum):
+    """The kind of a field's values; a null is allowed in every kind."""
+
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    FLOAT = "float"
+    STRING = "string"
+    TIMESTAMP = "timestamp"
+    JSON = "json"
+
+
+NUMBER = frozenset({Kind.INTEGER, Kind.FLOAT})
+ANY = frozenset(Kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The fields of a stream. Persistent, so that a long chain of tasks that each add a field stays cheap.
+
+    >>> Schema.of(temperature=Kind.FLOAT).plus("hot", Kind.BOOLEAN).names()
+    ('hot', 'temperature')
+    """
+
+    fields: HashTrieMap[str, Kind]
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Kind] | None = None, /, **more: Kind) -> Schema:
+        """A schema with these fields."""
+        return cls(HashTrieMap({**(fields or {}), **more}))
+
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields, sorted."""
+        return tuple(sorted(self.fields))
+
+    def plus(self, name: str, kind: Kind) -> Schema:
+        """The schema with one field more (or of another kind)."""
+        return Schema(self.fields.insert(name, kind))
+
+    def only(self, names: Iterable[str]) -> Schema:
+        """The schema with no fields but these, as far as it has them."""
+        return Schema.of({name: self.fields[name] for name in names if name in self.fields})
+
+    def without(self, name: str) -> Schema:
+        """The schema less one field."""
+        return Schema(self.fields.discard(name))
+
+
+def meet(schemas: Iterable[Schema]) -> Schema:
+    """What every event has where several streams enter one port: the fields all of them share, with their kind.
+
+    >>> meet([Schema.of(a=Kind.FLOAT, b=Kind.STRING), Schema.of(a=Kind.FLOAT, b=Kind.FLOAT)]).names()
+    ('a',)
+    """
+    first, *others = schemas
+    if not others:
+        return first
+    return Schema.of(
+        {name: kind for name, kind in first.fields.items() if all(other.fields.get(name) == kind for other in others)}
+    )

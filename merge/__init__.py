@@ -1,0 +1,54 @@
+"""What runs for whom: the running graph, merge and unmerge, placement, fragmentation.
+
+Everything here is pure: `merge`, `unmerge`, `place`, `release` and `consolidate` return what would change as data, and
+`RunningGraph.apply` and `Jobs.apply` give the next state and leave the old one as it was.
+`explain` shows a tenant what a submission would reuse.
+"""
+
+from merge.change import Change
+from merge.defragmentation import Fragmentation, consolidate, fragmentation
+from merge.errors import DataflowExists, NoHost, NoSuchDataflow, SignatureCollision, StaleChange
+from merge.explaining import Explanation, Reuse, explain, explained
+from merge.jobs import Assignment, Bridge, Costs, Home, Host, Job, JobId, Jobs, release
+from merge.merging import merge, unmerge
+from merge.placement import STRATEGIES, place
+from merge.running_dags import DagId, Joined, RunningDags, Split
+from merge.running_graph import RunningGraph
+from merge.task import Instance, RunningTask, Submitted
+
+__all__ = [
+    "STRATEGIES",
+    "Assignment",
+    "Bridge",
+    "Change",
+    "Costs",
+    "DagId",
+    "DataflowExists",
+    "Explanation",
+    "Fragmentation",
+    "Home",
+    "Host",
+    "Instance",
+    "Job",
+    "JobId",
+    "Jobs",
+    "Joined",
+    "NoHost",
+    "NoSuchDataflow",
+    "Reuse",
+    "RunningDags",
+    "RunningGraph",
+    "RunningTask",
+    "SignatureCollision",
+    "Split",
+    "StaleChange",
+    "Submitted",
+    "consolidate",
+    "explain",
+    "explained",
+    "fragmentation",
+    "merge",
+    "place",
+    "release",
+    "unmerge",
+]

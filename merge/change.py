@@ -1,0 +1,36 @@
+"""What a merge or an unmerge would do, as data. Nothing acts before it is applied."""
+
+from dataclasses import dataclass
+
+from merge.running_dags import Joined, RunningDags, Split
+from merge.task import Instance, RunningTask, Submitted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One step of the running graph; made by `merge` and `unmerge`, applied by `RunningGraph.apply`."""
+
+    base: int
+    """The version of the running graph that it was computed from."""
+    submitted: Submitted | None = None
+    """The dataflow that arrives."""
+    removed: Submitted | None = None
+    """The dataflow that goes."""
+    starts: tuple[RunningTask, ...] = ()
+    """The residue: what nothing running can supply. Each after its parents."""
+    reuses: tuple[Instance, ...] = ()
+    """What already runs and serves the dataflow too."""
+    releases: tuple[Instance, ...] = ()
+    """What runs on, for others only."""
+    stops: tuple[RunningTask, ...] = ()
+    """What nobody needs any more. Each before its parents."""
+    running_dags: RunningDags
+    """The running DAGs afterwards."""
+    joined: tuple[Joined, ...] = ()
+    split: tuple[Split, ...] = ()
+    next_instance: Instance
+
+    @property
+    def residue(self) -> tuple[Instance, ...]:
+        """The instances that start."""
+        return tuple(task.instance for task in self.starts)

@@ -1,0 +1,50 @@
+"""Why a change cannot be: each says what is in the way and what to do."""
+
+from dags import Key
+
+
+class DataflowExists(ValueError):
+    """A dataflow was submitted under an id that another one has."""
+
+    def __init__(self, dataflow: str) -> None:
+        super().__init__(
+            f"a dataflow with the id {dataflow!r} is already submitted; remove it first, or use another id"
+        )
+        self.dataflow = dataflow
+
+
+class NoSuchDataflow(LookupError):
+    """A dataflow was named that is not submitted, or not any more."""
+
+    def __init__(self, dataflow: str) -> None:
+        super().__init__(f"no dataflow with the id {dataflow!r} is submitted; list the submitted ones to find its id")
+        self.dataflow = dataflow
+
+
+class StaleChange(RuntimeError):
+    """A change was computed from another state than the one it is applied to."""
+
+    def __init__(self, base: int, version: int) -> None:
+        super().__init__(f"the change was computed from version {base} and this is version {version}; compute it anew")
+        self.base = base
+        self.version = version
+
+
+class SignatureCollision(RuntimeError):
+    """Two tasks that compute different things have the same signature; nothing was shared."""
+
+    def __init__(self, key: Key) -> None:
+        super().__init__(
+            f"the signature {key.signature.hex()} already stands for another task; "
+            "submit with a changed config and report this"
+        )
+        self.key = key
+
+
+class NoHost(RuntimeError):
+    """No host offers what a task needs."""
+
+    def __init__(self, type_name: str, tags: frozenset[str]) -> None:
+        needs = ", ".join(sorted(tags)) or "a host"
+        super().__init__(f"no host can run a task of type {type_name!r}: it needs {needs}; add a host that offers that")
+        self.tags = tags

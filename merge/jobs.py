@@ -1,0 +1,185 @@
+"""Jobs as placement sees them: which instance runs in which job, on which host, and what crosses between jobs."""
+
+# rpds's classes take no parameters at run time.
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, NewType
+
+import networkx as nx
+from rpds import HashTrieMap
+
+from merge.errors import StaleChange
+from merge.task import Instance, RunningTask
+
+JobId = NewType("JobId", int)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A Spark application that runs jobs; it advertises what it offers."""
+
+    name: str
+    cores: float
+    tags: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """What things cost, as calibrated by whoever places."""
+
+    pace: float
+    """Seconds between two batches of a job."""
+    batch: float
+    """Seconds that a batch takes whatever it holds."""
+    busy: Mapping[Instance, float]
+    """For each instance the part of a second that it works in a second: cost per event times rate."""
+    bridge: float = 0.0
+    """Cores that a bridge takes."""
+    paused: float = 0.0
+    """Cores that a paused task takes."""
+
+    def fits(self, busy: float) -> bool:
+        """Whether a job so busy is within capacity: its predicted batch time is at most half the pace."""
+        return self.batch + self.pace * busy <= self.pace / 2
+
+
+class Bridge(NamedTuple):
+    """A stream that crosses jobs: the output of an instance, needed in another job than its own."""
+
+    parent: Instance
+    port: str
+    to: JobId
+
+
+class Home(NamedTuple):
+    """Where an instance runs and how busy it was said to be when it was placed."""
+
+    job: JobId
+    busy: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One Spark streaming query and what its plan holds."""
+
+    id: JobId
+    host: str
+    active: frozenset[Instance] = frozenset()
+    paused: frozenset[Instance] = frozenset()
+    busy: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """A step of the jobs, as data; made by the placements, by `release` and by `consolidate`."""
+
+    base: int
+    """The version of the jobs that it was computed from."""
+    opens: tuple[tuple[JobId, str], ...] = ()
+    """New jobs and their hosts."""
+    places: tuple[tuple[Instance, Home], ...] = ()
+    """Where instances go; one that has a home already moves."""
+    pauses: tuple[Instance, ...] = ()
+    """What nobody needs any more; it stays in its job's plan."""
+    stops: tuple[JobId, ...] = ()
+    """Jobs that end, with whatever is paused in them."""
+    crossings: tuple[tuple[Bridge, int], ...] = ()
+    """For each bridge by how many its consuming streams grow or shrink."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """Every job that runs. Persistent; begin with the empty one and apply assignments."""
+
+    version: int = 0
+    jobs: HashTrieMap[JobId, Job] = field(default_factory=HashTrieMap)
+    homes: HashTrieMap[Instance, Home] = field(default_factory=HashTrieMap)
+    """Active instances only."""
+    bridges: HashTrieMap[Bridge, int] = field(default_factory=HashTrieMap)
+    """Each with the number of streams in its job that it feeds."""
+    next_job: JobId = JobId(1)
+
+    def apply(self, assignment: Assignment) -> Jobs:
+        """The next jobs. An assignment computed from another version is refused."""
+        if assignment.base != self.version:
+            raise StaleChange(assignment.base, self.version)
+        jobs, homes, bridges = self.jobs, self.homes, self.bridges
+        touched: dict[JobId, Job] = {job: Job(id=job, host=host) for job, host in assignment.opens}
+
+        def leave(instance: Instance, *, paused: bool) -> None:
+            home = homes[instance]
+            job = touched.get(home.job) or jobs[home.job]
+            active = job.active - {instance}
+            touched[home.job] = replace(
+                job,
+                active=active,
+                paused=job.paused | {instance} if paused else job.paused,
+                # An empty job is idle exactly; a difference of sums need not be.
+                busy=job.busy - home.busy if active else 0.0,
+            )
+
+        for instance in assignment.pauses:
+            leave(instance, paused=True)
+            homes = homes.remove(instance)
+        for instance, home in assignment.places:
+            if instance in homes:
+                leave(instance, paused=False)
+            homes = homes.insert(instance, home)
+            job = touched.get(home.job) or jobs[home.job]
+            touched[home.job] = replace(job, active=job.active | {instance}, busy=job.busy + home.busy)
+        for bridge, more in assignment.crossings:
+            count = bridges.get(bridge, 0) + more
+            bridges = bridges.insert(bridge, count) if count else bridges.discard(bridge)
+        for job_id, job in touched.items():
+            jobs = jobs.insert(job_id, job)
+        for job_id in assignment.stops:
+            jobs = jobs.remove(job_id)
+        return Jobs(
+            version=self.version + 1,
+            jobs=jobs,
+            homes=homes,
+            bridges=bridges,
+            next_job=JobId(self.next_job + len(assignment.opens)),
+        )
+
+    def streams_between(self) -> nx.DiGraph[JobId]:
+        """The graph of jobs: an edge wherever a bridge leads. It has no cycles."""
+        graph: nx.DiGraph[JobId] = nx.DiGraph()
+        graph.add_nodes_from(self.jobs)
+        graph.add_edges_from((self.homes[bridge.parent].job, bridge.to) for bridge in self.bridges)
+        return graph
+
+
+def crossings(
+    tasks: Iterable[RunningTask], home: Mapping[Instance, JobId] | HashTrieMap[Instance, JobId], sign: int = 1
+) -> tuple[tuple[Bridge, int], ...]:
+    """The bridges that the tasks' inputs need, counted by stream and signed."""
+    found: Counter[Bridge] = Counter()
+    for task in tasks:
+        to = home[task.instance]
+        for edge in task.inputs:
+            if home[Instance(edge.parent)] != to:
+                found[Bridge(Instance(edge.parent), edge.parent_port, to)] += sign
+    return tuple(sorted(found.items()))
+
+
+def release(stops: Iterable[RunningTask], jobs: Jobs) -> Assignment:
+    """What an unmerge's stops mean for the jobs: pause each; a job left without active tasks stops."""
+    gone = tuple(stops)
+    homes = {instance: jobs.homes[instance].job for task in gone for instance in _around(task)}
+    left = Counter(homes[task.instance] for task in gone)
+    return Assignment(
+        base=jobs.version,
+        pauses=tuple(task.instance for task in gone),
+        stops=tuple(sorted(job for job, count in left.items() if count == len(jobs.jobs[job].active))),
+        crossings=crossings(gone, homes, -1),
+    )
+
+
+def _around(task: RunningTask) -> Iterable[Instance]:
+    yield task.instance
+    for edge in task.inputs:
+        yield Instance(edge.parent)

@@ -1,0 +1,88 @@
+"""Merge and unmerge: what a submitted dataflow shares with what runs, and what a removed one leaves behind.
+
+Merging looks each task of the canonical dataflow up by its key, parents first. What is found is reused; since a
+signature covers all ancestors, whatever is above a found task is found too. The rest is the residue. Unmerging takes
+the dataflow from the users of its tasks; those that then have none stop. Both cost what the dataflow is large.
+"""
+
+from datetime import datetime
+
+from dags import Dataflow
+from merge.change import Change
+from merge.errors import DataflowExists, SignatureCollision
+from merge.running_graph import RunningGraph
+from merge.task import Instance, RunningTask, Submitted
+
+
+def merge(running: RunningGraph, dataflow: Dataflow, now: datetime) -> Change:
+    """What submitting the dataflow would start and reuse."""
+    if dataflow.id in running.dataflows:
+        raise DataflowExists(dataflow.id)
+    places: list[Instance] = []
+    starts: list[RunningTask] = []
+    reuses: list[Instance] = []
+    for task in dataflow.tasks:
+        found = running.index.get(task.key)
+        if found is not None:
+            if running.tasks[found].text != task.text:
+                raise SignatureCollision(task.key)
+            reuses.append(found)
+            places.append(found)
+            continue
+        instance = Instance(running.next_instance + len(starts))
+        places.append(instance)
+        starts.append(
+            RunningTask(
+                instance=instance,
+                key=task.key,
+                text=task.text,
+                type=task.type,
+                inputs=tuple(edge._replace(parent=places[edge.parent]) for edge in task.inputs),
+                users=(dataflow.id,),
+                since=now,
+            )
+        )
+    parts = tuple(tuple(sorted(places[source] for source in part)) for part in dataflow.parts)
+    running_dags, joined = running.running_dags.join(parts)
+    return Change(
+        base=running.version,
+        submitted=Submitted(
+            id=dataflow.id,
+            tenant=dataflow.tenant,
+            name=dataflow.name,
+            task_ids=tuple(dataflow.places),
+            instances=tuple(places[place] for place in dataflow.places.values()),
+            sinks=dataflow.sinks,
+            parts=parts,
+        ),
+        starts=tuple(starts),
+        reuses=tuple(reuses),
+        running_dags=running_dags,
+        joined=joined,
+        next_instance=Instance(running.next_instance + len(starts)),
+    )
+
+
+def unmerge(running: RunningGraph, dataflow: str) -> Change:
+    """What removing the dataflow would stop and leave to others."""
+    removed = running.dataflow(dataflow)
+    releases: list[Instance] = []
+    stops: list[RunningTask] = []
+    # A child's instance is younger than its parents', so that downwards is from the sinks up.
+    for instance in sorted(set(removed.instances), reverse=True):
+        task = running.tasks[instance]
+        if len(task.users) > 1:
+            releases.append(instance)
+        else:
+            stops.append(task)
+    stopped = frozenset(task.instance for task in stops)
+    running_dags, split = running.running_dags.leave(removed.parts, stopped)
+    return Change(
+        base=running.version,
+        removed=removed,
+        releases=tuple(releases),
+        stops=tuple(stops),
+        running_dags=running_dags,
+        split=split,
+        next_instance=running.next_instance,
+    )

@@ -1,0 +1,194 @@
+"""Placement: which job runs the tasks that a merge starts.
+
+All strategies share one frame. The residue is cut into groups; for each the strategy names the jobs it would like,
+best first, and the first that has room, offers the tags and keeps the graph of jobs acyclic takes the whole group.
+Where none does, new jobs are opened: the group in topological order, cut wherever the capacity or the tags of one host
+end. Streams lead only forwards across such cuts and nothing leads out of a new job yet, so no cycle can arise.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
+
+import networkx as nx
+
+from merge.errors import NoHost
+from merge.jobs import Assignment, Costs, Home, Host, JobId, Jobs, crossings
+from merge.running_graph import RunningGraph
+from merge.task import Instance, RunningTask
+
+Group: TypeAlias = tuple[RunningTask, ...]
+"""Tasks that are placed together, each after its parents."""
+
+
+class Ground:
+    """The jobs while groups are being placed; lives as long as one placement."""
+
+    def __init__(self, jobs: Jobs, hosts: Iterable[Host], costs: Costs) -> None:
+        self.jobs = jobs
+        self.hosts = sorted(hosts, key=lambda host: host.name)
+        self.costs = costs
+        self.placed: dict[Instance, JobId] = {}
+        self.opened: dict[JobId, str] = {}
+        self._tags_of = {host.name: host.tags for host in self.hosts}
+        self._added: defaultdict[JobId, float] = defaultdict(float)
+        self._edges: list[tuple[JobId, JobId]] = []
+
+    def job_of(self, instance: Instance) -> JobId:
+        """The job that runs an instance."""
+        return self.placed[instance] if instance in self.placed else self.jobs.homes[instance].job
+
+    def host_of(self, job: JobId) -> str:
+        """The name of the host that runs a job."""
+        return self.opened[job] if job in self.opened else self.jobs.jobs[job].host
+
+    def every_job(self) -> Iterator[JobId]:
+        """The jobs there are, old and newly opened."""
+        yield from self.jobs.jobs
+        yield from self.opened
+
+    def busy(self, job: JobId) -> float:
+        """How busy a job is with what was placed so far."""
+        return self._added[job] + (self.jobs.jobs[job].busy if job not in self.opened else 0.0)
+
+    def work(self, group: Iterable[RunningTask]) -> float:
+        """How busy a group makes its job."""
+        return sum(self.costs.busy[task.instance] for task in group)
+
+    def entering(self, group: Group) -> Counter[JobId]:
+        """The jobs from which streams enter a group, with how many do."""
+        inside = {task.instance for task in group}
+        streams = {(Instance(edge.parent), edge.parent_port) for task in group for edge in task.inputs}
+        return Counter(self.job_of(parent) for parent, _ in streams if parent not in inside)
+
+    def takes(self, job: JobId, group: Group) -> bool:
+        """Whether a job can run the group: its room, its host's tags, and the graph of jobs allow it."""
+        offered = self._tags_of.get(self.host_of(job))
+        if offered is None or not _tags(group) <= offered:
+            return False
+        if not self.costs.fits(self.busy(job) + self.work(group)):
+            return False
+        others = [other for other in self.entering(group) if other != job]
+        return not others or nx.descendants(self._job_graph(), job).isdisjoint(others)
+
+    def put(self, group: Group, job: JobId) -> None:
+        """Place a group in a job."""
+        self._edges += [(other, job) for other in self.entering(group) if other != job]
+        self.placed |= {task.instance: job for task in group}
+        self._added[job] += self.work(group)
+
+    def open(self, group: Group) -> None:
+        """Place a group in a new job, on the host with most cores to spare of those that offer its tags."""
+        fitting = [host for host in self.hosts if _tags(group) <= host.tags]
+        if not fitting:
+            raise NoHost(group[0].type.name, _tags(group))
+        used: defaultdict[str, float] = defaultdict(float)
+        for job in self.every_job():
+            used[self.host_of(job)] += self.busy(job)
+        host = max(fitting, key=lambda host: host.cores - used[host.name])
+        job = JobId(self.jobs.next_job + len(self.opened))
+        self.opened[job] = host.name
+        self.put(group, job)
+
+    def runs(self, group: Group) -> Iterator[Group]:
+        """A group cut so that one new job can take each run; a task too busy for any job gets one to itself."""
+        run: Group = ()
+        for task in group:
+            longer = (*run, task)
+            offered = any(_tags(longer) <= host.tags for host in self.hosts)
+            if run and not (offered and self.costs.fits(self.work(longer))):
+                yield run
+                run = (task,)
+            else:
+                run = longer
+        yield run
+
+    def _job_graph(self) -> "nx.DiGraph[JobId]":
+        graph = self.jobs.streams_between()
+        graph.add_nodes_from(self.opened)
+        graph.add_edges_from(self._edges)
+        return graph
+
+
+class Strategy(NamedTuple):
+    """What distinguishes one placement from another."""
+
+    groups: Callable[[Group], Iterable[Group]]
+    """How a residue is cut into groups."""
+    likes: Callable[[Ground, Group], Iterable[JobId]]
+    """The jobs that a group would join, best first."""
+
+
+def place(  # noqa: PLR0913 - what starts, what runs, and the ground it is placed on are six things
+    strategy: str,
+    *,
+    residue: Iterable[Instance],
+    running: RunningGraph,
+    jobs: Jobs,
+    hosts: Iterable[Host],
+    costs: Costs,
+) -> Assignment:
+    """Where the residue shall run; the running graph is the one that has it already."""
+    ground = Ground(jobs, hosts, costs)
+    started = tuple(running.tasks[instance] for instance in sorted(residue))
+    for group in STRATEGIES[strategy].groups(started):
+        job = next((job for job in STRATEGIES[strategy].likes(ground, group) if ground.takes(job, group)), None)
+        if job is not None:
+            ground.put(group, job)
+        else:
+            for run in ground.runs(group):
+                ground.open(run)
+    homes = {Instance(edge.parent): ground.job_of(Instance(edge.parent)) for task in started for edge in task.inputs}
+    return Assignment(
+        base=jobs.version,
+        opens=tuple(ground.opened.items()),
+        places=tuple((task.instance, Home(ground.placed[task.instance], ground.work([task]))) for task in started),
+        crossings=crossings(started, homes | ground.placed),
+    )
+
+
+def connected_parts(tasks: Group) -> Iterator[Group]:
+    """The tasks in groups that share no stream, each in the given order."""
+    streams: nx.Graph[Instance] = nx.Graph()
+    there = {task.instance: task for task in tasks}
+    streams.add_nodes_from(there)
+    streams.add_edges_from(
+        (task.instance, Instance(edge.parent)) for task in tasks for edge in task.inputs if edge.parent in there
+    )
+    for part in sorted(map(sorted, nx.connected_components(streams))):
+        yield tuple(there[instance] for instance in part)
+
+
+def _whole(residue: Group) -> Iterable[Group]:
+    return [residue] if residue else []
+
+
+def _likes_new(_ground: Ground, _group: Group) -> Iterable[JobId]:
+    return ()
+
+
+def _likes_its_inputs_job(ground: Ground, group: Group) -> Iterable[JobId]:
+    jobs = list(ground.entering(group))
+    return jobs if len(jobs) == 1 else ()
+
+
+def _likes_company(ground: Ground, group: Group) -> Iterable[JobId]:
+    entering = ground.entering(group)
+    yield from sorted(entering, key=lambda job: (-entering[job], job))
+    yield from sorted(
+        (job for job in ground.every_job() if job not in entering), key=lambda job: (-ground.busy(job), job)
+    )
+
+
+STRATEGIES = MappingProxyType(
+    {
+        "launch": Strategy(_whole, _likes_new),
+        "graft": Strategy(connected_parts, _likes_its_inputs_job),
+        "pack": Strategy(connected_parts, _likes_company),
+    }
+)
+
+
+def _tags(group: Iterable[RunningTask]) -> frozenset[str]:
+    return frozenset[str]().union(*(task.type.tags for task in group))

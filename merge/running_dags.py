@@ -1,0 +1,144 @@
+"""Running DAGs: the connected components of the running graph, tracked on the small graph of its sources.
+
+Whatever connects running tasks was brought by some dataflow, so two sources are connected exactly when a chain of
+dataflows' connected parts joins them. Each part of a submitted dataflow links its sources into a path; links are
+counted. Joining relabels the smaller side. A removal takes its counts back, and only a link that falls to zero causes a
+search, which walks from both ends by turns and so costs no more than the smaller side of a split.
+"""
+
+# rpds's classes take no parameters at run time.
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import NamedTuple, NewType
+
+from rpds import HashTrieMap
+
+from merge.task import Instance
+
+DagId = NewType("DagId", int)
+Parts = Iterable[tuple[Instance, ...]]
+
+
+class Joined(NamedTuple):
+    """Two running DAGs became one, under the id of the larger."""
+
+    kept: DagId
+    absorbed: DagId
+
+
+class Split(NamedTuple):
+    """A running DAG fell apart; the smaller side has a new id."""
+
+    kept: DagId
+    parted: DagId
+
+
+@dataclass(frozen=True, slots=True)
+class RunningDags:
+    """Which running DAG each source belongs to, and the counted links that say why."""
+
+    of_source: HashTrieMap[Instance, DagId] = field(default_factory=HashTrieMap)
+    links: HashTrieMap[Instance, HashTrieMap[Instance, int]] = field(default_factory=HashTrieMap)
+    next_dag: DagId = DagId(1)
+
+    def join(self, parts: Parts) -> tuple[RunningDags, tuple[Joined, ...]]:
+        """Add the links of a submitted dataflow's parts; also which running DAGs became one by it.
+
+        >>> dags, _ = RunningDags().join([(1, 2), (3,)])
+        >>> dags.join([(2, 3)])[1]
+        (Joined(kept=1, absorbed=2),)
+        """
+        dags = self
+        joined: list[Joined] = []
+        for part in parts:
+            if part[0] not in dags.of_source:
+                dags = replace(_relabelled(dags, part[:1], dags.next_dag), next_dag=DagId(dags.next_dag + 1))
+            for one, other in pairwise(part):
+                if other not in dags.of_source:
+                    dags = _relabelled(dags, [other], dags.of_source[one])
+                elif dags.of_source[one] != dags.of_source[other]:
+                    dags, kept, absorbed = _united(dags, one, other)
+                    joined.append(Joined(kept, absorbed))
+                dags = _counted(dags, one, other, +1)
+        return dags, tuple(joined)
+
+    def leave(self, parts: Parts, stopped: frozenset[Instance]) -> tuple[RunningDags, tuple[Split, ...]]:
+        """Take back the links of a removed dataflow's parts, whose stopped sources go; also what fell apart by it.
+
+        >>> dags, _ = RunningDags().join([(1, 2)])
+        >>> dags.leave([(1, 2)], frozenset())[1], dags.leave([(1, 2)], frozenset({2}))[1]
+        ((Split(kept=1, parted=2),), ())
+        """
+        dags = self
+        split: list[Split] = []
+        for part in parts:
+            for one, other in pairwise(part):
+                if one in stopped or other in stopped:
+                    dags = _counted(dags, one, other, -1)
+            left = [source for source in part if source not in stopped]
+            neighbours = set(pairwise(part))
+            # Sources that were joined only through a stopped one get a link of their own for the moment: taking back
+            # one link after the other, each separation is found with the rest still in place.
+            for pair in pairwise(left):
+                if pair not in neighbours:
+                    dags = _counted(dags, *pair, +1)
+            for one, other in pairwise(left):
+                dags = _counted(dags, one, other, -1)
+                if other not in dags.links.get(one, {}) and (side := _smaller_side(dags, one, other)) is not None:
+                    parted = dags.next_dag
+                    split.append(Split(dags.of_source[one], parted))
+                    dags = replace(_relabelled(dags, side, parted), next_dag=DagId(parted + 1))
+            for source in stopped.intersection(part):
+                dags = replace(dags, of_source=dags.of_source.remove(source))
+        return dags, tuple(split)
+
+
+def _united(dags: RunningDags, one: Instance, other: Instance) -> tuple[RunningDags, DagId, DagId]:
+    side = _smaller_side(dags, one, other) or frozenset()
+    large, small = (other, one) if one in side else (one, other)
+    kept, absorbed = dags.of_source[large], dags.of_source[small]
+    return _relabelled(dags, side, kept), kept, absorbed
+
+
+def _relabelled(dags: RunningDags, sources: Iterable[Instance], dag: DagId) -> RunningDags:
+    of_source = dags.of_source
+    for source in sources:
+        of_source = of_source.insert(source, dag)
+    return replace(dags, of_source=of_source)
+
+
+def _counted(dags: RunningDags, one: Instance, other: Instance, more: int) -> RunningDags:
+    links = dags.links
+    for here, there in ((one, other), (other, one)):
+        around = links.get(here, HashTrieMap())
+        count = around.get(there, 0) + more
+        around = around.insert(there, count) if count else around.discard(there)
+        links = links.insert(here, around) if around else links.discard(here)
+    return replace(dags, links=links)
+
+
+def _smaller_side(dags: RunningDags, one: Instance, other: Instance) -> frozenset[Instance] | None:
+    """The side that is walked through first, or None where the two are connected."""
+    seen: tuple[set[Instance], set[Instance]] = ({one}, {other})
+    walks = _walk(dags, one, seen[0]), _walk(dags, other, seen[1])
+    while True:
+        for mine, theirs, walk in ((seen[0], seen[1], walks[0]), (seen[1], seen[0], walks[1])):
+            found = next(walk, None)
+            if found is None:
+                return frozenset(mine)
+            if found in theirs:
+                return None
+
+
+def _walk(dags: RunningDags, start: Instance, seen: set[Instance]) -> Iterator[Instance]:
+    """Follow the links, one at each step, noting what was seen."""
+    open_ends = [start]
+    while open_ends:
+        for source in dags.links.get(open_ends.pop(), HashTrieMap()):
+            if source not in seen:
+                seen.add(source)
+                open_ends.append(source)
+            yield source

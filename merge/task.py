@@ -1,0 +1,51 @@
+"""What runs, and what was submitted: the records that the running graph is made of."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NewType
+
+from dags import AnyTaskType, Input, Key
+from merge.users import Users
+
+Instance = NewType("Instance", int)
+"""The id of one running of a task; never used again."""
+
+FIRST_INSTANCE = Instance(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningTask:
+    """One instance of a distinct task; made by a merge, kept by the running graph."""
+
+    instance: Instance
+    key: Key
+    text: bytes
+    """The text behind the signature."""
+    type: AnyTaskType
+    inputs: tuple[Input, ...]
+    """The streams that enter it; parents are instances."""
+    users: Users
+    """The dataflows that it serves."""
+    since: datetime
+    """When it was started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """A submitted dataflow as the running graph keeps it: where each of its tasks runs."""
+
+    id: str
+    tenant: str
+    name: str
+    task_ids: tuple[str, ...]
+    """The ids of the document's tasks, sorted."""
+    instances: tuple[Instance, ...]
+    """Where each of them runs, in the same order; equivalent tasks run as one."""
+    sinks: tuple[str, ...]
+    parts: tuple[tuple[Instance, ...], ...]
+    """For each connected part, its running sources."""
+
+    @property
+    def places(self) -> dict[str, Instance]:
+        """Where each task of the document runs."""
+        return dict(zip(self.task_ids, self.instances, strict=True))

@@ -1,0 +1,115 @@
+"""A small catalogue for tests: one task type for every kind of behaviour that merging has to respect."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from dags import (
+    NUMBER,
+    AnyTaskType,
+    Catalogue,
+    Config,
+    Effect,
+    Emission,
+    Kind,
+    Namespace,
+    NamesSource,
+    Read,
+    Schema,
+    Secret,
+    Source,
+    State,
+    TaskType,
+    Visibility,
+)
+
+
+class NoConfig(Config):
+    """For types with nothing to configure."""
+
+
+class MapConfig(Config):
+    add: int = 0
+
+
+class ScaleConfig(Config):
+    factor: float = 1.0
+    label: str = ""
+
+
+class CountConfig(Config):
+    by: str = "place"
+
+
+class WindowConfig(Config):
+    size: Annotated[int, Field(ge=1)] = 3
+
+
+class TagsConfig(Config):
+    needs: str = ""
+
+
+class FetchConfig(Config):
+    password: Secret
+
+
+class AnyOrderConfig(Config):
+    names: tuple[str, ...] = ()
+
+
+SCHEMA = Schema.of(place=Kind.STRING, value=Kind.INTEGER)
+
+TYPES: tuple[AnyTaskType, ...] = (
+    TaskType(name="source", config=NamesSource, inputs=()),
+    TaskType(name="map", config=MapConfig, reads=lambda _: (Read(at="", field="value", kinds=NUMBER),)),  # value + add
+    TaskType(
+        name="scale",
+        config=ScaleConfig,
+        reads=lambda _: (Read(at="", field="value", kinds=NUMBER),),
+        output_schema=lambda _, inputs: {"out": inputs["in"].plus("value", Kind.FLOAT)},
+    ),  # value * factor
+    TaskType(
+        name="split",
+        config=NoConfig,
+        outputs=("even", "odd"),
+        output_schema=lambda _, i: dict.fromkeys(("even", "odd"), i["in"]),
+    ),  # by the value's parity
+    TaskType(
+        name="join",
+        config=NoConfig,
+        inputs=("left", "right"),
+        output_schema=lambda _, i: {"out": i["left"]},
+        state=State.STREAM,
+        emission=Emission.AT_MOST_ONE,
+    ),  # left - last right
+    TaskType(name="echo", config=MapConfig, emission=Emission.MANY, unique_per_cause=False),  # each event twice
+    TaskType(name="count", config=CountConfig, state=State.KEY, key_fields=lambda config: (config.by,)),
+    TaskType(name="window", config=WindowConfig, state=State.STREAM),  # sum of each block of events
+    TaskType(name="random", config=NoConfig, deterministic=False),
+    TaskType(name="look", config=NoConfig, effect=Effect.READS_OUTSIDE),
+    TaskType(name="write", config=NoConfig, effect=Effect.WRITES_OUTSIDE),
+    TaskType(name="fetch", config=FetchConfig),
+    TaskType(
+        name="anyorder",
+        config=AnyOrderConfig,
+        normalise=lambda config: AnyOrderConfig(names=tuple(sorted(config.names))),
+    ),
+    TaskType(name="gpu", config=TagsConfig, tags=frozenset({"gpu"})),
+    TaskType(name="fpga", config=TagsConfig, tags=frozenset({"fpga"})),
+    TaskType(name="sink", config=NoConfig, outputs=()),
+    TaskType(name="file", config=NoConfig, outputs=(), effect=Effect.WRITES_OUTSIDE),
+)
+
+
+def _lab(name: str) -> AnyTaskType | None:
+    return TaskType(name=name, config=MapConfig) if name.removeprefix("lab:").isalpha() else None
+
+
+CATALOGUE = Catalogue.of([*TYPES, Namespace("lab:", _lab)])
+
+SOURCES = {
+    "weather": Source(name="weather", owner="ann", schema=SCHEMA, visibility=Visibility.PUBLIC),
+    "traffic": Source(name="traffic", owner="bob", schema=SCHEMA, visibility=Visibility.PUBLIC),
+    "power": Source(name="power", owner="ann", schema=SCHEMA, visibility=Visibility.NAMED, readers=frozenset({"bob"})),
+    "diary": Source(name="diary", owner="ann", schema=SCHEMA),
+}
