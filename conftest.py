@@ -1,11 +1,21 @@
-"""Names that the doctests may use, and the hypothesis profiles."""
+"""Names that the doctests may use, and how hard hypothesis searches."""
 
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import dags.canonical
 from tests import notation
+
+# Whole dataflows are slow to draw and have no natural deadline. The same examples in every run of a profile that is
+# seeded, so that continuous integration and mutation testing never fail by chance.
+_COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("default", _COMMON, max_examples=100)
+settings.register_profile("ci", _COMMON, max_examples=100, derandomize=True)
+settings.register_profile("thorough", _COMMON, max_examples=3_000)
+settings.register_profile("mutation", _COMMON, max_examples=15, derandomize=True)
+settings.load_profile("default")
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,153 @@
+"""Merge and unmerge: how long they take and how much memory they hold, from a thousand submitted dataflows up.
+
+    python -m benchmarks.merge [STORED ...]
+
+Merging is timed with its change applied, unmerging too. Prints a line per measurement; the last is one JSON object.
+"""
+
+import gc
+import json
+import multiprocessing
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import ParamSpec, TypeVar
+
+import psutil
+
+from benchmarks import drawn
+from dags import Dataflow, Source, canonicalise
+from merge import RunningGraph, merge, unmerge
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SAMPLES = 5_000
+A_MILLION = 1_000_000
+STORED = (1_000, 10_000, 100_000)
+SOURCES = 2_000
+
+
+def main(stored: tuple[int, ...]) -> None:
+    """Measure everything at each number of stored dataflows."""
+    prepare, merging, unmerging = timed_by_stored(drawn.Shape(sources=SOURCES), stored)
+    _, merging_tied, unmerging_tied = timed_by_stored(drawn.Shape(sources=SOURCES, hub="hub"), stored)
+    result = {
+        "prepare_p99_ms": prepare,
+        "merge_p99_ms": merging,
+        "unmerge_p99_ms": unmerging,
+        "merge_one_component_p99_ms": merging_tied,
+        "unmerge_one_component_p99_ms": unmerging_tied,
+        "bytes_per_task": bytes_per_task(A_MILLION if max(stored) >= max(STORED) else 10 * max(stored)),
+        "document_10000_s": long_document_seconds(),
+    }
+    print(json.dumps(result))
+
+
+def timed_by_stored(shape: drawn.Shape, stored: tuple[int, ...]) -> tuple[dict[str, float], ...]:
+    """The 99th percentiles of prepare, merge and unmerge, by the number of stored dataflows."""
+    draw = random.Random(7)
+    sources = drawn.registered(shape)
+    running = RunningGraph()
+    percentiles: tuple[dict[str, float], ...] = ({}, {}, {})
+    for size in sorted(stored):
+        while len(running.dataflows) < size:
+            submit_drawn(running, draw, shape, sources)
+        # What happened before is not what is measured: start each level with its garbage collected.
+        gc.collect()
+        times = sampled(running, draw, shape, sources)
+        for found, what in zip(percentiles, times, strict=True):
+            found[str(size)] = round(statistics.quantiles(what, n=100)[98] * 1000, 3)
+        medians = [round(statistics.median(what) * 1000, 3) for what in times]
+        print(
+            f"{size:,} dataflows, {len(running.tasks):,} running tasks, hub {shape.hub}: "
+            f"p99 {[found[str(size)] for found in percentiles]} ms, median {medians} ms (prepare, merge, unmerge)",
+            flush=True,
+        )
+    return percentiles
+
+
+def sampled(
+    running: RunningGraph, draw: random.Random, shape: drawn.Shape, sources: dict[str, Source]
+) -> tuple[list[float], list[float], list[float]]:
+    """Seconds of prepare, merge and unmerge, while one dataflow comes and a random one goes, by turns."""
+    prepares: list[float] = []
+    merges: list[float] = []
+    unmerges: list[float] = []
+    there = list(running.dataflows)
+    for _ in range(SAMPLES):
+        text = drawn.document(draw, shape, running.version)
+        dataflow, took = clocked(prepared, text, f"flow {running.version}", sources)
+        prepares.append(took)
+        merges.append(clocked(submit, running, dataflow)[1])
+        place = draw.randrange(len(there))
+        gone, there[place] = there[place], dataflow.id
+        unmerges.append(clocked(remove, running, gone)[1])
+    return prepares, merges, unmerges
+
+
+def bytes_per_task(tasks: int) -> int:
+    """Resident memory for each running task, at so many; in a process of its own, where nothing was freed before."""
+    with multiprocessing.get_context("spawn").Pool(1) as alone:
+        return alone.apply(_bytes_per_task, (tasks,))
+
+
+def _bytes_per_task(tasks: int) -> int:
+    draw = random.Random(8)
+    shape = drawn.Shape(sources=SOURCES)
+    sources = drawn.registered(shape)
+    running = RunningGraph()
+    gc.collect()
+    before: int = psutil.Process().memory_info().rss
+    while len(running.tasks) < tasks:
+        submit_drawn(running, draw, shape, sources)
+    gc.collect()
+    each = (psutil.Process().memory_info().rss - before) / len(running.tasks)
+    print(f"{len(running.tasks):,} running tasks of {len(running.dataflows):,} dataflows: {each:.0f} bytes each")
+    return round(each)
+
+
+def long_document_seconds() -> float:
+    """Seconds to parse, canonicalise and merge a document of 10,000 tasks: the median of five."""
+    text = drawn.long_document(10_000)
+    sources = drawn.registered(drawn.Shape(sources=1))
+    took = [clocked(lambda: submit(RunningGraph(), prepared(text, "long", sources)))[1] for _ in range(5)]
+    print(f"a document of 10,000 tasks and {len(text):,} bytes: {[round(each, 2) for each in took]} s")
+    return round(statistics.median(took), 3)
+
+
+def submit_drawn(
+    running: RunningGraph, draw: random.Random, shape: drawn.Shape, sources: dict[str, Source]
+) -> None:
+    """Submit one more dataflow."""
+    submit(running, prepared(drawn.document(draw, shape, running.version), f"flow {running.version}", sources))
+
+
+def prepared(text: str, dataflow: str, sources: dict[str, Source]) -> Dataflow:
+    """Parse and canonicalise."""
+    return canonicalise(text, dataflow=dataflow, tenant="t", catalogue=drawn.CATALOGUE, sources=sources)
+
+
+def submit(running: RunningGraph, dataflow: Dataflow) -> None:
+    """Merge, and apply what that says."""
+    running.advance(merge(running, dataflow, NOW))
+
+
+def remove(running: RunningGraph, dataflow: str) -> None:
+    """Unmerge, and apply what that says."""
+    running.advance(unmerge(running, dataflow))
+
+
+def clocked(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> tuple[R, float]:
+    """What a call returns and how many seconds it takes."""
+    begin = time.perf_counter()
+    result = work(*args, **kwargs)
+    return result, time.perf_counter() - begin
+
+
+if __name__ == "__main__":
+    main(tuple(map(int, sys.argv[1:])) or STORED)

@@ -1,0 +1,94 @@
+"""The command line: what it prints, where, and with which exit code."""
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from dags import Document
+from manager.command import app
+from workloads.examples import EXAMPLES, SOURCES
+
+
+def braid(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_check_says_what_each_document_shares_with_those_before_it() -> None:
+    """Good documents are named with how much of them is shared already."""
+    result = braid("check", EXAMPLES["school"], EXAMPLES["health"], EXAMPLES["taxi-office"], "--sources", SOURCES)
+    assert result.output.splitlines() == [
+        f"{EXAMPLES['school']}: good; of 4 distinct tasks it shares none",
+        f"{EXAMPLES['health']}: good; of 7 distinct tasks it shares 3 with the documents before it",
+        f"{EXAMPLES['taxi-office']}: good; of 4 distinct tasks it shares none",
+    ]
+    assert result.exit_code == 0
+
+
+def test_check_names_every_problem_and_goes_on_with_the_next_document(tmp_path: Path) -> None:
+    """A bad document is answered with all its problems on standard error, and the others are checked all the same."""
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"version": 1, "name": "x", "tasks": [{"id": "a", "type": "outptu"}], "streams": [], "more": 1}')
+    result = braid("check", bad, tmp_path / "none.json", EXAMPLES["school"], "--sources", SOURCES)
+    assert result.stderr.splitlines() == [
+        f"{bad}: /tasks/0/type: unknown task type 'outptu'; did you mean 'output'?",
+        f"{bad}: /more: unknown field 'more'; remove it; known are 'version', 'name', 'tasks', 'streams'",
+        f"{tmp_path}/none.json: No such file or directory; name a file that can be read",
+    ]
+    assert result.stdout.splitlines() == [f"{EXAMPLES['school']}: good; of 4 distinct tasks it shares none"]
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("[]", "at /: Input should be an object; correct the file there"),
+        ('{"a": {"owner": "x"}}', "at /a/schema: Field required; correct the file there"),
+        (
+            '{"a": {"owner": "x", "schema": {"f": "number"}}}',
+            (
+                "at /a/schema/f: Input should be 'boolean', 'integer', 'float', 'string', 'timestamp' or 'json'; "
+                "correct the file there"
+            ),
+        ),
+    ],
+)
+def test_a_file_of_sources_that_cannot_be_used_is_named_with_the_place(
+    tmp_path: Path, content: str, complaint: str
+) -> None:
+    """A broken file of sources gets one line that says where it is broken."""
+    sources = tmp_path / "sources.json"
+    sources.write_text(content)
+    result = braid("check", EXAMPLES["school"], "--sources", sources)
+    assert result.stderr.splitlines() == [f"{sources}: {complaint}"]
+    assert result.exit_code == 1
+
+
+def test_a_private_source_is_unknown_to_other_tenants(tmp_path: Path) -> None:
+    """Whoever may not read a source learns nothing of it; its owner may use it."""
+    sources = tmp_path / "sources.json"
+    registered = json.loads(SOURCES.read_text())
+    registered["urban"]["visibility"] = "private"
+    sources.write_text(json.dumps(registered))
+    refused = braid("check", EXAMPLES["school"], "--sources", sources)
+    assert refused.stderr.splitlines() == [
+        f"{EXAMPLES['school']}: /tasks/0/config/source: unknown source 'urban'; you may use 'taxi'"
+    ]
+    assert braid("check", EXAMPLES["school"], "--sources", sources, "--tenant", "city").exit_code == 0
+
+
+def test_schema_prints_the_json_schema_of_documents() -> None:
+    """The printed schema is the one that documents are held against."""
+    assert json.loads(braid("schema").stdout) == Document.model_json_schema()
+
+
+def test_version_prints_the_installed_version() -> None:
+    """The version is that of the installed package."""
+    assert braid("version").stdout == f"{version('braid')}\n"
+
+
+def test_a_wrong_call_exits_with_2() -> None:
+    """A call that leaves out what is needed is told apart from a bad document."""
+    assert braid("check", EXAMPLES["school"]).exit_code == 2
