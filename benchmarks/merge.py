@@ -120,9 +120,7 @@ def long_document_seconds() -> float:
     return round(statistics.median(took), 3)
 
 
-def submit_drawn(
-    running: RunningGraph, draw: random.Random, shape: drawn.Shape, sources: dict[str, Source]
-) -> None:
+def submit_drawn(running: RunningGraph, draw: random.Random, shape: drawn.Shape, sources: dict[str, Source]) -> None:
     """Submit one more dataflow."""
     submit(running, prepared(drawn.document(draw, shape, running.version), f"flow {running.version}", sources))
 

@@ -6,7 +6,7 @@ Begin with `canonicalise`, which turns a tenant's document into a `Dataflow` or 
 
 from dags.canonical import SCHEME, canonicalise
 from dags.catalogue import Catalogue, Namespace
-from dags.dataflow import Dataflow, Input, Key, Scope, Task
+from dags.dataflow import Dataflow, Input, Key, Scope, Task, config_in
 from dags.document import Document
 from dags.problems import InvalidDocument, Problem
 from dags.schema import ANY, NUMBER, Kind, Schema, meet
@@ -54,6 +54,7 @@ __all__ = [
     "TaskType",
     "Visibility",
     "canonicalise",
+    "config_in",
     "meet",
     "passes_on",
 ]

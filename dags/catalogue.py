@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from dags.task_type import AnyTaskType
+from dags.task_type import AnyTaskType, TaskType
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,11 @@ class Catalogue:
             return known
         for namespace in self.namespaces:
             if name.startswith(namespace.prefix):
-                return namespace.resolve(name)
+                found: object = namespace.resolve(name)
+                if found is None or (isinstance(found, TaskType) and found.name == name):
+                    return found
+                given = repr(found.name) if isinstance(found, TaskType) else type(found).__name__
+                raise TypeError(f"the namespace {namespace.prefix!r} gave {given} instead of {name!r}")
         return None
 
     def names(self) -> tuple[str, ...]:

@@ -32,6 +32,16 @@ class Input(NamedTuple):
     times: int = 1
 
 
+def config_in(text: bytes) -> dict[str, Any]:
+    """The config within a text that was hashed.
+
+    >>> config_in(b'["braid-1","map",1,{"add":2},[]]')
+    {'add': 2}
+    """
+    config: dict[str, Any] = json.loads(text)[3]
+    return config
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """One distinct task of a dataflow, after equivalent ones collapsed."""
@@ -45,8 +55,7 @@ class Task:
     @property
     def config(self) -> dict[str, Any]:
         """The canonical config: complete, with every number normalised."""
-        config: dict[str, Any] = json.loads(self.text)[3]
-        return config
+        return config_in(self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """What is wrong with a document, said so that its author can mend it."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from rapidfuzz import fuzz, process
@@ -8,6 +8,14 @@ from rapidfuzz import fuzz, process
 # Beyond this many candidates a suggestion costs more than it helps: the time of a whole document stays linear.
 _MOST_CANDIDATES = 200
 _LONGEST_QUOTE = 60
+# Names in documents are shorter; comparing texts takes quadratic time in their length.
+_LONGEST_NAME = 200
+_LONGEST_PLACE = 9
+_PARTS = ("version", "name", "tasks", "streams")
+
+
+MOST_PROBLEMS = 1_000
+"""After so many problems of one kind (form, configs, fields) the rest is not looked at: a bad document stays cheap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,21 +72,20 @@ def listed(words: Iterable[str], most: int = 10) -> str:
     return f"{shown}, … ({len(every)} in all)" if len(every) > most else shown or "none"
 
 
-def nearest(word: str, candidates: Iterable[str]) -> str | None:
+def nearest(word: str, candidates: Collection[str]) -> str | None:
     """The candidate that looks most like the word, if any looks like it at all.
 
     >>> nearest("range_fliter", ["range_filter", "kalman_filter"])
     'range_filter'
     >>> nearest("zzz", ["range_filter"])
     """
-    known = list(candidates)
-    if len(known) > _MOST_CANDIDATES:
+    if len(candidates) > _MOST_CANDIDATES or len(word) > _LONGEST_NAME:
         return None
-    found = process.extractOne(word, known, scorer=fuzz.ratio, score_cutoff=60)
+    found = process.extractOne(word, list(candidates), scorer=fuzz.ratio, score_cutoff=60)
     return found[0] if found else None
 
 
-def suggestion(word: str, candidates: Iterable[str], otherwise: str) -> str:
+def suggestion(word: str, candidates: Collection[str], otherwise: str) -> str:
     """A remedy for a misspelt name: the nearest known one, or else the given advice.
 
     >>> suggestion("noop2", ["noop"], "remove it")
@@ -92,6 +99,11 @@ def _readable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _position(problem: Problem) -> tuple[tuple[bool, int, str], ...]:
-    tokens = problem.pointer.split("/")[1:]
-    return tuple((not token.isdecimal(), int(token) if token.isdecimal() else 0, token) for token in tokens)
+def _position(problem: Problem) -> tuple[int, tuple[tuple[bool, int, str], ...]]:
+    if not problem.pointer:
+        return -1, ()
+    part, *tokens = problem.pointer.split("/")[1:]
+    # Keys may be digits too, and of any length; the place of an entry is a short number.
+    places = [int(token) if token.isdecimal() and len(token) <= _LONGEST_PLACE else -1 for token in tokens]
+    inside = tuple((place < 0, place, token) for place, token in zip(places, tokens, strict=True))
+    return (_PARTS.index(part), inside) if part in _PARTS else (len(_PARTS), ((True, -1, part), *inside))

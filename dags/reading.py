@@ -14,12 +14,14 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from dags.document import MOST_STREAMS, MOST_TASKS, Document, StreamForm, TaskForm
-from dags.problems import InvalidDocument, Problem, pointer, quoted
+from dags.problems import MOST_PROBLEMS, InvalidDocument, Problem, pointer, quoted
 from dags.wording import worded
 
 MOST_BYTES = 4 * 1024 * 1024
 MOST_NESTING = 16
 """Levels of objects and arrays inside one config."""
+LONGEST_KEY = 1_000
+"""Every problem below a key repeats it in its pointer."""
 LARGEST_INTEGER = 2**53
 MOST_UNFIT = 1_000
 """After so many values that cannot be kept, the rest of the document is not looked at."""
@@ -43,9 +45,9 @@ class Reading:
 
 
 class _Repeated(dict[str, Any]):
-    """A JSON object in which a key stands twice; the walk reports it at its place."""
+    """A JSON object in which keys stand twice; the walk reports it at its place."""
 
-    key = ""
+    keys_again: tuple[str, ...] = ()
 
 
 def read(raw: bytes | str) -> Reading:
@@ -60,16 +62,20 @@ def read(raw: bytes | str) -> Reading:
                 f"the document has {len(items):,} {part}; {most:,} are allowed",
                 "split it into several dataflows; they share what they have in common",
             )
-    unfit = list(islice(_unfit(value, (), 1), MOST_UNFIT))
-    if len(unfit) == MOST_UNFIT:
-        raise InvalidDocument(problem for _, problem in unfit)
-    problems = [problem for _, problem in unfit]
-    spoilt = {path[:2] for path, _ in unfit}
+    problems: list[Problem] = []
+    spoilt: set[Path] = set()
+    for path, problem in _unfit(value, (), 1):
+        problems.append(problem)
+        spoilt.add(path[:2])
+        if len(problems) == MOST_UNFIT:
+            raise InvalidDocument(problems)
     try:
-        document = Document.model_validate(value)
+        # Without what is told already: at a key with half a character, pydantic would look no further.
+        document = Document.model_validate({key: item for key, item in value.items() if (key,) not in spoilt})
     except ValidationError as error:
         findings = [found for found in error.errors(include_url=False, include_input=False) if _is_own(found, value)]
-        problems += [_form_problem(found) for found in findings if found["loc"][:2] not in spoilt]
+        new = (found for found in findings if found["loc"][:2] not in spoilt)
+        problems += [_form_problem(found) for found in islice(new, MOST_PROBLEMS)]
         spoilt |= {found["loc"][:2] for found in findings}
         return _salvage(value, spoilt, problems)
     if problems:
@@ -92,9 +98,14 @@ def _salvage(value: dict[str, Any], spoilt: set[Path], problems: list[Problem]) 
     """What can be read of a document that has problems."""
 
     def entries(part: str) -> list[Any]:
+        # One entry that cannot be read stands for a list that cannot, so that nothing counts as missing from it.
         items = value.get(part)
-        return items if isinstance(items, list) else []
+        return items if isinstance(items, list) else [None]
 
+    # Without a list of tasks, streams have nothing to be held against.
+    if not isinstance(value.get("tasks"), list):
+        value = {**value, "streams": None}
+    spoilt = {*spoilt, *((part, 0) for part in _FORMS if not isinstance(value.get(part), list))}
     return Reading(
         name=str(value.get("name")),
         tasks=tuple(
@@ -167,7 +178,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         return made
     repeated = _Repeated(made)
     seen: set[str] = set()
-    repeated.key = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+    again = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
+    repeated.keys_again = tuple(dict.fromkeys(again))
     return repeated
 
 
@@ -195,19 +207,21 @@ def _unfit(value: dict[str, Any] | list[Any], path: Path, depth: int) -> Iterato
         if kind is str:
             if not item.isascii() and _has_lone_surrogate(item):
                 yield _found((*path, key), "lone-surrogate", "the text holds half a character", _WHOLE_CHARACTERS)
-        elif kind is dict or kind is list or kind is _Repeated:
+        elif (kind is dict or kind is list or kind is _Repeated) and (type(key) is int or len(key) <= LONGEST_KEY):
             yield from _unfit(item, (*path, key), depth + 1)
         elif kind is int or kind is float:
             yield from _unfit_number(item, (*path, key))
 
 
 def _unfit_keys(value: dict[str, Any], path: Path) -> Iterator[tuple[Path, Problem]]:
-    if isinstance(value, _Repeated):
-        message = f"the key {quoted(value.key)} stands twice in one object"
+    for key in value.keys_again if isinstance(value, _Repeated) else ():
+        message = f"the key {quoted(key)} stands twice in one object"
         yield _found(path, "repeated-key", message, "keep one of the two")
     for key in value:
         if not key.isascii() and _has_lone_surrogate(key):
             yield _found((*path, key), "lone-surrogate", "the key holds half a character", _WHOLE_CHARACTERS)
+        if len(key) > LONGEST_KEY:
+            yield _found((*path, key), "too-long", f"the key is longer than {LONGEST_KEY:,} characters", "shorten it")
 
 
 def _unfit_number(value: float, path: Path) -> Iterator[tuple[Path, Problem]]:

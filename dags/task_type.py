@@ -1,19 +1,34 @@
 """Task types: what a task of a type takes, keeps and gives. A record says so; it imports no implementation."""
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, SerializationInfo, model_serializer
 
 from dags.schema import ANY, Kind, Schema
 
 
+def _holds_a_set(annotation: Any) -> bool:
+    kind = get_origin(annotation) or annotation
+    return (isinstance(kind, type) and issubclass(kind, AbstractSet)) or any(map(_holds_a_set, get_args(annotation)))
+
+
 class Config(BaseModel):
     """The base of every task type's config schema: strict, complete, without NaN."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_more: Any) -> None:
+        for name, field in cls.model_fields.items():
+            if _holds_a_set(field.annotation):
+                raise TypeError(
+                    f"the config field {name!r} is a set, whose order changes from run to run, and with it the "
+                    "signature; make it a tuple and let the type's normalise sort it"
+                )
 
 
 class Secret(Config):

@@ -11,7 +11,6 @@ _TYPES = {
     "bool_type": "true or false",
     "dict_type": "an object",
     "float_type": "a number",
-    "frozen_set_type": "an array",
     "int_type": "an integer",
     "list_type": "an array",
     "model_type": "an object",
@@ -40,12 +39,13 @@ def worded(found: ErrorDetails, known_fields: Sequence[str]) -> tuple[str, str, 
     if kind == "missing":
         return "missing-field", f"the field {quoted(place)} is missing", "add it"
     if kind == "extra_forbidden":
-        otherwise = f"remove it; known are {listed(known_fields)}"
+        otherwise = f"remove it; known are {listed(known_fields)}" if known_fields else "remove it"
         return "unknown-field", f"unknown field {quoted(place)}", suggestion(place, known_fields, otherwise)
     if kind in _TYPES:
         return "wrong-type", f"the value should be {_TYPES[kind]}", f"give {_TYPES[kind]}"
     if kind in _LIMITS:
         code, message, remedy = _LIMITS[kind]
         return code, message.format(**found["ctx"]), remedy.format(**found["ctx"])
-    words = found["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    words = found["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ").removeprefix("Input ")
+    words = words or "is not allowed here"
     return "wrong-value", f"the value {words[0].lower()}{words[1:]}", "give one that does not break this rule"

@@ -18,19 +18,22 @@ def installed_catalogue() -> Catalogue:
     entries: list[AnyTaskType | Namespace] = []
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
         entries += _load(entry)
-    return Catalogue.of(entries)
+    try:
+        return Catalogue.of(entries)
+    except ValueError as error:
+        raise BrokenTaskTypes(str(error)) from error
 
 
 def _load(entry: EntryPoint) -> list[AnyTaskType | Namespace]:
     package = entry.dist.name if entry.dist else "an unknown package"
     try:
         loaded = entry.load()
+        offered = list(loaded) if isinstance(loaded, Iterable) else [loaded]
     except Exception as error:
         raise BrokenTaskTypes(
             f"the entry point {entry.name!r} of {package} cannot be loaded: {type(error).__name__}: {error}; "
             "repair or uninstall that package"
         ) from error
-    offered = list(loaded) if isinstance(loaded, Iterable) else [loaded]
     for item in offered:
         if not isinstance(item, TaskType | Namespace):
             raise BrokenTaskTypes(

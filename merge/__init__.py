@@ -1,7 +1,7 @@
 """What runs for whom: the running graph, merge and unmerge, placement, fragmentation.
 
-Everything here is pure: `merge`, `unmerge`, `place`, `release` and `consolidate` return what would change as data, and
-`RunningGraph.apply` and `Jobs.apply` give the next state and leave the old one as it was.
+Nothing here does input or output: `merge`, `unmerge`, `place`, `release` and `consolidate` return what would change as
+data, and only `RunningGraph.advance` and `Jobs.apply` lead to the next state.
 `explain` shows a tenant what a submission would reuse.
 """
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple, NewType
 
 import networkx as nx
@@ -44,6 +44,10 @@ class Costs:
     def fits(self, busy: float) -> bool:
         """Whether a job so busy is within capacity: its predicted batch time is at most half the pace."""
         return self.batch + self.pace * busy <= self.pace / 2
+
+    def cores(self, busy: float) -> float:
+        """What a job so busy takes of its host."""
+        return self.batch / self.pace + busy
 
 
 class Bridge(NamedTuple):
@@ -107,36 +111,30 @@ class Jobs:
         if assignment.base != self.version:
             raise StaleChange(assignment.base, self.version)
         jobs, homes, bridges = self.jobs, self.homes, self.bridges
-        touched: dict[JobId, Job] = {job: Job(id=job, host=host) for job, host in assignment.opens}
+        drafts = {job: _Draft(id=job, host=host) for job, host in assignment.opens}
 
-        def leave(instance: Instance, *, paused: bool) -> None:
-            home = homes[instance]
-            job = touched.get(home.job) or jobs[home.job]
-            active = job.active - {instance}
-            touched[home.job] = replace(
-                job,
-                active=active,
-                paused=job.paused | {instance} if paused else job.paused,
-                # An empty job is idle exactly; a difference of sums need not be.
-                busy=job.busy - home.busy if active else 0.0,
-            )
+        def draft(job: JobId) -> _Draft:
+            return drafts.get(job) or drafts.setdefault(job, _Draft.of(jobs[job]))
 
         for instance in assignment.pauses:
-            leave(instance, paused=True)
+            draft(homes[instance].job).paused.add(instance)
+        moving = [instance for instance, _ in assignment.places if instance in homes]
+        for instance in (*assignment.pauses, *moving):
+            left = homes[instance]
+            draft(left.job).active.remove(instance)
+            draft(left.job).busy -= left.busy
             homes = homes.remove(instance)
         for instance, home in assignment.places:
-            if instance in homes:
-                leave(instance, paused=False)
+            draft(home.job).active.add(instance)
+            draft(home.job).busy += home.busy
             homes = homes.insert(instance, home)
-            job = touched.get(home.job) or jobs[home.job]
-            touched[home.job] = replace(job, active=job.active | {instance}, busy=job.busy + home.busy)
         for bridge, more in assignment.crossings:
             count = bridges.get(bridge, 0) + more
             bridges = bridges.insert(bridge, count) if count else bridges.discard(bridge)
-        for job_id, job in touched.items():
-            jobs = jobs.insert(job_id, job)
-        for job_id in assignment.stops:
-            jobs = jobs.remove(job_id)
+        for job, drafted in drafts.items():
+            jobs = jobs.insert(job, drafted.done())
+        for job in assignment.stops:
+            jobs = jobs.remove(job)
         return Jobs(
             version=self.version + 1,
             jobs=jobs,
@@ -153,23 +151,45 @@ class Jobs:
         return graph
 
 
+@dataclass(slots=True, kw_only=True)
+class _Draft:
+    """A job while an assignment is applied to it."""
+
+    id: JobId
+    host: str
+    active: set[Instance] = field(default_factory=set)
+    paused: set[Instance] = field(default_factory=set)
+    busy: float = 0.0
+
+    @classmethod
+    def of(cls, job: Job) -> _Draft:
+        return cls(id=job.id, host=job.host, active=set(job.active), paused=set(job.paused), busy=job.busy)
+
+    def done(self) -> Job:
+        # An empty job is idle exactly; a difference of sums need not be.
+        busy = self.busy if self.active else 0.0
+        return Job(id=self.id, host=self.host, active=frozenset(self.active), paused=frozenset(self.paused), busy=busy)
+
+
 def crossings(
-    tasks: Iterable[RunningTask], home: Mapping[Instance, JobId] | HashTrieMap[Instance, JobId], sign: int = 1
+    tasks: Iterable[RunningTask], homes: Mapping[Instance, JobId], sign: int = 1
 ) -> tuple[tuple[Bridge, int], ...]:
-    """The bridges that the tasks' inputs need, counted by stream and signed."""
+    """The bridges that the tasks' inputs need, counted by stream and signed; parents need homes too."""
     found: Counter[Bridge] = Counter()
     for task in tasks:
-        to = home[task.instance]
+        to = homes[task.instance]
         for edge in task.inputs:
-            if home[Instance(edge.parent)] != to:
-                found[Bridge(Instance(edge.parent), edge.parent_port, to)] += sign
+            parent = Instance(edge.parent)
+            if homes[parent] != to:
+                found[Bridge(parent, edge.parent_port, to)] += sign
     return tuple(sorted(found.items()))
 
 
 def release(stops: Iterable[RunningTask], jobs: Jobs) -> Assignment:
     """What an unmerge's stops mean for the jobs: pause each; a job left without active tasks stops."""
     gone = tuple(stops)
-    homes = {instance: jobs.homes[instance].job for task in gone for instance in _around(task)}
+    concerned = {instance for task in gone for instance in (task.instance, *parents(task))}
+    homes = {instance: jobs.homes[instance].job for instance in concerned}
     left = Counter(homes[task.instance] for task in gone)
     return Assignment(
         base=jobs.version,
@@ -179,7 +199,6 @@ def release(stops: Iterable[RunningTask], jobs: Jobs) -> Assignment:
     )
 
 
-def _around(task: RunningTask) -> Iterable[Instance]:
-    yield task.instance
-    for edge in task.inputs:
-        yield Instance(edge.parent)
+def parents(task: RunningTask) -> Iterator[Instance]:
+    """Where the streams that enter a task come from."""
+    return (Instance(edge.parent) for edge in task.inputs)

@@ -38,7 +38,6 @@ def merge(running: RunningGraph, dataflow: Dataflow, now: datetime) -> Change:
                 text=task.text,
                 type=task.type,
                 inputs=tuple(edge._replace(parent=places[edge.parent]) for edge in task.inputs),
-                users=(dataflow.id,),
                 since=now,
             )
         )
@@ -71,7 +70,7 @@ def unmerge(running: RunningGraph, dataflow: str) -> Change:
     # A child's instance is younger than its parents', so that downwards is from the sinks up.
     for instance in sorted(set(removed.instances), reverse=True):
         task = running.tasks[instance]
-        if len(task.users) > 1:
+        if len(running.users[instance]) > 1:
             releases.append(instance)
         else:
             stops.append(task)

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 import networkx as nx
 
 from merge.errors import NoHost
-from merge.jobs import Assignment, Costs, Home, Host, JobId, Jobs, crossings
+from merge.jobs import Assignment, Costs, Home, Host, JobId, Jobs, crossings, parents
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask
 
@@ -34,6 +34,7 @@ class Ground:
         self._tags_of = {host.name: host.tags for host in self.hosts}
         self._added: defaultdict[JobId, float] = defaultdict(float)
         self._edges: list[tuple[JobId, JobId]] = []
+        self._graph: nx.DiGraph[JobId] | None = None
 
     def job_of(self, instance: Instance) -> JobId:
         """The job that runs an instance."""
@@ -62,15 +63,23 @@ class Ground:
         streams = {(Instance(edge.parent), edge.parent_port) for task in group for edge in task.inputs}
         return Counter(self.job_of(parent) for parent, _ in streams if parent not in inside)
 
-    def takes(self, job: JobId, group: Group) -> bool:
-        """Whether a job can run the group: its room, its host's tags, and the graph of jobs allow it."""
-        offered = self._tags_of.get(self.host_of(job))
-        if offered is None or not _tags(group) <= offered:
-            return False
-        if not self.costs.fits(self.busy(job) + self.work(group)):
-            return False
-        others = [other for other in self.entering(group) if other != job]
-        return not others or nx.descendants(self._job_graph(), job).isdisjoint(others)
+    def offers(self, host: str, tags: frozenset[str]) -> bool:
+        """Whether a host is there and offers the tags."""
+        return host in self._tags_of and tags <= self._tags_of[host]
+
+    def first(self, jobs: Iterable[JobId], group: Group) -> JobId | None:
+        """The first of the jobs that can run a group: its room, its host's tags, and the graph of jobs allow it."""
+        work, tags, entering = self.work(group), tags_of(group), self.entering(group).keys()
+        upstream: frozenset[JobId] | None = None
+        for job in jobs:
+            if not self.costs.fits(self.busy(job) + work) or not self.offers(self.host_of(job), tags):
+                continue
+            if entering <= {job}:
+                return job
+            upstream = self._upstream(entering) if upstream is None else upstream
+            if job not in upstream:
+                return job
+        return None
 
     def put(self, group: Group, job: JobId) -> None:
         """Place a group in a job."""
@@ -80,35 +89,44 @@ class Ground:
 
     def open(self, group: Group) -> None:
         """Place a group in a new job, on the host with most cores to spare of those that offer its tags."""
-        fitting = [host for host in self.hosts if _tags(group) <= host.tags]
+        tags = tags_of(group)
+        fitting = [host for host in self.hosts if tags <= host.tags]
         if not fitting:
-            raise NoHost(group[0].type.name, _tags(group))
-        used: defaultdict[str, float] = defaultdict(float)
-        for job in self.every_job():
-            used[self.host_of(job)] += self.busy(job)
-        host = max(fitting, key=lambda host: host.cores - used[host.name])
+            raise NoHost(group[0].type.name, tags)
+        taken: defaultdict[str, float] = defaultdict(float)
+        # In order, because a sum's last digit hangs on it and may not decide between two hosts.
+        for job in sorted(self.every_job()):
+            taken[self.host_of(job)] += self.costs.cores(self.busy(job))
+        host = max(fitting, key=lambda host: host.cores - taken[host.name])
         job = JobId(self.jobs.next_job + len(self.opened))
         self.opened[job] = host.name
         self.put(group, job)
 
+    def suits(self, work: float, tags: frozenset[str]) -> bool:
+        """Whether a new job could do so much work and have these tags."""
+        return self.costs.fits(work) and any(tags <= host.tags for host in self.hosts)
+
     def runs(self, group: Group) -> Iterator[Group]:
         """A group cut so that one new job can take each run; a task too busy for any job gets one to itself."""
-        run: Group = ()
+        run: list[RunningTask] = []
+        work, tags = 0.0, frozenset[str]()
         for task in group:
-            longer = (*run, task)
-            offered = any(_tags(longer) <= host.tags for host in self.hosts)
-            if run and not (offered and self.costs.fits(self.work(longer))):
-                yield run
-                run = (task,)
-            else:
-                run = longer
-        yield run
+            more = self.costs.busy[task.instance]
+            work, tags = work + more, tags | task.type.tags
+            if run and not self.suits(work, tags):
+                yield tuple(run)
+                run, work, tags = [], more, task.type.tags
+            run.append(task)
+        yield tuple(run)
 
-    def _job_graph(self) -> "nx.DiGraph[JobId]":
-        graph = self.jobs.streams_between()
-        graph.add_nodes_from(self.opened)
-        graph.add_edges_from(self._edges)
-        return graph
+    def _upstream(self, jobs: Iterable[JobId]) -> frozenset[JobId]:
+        """The jobs from which streams reach any of these, over however many bridges."""
+        if self._graph is None:
+            self._graph = self.jobs.streams_between()
+        self._graph.add_nodes_from(jobs)
+        self._graph.add_edges_from(self._edges)
+        self._edges.clear()
+        return frozenset[JobId]().union(*(nx.ancestors(self._graph, job) for job in jobs))
 
 
 class Strategy(NamedTuple):
@@ -133,17 +151,19 @@ def place(  # noqa: PLR0913 - what starts, what runs, and the ground it is place
     ground = Ground(jobs, hosts, costs)
     started = tuple(running.tasks[instance] for instance in sorted(residue))
     for group in STRATEGIES[strategy].groups(started):
-        job = next((job for job in STRATEGIES[strategy].likes(ground, group) if ground.takes(job, group)), None)
+        job = ground.first(STRATEGIES[strategy].likes(ground, group), group)
         if job is not None:
             ground.put(group, job)
         else:
             for run in ground.runs(group):
                 ground.open(run)
-    homes = {Instance(edge.parent): ground.job_of(Instance(edge.parent)) for task in started for edge in task.inputs}
+    homes = {parent: ground.job_of(parent) for task in started for parent in parents(task)}
     return Assignment(
         base=jobs.version,
         opens=tuple(ground.opened.items()),
-        places=tuple((task.instance, Home(ground.placed[task.instance], ground.work([task]))) for task in started),
+        places=tuple(
+            (task.instance, Home(ground.placed[task.instance], costs.busy[task.instance])) for task in started
+        ),
         crossings=crossings(started, homes | ground.placed),
     )
 
@@ -153,11 +173,14 @@ def connected_parts(tasks: Group) -> Iterator[Group]:
     streams: nx.Graph[Instance] = nx.Graph()
     there = {task.instance: task for task in tasks}
     streams.add_nodes_from(there)
-    streams.add_edges_from(
-        (task.instance, Instance(edge.parent)) for task in tasks for edge in task.inputs if edge.parent in there
-    )
+    streams.add_edges_from((task.instance, parent) for task in tasks for parent in parents(task) if parent in there)
     for part in sorted(map(sorted, nx.connected_components(streams))):
         yield tuple(there[instance] for instance in part)
+
+
+def tags_of(group: Iterable[RunningTask]) -> frozenset[str]:
+    """The tags that a host needs to run every task of a group."""
+    return frozenset[str]().union(*(task.type.tags for task in group))
 
 
 def _whole(residue: Group) -> Iterable[Group]:
@@ -188,7 +211,3 @@ STRATEGIES = MappingProxyType(
         "pack": Strategy(connected_parts, _likes_company),
     }
 )
-
-
-def _tags(group: Iterable[RunningTask]) -> frozenset[str]:
-    return frozenset[str]().union(*(task.type.tags for task in group))

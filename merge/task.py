@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NewType
+from typing import Any, NewType
 
-from dags import AnyTaskType, Input, Key
-from merge.users import Users
+from dags import AnyTaskType, Input, Key, config_in
 
 Instance = NewType("Instance", int)
 """The id of one running of a task; never used again."""
@@ -24,10 +23,13 @@ class RunningTask:
     type: AnyTaskType
     inputs: tuple[Input, ...]
     """The streams that enter it; parents are instances."""
-    users: Users
-    """The dataflows that it serves."""
     since: datetime
     """When it was started."""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The canonical config."""
+        return config_in(self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

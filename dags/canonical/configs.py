@@ -10,7 +10,8 @@ from pydantic_core import ErrorDetails
 
 from dags.canonical.draft import Draft
 from dags.canonical.hooks import ask
-from dags.problems import Problem, pointer
+from dags.problems import MOST_PROBLEMS, Problem, pointer, quoted
+from dags.reading import LARGEST_INTEGER
 from dags.task_type import AnyTaskType, Config
 from dags.wording import worded
 
@@ -33,10 +34,8 @@ def fill_configs(draft: Draft) -> Draft:
             if isinstance(filled, Problem):
                 problems.append(filled)
             elif isinstance(filled, ValidationError):
-                problems += [
-                    _problem(i, form.config, kind, found)
-                    for found in filled.errors(include_url=False, include_input=False)
-                ]
+                if len(problems) < MOST_PROBLEMS:
+                    problems += _problems(i, form.config, kind, filled)
             else:
                 config, text = filled
         configs.append(config)
@@ -52,22 +51,59 @@ def _fill(kind: AnyTaskType, given: dict[str, Any], owner: str) -> tuple[Config,
         return error
     if kind.normalise is not None:
         config = kind.normalise(config)
+        if not isinstance(config, kind.config):
+            raise TypeError(f"normalise gave {type(config).__name__}, not {kind.config.__name__}")
     return config, canonical_json(config, owner)
 
 
 def canonical_json(config: Config, owner: str) -> bytes:
     """A config as the text that is hashed; its secrets carry their owner."""
-    return rfc8785.dumps(config.model_dump(mode="json", context={"owner": owner}))
+    value = config.model_dump(mode="json", by_alias=True, context={"owner": owner})
+    try:
+        return rfc8785.dumps(value)
+    except rfc8785.IntegerDomainError:
+        return rfc8785.dumps(_largest_as_float(value))
 
 
-def _problem(task: int, given: Any, kind: AnyTaskType, found: ErrorDetails) -> Problem:
+def _largest_as_float(value: Any) -> Any:
+    """RFC 8785 writes the largest integer that we allow, but rfc8785 takes it as a float only."""
+    if isinstance(value, dict):
+        return {key: _largest_as_float(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_largest_as_float(item) for item in value]
+    return float(value) if value in (LARGEST_INTEGER, -LARGEST_INTEGER) else value
+
+
+def _problems(task: int, given: dict[str, Any], kind: AnyTaskType, error: ValidationError) -> list[Problem]:
+    if error.error_count() > MOST_PROBLEMS:
+        return [
+            Problem(
+                pointer=pointer("tasks", task, "config"),
+                code="too-many-problems",
+                message=f"the config breaks the schema of {quoted(kind.name)} in {error.error_count():,} places",
+                remedy="compare it with what the type takes",
+            )
+        ]
+    findings = error.errors(include_url=False, include_input=False)
+    told = (_problem(task, given, kind, found) for found in findings)
+    return [problem for problem in told if problem is not None]
+
+
+def _problem(task: int, given: Any, kind: AnyTaskType, found: ErrorDetails) -> Problem | None:
     place: list[str | int] = []
     for token in found["loc"]:
         # Pydantic's places also name alternatives of a union; the document has no such level.
-        if (isinstance(given, dict) and token in given) or (isinstance(given, list) and isinstance(token, int)):
+        if (isinstance(given, dict) and token in given) or (
+            isinstance(given, list) and isinstance(token, int) and token < len(given)
+        ):
             given = given[token]  # type: ignore[index]
             place.append(token)
         elif token == found["loc"][-1] and found["type"] == "missing":
             place.append(token)
-    code, message, remedy = worded(found, tuple(kind.config.model_fields))
+    if found["type"] == "too_short" and len(given) >= found["ctx"]["min_length"]:
+        # An array of which too many entries are bad counts as too short as well, which says nothing new.
+        return None
+    # Which fields are known is only known of the config itself, not of what it is made of.
+    fields = kind.config.model_fields.items() if len(place) == 1 else ()
+    code, message, remedy = worded(found, [field.alias or name for name, field in fields])
     return Problem(pointer=pointer("tasks", task, "config", *place), code=code, message=message, remedy=remedy)

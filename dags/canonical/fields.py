@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import islice
 
 from dags.canonical.draft import Draft, Wire
 from dags.canonical.hooks import ask
-from dags.problems import Problem, listed, pointer, quoted, suggestion
+from dags.problems import MOST_PROBLEMS, Problem, listed, pointer, quoted, suggestion
 from dags.schema import Kind, Schema, meet
 from dags.task_type import AnyTaskType, Config, Read, Schemas, State
 
@@ -44,23 +45,25 @@ def check_fields(draft: Draft) -> Draft:
         outputs = _outputs(i, kind, config, inputs)
         if isinstance(outputs, list):
             problems += outputs
+            if len(problems) >= MOST_PROBLEMS:
+                break
         else:
             schemas |= {(i, port): schema for port, schema in outputs.items()}
     return replace(draft, problems=(*draft.problems, *problems))
 
 
 def _outputs(i: int, kind: AnyTaskType, config: Config, inputs: Schemas) -> Schemas | list[Problem]:
-    reads = ask(i, kind.name, _reads, kind, config)
-    if isinstance(reads, Problem):
-        return [reads]
-    if lacking := [problem for read in reads for problem in _lacking(i, read, inputs)]:
+    lacking = ask(i, kind.name, _all_lacking, i, kind, config, inputs)
+    if isinstance(lacking, Problem):
+        return [lacking]
+    if lacking:
         return lacking
     if kind.is_sink:
         return {}
     outputs = ask(i, kind.name, kind.output_schema, config, inputs)
     if isinstance(outputs, Problem):
         return [outputs]
-    unfit = _unfit(i, kind, outputs)
+    unfit = ask(i, kind.name, _unfit, i, kind, outputs)
     return outputs if unfit is None else [unfit]
 
 
@@ -72,6 +75,8 @@ def _unfit(i: int, kind: AnyTaskType, outputs: Schemas) -> Problem | None:
             message=f"the task type {quoted(kind.name)} gives schemas for {listed(outputs)}, not for its ports",
             remedy="report it to whoever provides the type",
         )
+    if not all(isinstance(schema, Schema) for schema in outputs.values()):
+        raise TypeError("output_schema gave something else than a schema")
     most = max(len(schema.fields) for schema in outputs.values())
     if most > MOST_FIELDS:
         return Problem(
@@ -88,11 +93,18 @@ def _reads(kind: AnyTaskType, config: Config) -> tuple[Read, ...]:
     if kind.state is not State.KEY:
         return reads
     named = {(read.port, read.field) for read in reads}
-    keys = kind.key_fields(config)
+    keys: Iterable[str] = kind.key_fields(config)
+    if isinstance(keys, str):
+        raise TypeError("key_fields gave a text, not a tuple of field names")
     return (
         *reads,
         *(Read(at="", field=key, port=port) for port in kind.inputs for key in keys if (port, key) not in named),
     )
+
+
+def _all_lacking(i: int, kind: AnyTaskType, config: Config, inputs: Schemas) -> list[Problem]:
+    lacking = (problem for read in _reads(kind, config) for problem in _lacking(i, read, inputs))
+    return list(islice(lacking, MOST_PROBLEMS))
 
 
 def _lacking(i: int, read: Read, inputs: Mapping[str, Schema]) -> Iterable[Problem]:

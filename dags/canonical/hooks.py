@@ -21,6 +21,14 @@ def ask(task: int, type_name: str, hook: Callable[P, R], *args: P.args, **kwargs
         return Problem(
             pointer=pointer("tasks", task),
             code="task-type-failed",
-            message=f"the task type {quoted(type_name)} failed on this task: {type(error).__name__}: {error}",
+            message=f"the task type {quoted(type_name)} failed on this task: {type(error).__name__}: {_told(error)}",
             remedy="report it to whoever provides the type",
         )
+
+
+def _told(error: Exception) -> str:
+    """What an error says; it may fail at that, or hold characters that cannot be written."""
+    try:
+        return str(error).encode("utf-8", "backslashreplace").decode("utf-8")
+    except Exception:  # noqa: BLE001 - third parties may raise anything, here too
+        return "it does not say why"

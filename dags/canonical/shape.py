@@ -22,12 +22,14 @@ def check_shape(draft: Draft) -> Draft:
         order = _order(draft)
     except CycleError as error:
         order = ()
-        # The sorter walks against the streams and repeats the first task at the end.
-        problems.append(_cycle(draft, error.args[1][::-1]))
-    if _all_understood(draft):
+        # The sorter repeats the first task at the end.
+        problems.append(_cycle(draft, error.args[1][:-1]))
+    # Where a type or a stream is in doubt, what looks like a missing or a dead end may only be misspelt.
+    if draft.types and None not in draft.types:
         problems += _missing_ends(draft)
-        problems += _dead_ends(draft)
-        problems += _unfed_ports(draft)
+        if len(draft.wires) == len(draft.reading.streams):
+            problems += _dead_ends(draft)
+            problems += _unfed_ports(draft)
     return replace(draft, order=order, problems=(*draft.problems, *problems))
 
 
@@ -36,11 +38,6 @@ def _order(draft: Draft) -> tuple[int, ...]:
     for wire in draft.wires:
         sorter.add(wire.to, wire.origin)
     return tuple(sorter.static_order())
-
-
-def _all_understood(draft: Draft) -> bool:
-    """Whether no stream or type is in doubt; else what looks like a dead end may only be misspelt."""
-    return None not in draft.types and len(draft.wires) == len(draft.reading.streams)
 
 
 def _missing_ends(draft: Draft) -> Iterable[Problem]:

@@ -25,13 +25,15 @@ def sign(accepted: Accepted) -> Accepted:
     """
     texts: list[bytes] = [b""] * len(accepted.ids)
     digests: list[bytes] = [b""] * len(accepted.ids)
+    heads: dict[str, bytes] = {}
     for i in accepted.order:
         kind = accepted.types[i]
         inputs = Counter((w.to_port, digests[w.origin].hex(), w.from_port) for w in accepted.inputs[i])
         origins: list[Any] = sorted([*edge, count] for edge, count in inputs.items())
         if (source := accepted.registered[i]) is not None:
             origins = [[source.owner, source.name, dict(source.schema.fields.items())]]
-        head = rfc8785.dumps([SCHEME, kind.name, kind.version])[:-1]
-        texts[i] = b"%b,%b,%b]" % (head, accepted.config_texts[i], rfc8785.dumps(origins))
+        if kind.name not in heads:
+            heads[kind.name] = rfc8785.dumps([SCHEME, kind.name, kind.version])[:-1]
+        texts[i] = b"%b,%b,%b]" % (heads[kind.name], accepted.config_texts[i], rfc8785.dumps(origins))
         digests[i] = sha256(texts[i]).digest()
     return replace(accepted, texts=tuple(texts), signatures=tuple(digests))

@@ -1,5 +1,6 @@
 """Pass: find the registered source that each source task names."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from dags.canonical.configs import canonical_json
@@ -16,28 +17,33 @@ def find_sources(draft: Draft) -> Draft:
     >>> named.problems[0].message, named.problems[0].remedy
     ("unknown source 'wether'", "did you mean 'weather'?")
     """
-    readable = {name: source for name, source in draft.sources.items() if source.visible_to(draft.tenant)}
     registered: list[Source | None] = []
     texts = list(draft.config_texts)
-    problems: list[Problem] = []
+    unknown: dict[int, str] = {}
     for i, (kind, config) in enumerate(zip(draft.types, draft.configs, strict=True)):
         found = None
         if kind is not None and kind.is_source and isinstance(config, NamesSource):
-            found = readable.get(config.source)
-            if found is None:
-                problems.append(
-                    Problem(
-                        pointer=pointer("tasks", i, "config", "source"),
-                        code="unknown-source",
-                        message=f"unknown source {quoted(config.source)}",
-                        remedy=suggestion(config.source, readable, f"you may use {listed(sorted(readable))}"),
-                    )
-                )
-            else:
+            named = draft.sources.get(config.source)
+            if named is not None and named.visible_to(draft.tenant):
+                found = named
                 # Tenants may know the same source by different names; what counts is how it is registered.
-                same = config.model_copy(update={"source": found.name})
-                texts[i] = canonical_json(same, draft.tenant)
+                texts[i] = canonical_json(config.model_copy(update={"source": found.name}), draft.tenant)
+            else:
+                unknown[i] = config.source
         registered.append(found)
+    problems = _unknown(draft, unknown) if unknown else ()
     return replace(
         draft, registered=tuple(registered), config_texts=tuple(texts), problems=(*draft.problems, *problems)
     )
+
+
+def _unknown(draft: Draft, named: dict[int, str]) -> Iterable[Problem]:
+    readable = sorted(name for name, source in draft.sources.items() if source.visible_to(draft.tenant))
+    otherwise = f"you may use {listed(readable)}"
+    for task, name in named.items():
+        yield Problem(
+            pointer=pointer("tasks", task, "config", "source"),
+            code="unknown-source",
+            message=f"unknown source {quoted(name)}",
+            remedy=suggestion(name, readable, otherwise),
+        )

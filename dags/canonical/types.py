@@ -1,5 +1,6 @@
 """Pass: find each task's type in the catalogue."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from dags.canonical.draft import Draft
@@ -18,6 +19,7 @@ def find_types(draft: Draft) -> Draft:
     """
     known: dict[str, AnyTaskType | None] = {}
     types: list[AnyTaskType | None] = []
+    unknown: dict[int, str] = {}
     problems: list[Problem] = []
     for i, form in enumerate(draft.reading.tasks):
         if form is None:
@@ -32,14 +34,18 @@ def find_types(draft: Draft) -> Draft:
             known[form.type] = found
         types.append(known[form.type])
         if types[-1] is None:
-            problems.append(_unknown(i, form.type, draft.catalogue.names()))
+            unknown[i] = form.type
+    problems += _unknown(draft, unknown) if unknown else ()
     return replace(draft, types=tuple(types), problems=(*draft.problems, *problems))
 
 
-def _unknown(task: int, name: str, known: tuple[str, ...]) -> Problem:
-    return Problem(
-        pointer=pointer("tasks", task, "type"),
-        code="unknown-type",
-        message=f"unknown task type {quoted(name)}",
-        remedy=suggestion(name, known, f"known are {listed(known)}"),
-    )
+def _unknown(draft: Draft, named: Mapping[int, str]) -> Iterable[Problem]:
+    known = draft.catalogue.names()
+    otherwise = f"known are {listed(known)}"
+    for task, name in named.items():
+        yield Problem(
+            pointer=pointer("tasks", task, "type"),
+            code="unknown-type",
+            message=f"unknown task type {quoted(name)}",
+            remedy=suggestion(name, known, otherwise),
+        )

@@ -1,5 +1,6 @@
 """Pass: join every stream to a port of a task at both ends."""
 
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -31,11 +32,13 @@ def join_streams(draft: Draft) -> Draft:
     "the stream leads from 'a' back to itself"
     """
     positions: dict[str, int] = {}
+    repeated: set[str] = set()
     problems: list[Problem] = []
     for i, task in enumerate(draft.reading.tasks):
         if task is None:
             continue
         if task.id in positions:
+            repeated.add(task.id)
             problems.append(
                 Problem(
                     pointer=pointer("tasks", i, "id"),
@@ -45,35 +48,45 @@ def join_streams(draft: Draft) -> Draft:
                 )
             )
         positions.setdefault(task.id, i)
-    wires: dict[Wire, int] = {}
+    # Which of the two a stream means is anybody's guess, so nothing more is said about it.
+    positions = {name: i for name, i in positions.items() if name not in repeated}
+    doubtful = draft.reading.unreadable_ids | repeated
+    wires: list[Wire] = []
+    first: dict[Wire, int] = {}
     for i, stream in enumerate(draft.reading.streams):
         if stream is None:
             continue
-        joined = _join(i, stream, positions, draft)
+        joined = _join(i, stream, positions, doubtful, draft.types)
         if isinstance(joined, Wire):
-            if joined in wires:
-                joined = [_repeated(i, wires[joined])]
-            else:
-                wires[joined] = i
-                continue
-        problems += joined
+            if joined in first:
+                problems.append(_repeated(i, first[joined]))
+            first.setdefault(joined, i)
+            wires.append(joined)
+        else:
+            problems += joined
     return replace(draft, wires=tuple(wires), problems=(*draft.problems, *problems))
 
 
-def _join(i: int, stream: StreamForm, positions: dict[str, int], draft: Draft) -> Wire | list[Problem]:
+def _join(
+    i: int,
+    stream: StreamForm,
+    positions: Mapping[str, int],
+    doubtful: Container[str],
+    types: Sequence[AnyTaskType | None],
+) -> Wire | list[Problem]:
     problems: list[Problem] = []
     found: list[tuple[int, str]] = []
     for end, task, port in ((_FROM, stream.origin, stream.from_port), (_TO, stream.to, stream.to_port)):
         if task not in positions:
-            if task not in draft.reading.unreadable_ids:
+            if task not in doubtful:
                 problems.append(_unknown_task(i, end, task))
-        elif (kind := draft.types[positions[task]]) is not None:
+        elif (kind := types[positions[task]]) is not None:
             named = _port(i, end, task, kind, port)
             if isinstance(named, Problem):
                 problems.append(named)
             else:
                 found.append((positions[task], named))
-    if stream.origin == stream.to:
+    if stream.origin == stream.to and stream.to not in doubtful:
         problems.append(
             Problem(
                 pointer=pointer("streams", i),

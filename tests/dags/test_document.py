@@ -1,0 +1,291 @@
+"""The form of documents: fields, their types, their lengths, and what broken entries do to the rest."""
+
+from typing import Any
+
+import pytest
+
+from dags import Problem
+from dags.document import MOST_STREAMS, MOST_TASKS
+from tests.dags.refusal import canonicalise, codes, problem, problems
+from tests.notation import document
+
+TWO = "s:source > k:sink"
+THREE = "s:source > a:map > k:sink"
+CONTROLS = [*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0))]
+
+
+def with_task(position: int, **changes: Any) -> dict[str, Any]:
+    """A document one of whose tasks is changed."""
+    written = document(THREE)
+    written["tasks"][position] |= changes
+    return written
+
+
+def with_id(name: str) -> dict[str, Any]:
+    """A document one of whose tasks has this id, and its streams too."""
+    return {
+        **document(TWO),
+        "tasks": [{"id": name, "type": "source", "config": {"source": "weather"}}, {"id": "out", "type": "sink"}],
+        "streams": [{"from": name, "to": "out"}],
+    }
+
+
+def missing(pointer: str, field: str) -> Problem:
+    return problem(pointer, "missing-field", f"the field '{field}' is missing", "add it")
+
+
+def wrong_type(pointer: str, wanted: str) -> Problem:
+    return problem(pointer, "wrong-type", f"the value should be {wanted}", f"give {wanted}")
+
+
+def too_long(pointer: str, most: int) -> Problem:
+    return problem(pointer, "too-long", f"the text is longer than {most} characters", "shorten it")
+
+
+def too_short(pointer: str) -> Problem:
+    return problem(pointer, "too-short", "the text needs a length of at least 1", "lengthen it")
+
+
+def test_the_least_document_is_accepted() -> None:
+    """The paper's form: no ports, no configs where none is needed."""
+    written = {
+        "version": 1,
+        "name": "n",
+        "tasks": [{"id": "s", "type": "source", "config": {"source": "weather"}}, {"id": "k", "type": "sink"}],
+        "streams": [{"from": "s", "to": "k"}],
+    }
+    flow = canonicalise(written)
+    assert ("flow", "ann", "n", {"k": 1, "s": 0}, ("k",)) == (flow.id, flow.tenant, flow.name, flow.places, flow.sinks)
+
+
+def test_everything_that_may_be_left_out_may_be_given() -> None:
+    """Ports, configs and `fresh` change nothing when they say what holds anyway; a port may also be null."""
+    written = document(TWO)
+    written["tasks"][0]["fresh"] = False
+    written["tasks"][1] |= {"config": {}, "fresh": False}
+    written["streams"][0] |= {"from_port": "out", "to_port": "in"}
+    assert canonicalise(document(TWO)) == canonicalise(written)
+    written["streams"][0] |= {"from_port": None, "to_port": None}
+    assert canonicalise(document(TWO)) == canonicalise(written)
+
+
+def test_an_empty_object_lacks_every_field_and_nothing_else() -> None:
+    """What is missing is told in the order of the form, and nothing that only follows from it."""
+    assert [
+        missing("/version", "version"),
+        missing("/name", "name"),
+        missing("/tasks", "tasks"),
+        missing("/streams", "streams"),
+    ] == problems({})
+
+
+@pytest.mark.parametrize("version", [0, 2, -1, 10**6, 1.5, True, False, None, "1", [1], {}])
+def test_other_versions_are_refused(version: Any) -> None:
+    """Only the number 1 is a version; what merely resembles it is not."""
+    expected = problem("/version", "unknown-version", "the version is not one that is known", "write 1")
+    assert [expected] == problems({**document(TWO), "version": version})
+
+
+def test_the_version_may_be_written_as_any_number_that_is_1() -> None:
+    """JSON has one kind of number, so that 1.0 is 1."""
+    assert canonicalise(document(TWO)) == canonicalise({**document(TWO), "version": 1.0})
+
+
+@pytest.mark.parametrize("part", ["tasks", "streams"])
+@pytest.mark.parametrize("value", [None, "text", 5, True, {}, {"0": {}}])
+def test_a_list_that_is_none_is_the_only_problem(part: str, value: Any) -> None:
+    """Nothing is told about what may stand in the list."""
+    assert [wrong_type(f"/{part}", "an array")] == problems({**document(TWO), part: value})
+
+
+@pytest.mark.parametrize("part", ["tasks", "streams"])
+def test_a_list_that_is_missing_is_the_only_problem(part: str) -> None:
+    """Without its tasks or streams, a document has no dead ends and no unknown ids."""
+    written = document(TWO)
+    del written[part]
+    assert [missing(f"/{part}", part)] == problems(written)
+
+
+def test_a_document_without_tasks_is_too_short() -> None:
+    """An empty list of tasks has no missing ends besides."""
+    expected = problem("/tasks", "too-short", "the array needs at least 1 entries", "add what is missing")
+    assert [expected] == problems({**document(TWO), "tasks": [], "streams": []})
+
+
+@pytest.mark.parametrize(("part", "most"), [("tasks", MOST_TASKS), ("streams", MOST_STREAMS)])
+def test_too_many_entries_are_refused_unread(part: str, most: int) -> None:
+    """One more than allowed, whatever they are."""
+    expected = problem(
+        "",
+        f"too-many-{part}",
+        f"the document has {most + 1:,} {part}; {most:,} are allowed",
+        "split it into several dataflows; they share what they have in common",
+    )
+    assert [expected] == problems({**document(TWO), part: [None] * (most + 1)})
+    assert expected not in problems({**document(TWO), part: [None] * most})
+
+
+def test_limits_are_as_promised() -> None:
+    """Ten thousand tasks, a hundred thousand streams."""
+    assert (10_000, 100_000) == (MOST_TASKS, MOST_STREAMS)
+
+
+def test_entries_that_are_no_objects_are_told_each() -> None:
+    """And a list of nothing but broken entries does not count as empty."""
+    written = {**document(TWO), "tasks": [None, 5], "streams": ["s > k", []]}
+    assert [
+        wrong_type("/tasks/0", "an object"),
+        wrong_type("/tasks/1", "an object"),
+        wrong_type("/streams/0", "an object"),
+        wrong_type("/streams/1", "an object"),
+    ] == problems(written)
+
+
+def test_fields_of_entries_are_told_each() -> None:
+    """Missing, unknown and mistyped fields of tasks and streams, at the place of the field."""
+    written = document(THREE)
+    written["tasks"][1] = {"idd": "a", "type": 5, "config": [], "fresh": 1}
+    written["streams"][0] = {"form": "s", "to": None, "from_port": 0, "to_port": ["in"]}
+    assert [
+        wrong_type("/tasks/1/config", "an object"),
+        wrong_type("/tasks/1/fresh", "true or false"),
+        missing("/tasks/1/id", "id"),
+        problem("/tasks/1/idd", "unknown-field", "unknown field 'idd'", "did you mean 'id'?"),
+        wrong_type("/tasks/1/type", "a string"),
+        problem("/streams/0/form", "unknown-field", "unknown field 'form'", "did you mean 'from'?"),
+        missing("/streams/0/from", "from"),
+        wrong_type("/streams/0/from_port", "a string"),
+        wrong_type("/streams/0/to", "a string"),
+        wrong_type("/streams/0/to_port", "a string"),
+        # What follows is about a stream that can be read: its task's id is missing, so nobody has it.
+        problem("/streams/1/from", "unknown-task", "no task has the id 'a'", "correct the id, or add the task"),
+    ] == problems(written)
+
+
+def test_unknown_fields_are_told_what_is_known_there() -> None:
+    """Where no name is near, every known one is listed."""
+    written = document(TWO)
+    written["zzz"] = 1
+    written["tasks"][0]["zzz"] = 1
+    written["streams"][0]["zzz"] = 1
+    unknown = "unknown field 'zzz'"
+    assert [
+        problem("/tasks/0/zzz", "unknown-field", unknown, "remove it; known are 'id', 'type', 'config', 'fresh'"),
+        problem(
+            "/streams/0/zzz", "unknown-field", unknown, "remove it; known are 'from', 'from_port', 'to', 'to_port'"
+        ),
+        problem("/zzz", "unknown-field", unknown, "remove it; known are 'version', 'name', 'tasks', 'streams'"),
+    ] == problems(written)
+
+
+def test_an_unknown_field_of_any_name_has_its_pointer() -> None:
+    """Names that are empty, that pointers escape, or that are long numbers."""
+    digits = "9" * 5_000
+    written = {**document(TWO), "": 1, "a/b~c": 1, digits: 1, "7": 1}
+    assert ["/", "/7", f"/{digits}", "/a~1b~0c"] == [problem.pointer for problem in problems(written)]
+
+
+@pytest.mark.parametrize(("name", "length"), [("a", 128), ("é", 128), ("😀", 128), ("a", 1)])
+def test_ids_up_to_their_limit_are_accepted(name: str, length: int) -> None:
+    """Characters count, not bytes."""
+    assert {name * length, "out"} == set(canonicalise(with_id(name * length)).places)
+
+
+def test_names_that_are_too_long_or_empty_are_refused() -> None:
+    """Ids, types, names and ports have a length, counted in characters; a limit itself is allowed."""
+    assert [too_long("/name", 200)] == problems({**document(TWO), "name": "é" * 201})
+    assert "é" * 200 == canonicalise({**document(TWO), "name": "é" * 200}).name
+    assert [too_short("/name")] == problems({**document(TWO), "name": ""})
+    assert [too_long("/tasks/0/id", 128), too_long("/streams/0/from", 128)] == problems(with_id("i" * 129))
+    assert [too_short("/tasks/0/id")] == problems(with_id(""))
+    assert [too_long("/tasks/1/type", 200)] == problems(with_task(1, type="t" * 201))
+    assert [("/tasks/1/type", "unknown-type")] == codes(with_task(1, type="t" * 200))
+    assert [too_short("/tasks/1/type")] == problems(with_task(1, type=""))
+    for port in ("from_port", "to_port"):
+        written = document(TWO)
+        written["streams"][0][port] = "p" * 65
+        assert [too_long(f"/streams/0/{port}", 64)] == problems(written)
+        written["streams"][0][port] = "p" * 64
+        assert [(f"/streams/0/{port}", "unknown-port")] == codes(written)
+        written["streams"][0][port] = ""
+        assert [too_short(f"/streams/0/{port}")] == problems(written)
+    written = document(TWO)
+    written["streams"][0] = {"from": "f" * 128, "to": "t" * 129}
+    assert [too_long("/streams/0/to", 128)] == problems(written)
+    written["streams"][0] = {"from": "s", "to": "t" * 128}
+    assert [("/streams/0/to", "unknown-task")] == codes(written)
+    written["streams"][0] = {"from": "s", "to": ""}
+    assert [("/streams/0/to", "unknown-task")] == codes(written)
+
+
+@pytest.mark.parametrize("character", ["/", "+", "#", *CONTROLS])
+def test_ids_hold_nothing_that_topics_give_a_meaning(character: str) -> None:
+    """Nor control characters: an id names a topic."""
+    expected = problem(
+        "/tasks/0/id",
+        "wrong-value",
+        "the text holds characters that are not allowed here",
+        r"let it match ^[^/+#\x00-\x1f\x7f-\x9f]+$",
+    )
+    for name in (character, f"{character}a", f"a{character}"):
+        assert [expected] == problems(with_id(name))
+
+
+@pytest.mark.parametrize("character", ["\n", "\x00", "\x1f", "\x7f", "\x9f"])
+def test_the_name_holds_no_control_characters(character: str) -> None:
+    """A name is one line for people."""
+    expected = problem(
+        "/name",
+        "wrong-value",
+        "the text holds characters that are not allowed here",
+        r"let it match ^[^\x00-\x1f\x7f-\x9f]+$",
+    )
+    assert [expected] == problems({**document(TWO), "name": f"a{character}"})
+
+
+@pytest.mark.parametrize("name", [" ", "~", "$share", "é", "\u00a0", "日本", "a b", "'", '"', "\\", "constructor"])
+def test_other_characters_are_fine_in_ids_and_names(name: str) -> None:
+    """Everything that can be printed, in any script."""
+    assert {name, "out"} == set(canonicalise(with_id(name)).places)
+    assert name == canonicalise({**document(TWO), "name": name}).name
+
+
+def test_streams_to_a_broken_task_are_no_second_problem() -> None:
+    """Its id is known even where the rest cannot be read; nor does anything that depends on it look dead."""
+    written = document("s:source > a:map > b:map > k:sink")
+    written["tasks"][1]["fresh"] = None
+    assert [wrong_type("/tasks/1/fresh", "true or false")] == problems(written)
+    written["tasks"][1] = {"id": "a", "type": "map", "config": {"add": float("inf")}}
+    assert [("/tasks/1/config/add", "not-finite")] == codes(written)
+
+
+def test_broken_entries_and_problems_of_meaning_come_together_in_order() -> None:
+    """Everything in one go: the form of one task, the type of another, a config, a stream, the name."""
+    written = document("s:source > a:mapp > b:map{'ad': 1} > c:map > d:scale > k:sink")
+    written["name"] = 5
+    written["tasks"][4]["fresh"] = "no"
+    written["streams"][0]["to"] = "x"
+    written["streams"].append({"from": "s"})
+    written["streams"].append({"from": "c", "to": "c"})
+    assert [
+        ("/name", "wrong-type"),
+        ("/tasks/1/type", "unknown-type"),
+        ("/tasks/2/config/ad", "unknown-field"),
+        ("/tasks/4/fresh", "wrong-type"),
+        ("/streams/0/to", "unknown-task"),
+        ("/streams/5/to", "missing-field"),
+        ("/streams/6", "self-loop"),
+    ] == codes(written)
+
+
+def test_entries_are_told_in_the_order_of_their_numbers() -> None:
+    """The tenth entry comes after the second."""
+    written = {**document(TWO), "tasks": [0] * 12, "streams": [0] * 12}
+    expected = [f"/{part}/{i}" for part in ("tasks", "streams") for i in range(12)]
+    assert expected == [problem.pointer for problem in problems(written)]
+
+
+def test_after_so_many_problems_of_form_the_rest_is_not_looked_at() -> None:
+    """A thousand are told, from the first on."""
+    written = {**document(TWO), "tasks": [0] * 1_500, "streams": []}
+    assert [f"/tasks/{i}" for i in range(1_000)] == [problem.pointer for problem in problems(written)]

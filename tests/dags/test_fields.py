@@ -1,0 +1,263 @@
+"""Schemas followed from the sources down, and the fields that tasks read."""
+
+from typing import Any
+
+import pytest
+
+from dags import (
+    ANY,
+    NUMBER,
+    Catalogue,
+    Config,
+    Kind,
+    NamesSource,
+    Problem,
+    Read,
+    Schema,
+    Schemas,
+    Source,
+    State,
+    TaskType,
+)
+from dags.canonical.fields import MOST_FIELDS
+from tests.catalogue import NoConfig
+from tests.dags.refusal import canonicalise, catalogue_with, codes, problem, problems
+from tests.notation import document
+
+
+class FieldConfig(Config):
+    field: str = "value"
+
+
+class FieldsConfig(Config):
+    fields: tuple[str, ...] = ()
+
+
+def adds(config: FieldConfig, inputs: Schemas) -> Schemas:
+    return {"out": inputs["in"].plus(config.field, Kind.FLOAT)}
+
+
+def drops(config: FieldConfig, inputs: Schemas) -> Schemas:
+    return {"out": inputs["in"].without(config.field)}
+
+
+def reads_any(config: FieldsConfig) -> tuple[Read, ...]:
+    return tuple(Read(at=f"fields/{i}", field=field) for i, field in enumerate(config.fields))
+
+
+CATALOGUE = catalogue_with(
+    TaskType(name="add", config=FieldConfig, output_schema=adds),
+    TaskType(name="drop", config=FieldConfig, output_schema=drops),
+    TaskType(name="need", config=FieldsConfig, outputs=(), reads=reads_any),
+    TaskType(name="number", config=FieldConfig, reads=lambda c: (Read(at="field", field=c.field, kinds=NUMBER),)),
+    TaskType(
+        name="text",
+        config=FieldConfig,
+        reads=lambda c: (Read(at="field", field=c.field, kinds=frozenset({Kind.STRING, Kind.JSON})),),
+    ),
+    TaskType(
+        name="both",
+        config=NoConfig,
+        inputs=("left", "right"),
+        reads=lambda _: (Read(at="", field="value", port="left"), Read(at="", field="place", port="right")),
+        output_schema=lambda _, inputs: {"out": inputs["right"]},
+    ),
+    TaskType(name="keyed", config=FieldsConfig, state=State.KEY, key_fields=lambda c: c.fields),
+    TaskType(
+        name="keyed2",
+        config=FieldsConfig,
+        inputs=("left", "right"),
+        output_schema=lambda _, inputs: {"out": inputs["left"]},
+        reads=lambda c: tuple(Read(at=f"fields/{i}", field=field, port="left") for i, field in enumerate(c.fields)),
+        state=State.KEY,
+        key_fields=lambda c: c.fields,
+    ),
+    TaskType(name="stateless", config=FieldsConfig, key_fields=lambda c: c.fields),
+)
+
+
+def told(text: str, **more: Any) -> list[Problem]:
+    return problems(document(text), catalogue=CATALOGUE, **more)
+
+
+def unknown(pointer: str, field: str, port: str, remedy: str) -> Problem:
+    message = f"the events that reach port '{port}' have no field '{field}'"
+    return problem(pointer, "unknown-field-upstream", message, remedy)
+
+
+def wrong_kind(pointer: str, field: str, kind: str, remedy: str, port: str = "in") -> Problem:
+    message = f"the field '{field}' is of kind {kind} at port '{port}'"
+    return problem(pointer, "wrong-kind-upstream", message, remedy)
+
+
+def test_a_field_that_the_schema_lacks_is_told_with_the_nearest() -> None:
+    """At the place in the config that names it; else with all there are."""
+    assert [unknown("/tasks/1/config/field", "vallue", "in", "did you mean 'value'?")] == told(
+        "s:source > a:number{'field': 'vallue'} > k:sink"
+    )
+    assert [unknown("/tasks/1/config/field", "zzz", "in", "they have 'place', 'value'")] == told(
+        "s:source > a:number{'field': 'zzz'} > k:sink"
+    )
+    assert [
+        unknown("/tasks/1/config/fields/0", "zzz", "in", "they have 'place', 'value'"),
+        unknown("/tasks/1/config/fields/2", "values", "in", "did you mean 'value'?"),
+    ] == told("s:source > a:need{'fields': ['zzz', 'value', 'values']}")
+
+
+def test_a_field_of_another_kind_is_told_what_it_may_be() -> None:
+    """A number may be an integer or a float."""
+    assert [wrong_kind("/tasks/1/config/field", "place", "string", "name a field of kind float or integer")] == told(
+        "s:source > a:number{'field': 'place'} > k:sink"
+    )
+    assert [wrong_kind("/tasks/1/config/field", "value", "integer", "name a field of kind json or string")] == told(
+        "s:source > a:text > k:sink"
+    )
+
+
+def test_a_field_that_the_type_itself_names_is_told_at_the_task() -> None:
+    """There is no place in the config for it."""
+    words = Source(name="words", owner="ann", schema=Schema.of(value=Kind.STRING))
+    written = "s:source{'source': 'words'} > a:map > k:sink"
+    remedy = "name a field of kind float or integer"
+    assert [wrong_kind("/tasks/1", "value", "string", remedy)] == told(written, sources={"words": words})
+    empty = Source(name="words", owner="ann", schema=Schema.of())
+    assert [unknown("/tasks/1", "value", "in", "they have none")] == told(written, sources={"words": empty})
+
+
+def test_schemas_follow_what_tasks_do() -> None:
+    """A field that is added, dropped or changed on the way is so further down."""
+    canonicalise(document("s:source > a:add{'field': 'x'} > b:number{'field': 'x'} > k:sink"), catalogue=CATALOGUE)
+    assert [unknown("/tasks/2/config/field", "value", "in", "they have 'place'")] == told(
+        "s:source > a:drop > b:number > k:sink"
+    )
+    assert [wrong_kind("/tasks/2/config/field", "place", "float", "name a field of kind json or string")] == told(
+        "s:source > a:add{'field': 'place'} > b:text{'field': 'place'} > k:sink"
+    )
+
+
+def test_where_streams_meet_only_what_they_share_is_there() -> None:
+    """A field that one of them lacks, or has as another kind, is not there."""
+    drop = "s:source > a:map > m:number > k:sink s > b:drop > m"
+    assert [unknown("/tasks/2/config/field", "value", "in", "they have 'place'")] == told(drop)
+    scale = "s:source > a:map > m:number > k:sink s > b:scale > m"
+    assert [unknown("/tasks/2/config/field", "value", "in", "they have 'place'")] == told(scale)
+    canonicalise(document("s:source > a:scale > m:number > k:sink s > b:scale{'factor': 2} > m"), catalogue=CATALOGUE)
+
+
+def test_each_port_has_a_schema_of_its_own() -> None:
+    """What a task reads at one, it need not have at the other."""
+    well = "s:source > a:drop{'field': 'place'} > j:both.left > k:sink s > b:drop > j.right"
+    canonicalise(document(well), catalogue=CATALOGUE)
+    swapped = "s:source > a:drop{'field': 'place'} > j:both.right > k:sink s > b:drop > j.left"
+    assert [
+        unknown("/tasks/2", "value", "left", "they have 'place'"),
+        unknown("/tasks/2", "place", "right", "they have 'value'"),
+    ] == told(swapped)
+    below = well.replace("k:sink", "n:number > k:sink")
+    assert [unknown("/tasks/3/config/field", "value", "in", "they have 'place'")] == told(below)
+
+
+def test_key_fields_have_to_be_there_at_every_port() -> None:
+    """At the task, unless the type reads them by name, which is told once; without state per key they do not count."""
+    assert [unknown("/tasks/1", "x", "in", "they have 'place', 'value'")] == told(
+        "s:source > a:keyed{'fields': ['place', 'x']} > k:sink"
+    )
+    assert [
+        unknown("/tasks/1", "x", "right", "they have 'place', 'value'"),
+        unknown("/tasks/1/config/fields/0", "x", "left", "they have 'place', 'value'"),
+    ] == told("s:source > a:keyed2{'fields': ['x']}.left > k:sink s > a.right")
+    canonicalise(document("s:source > a:stateless{'fields': ['x']} > k:sink"), catalogue=CATALOGUE)
+
+
+def test_a_task_with_problems_hides_those_further_down() -> None:
+    """What leaves it is unknown; tasks beside it are told."""
+    assert [
+        unknown("/tasks/1/config/field", "x", "in", "they have 'place', 'value'"),
+        unknown("/tasks/4/config/field", "z", "in", "they have 'place', 'value'"),
+    ] == told("s:source > a:number{'field': 'x'} > b:number{'field': 'y'} > k:sink s > c:number{'field': 'z'} > k")
+    assert [("/tasks/1/config/field", "wrong-type")] == codes(
+        document("s:source > a:add{'field': 1} > b:number{'field': 'y'} > k:sink"), catalogue=CATALOGUE
+    )
+    assert [("/tasks/0/config/source", "unknown-source")] == codes(
+        document("s:source{'source': 'x'} > b:number{'field': 'y'} > k:sink"), catalogue=CATALOGUE
+    )
+
+
+def test_fields_are_told_together_with_dead_ends_and_wrong_streams() -> None:
+    """As far as the schemas are known."""
+    written = document("s:source > a:number{'field': 'x'} > k:sink s > b:number{'field': 'y'}")
+    assert [
+        ("/tasks/1/config/field", "unknown-field-upstream"),
+        ("/tasks/3", "fruitless-task"),
+        ("/tasks/3/config/field", "unknown-field-upstream"),
+    ] == codes(written, catalogue=CATALOGUE)
+    written["streams"].append({"from": "s", "to": "x"})
+    assert [
+        ("/tasks/1/config/field", "unknown-field-upstream"),
+        ("/tasks/3/config/field", "unknown-field-upstream"),
+        ("/streams/3/to", "unknown-task"),
+    ] == codes(written, catalogue=CATALOGUE)
+
+
+def test_a_task_is_held_against_its_inputs_only_when_all_ports_are_fed() -> None:
+    """An unfed port is the problem to solve first."""
+    assert [("/tasks/1", "unfed-port")] == codes(document("s:source > j:both.left > k:sink"), catalogue=CATALOGUE)
+
+
+def test_fields_are_compared_as_they_are_written() -> None:
+    """Composed and decomposed letters are two fields."""
+    letters = Source(name="letters", owner="ann", schema=Schema.of({"\u00e9": Kind.FLOAT}))
+    written = document("s:source{'source': 'letters'} > n:number > k:sink")
+    written["tasks"][1]["config"] = {"field": "\u00e9"}
+    canonicalise(written, catalogue=CATALOGUE, sources={"letters": letters})
+    written["tasks"][1]["config"] = {"field": "e\u0301"}
+    [found] = problems(written, catalogue=CATALOGUE, sources={"letters": letters})
+    assert "unknown-field-upstream" == found.code
+
+
+def test_a_stream_has_only_so_many_fields() -> None:
+    """A thousand; the first task beyond is told, and nothing that follows it."""
+    wide = {name: Schema.of({f"f{i}": Kind.FLOAT for i in range(size)}) for name, size in (("a", 998), ("b", 999))}
+    sources = {name: Source(name=name, owner="ann", schema=schema) for name, schema in wide.items()}
+    chain = "> x:add{'field': 'x'} > y:add{'field': 'y'} > k:sink"
+    canonicalise(document("s:source{'source': 'a'} " + chain), catalogue=CATALOGUE, sources=sources)
+    message = "the events that leave this task have 1,001 fields"
+    assert [problem("/tasks/2", "too-many-fields", message, "keep to 1,000")] == told(
+        "s:source{'source': 'b'} " + chain.replace("> k", "> z:add{'field': 'z'} > k"), sources=sources
+    )
+    assert 1_000 == MOST_FIELDS
+
+
+def test_after_so_many_missing_fields_the_rest_is_not_looked_at() -> None:
+    """Of one task, or of many."""
+    many = {"fields": [f"x{i}" for i in range(1_500)]}
+    written = document("s:source > k:need")
+    written["tasks"][1]["config"] = many
+    expected = [f"/tasks/1/config/fields/{i}" for i in range(1_000)]
+    assert expected == [problem.pointer for problem in problems(written, catalogue=CATALOGUE)]
+    few = {"fields": [f"x{i}" for i in range(400)]}
+    written["tasks"][1:] = [{"id": f"k{i}", "type": "need", "config": few} for i in range(5)]
+    written["streams"] = [{"from": "s", "to": f"k{i}"} for i in range(5)]
+    assert 1_200 == len(problems(written, catalogue=CATALOGUE))
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_read_without_kinds_takes_any(kind: Kind) -> None:
+    """Every kind there is."""
+    assert kind in ANY
+    source = Source(name="x", owner="ann", schema=Schema.of(value=kind))
+    written = document("s:source{'source': 'x'} > k:need{'fields': ['value']}")
+    canonicalise(written, catalogue=CATALOGUE, sources={"x": source})
+    is_number = kind in {Kind.INTEGER, Kind.FLOAT}
+    assert is_number == (kind in NUMBER)
+
+
+def test_the_source_has_the_schema_that_was_registered_at_every_port() -> None:
+    """Also where a source type has several."""
+    twin = TaskType(name="twin", config=NamesSource, inputs=(), outputs=("a", "b"))
+    catalogue = Catalogue.of([*CATALOGUE.types.values(), twin])
+    written = document("s:twin{'source': 'weather'} s.a > k:need{'fields': ['x']} s.b > l:need{'fields': ['y']}")
+    assert [
+        ("/tasks/1/config/fields/0", "unknown-field-upstream"),
+        ("/tasks/2/config/fields/0", "unknown-field-upstream"),
+    ] == codes(written, catalogue=catalogue)

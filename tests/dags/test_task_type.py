@@ -1,0 +1,101 @@
+"""What a task type says of itself, and what it may not say."""
+
+from typing import Any
+
+import pytest
+
+from dags import Config, Effect, Emission, NamesSource, Read, Schema, Secret, State, TaskType, passes_on
+from dags.task_type import no_keys, reads_nothing
+from tests.catalogue import SCHEMA, NoConfig
+
+
+def test_a_type_is_a_simple_filter_unless_it_says_otherwise() -> None:
+    """One port on each side, nothing kept, nothing read, nothing done outside."""
+    kind = TaskType(name="t", config=NoConfig)
+    assert (1, ("in",), ("out",)) == (kind.version, kind.inputs, kind.outputs)
+    assert (State.NONE, Effect.NONE, Emission.AT_MOST_ONE) == (kind.state, kind.effect, kind.emission)
+    assert (True, True, frozenset(), None) == (kind.deterministic, kind.unique_per_cause, kind.tags, kind.normalise)
+    assert {"out": SCHEMA} == kind.output_schema(NoConfig(), {"in": SCHEMA})
+    assert ((), ()) == (kind.reads(NoConfig()), kind.key_fields(NoConfig()))
+
+
+def test_the_defaults_of_hooks_are_public() -> None:
+    """A type may name them."""
+    assert {"out": Schema.of()} == passes_on(NoConfig(), {"in": Schema.of()})
+    assert ((), ()) == (reads_nothing(NoConfig()), no_keys(NoConfig()))
+
+
+@pytest.mark.parametrize(
+    ("ports", "message"),
+    [
+        ({"inputs": (), "outputs": ()}, "task type 't' has no port at all; give it inputs or outputs"),
+        ({"inputs": ("a", "a")}, "task type 't' names a port twice; port names are unique per side"),
+        ({"outputs": ("a", "b", "a")}, "task type 't' names a port twice; port names are unique per side"),
+        ({"version": 0}, "task type 't' has version 0; versions start at 1"),
+        ({"version": -3}, "task type 't' has version -3; versions start at 1"),
+        ({"inputs": ()}, "source type 't' has no config field 'source'; derive its config of NamesSource"),
+    ],
+)
+def test_a_type_that_contradicts_itself_is_refused(ports: dict[str, Any], message: str) -> None:
+    """With what to do about it."""
+    with pytest.raises(ValueError, match=r"(task|source) type 't'") as refused:
+        TaskType(name="t", config=NoConfig, **ports)
+    assert message == str(refused.value)
+
+
+def test_types_that_do_not_contradict_themselves_are_made() -> None:
+    """The same port name on both sides, the first version, a source that names a source."""
+    kind = TaskType(name="t", config=NoConfig, inputs=("a",), outputs=("a",), version=1)
+    assert (False, False) == (kind.is_source, kind.is_sink)
+    source = TaskType(name="s", config=NamesSource, inputs=())
+    assert (True, False) == (source.is_source, source.is_sink)
+    sink = TaskType(name="k", config=NoConfig, outputs=())
+    assert (False, True) == (sink.is_source, sink.is_sink)
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+@pytest.mark.parametrize("effect", list(Effect))
+def test_only_deterministic_types_without_effect_are_shareable(*, deterministic: bool, effect: Effect) -> None:
+    """Both are needed."""
+    kind = TaskType(name="t", config=NoConfig, deterministic=deterministic, effect=effect)
+    assert (deterministic and effect is Effect.NONE) == kind.shareable
+
+
+def test_a_type_is_frozen_and_known_by_name() -> None:
+    """Nobody changes it once it is made; every part is given by name."""
+    kind = TaskType(name="t", config=NoConfig)
+    with pytest.raises(AttributeError):
+        kind.version = 2  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        TaskType("t", config=NoConfig)  # type: ignore[call-arg]
+
+
+def test_a_read_takes_any_kind_at_the_usual_port() -> None:
+    """Unless it says otherwise."""
+    read = Read(at="field", field="x")
+    assert (6, "in") == (len(read.kinds), read.port)
+
+
+def test_a_secret_has_its_owner_only_where_one_is_told() -> None:
+    """Written down for somebody, it says whose it is; otherwise it is as the document has it."""
+
+    class LoginConfig(Config):
+        password: Secret
+
+    login = LoginConfig(password=Secret(secret="x"))  # noqa: S106 - the name of a secret is none
+    assert {"password": {"secret": "x"}} == login.model_dump()
+    assert {"password": {"secret": "x", "owner": "ann"}} == login.model_dump(context={"owner": "ann"})
+    assert '{"password":{"secret":"x","owner":"ann"}}' == login.model_dump_json(context={"owner": "ann"})
+
+
+@pytest.mark.parametrize(
+    ("enum", "values"),
+    [
+        (State, ["none", "key", "stream"]),
+        (Effect, ["none", "reads outside", "writes outside"]),
+        (Emission, ["at most one", "one per port", "many"]),
+    ],
+)
+def test_words_for_behaviour_are_stable(enum: Any, values: list[str]) -> None:
+    """They are written into files and read by programs."""
+    assert values == list(enum)

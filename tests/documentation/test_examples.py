@@ -1,0 +1,88 @@
+"""Every example in the documentation works, and prints what the text says."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dags import canonicalise
+from engine import installed_catalogue
+from manager.command import app
+from tests.documentation.pages import Example, Page, every_page, page
+
+PAGES = {str(shown): shown for shown in every_page()}
+
+
+def having(language: str, text: str = "") -> list[str]:
+    """The pages that have an example in a language with some text in it."""
+    return [
+        name
+        for name, shown in PAGES.items()
+        if any(example.language == language and text in example.text for example in shown.examples)
+    ]
+
+
+@pytest.fixture
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("_in_an_empty_folder")
+@pytest.mark.parametrize("name", having("python"))
+def test_python_examples_run_in_order_and_print_what_the_text_shows(name: str) -> None:
+    """A page's Python examples are one program, and the block after one is what it prints."""
+    PAGES[name].save_files(Path())
+    _, printed = PAGES[name].run()
+    assert [shown for shown, _ in printed] == [actual for _, actual in printed]
+
+
+@pytest.mark.usefixtures("_in_an_empty_folder")
+@pytest.mark.parametrize("name", having("json", '"tasks"'))
+def test_documents_are_accepted_over_the_sources_that_the_text_shows(name: str) -> None:
+    """Each document in a page passes the checks with the installed types and the page's `sources`."""
+    shown = PAGES[name]
+    shown.save_files(Path())
+    names, _ = shown.run()
+    for document in documents(shown):
+        made = canonicalise(
+            document.text, dataflow="d", tenant="me", catalogue=installed_catalogue(), sources=names["sources"]
+        )
+        assert json.loads(document.text)["name"] == made.name
+
+
+@pytest.mark.usefixtures("_in_an_empty_folder")
+@pytest.mark.parametrize("name", having("sh", "braid check"))
+def test_the_command_answers_as_the_text_shows(name: str) -> None:
+    """Where a page calls `braid check`, the block after it is the answer."""
+    PAGES[name].save_files(Path())
+    for example in PAGES[name].examples:
+        for line in example.text.splitlines() if example.language == "sh" else ():
+            program, *words = shlex.split(line, comments=True)
+            if Path(program).name == "braid":
+                assert example.output == CliRunner().invoke(app, words).output
+
+
+def test_the_pages_that_promise_examples_have_them() -> None:
+    """The tests above have something to hold."""
+    assert {"README.md", "docs/architecture.md", "docs/documents.md", "docs/task-types.md"} == set(having("python"))
+    assert {"README.md", "docs/documents.md"} == set(having("json", '"tasks"'))
+    assert {"README.md"} == set(having("sh", "braid check"))
+
+
+def test_every_example_says_its_language() -> None:
+    """A block without a language would be held by no test, nor coloured for readers."""
+    known = {"json", "python", "sh", "text", "toml"}
+    languages = {(name, example.language) for name, shown in PAGES.items() for example in shown.examples}
+    assert not {(name, language) for name, language in languages if language not in known}
+
+
+def test_files_are_saved_under_the_name_that_the_sentence_before_says() -> None:
+    """The README's examples are saved as readers are told to."""
+    files = [example.file for example in page("README.md").examples if example.language == "json"]
+    assert files == ["sources.json", "averages.json"]
+
+
+def documents(shown: Page) -> list[Example]:
+    return [example for example in shown.examples if example.language == "json" and '"tasks"' in example.text]

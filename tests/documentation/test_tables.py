@@ -1,0 +1,95 @@
+"""Tables in the documentation say what the code says, all of it and no more."""
+
+import json
+import tomllib
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from dags import TaskType
+from dags.canonical import CHECKS, FORMS
+from dags.canonical.fields import MOST_FIELDS
+from dags.document import MOST_STREAMS, MOST_TASKS, Document, StreamForm, TaskForm
+from dags.reading import LARGEST_INTEGER, MOST_BYTES, MOST_NESTING
+from engine.tasks import TYPES
+from merge import STRATEGIES
+from tests.documentation.pages import ROOT, page
+
+
+def longest(form: type[BaseModel], field: str) -> int:
+    """How long the text in a field may be."""
+    schema: dict[str, Any] = form.model_json_schema()["properties"][field]
+    variants: list[dict[str, Any]] = schema.get("anyOf", [schema])
+    return max(int(variant.get("maxLength", 0)) for variant in variants)
+
+
+@pytest.mark.parametrize(("place", "form"), [(0, Document), (1, TaskForm), (2, StreamForm)])
+def test_every_field_of_a_document_is_described(place: int, form: type[BaseModel]) -> None:
+    """The tables of the form list the fields in order, and say which are required."""
+    described = [table for table in page("docs/documents.md").tables if table.heading == "The form"][place]
+    known = [(field.alias or name, field.is_required()) for name, field in form.model_fields.items()]
+    assert known == [(row[0].strip("`"), row[1] == "required") for row in described.rows[1:]]
+
+
+def test_limits_are_those_that_are_held() -> None:
+    """Every limit stands in the table with its number."""
+    assert {
+        "size of a document, in UTF-8": f"{MOST_BYTES:,} bytes",
+        "tasks": f"{MOST_TASKS:,}",
+        "streams": f"{MOST_STREAMS:,}",
+        "length of a document's name": f"{longest(Document, 'name')} characters",
+        "length of a task's id": f"{longest(TaskForm, 'id')} characters",
+        "length of a type's name": f"{longest(TaskForm, 'type')} characters",
+        "length of a port's name": f"{longest(StreamForm, 'to_port')} characters",
+        "levels of objects and arrays in a config, itself included": f"{MOST_NESTING}",
+        "integers": f"±{LARGEST_INTEGER:,} (2^53)",
+        "fields of a stream's events": f"{MOST_FIELDS:,}",
+    } == {row[0]: row[1] for row in page("docs/documents.md").table("Limits").rows[1:]}
+
+
+def test_every_built_in_type_is_described() -> None:
+    """The table of task types has a row for each, with its ports, its config with defaults, and its state."""
+    rows = page("docs/task-types.md").table("The built-in types").rows[1:]
+    assert {
+        (
+            f"`{kind.name}`",
+            ", ".join(f"`{port}`" for port in kind.inputs) or "-",
+            ", ".join(f"`{port}`" for port in kind.outputs) or "-",
+            ", ".join(
+                f"`{name}`" if field.is_required() else f"`{name}` = `{json.dumps(field.default)}`"
+                for name, field in kind.config.model_fields.items()
+            )
+            or "nothing",
+            kind.state.value,
+        )
+        for kind in TYPES
+    } == set(rows)
+    assert len(TYPES) == len(rows)
+
+
+def test_every_field_of_a_task_type_is_described() -> None:
+    """Whoever writes a task type finds each field of the record, in its order."""
+    described = page("docs/task-types.md").table("The record, field by field").column()
+    assert [field.name for field in fields(TaskType)] == described
+
+
+def test_every_pass_is_described_in_its_order() -> None:
+    """The path of a submission names the passes as they run."""
+    checks, forms = ([step.__name__ for step in steps] for steps in (CHECKS, FORMS))
+    expected = ["dags.reading.read", *checks, "accept", *forms, "collapse"]
+    assert expected == page("docs/architecture.md").table("The path of a submission").column()
+
+
+def test_every_placement_is_described() -> None:
+    """The table of strategies has each."""
+    assert list(STRATEGIES) == page("docs/architecture.md").table("Placement").column()
+
+
+def test_every_import_contract_is_told() -> None:
+    """The architecture lists the contracts under the names that `make check` prints."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = {contract["name"] for contract in project["tool"]["importlinter"]["contracts"]}
+    lines = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines()
+    assert contracts <= {line.removeprefix("- ") for line in lines}

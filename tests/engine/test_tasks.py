@@ -1,0 +1,220 @@
+"""The built-in task types, as far as documents are held against them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from dags import (
+    Catalogue,
+    Config,
+    Dataflow,
+    Effect,
+    Emission,
+    InvalidDocument,
+    Kind,
+    Problem,
+    Read,
+    Schema,
+    Source,
+    State,
+    TaskType,
+    canonicalise,
+)
+from engine.tasks import TYPES
+from tests.notation import document
+
+SOURCES = {
+    "city": Source(
+        name="city",
+        owner="ann",
+        schema=Schema.of(
+            sensor=Kind.STRING, time=Kind.TIMESTAMP, temperature=Kind.FLOAT, dust=Kind.INTEGER, raw=Kind.JSON
+        ),
+    )
+}
+
+
+class NeedConfig(Config):
+    field: str
+
+
+def seen(kind: Kind) -> TaskType[NeedConfig]:
+    """A sink that takes a field of one kind only, to see what leaves a task."""
+    return TaskType(
+        name=f"see_{kind}",
+        config=NeedConfig,
+        outputs=(),
+        reads=lambda config: (Read(at="field", field=config.field, kinds=frozenset({kind})),),
+    )
+
+
+CATALOGUE = Catalogue.of([*TYPES, *map(seen, Kind)])
+NAMES = ("block_window_average", "count", "output", "pi_viete", "range_filter", "source")
+
+
+def check(kind: str, config: dict[str, Any], below: str = "output", see: str = "") -> Dataflow:
+    """A document in which a task of this type stands between a source and a sink."""
+    written = document(f"s:source > t:{kind} > k:{below}")
+    written["tasks"][0]["config"] = {"source": "city"}
+    written["tasks"][1]["config"] = config
+    written["tasks"][2]["config"] = {"field": see} if see else {}
+    return canonicalise(json.dumps(written), dataflow="d", tenant="ann", catalogue=CATALOGUE, sources=SOURCES)
+
+
+def told(kind: str, config: dict[str, Any], below: str = "output", see: str = "") -> list[tuple[str, str, str, str]]:
+    with pytest.raises(InvalidDocument) as refused:
+        check(kind, config, below, see)
+    return [_told(problem) for problem in refused.value.problems]
+
+
+def _told(problem: Problem) -> tuple[str, str, str, str]:
+    return problem.pointer, problem.code, problem.message, problem.remedy
+
+
+def leaving(kind: str, config: dict[str, Any]) -> dict[str, str]:
+    """The fields of what leaves a task, with their kinds."""
+    found = TYPES_BY_NAME[kind]
+    outputs = found.output_schema(found.config.model_validate(config, strict=False), {"in": SOURCES["city"].schema})
+    return {name: str(value) for name, value in outputs["out"].fields.items()}
+
+
+TYPES_BY_NAME = {kind.name: kind for kind in TYPES}
+
+
+def test_the_library_is_complete_and_sorted() -> None:
+    """One description per name."""
+    assert NAMES == tuple(kind.name for kind in TYPES)
+
+
+def test_every_built_in_type_may_be_shared() -> None:
+    """All are deterministic, touch nothing outside, emit at most one event for each, and run on any host."""
+    for kind in TYPES:
+        assert (True, Effect.NONE, Emission.AT_MOST_ONE, frozenset(), 1) == (
+            kind.deterministic,
+            kind.effect,
+            kind.emission,
+            kind.tags,
+            kind.version,
+        )
+        assert kind.shareable
+
+
+def test_what_the_types_keep() -> None:
+    """Averages and counts remember per key, the others nothing."""
+    kept = {kind.name: kind.state for kind in TYPES if kind.state is not State.NONE}
+    assert {"block_window_average": State.KEY, "count": State.KEY} == kept
+    assert ("sensor",) == TYPES_BY_NAME["count"].key_fields(TYPES_BY_NAME["count"].config(by=("sensor",)))
+    average = TYPES_BY_NAME["block_window_average"]
+    assert ("a", "b") == average.key_fields(average.config(field="x", by=("a", "b")))
+
+
+def test_pi_emits_the_same_for_every_event() -> None:
+    """All other types emit what differs from cause to cause."""
+    assert ["pi_viete"] == [kind.name for kind in TYPES if not kind.unique_per_cause]
+
+
+def test_the_ends() -> None:
+    """Sources are named, outputs have nothing to configure."""
+    assert ["source"] == [kind.name for kind in TYPES if kind.is_source]
+    assert ["output"] == [kind.name for kind in TYPES if kind.is_sink]
+    flow = check("count", {})
+    assert ({"source": "city"}, {}) == (flow.tasks[0].config, flow.tasks[2].config)
+
+
+def test_a_range_filter_passes_on_what_it_takes() -> None:
+    """With all its fields, whatever it does outside the range."""
+    flow = check("range_filter", {"field": "temperature", "min": -5, "max": 40})
+    assert {"field": "temperature", "max": 40, "min": -5, "outside": "drop"} == flow.tasks[1].config
+    assert {name: str(kind) for name, kind in SOURCES["city"].schema.fields.items()} == leaving(
+        "range_filter", {"field": "dust", "min": 0, "max": 0, "outside": "null"}
+    )
+
+
+def test_a_range_has_its_bounds_in_order() -> None:
+    """They may be equal."""
+    check("range_filter", {"field": "dust", "min": 7.5, "max": 7.5})
+    message = "the value min 8 is above max 7.5"
+    remedy = "give one that does not break this rule"
+    assert [("/tasks/1/config", "wrong-value", message, remedy)] == told(
+        "range_filter", {"field": "dust", "min": 8, "max": 7.5}
+    )
+
+
+def test_a_range_filter_drops_or_nulls() -> None:
+    """Nothing else."""
+    check("range_filter", {"field": "dust", "min": 0, "max": 1, "outside": "null"})
+    [(place, code, message, _)] = told("range_filter", {"field": "dust", "min": 0, "max": 1, "outside": "keep"})
+    assert ("/tasks/1/config/outside", "wrong-value", "the value should be 'drop' or 'null'") == (place, code, message)
+
+
+def test_a_range_filter_needs_its_bounds_and_field() -> None:
+    """None has a default."""
+    assert ["/tasks/1/config/field", "/tasks/1/config/max", "/tasks/1/config/min"] == [
+        place for place, *_ in told("range_filter", {})
+    ]
+
+
+@pytest.mark.parametrize(("kind", "more"), [("range_filter", {"min": 0, "max": 1}), ("block_window_average", {})])
+def test_what_is_measured_has_to_be_a_number_upstream(kind: str, more: dict[str, Any]) -> None:
+    """A field that is missing, and one of another kind, at the place that names it; integers and floats are fine."""
+    for field in ("temperature", "dust"):
+        check(kind, {"field": field, **more})
+    place = "/tasks/1/config/field"
+    message = "the events that reach port 'in' have no field 'temprature'"
+    assert [(place, "unknown-field-upstream", message, "did you mean 'temperature'?")] == told(
+        kind, {"field": "temprature", **more}
+    )
+    for field, what in (("sensor", "string"), ("time", "timestamp"), ("raw", "json")):
+        message = f"the field '{field}' is of kind {what} at port 'in'"
+        assert [(place, "wrong-kind-upstream", message, "name a field of kind float or integer")] == told(
+            kind, {"field": field, **more}
+        )
+
+
+def test_a_block_window_average_emits_its_keys_and_the_mean() -> None:
+    """The mean is a float even of integers, and even where it is a key; nothing else is left."""
+    flow = check("block_window_average", {"field": "dust", "by": ["sensor"]})
+    assert {"by": ["sensor"], "field": "dust", "window": 10} == flow.tasks[1].config
+    config = {"field": "dust", "by": ("sensor", "time")}
+    assert {"dust": "float", "sensor": "string", "time": "timestamp"} == leaving("block_window_average", config)
+    assert {"dust": "float"} == leaving("block_window_average", {"field": "dust"})
+    assert {"dust": "float"} == leaving("block_window_average", {"field": "dust", "by": ("dust",)})
+    check("block_window_average", {"field": "dust"}, "see_float", "dust")
+    assert "unknown-field-upstream" == told("block_window_average", {"field": "dust"}, "see_string", "sensor")[0][1]
+
+
+def test_a_window_has_at_least_one_event() -> None:
+    """And a whole number of them."""
+    check("block_window_average", {"field": "dust", "window": 1})
+    config: dict[str, Any] = {"field": "dust", "window": 0}
+    assert [("/tasks/1/config/window", "wrong-value")] == [found[:2] for found in told("block_window_average", config)]
+    config["window"] = 1.5
+    assert [("/tasks/1/config/window", "wrong-type")] == [found[:2] for found in told("block_window_average", config)]
+
+
+@pytest.mark.parametrize(("kind", "more"), [("count", {}), ("block_window_average", {"field": "dust"})])
+def test_keys_have_to_be_there_upstream(kind: str, more: dict[str, Any]) -> None:
+    """Each is told at its place, once; they may be of any kind."""
+    check(kind, {"by": ["sensor", "time", "temperature", "dust", "raw"], **more})
+    assert [("/tasks/1/config/by/1", "unknown-field-upstream"), ("/tasks/1/config/by/2", "unknown-field-upstream")] == [
+        found[:2] for found in told(kind, {"by": ["sensor", "x", "y"], **more})
+    ]
+
+
+def test_a_count_emits_its_keys_and_the_count() -> None:
+    """An integer, also where a key has its name."""
+    assert {"by": []} == check("count", {}).tasks[1].config
+    assert {"count": "integer"} == leaving("count", {})
+    assert {"count": "integer", "sensor": "string"} == leaving("count", {"by": ("sensor",)})
+    check("count", {"by": ["sensor"]}, "see_integer", "count")
+
+
+def test_pi_is_computed_anew_for_every_event() -> None:
+    """Nothing of the event is left; at least one step is taken."""
+    assert {"iterations": 1_600} == check("pi_viete", {}).tasks[1].config
+    assert {"pi": "float"} == leaving("pi_viete", {})
+    check("pi_viete", {"iterations": 1})
+    assert [("/tasks/1/config/iterations", "wrong-value")] == [
+        found[:2] for found in told("pi_viete", {"iterations": 0})
+    ]

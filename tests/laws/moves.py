@@ -1,0 +1,191 @@
+"""Walks through the jobs: every submission placed, every removal released, on changing hosts, with consolidations.
+
+Work is counted in sixty-fourths unless a law says otherwise: sums keep them exact, so that capacity is met exactly.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from random import Random
+from typing import TypeVar
+
+import networkx as nx
+from hypothesis import strategies as st
+from rpds import HashTrieMap
+
+from merge import (
+    STRATEGIES,
+    Assignment,
+    Bridge,
+    Change,
+    Costs,
+    Host,
+    Instance,
+    JobId,
+    Jobs,
+    RunningGraph,
+    consolidate,
+    place,
+    release,
+)
+from tests.strategies import Walk, replay
+
+Thing = TypeVar("Thing")
+
+HOSTS = (
+    Host(name="a", cores=4.0, tags=frozenset({"gpu"})),
+    Host(name="b", cores=2.5),
+    Host(name="c", cores=2.5, tags=frozenset({"gpu", "fpga"})),
+    Host(name="d", cores=8.0),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Under which terms a walk is placed."""
+
+    seed: int
+    pace: float
+    batch: float
+    works: tuple[float, ...]
+    """How busy tasks are: an instance as the one at its number, round and round."""
+
+    def costs(self, running: RunningGraph) -> Costs:
+        busy = {instance: self.works[instance % len(self.works)] for instance in running.tasks}
+        return Costs(pace=self.pace, batch=self.batch, busy=busy, bridge=0.25, paused=0.125)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """One step of the jobs: what it was computed from, and what came of it."""
+
+    by: str
+    """A placement, `release` or `consolidate`."""
+    change: Change
+    running: RunningGraph
+    before: Jobs
+    hosts: tuple[Host, ...]
+    costs: Costs
+
+    @cached_property
+    def assignment(self) -> Assignment:
+        """What the step does to the jobs."""
+        if self.by == "release":
+            return release(self.change.stops, self.before)
+        if self.by == "consolidate":
+            return consolidate(self.running, self.before, self.hosts, self.costs)
+        residue = self.change.residue
+        return place(
+            self.by, residue=residue, running=self.running, jobs=self.before, hosts=self.hosts, costs=self.costs
+        )
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """The jobs after it."""
+        return self.before.apply(self.assignment)
+
+    def fits_a_job(self, instances: frozenset[Instance]) -> bool:
+        """Whether a new job could hold these."""
+        offered = any(tags(instances, self.running) <= host.tags for host in self.hosts)
+        return offered and self.costs.fits(work(instances, self.costs))
+
+
+@st.composite
+def terms(draw: st.DrawFn, *, unit: float = 1 / 64) -> Terms:
+    """Tasks from idle to too busy for any job, and batches that leave more or less room for them."""
+    chance = draw(st.randoms(use_true_random=True))
+    return Terms(
+        seed=chance.getrandbits(32),
+        pace=chance.choice((1.0, 2.0)),
+        batch=chance.choice((0, 8, 16)) * unit,
+        works=tuple(chance.choice((0, 0, 1, 2, 4, 8, 12, 16, 24, 40)) * unit for _ in range(7)),
+    )
+
+
+def moves(walk: Walk, terms: Terms, *strategies: str, often: float = 0.2) -> Iterator[Move]:
+    """Place a walk, each submission in any of the ways, and consolidate so often."""
+    chance = Random(terms.seed)
+    jobs = Jobs()
+    for stage in replay(walk):
+        by = chance.choice(strategies or tuple(STRATEGIES)) if stage.change.submitted else "release"
+        for step in (by, "consolidate") if chance.random() < often else (by,):
+            move = Move(
+                by=step,
+                change=stage.change,
+                running=stage.running,
+                before=jobs,
+                hosts=some_hosts(chance),
+                costs=terms.costs(stage.running),
+            )
+            jobs = move.jobs
+            yield move
+
+
+def some_hosts(chance: Random) -> tuple[Host, ...]:
+    """Hosts that come and go; one that offers what the walks need is always there."""
+    return tuple(sorted({chance.choice((HOSTS[0], HOSTS[2])), *chance.sample(HOSTS, 2)}, key=lambda host: host.name))
+
+
+def bridges(running: RunningGraph, homes: Mapping[Instance, JobId]) -> dict[Bridge, int]:
+    """The bridges by definition: every stream into another job, with how many inputs read it there."""
+    return Counter(
+        Bridge(Instance(edge.parent), edge.parent_port, homes[instance])
+        for instance, task in running.tasks.items()
+        for edge in task.inputs
+        if homes[Instance(edge.parent)] != homes[instance]
+    )
+
+
+def at_home(jobs: Jobs) -> dict[Instance, JobId]:
+    """The job of each instance."""
+    return {instance: home.job for instance, home in jobs.homes.items()}
+
+
+def is_acyclic(running: RunningGraph, homes: Mapping[Instance, JobId]) -> bool:
+    """Whether the graph of jobs has no cycles, straight from the running graph."""
+    graph: nx.DiGraph[JobId] = nx.DiGraph()
+    graph.add_edges_from((homes[bridge.parent], bridge.to) for bridge in bridges(running, homes))
+    return nx.is_directed_acyclic_graph(graph)
+
+
+def work(instances: frozenset[Instance], costs: Costs) -> float:
+    return sum(costs.busy[instance] for instance in instances)
+
+
+def tags(instances: frozenset[Instance], running: RunningGraph) -> frozenset[str]:
+    return frozenset[str]().union(*(running.tasks[instance].type.tags for instance in instances))
+
+
+def parts(instances: tuple[Instance, ...], running: RunningGraph) -> list[frozenset[Instance]]:
+    """The connected parts of these, the oldest first."""
+    streams: nx.Graph[Instance] = nx.Graph(running.to_networkx().subgraph(instances))
+    return sorted(map(frozenset, nx.connected_components(streams)), key=min)
+
+
+def seen(jobs: Jobs) -> tuple[object, ...]:
+    """Everything that jobs hold, as it is now."""
+    return dict(jobs.jobs), dict(jobs.homes), dict(jobs.bridges), jobs.version, jobs.next_job
+
+
+def otherwise_ordered(move: Move, chance: Random) -> Move:
+    """The same step, with everything that has no order given in another one."""
+    running, jobs = move.running, move.before
+    return replace(
+        move,
+        running=replace(running, tasks=dict(_shuffled(running.tasks.items(), chance))),
+        before=replace(
+            jobs,
+            jobs=HashTrieMap(_shuffled(jobs.jobs.items(), chance)),
+            homes=HashTrieMap(_shuffled(jobs.homes.items(), chance)),
+            bridges=HashTrieMap(_shuffled(jobs.bridges.items(), chance)),
+        ),
+        hosts=tuple(_shuffled(move.hosts, chance)),
+        costs=replace(move.costs, busy=dict(_shuffled(move.costs.busy.items(), chance))),
+    )
+
+
+def _shuffled(things: Iterable[Thing], chance: Random) -> list[Thing]:
+    mixed = list(things)
+    chance.shuffle(mixed)
+    return mixed
