@@ -42,8 +42,8 @@ def main(stored: tuple[int, ...]) -> None:
         "unmerge_p99_ms": unmerging,
         "merge_one_component_p99_ms": merging_tied,
         "unmerge_one_component_p99_ms": unmerging_tied,
-        "bytes_per_task": bytes_per_task(A_MILLION if max(stored) >= max(STORED) else 10 * max(stored)),
-        "document_10000_s": long_document_seconds(),
+        "bytes_per_task": alone(bytes_per_task, A_MILLION if max(stored) >= max(STORED) else 10 * max(stored)),
+        "document_10000_s": alone(long_document_seconds, 10_000),
     }
     print(json.dumps(result))
 
@@ -90,13 +90,14 @@ def sampled(
     return prepares, merges, unmerges
 
 
+def alone(measure: Callable[[int], R], size: int) -> R:
+    """Measure in a process of its own, whose memory nothing else has used and whose collector has nothing to walk."""
+    with multiprocessing.get_context("spawn").Pool(1) as process:
+        return process.apply(measure, (size,))
+
+
 def bytes_per_task(tasks: int) -> int:
-    """Resident memory for each running task, at so many; in a process of its own, where nothing was freed before."""
-    with multiprocessing.get_context("spawn").Pool(1) as alone:
-        return alone.apply(_bytes_per_task, (tasks,))
-
-
-def _bytes_per_task(tasks: int) -> int:
+    """Resident memory for each running task, at so many."""
     draw = random.Random(8)
     shape = drawn.Shape(sources=SOURCES)
     sources = drawn.registered(shape)
@@ -111,12 +112,12 @@ def _bytes_per_task(tasks: int) -> int:
     return round(each)
 
 
-def long_document_seconds() -> float:
-    """Seconds to parse, canonicalise and merge a document of 10,000 tasks: the median of five."""
-    text = drawn.long_document(10_000)
+def long_document_seconds(tasks: int) -> float:
+    """Seconds to parse, canonicalise and merge a document of so many tasks: the median of five."""
+    text = drawn.long_document(tasks)
     sources = drawn.registered(drawn.Shape(sources=1))
     took = [clocked(lambda: submit(RunningGraph(), prepared(text, "long", sources)))[1] for _ in range(5)]
-    print(f"a document of 10,000 tasks and {len(text):,} bytes: {[round(each, 2) for each in took]} s")
+    print(f"a document of {tasks:,} tasks and {len(text):,} bytes: {[round(each, 2) for each in took]} s")
     return round(statistics.median(took), 3)
 
 

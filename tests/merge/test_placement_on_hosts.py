@@ -114,3 +114,9 @@ def test_no_host_at_all() -> None:
         Floor(hosts=()).submit("s:source > k:sink", "x")
     message = "no host can run a task of type 'source': it needs a host; add a host that offers that"
     assert (message, frozenset()) == (str(refused.value), refused.value.tags)
+
+
+def test_everything_that_no_host_offers_is_named() -> None:
+    """A refusal lists the tags that are needed in order."""
+    message = "no host can run a task of type 'both': it needs fpga, gpu; add a host that offers that"
+    assert message == str(NoHost("both", frozenset({"gpu", "fpga"})))
