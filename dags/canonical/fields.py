@@ -10,7 +10,7 @@ from dags.problems import MOST_PROBLEMS, Problem, listed, pointer, quoted, sugge
 from dags.schema import Kind, Schema, meet
 from dags.task_type import AnyTaskType, Config, Read, Schemas, State
 
-MOST_FIELDS = 1_000
+MOST_FIELDS = 250
 """The most fields that a stream may have."""
 
 

@@ -243,7 +243,7 @@ def test_tasks_stand_after_their_parents_by_depth() -> None:
 
 def test_tasks_that_differ_by_scope_only_are_ordered_by_name() -> None:
     """The shared one first."""
-    canonical = flow("s:source > b!:map > k:sink s > a!:map > k s > c:map > k")
+    canonical = flow("s:source > b!:map > k:sink s > a!:map > k s > c:map > k", dataflow="0")
     assert {"s": 0, "c": 1, "a": 2, "b": 3} == {name: i for name, i in canonical.places.items() if name != "k"}
 
 

@@ -1,5 +1,7 @@
 """Configs held against the schema of their type."""
 
+from datetime import date
+from enum import Enum
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -220,6 +222,24 @@ def test_a_canonical_config_is_one_line_of_sorted_json() -> None:
     assert '"anything":[0.1,1e-7,100000000000000000000,"\u00e9\\n"]' in text
     assert '"number":1e+21' in text
     assert '"table":{"a":[1],"b":[],"\u20ac":[],"\U0001f600":[],"\ufb33":[]}' in text
+
+
+def test_a_canonical_config_holds_what_json_can_hold() -> None:
+    """Dates and choices are written as documents have them."""
+
+    class Colour(Enum):
+        RED = "red"
+
+    class OtherConfig(Config):
+        day: date = date(2024, 2, 29)
+        colour: Colour = Colour.RED
+
+    catalogue = catalogue_with(TaskType(name="other", config=OtherConfig))
+    written = document("s:source > o:other > k:sink")
+    expected = {"day": "2024-02-29", "colour": "red"}
+    assert expected == canonicalise(written, catalogue=catalogue).tasks[1].config
+    written["tasks"][1]["config"] = expected
+    assert expected == canonicalise(written, catalogue=catalogue).tasks[1].config
 
 
 def test_a_type_normalises_its_configs() -> None:

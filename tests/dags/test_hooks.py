@@ -90,6 +90,13 @@ def test_an_output_schema_that_is_none_is_one_problem(answer: Any) -> None:
     assert ("/tasks/1", "task-type-failed", REMEDY) == (found.pointer, found.code, found.remedy)
 
 
+@pytest.mark.parametrize("answer", [None, {"a": "float"}, Schema])
+def test_what_should_be_a_schema_and_is_none_is_told(answer: Any) -> None:
+    """Not left to the next task to find out."""
+    expected = failed("TypeError: output_schema gave something else than a schema")
+    assert expected == told(output_schema=answering({"out": answer}))
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -130,6 +130,11 @@ def test_the_nearest_has_to_be_alike_in_three_of_five_letters() -> None:
     assert nearest("abxyz", ["abcde"]) is None
 
 
+def test_a_name_within_another_is_not_near() -> None:
+    """What counts is the whole."""
+    assert nearest("map", ["a map of the whole world"]) is None
+
+
 def test_of_many_names_none_is_suggested() -> None:
     """Beyond two hundred the search would cost more than it helps; so it would for a very long word."""
     names = [f"name{i}" for i in range(200)]

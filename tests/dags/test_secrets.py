@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from dags import NamesSource, Secret, TaskType
 from tests.dags.refusal import FREE, canonicalise, catalogue_with, problem, problems, signature
 from tests.notation import document
 
@@ -25,6 +26,18 @@ def test_a_secret_is_signed_with_its_owner() -> None:
     )
     for task, signatures in (("s", 1), ("f", 2), ("k", 2)):
         assert signatures == len({signature(FETCH, task, tenant=tenant) for tenant in ("ann", "bob")})
+
+
+def test_a_secret_in_the_config_of_a_source_has_its_owner_too() -> None:
+    """Though the source itself is known by how it is registered."""
+
+    class LockedConfig(NamesSource):
+        password: Secret
+
+    catalogue = catalogue_with(TaskType(name="locked", config=LockedConfig, inputs=()))
+    written = document("s:locked{'source': 'weather', 'password': {'secret': 'key'}} > k:sink")
+    flow = canonicalise(written, tenant="bob", catalogue=catalogue)
+    assert {"source": "weather", "password": {"secret": "key", "owner": "bob"}} == flow.tasks[0].config
 
 
 def test_one_tenants_secret_of_one_name_signs_alike() -> None:
