@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import dags.canonical
-from tests import notation
+from tests import needs, notation
 
 # Whole dataflows are slow to draw and have no natural deadline. The same examples in every run of a profile that is
 # seeded, so that continuous integration and mutation testing never fail by chance.
@@ -16,6 +16,13 @@ settings.register_profile("ci", _COMMON, max_examples=100, derandomize=True)
 settings.register_profile("thorough", _COMMON, max_examples=3_000)
 settings.register_profile("mutation", _COMMON, max_examples=15, derandomize=True)
 settings.load_profile("default")
+
+
+@pytest.fixture(autouse=True)
+def _needs_of_the_platform(request: pytest.FixtureRequest) -> None:
+    """A mark names what a test needs."""
+    if request.node.get_closest_marker("mosquitto"):
+        needs.mosquitto()
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,80 @@
+"""How mosquitto is set up: its files, and the command that runs it.
+
+What it keeps across a crash: mosquitto holds sessions and queued messages in memory. It writes them to its store once a
+second (`autosave_interval 1`), and when it is told to stop. So `kill -9` loses at most what it acknowledged since the
+last save, about a second, and may bring back as much of what was delivered meanwhile. Saving at every change would
+still leave a gap, since it acknowledges first, and each save writes the whole store: with 5,000 messages waiting for an
+absent client that took 120 messages a second, against 9,900. Braid can afford the second. The broker is transport and
+never the store: streams between jobs are numbered, and receivers ask for what is missing. Raw sources have no numbers,
+and can lose that second.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+# Debian keeps daemons where ordinary users do not look.
+_MORE_PLACES = ("/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin")
+
+
+def executable() -> str | None:
+    """Where mosquitto is, if it is there together with the tool that hashes its passwords."""
+    return _found("mosquitto") if _found("mosquitto_passwd") else None
+
+
+def write_passwords(folder: Path, users: Mapping[str, str]) -> None:
+    """Write the password file, hashed by mosquitto's own tool; no password is an argument of a process."""
+    tool = _found("mosquitto_passwd")
+    if tool is None:
+        raise FileNotFoundError("mosquitto_passwd is not installed; it comes with mosquitto")
+    passwords = folder / "passwords"
+    plain = folder / "passwords.new"
+    plain.unlink(missing_ok=True)
+    plain.touch(mode=0o600)
+    try:
+        plain.write_text("".join(f"{user}:{password}\n" for user, password in users.items()), encoding="utf-8")
+        hashing = subprocess.run(  # noqa: S603 - the tool and our own file
+            [tool, "-U", str(plain)], check=False, capture_output=True, text=True, umask=0o077
+        )
+        if hashing.returncode != 0:
+            raise RuntimeError(f"mosquitto_passwd failed: {(hashing.stderr or hashing.stdout).strip()}")
+        plain.replace(passwords)
+    finally:
+        plain.unlink(missing_ok=True)
+
+
+def command(folder: Path, host: str, port: int, max_queued_messages: int) -> list[str]:
+    """Write the configuration, and name the command that runs mosquitto with it."""
+    program = executable()
+    if program is None:
+        raise FileNotFoundError("mosquitto is not installed")
+    settings = {
+        "listener": f"{port} {host}",
+        "allow_anonymous": "false",
+        "password_file": folder / "passwords",
+        "persistence": "true",
+        "persistence_location": f"{folder}/",
+        "autosave_interval": 1,
+        # At its default limits mosquitto drops messages that it has acknowledged.
+        "max_inflight_messages": 0,
+        "max_queued_messages": max_queued_messages,
+        "set_tcp_nodelay": "true",
+        "sys_interval": 1,
+        "connection_messages": "false",
+        # Started by root it would become another user, who may not write here and would not die with its parent.
+        "user": "root",
+    }
+    lines = [f"{name} {value}" for name, value in settings.items()]
+    if any("\n" in line or "\r" in line for line in lines):
+        raise ValueError("a broker's folder and host are written on one line each")
+    configuration = folder / "mosquitto.conf"
+    configuration.write_text(
+        "\n".join([*lines, "log_dest stderr", "log_type error", "log_type warning", ""]), encoding="utf-8"
+    )
+    return [program, "-c", str(configuration)]
+
+
+def _found(name: str) -> str | None:
+    return shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", os.defpath), *_MORE_PLACES)))

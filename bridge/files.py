@@ -1,0 +1,61 @@
+"""Files that are there whole or not at all, also after the power went."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+Steps = Callable[[str], None]
+"""Told the name of each step before it is done; tests use it to die there."""
+
+
+def no_steps(_name: str) -> None:
+    """Nobody is told."""
+
+
+def write_whole(path: Path, content: bytes, step: Steps = no_steps) -> None:
+    """Write a file so that readers see all of it or none, and so that it stays.
+
+    The temporary file lies in a folder of its own, so that whoever watches the file's folder sees finished files only.
+    """
+    temporary = path.parent / "tmp" / path.name
+    temporary.parent.mkdir(exist_ok=True)
+    try:
+        step("open")
+        with temporary.open("wb") as file:
+            step("write")
+            file.write(content)
+            file.flush()
+            step("sync")
+            os.fsync(file.fileno())
+        step("rename")
+        temporary.replace(path)
+    except OSError:
+        # Half a file would keep a full disk full.
+        temporary.unlink(missing_ok=True)
+        raise
+    step("sync folder")
+    sync_folder(path.parent)
+    step("done")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, so that it stays."""
+    if not folder.exists():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
+
+
+def clear_unfinished(folder: Path) -> None:
+    """Remove what a crash left half written."""
+    for temporary in (folder / "tmp").glob("*"):
+        temporary.unlink()
+
+
+def sync_folder(folder: Path) -> None:
+    """Make what was created, renamed or removed in a folder stay."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,156 @@
+"""The order of a stream between jobs, restored: what a receiver does with each frame, as a pure decision.
+
+A broker may deliver a frame twice, or after a reconnect new ones before the backlog, or lose some it had accepted. The
+events of a producer are numbered, so that the receiver can tell: it takes what comes next, holds what is early, drops
+what it has, and asks for what is missing. What stays missing is counted as a gap and then passed over. A producer that
+took over has a higher epoch; whatever an older one still sends is refused.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from bridge.wire import Frame, FrameKind
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What a receiver expects of one producer; kept with the spool."""
+
+    epoch: int = 0
+    next: int | None = None
+    """The number that comes next; None until the stream has opened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What an intake met so far."""
+
+    duplicates: int = 0
+    """Events that were there already."""
+    held: int = 0
+    """Events that came early."""
+    gaps: int = 0
+    """Events that never came."""
+    refused: int = 0
+    """Events of an older epoch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake(Generic[T]):
+    """The state of one producer's stream; the token stands for a message that is not acknowledged yet."""
+
+    expected: Expected = field(default_factory=Expected)
+    early: Mapping[int, tuple[Frame, T, float]] = field(default_factory=dict)
+    """Frames held back, by first number, with since when."""
+    counts: Counts = field(default_factory=Counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken(Generic[T]):
+    """What became of an offer."""
+
+    intake: Intake[T]
+    frames: tuple[Frame, ...] = ()
+    """To be spooled, in this order."""
+    done: tuple[T, ...] = ()
+    """Messages whose events are in these frames, or were there before, or are refused: to be acknowledged after."""
+    missing: tuple[int, int] | None = None
+    """Numbers to ask for: from, and up to but without."""
+
+
+def offer(intake: Intake[T], frame: Frame, token: T, now: float) -> Taken[T]:
+    """Decide what to do with a frame."""
+    expected = intake.expected
+    if frame.epoch < expected.epoch:
+        return _dropped(intake, token, refused=frame.count)
+    if frame.epoch > expected.epoch:
+        # What an older epoch sent early cannot be joined to what the newer one sends.
+        stale = tuple(token for _, token, _ in intake.early.values())
+        refused = intake.counts.refused + sum(held.count for held, _, _ in intake.early.values())
+        counts = replace(intake.counts, refused=refused)
+        cleared = replace(intake, expected=replace(expected, epoch=frame.epoch), early={}, counts=counts)
+        newer = offer(cleared, frame, token, now)
+        return replace(newer, done=(*stale, *newer.done))
+    if frame.kind is FrameKind.OPEN:
+        following = frame.first if expected.next is None else expected.next
+        opened = replace(intake, expected=replace(expected, next=following))
+        return _drained(opened, (), (token,))
+    if expected.next is None or frame.first > expected.next:
+        return _held(intake, frame, token, now)
+    if _passed(frame, expected.next):
+        return _dropped(intake, token, duplicates=frame.count)
+    counts = replace(intake.counts, duplicates=intake.counts.duplicates + expected.next - frame.first)
+    taken = replace(intake, expected=replace(expected, next=frame.end), counts=counts)
+    return _drained(taken, (_rest(frame, expected.next),), (token,))
+
+
+def expire(intake: Intake[T], now: float, patience: float) -> Taken[T]:
+    """Give up what has been missing for too long: count it, and go on with what came early."""
+    if not intake.early or now - min(since for _, _, since in intake.early.values()) < patience:
+        return Taken(intake=intake, missing=_missing(intake))
+    first = min(intake.early)
+    # Before a stream has opened nobody knows what was missed.
+    lost = 0 if intake.expected.next is None else first - intake.expected.next
+    counts = replace(intake.counts, gaps=intake.counts.gaps + lost)
+    return _drained(replace(intake, expected=replace(intake.expected, next=first), counts=counts), (), ())
+
+
+def _dropped(intake: Intake[T], token: T, *, duplicates: int = 0, refused: int = 0) -> Taken[T]:
+    counts = replace(
+        intake.counts, duplicates=intake.counts.duplicates + duplicates, refused=intake.counts.refused + refused
+    )
+    return Taken(intake=replace(intake, counts=counts), done=(token,), missing=_missing(intake))
+
+
+def _held(intake: Intake[T], frame: Frame, token: T, now: float) -> Taken[T]:
+    there = intake.early.get(frame.first)
+    if there is not None and there[0].end >= frame.end:
+        return _dropped(intake, token, duplicates=frame.count)
+    done = () if there is None else (there[1],)
+    duplicates = 0 if there is None else there[0].count
+    counts = replace(
+        intake.counts, held=intake.counts.held + frame.count, duplicates=intake.counts.duplicates + duplicates
+    )
+    since = now if there is None else there[2]
+    holding = replace(intake, early={**intake.early, frame.first: (frame, token, since)}, counts=counts)
+    return Taken(intake=holding, done=done, missing=_missing(holding))
+
+
+def _drained(intake: Intake[T], frames: tuple[Frame, ...], done: tuple[T, ...]) -> Taken[T]:
+    """With everything early that is not early any more."""
+    following = intake.expected.next or 0
+    early = dict(intake.early)
+    taken, tokens, duplicates = list(frames), list(done), 0
+    for first in sorted(early):
+        if first > following:
+            break
+        frame, token, _ = early.pop(first)
+        tokens.append(token)
+        if _passed(frame, following):
+            duplicates += frame.count
+        else:
+            duplicates += following - frame.first
+            taken.append(_rest(frame, following))
+            following = frame.end
+    counts = replace(intake.counts, duplicates=intake.counts.duplicates + duplicates)
+    expected = replace(intake.expected, next=following)
+    drained = replace(intake, expected=expected, early=early, counts=counts)
+    return Taken(intake=drained, frames=tuple(taken), done=tuple(tokens), missing=_missing(drained))
+
+
+def _passed(frame: Frame, number: int) -> bool:
+    # A late end of the stream takes no number; it must not lead back to where it stood.
+    return frame.first < number and frame.end <= number
+
+
+def _rest(frame: Frame, number: int) -> Frame:
+    return frame if frame.first == number else frame.since(number)
+
+
+def _missing(intake: Intake[T]) -> tuple[int, int] | None:
+    if not intake.early or intake.expected.next is None:
+        return None
+    return intake.expected.next, min(intake.early)

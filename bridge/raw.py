@@ -1,0 +1,146 @@
+"""Raw events: plain JSON, one event a message or an array of them, as a registered source's schema says.
+
+Declared fields become columns of their kind; what is not declared stays together in one JSON column. A value of the
+wrong kind makes its event unfit, which is told with the reason and keeps no other event back.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+
+from dags import Kind, Schema
+
+REST = "_rest"
+"""The column of what the schema does not declare."""
+
+ARROW_TYPES: Mapping[Kind, pa.DataType] = MappingProxyType(
+    {
+        Kind.BOOLEAN: pa.bool_(),
+        Kind.INTEGER: pa.int64(),
+        Kind.FLOAT: pa.float64(),
+        Kind.STRING: pa.string(),
+        Kind.TIMESTAMP: pa.timestamp("ms", tz="UTC"),
+        Kind.JSON: pa.string(),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfit:
+    """A raw event, or a whole message, that the source's schema cannot take."""
+
+    event: str
+    reason: str
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """The columns of a source's events, in the order of their names, with the rest last."""
+    declared = [pa.field(name, ARROW_TYPES[schema.fields[name]]) for name in schema.names()]
+    return pa.schema([*declared, pa.field(REST, pa.string())])
+
+
+def events_in(message: bytes, schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
+    """The events of a message as the schema has them, and those that are unfit.
+
+    >>> batch, unfit = events_in(b'[{"t": 1, "x": "y"}, {"t": "warm"}]', Schema.of(t=Kind.FLOAT))
+    >>> batch.to_pylist(), unfit[0].reason
+    ([{'t': 1.0, '_rest': '{"x":"y"}'}], "the field 't' should be of kind float")
+    """
+    try:
+        told = json.loads(message, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        text = message.decode("utf-8", "backslashreplace")
+        return _batch([], schema), (Unfit(event=text, reason=f"the message is not JSON: {error}"),)
+    rows: list[dict[str, Any]] = []
+    unfit: list[Unfit] = []
+    for event in told if isinstance(told, list) else [told]:
+        try:
+            rows.append(_row(event, schema))
+        except ValueError as error:
+            unfit.append(Unfit(event=json.dumps(event), reason=str(error)))
+    return _batch(rows, schema), tuple(unfit)
+
+
+def _batch(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(list(rows), schema=arrow_schema(schema))
+
+
+def _row(event: Any, schema: Schema) -> dict[str, Any]:
+    if not isinstance(event, dict):
+        raise ValueError("the event is not a JSON object")  # noqa: TRY004 - what is unfit is data, not a wrong call
+    row: dict[str, Any] = {}
+    for name, kind in schema.fields.items():
+        value = event.get(name)
+        try:
+            row[name] = None if value is None else _TAKEN[kind](value)
+        except (TypeError, ValueError, OverflowError, OSError):
+            raise ValueError(f"the field {name!r} should be of kind {kind}") from None
+    rest = {name: value for name, value in event.items() if name not in schema.fields}
+    try:
+        row[REST] = _json(rest) if rest else None
+    except ValueError:
+        raise ValueError("an undeclared field holds what JSON cannot write") from None
+    return row
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+        raise TypeError
+    if not -(2**63) <= value < 2**63:
+        raise OverflowError
+    return int(value)
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise TypeError
+    return float(value)
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    value.encode("utf-8")
+    return value
+
+
+def _timestamp(value: Any) -> datetime:
+    """Milliseconds since the epoch, or an ISO 8601 text; without a zone it is UTC."""
+    if isinstance(value, str):
+        moment = datetime.fromisoformat(value)
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return datetime.fromtimestamp(_integer(value) / 1000, UTC)
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text.encode("utf-8")
+    return text
+
+
+_TAKEN: Mapping[Kind, Callable[[Any], object]] = MappingProxyType(
+    {
+        Kind.BOOLEAN: _boolean,
+        Kind.INTEGER: _integer,
+        Kind.FLOAT: _float,
+        Kind.STRING: _string,
+        Kind.TIMESTAMP: _timestamp,
+        Kind.JSON: _json,
+    }
+)
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a JSON number")

@@ -1,0 +1,214 @@
+"""The receiver: from the broker into spools, acknowledging only what is there for good.
+
+The client's own thread does nothing but put messages into a queue. One thread takes them out, groups what comes within
+50 ms, puts each group through its stream's intake, appends it to the stream's spool, and only then acknowledges. What
+came early stays unacknowledged, and so does everything while a spool is full: the broker holds it back meanwhile.
+
+An acknowledgement is good only for the connection that its message came over, because a broker gives message ids anew
+after a reconnect. So at a reconnect everything that waits is dropped: it was not acknowledged and comes again.
+"""
+
+import json
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+from bridge.intake import Intake, Taken, expire, offer
+from bridge.log import Item, ItemKind, packed
+from bridge.raw import Unfit, events_in
+from bridge.spool import Spool, SpoolState
+from bridge.wire import Frame, FrameKind, MalformedFrame, decode
+from dags import Schema
+
+GROUPING = 0.05
+"""Seconds in which messages are grouped into one file."""
+PATIENCE = 5.0
+"""Seconds for which what is missing holds back what came early."""
+ASKING = 1.0
+"""Seconds after which what is still missing is asked for again."""
+_MOST_GROUPED = 2_000
+
+
+class Message(NamedTuple):
+    """A message that the broker delivered and that waits to be acknowledged."""
+
+    topic: str
+    payload: bytes
+    token: int
+    """What to acknowledge it by, on the connection that it came over."""
+
+
+class Transport(Protocol):
+    """What a receiver needs of a broker's client."""
+
+    def acknowledge(self, tokens: Iterable[int]) -> None:
+        """Tell the broker that these messages are there for good, in this order."""
+
+    def publish(self, topic: str, payload: bytes) -> None:
+        """Send a message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """One stream that a receiver spools: raw where it has a schema, else frames of one producer."""
+
+    spool: Spool
+    schema: Schema | None = None
+    asks_at: str = ""
+    """The topic on which to ask the producer for what is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """A message, or an event in one, that could not be spooled."""
+
+    topic: str
+    event: str
+    reason: str
+
+
+class Receiver:
+    """Takes the messages of its feeds; `run` in a thread, or `work` step by step."""
+
+    def __init__(
+        self,
+        feeds: Mapping[str, Feed],
+        transport: Transport,
+        *,
+        on_unread: Callable[[Unread], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.feeds = feeds
+        self.intakes: dict[str, Intake[int]] = {
+            topic: Intake(expected=feed.spool.producers[topic]) if topic in feed.spool.producers else Intake()
+            for topic, feed in feeds.items()
+        }
+        self._transport = transport
+        self._on_unread = on_unread
+        self._clock = clock
+        self._queue: SimpleQueue[Message | None] = SimpleQueue()
+        self._waiting: dict[str, list[Message]] = defaultdict(list)
+        self._asked: dict[str, tuple[tuple[int, int], float]] = {}
+        self._stopping = threading.Event()
+
+    def deliver(self, message: Message) -> None:
+        """Called by the client's thread for each message of a feed."""
+        self._queue.put(message)
+
+    def reconnected(self) -> None:
+        """Called by the client's thread when a new connection begins."""
+        self._queue.put(None)
+
+    def stop(self) -> None:
+        """Let `run` return after the group it is at."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Work until stopped."""
+        while not self._stopping.is_set():
+            self.work(self._group())
+
+    def work(self, messages: Iterable[Message | None]) -> None:
+        """Spool a group of messages and acknowledge what is there; None stands where a new connection began."""
+        for message in messages:
+            if message is None:
+                self._forget()
+            else:
+                self._waiting[message.topic].append(message)
+        for topic, feed in self.feeds.items():
+            if feed.spool.state is SpoolState.FULL:
+                feed.spool.prune()
+            if feed.spool.state is SpoolState.FULL:
+                continue
+            waiting = self._waiting.pop(topic, [])
+            if feed.schema is not None:
+                self._spool_raw(topic, feed, feed.schema, waiting)
+            else:
+                self._spool_frames(topic, feed, waiting)
+
+    def _group(self) -> list[Message | None]:
+        """What comes within the grouping time after the first message, or nothing where none comes."""
+        group: list[Message | None] = []
+        until = time.monotonic() + GROUPING
+        while len(group) < _MOST_GROUPED and (left := until - time.monotonic()) > 0:
+            try:
+                group.append(self._queue.get(timeout=left))
+            except Empty:
+                break
+        return group
+
+    def _forget(self) -> None:
+        self._waiting.clear()
+        self.intakes = {topic: replace(intake, early={}) for topic, intake in self.intakes.items()}
+
+    def _spool_raw(self, topic: str, feed: Feed, schema: Schema, messages: Sequence[Message]) -> None:
+        batches: list[pa.RecordBatch] = []
+        for message in messages:
+            events, unfit = events_in(message.payload, schema)
+            batches.append(events)
+            for each in unfit:
+                self._on_unread(_unread(topic, each))
+        if sum(map(len, batches)):
+            together = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+            feed.spool.append([self._item(together)])
+        self._transport.acknowledge(message.token for message in messages)
+
+    def _spool_frames(self, topic: str, feed: Feed, messages: Sequence[Message]) -> None:
+        intake, now = self.intakes[topic], self._clock()
+        frames: list[Frame] = []
+        done: set[int] = set()
+        arrived = [*(token for _, token, _ in intake.early.values()), *(message.token for message in messages)]
+        for message in messages:
+            try:
+                taken = offer(intake, decode(message.payload), message.token, now)
+            except MalformedFrame as error:
+                # It will be no better the next time it comes.
+                self._on_unread(Unread(topic=topic, event=repr(message.payload[:100]), reason=str(error)))
+                done.add(message.token)
+                continue
+            intake = self._noted(taken, frames, done)
+        late = expire(intake, now, PATIENCE)
+        intake = self._noted(late, frames, done)
+        items = [
+            Item(kind=ItemKind.MARKER, count=1, stamp=self._stamp(), payload=frame.marker.encode())
+            if frame.kind is FrameKind.MARKER
+            else self._item(frame.events)
+            for frame in frames
+            if frame.count
+        ]
+        feed.spool.append(items, {topic: intake.expected})
+        self.intakes[topic] = intake
+        self._transport.acknowledge(token for token in arrived if token in done)
+        self._ask(topic, feed, late.missing, now)
+
+    @staticmethod
+    def _noted(taken: Taken[int], frames: list[Frame], done: set[int]) -> Intake[int]:
+        frames += taken.frames
+        done |= set(taken.done)
+        return taken.intake
+
+    def _ask(self, topic: str, feed: Feed, missing: tuple[int, int] | None, now: float) -> None:
+        if missing is None or not feed.asks_at:
+            return
+        asked, at = self._asked.get(topic, (None, 0.0))
+        if asked == missing and now - at < ASKING:
+            return
+        self._asked[topic] = (missing, now)
+        wish = {"epoch": self.intakes[topic].expected.epoch, "from": missing[0], "to": missing[1]}
+        self._transport.publish(feed.asks_at, json.dumps(wish).encode())
+
+    def _item(self, events: pa.RecordBatch) -> Item:
+        return Item(count=len(events), stamp=self._stamp(), payload=packed(events))
+
+    def _stamp(self) -> int:
+        return round(self._clock() * 1000)
+
+
+def _unread(topic: str, unfit: Unfit) -> Unread:
+    return Unread(topic=topic, event=unfit.event, reason=unfit.reason)

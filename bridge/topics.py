@@ -1,0 +1,40 @@
+"""The topics that Braid uses, and nobody else may.
+
+A stream between jobs has the topic of the instance and port that it leaves. Tenants meet one kind only: the outputs of
+their own dataflows.
+"""
+
+ROOT = "braid/1"
+
+
+def stream(instance: int, port: str) -> str:
+    """Where a producer forwards what leaves a port of an instance.
+
+    >>> stream(7, "out")
+    'braid/1/streams/7/out'
+    """
+    return f"{ROOT}/streams/{instance}/{port}"
+
+
+def again(instance: int, port: str) -> str:
+    """Where a receiver asks a producer for what it misses."""
+    return f"{ROOT}/again/{instance}/{port}"
+
+
+def dead(instance: int) -> str:
+    """Where the events go that an instance could not take."""
+    return f"{ROOT}/dead/{instance}"
+
+
+def output(tenant: str, dataflow: str, sink: str) -> str:
+    """Where a tenant finds what a sink of its dataflow gets."""
+    return f"{ROOT}/out/{tenant}/{dataflow}/{sink}"
+
+
+def job(name: str, what: str) -> str:
+    """A job's topic for its plan, its status or its metrics.
+
+    >>> job("3", "plan")
+    'braid/1/jobs/3/plan'
+    """
+    return f"{ROOT}/jobs/{name}/{what}"

@@ -1,0 +1,127 @@
+"""The wire format of streams between jobs: frames of numbered events as Arrow IPC, everything else in its metadata.
+
+Numbers count events, not frames, so that they do not depend on how a producer cuts its batches; they belong to the
+producer, which is an instance and a port, and to its epoch. A frame is small enough for any broker.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import pyarrow as pa
+
+VERSION = b"1"
+MOST_BYTES = 1_000_000
+"""The most event data in one frame; a single larger event still goes in a frame of its own."""
+
+_NOTHING = pa.record_batch([], schema=pa.schema([]))
+
+
+class FrameKind(StrEnum):
+    """What a frame says: events follow, a marker stands here, the stream begins, the stream ends."""
+
+    DATA = "data"
+    MARKER = "marker"
+    OPEN = "open"
+    CLOSE = "close"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """One message of a stream between jobs; made by publishers, read by receivers."""
+
+    instance: int
+    port: str
+    epoch: int
+    first: int
+    """Its first number; where it takes none, the one that comes next."""
+    kind: FrameKind = FrameKind.DATA
+    events: pa.RecordBatch = field(default_factory=lambda: _NOTHING)
+    marker: str = ""
+    """What the marker is called."""
+
+    @property
+    def count(self) -> int:
+        """How many numbers it takes: one for each event, and one for a marker, so that neither can be lost unseen."""
+        if self.kind is FrameKind.DATA:
+            return len(self.events)
+        return 1 if self.kind is FrameKind.MARKER else 0
+
+    @property
+    def end(self) -> int:
+        """The number after its last."""
+        return self.first + self.count
+
+    def since(self, number: int) -> "Frame":
+        """The frame without the events before a number."""
+        skipped = number - self.first
+        return Frame(
+            instance=self.instance, port=self.port, epoch=self.epoch, first=number, events=self.events.slice(skipped)
+        )
+
+
+class MalformedFrame(ValueError):
+    """A message on a stream's topic is no frame that this version reads."""
+
+
+def encode(frame: Frame) -> bytes:
+    """A frame as the bytes of one message."""
+    metadata = {
+        b"braid": VERSION,
+        b"instance": str(frame.instance).encode(),
+        b"port": frame.port.encode(),
+        b"epoch": str(frame.epoch).encode(),
+        b"first": str(frame.first).encode(),
+        b"count": str(frame.count).encode(),
+        b"kind": frame.kind.encode(),
+        b"marker": frame.marker.encode(),
+    }
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, frame.events.schema.with_metadata(metadata)) as writer:
+        if frame.kind is FrameKind.DATA:
+            writer.write_batch(frame.events.replace_schema_metadata(metadata))
+    message: bytes = sink.getvalue().to_pybytes()
+    return message
+
+
+def decode(message: bytes) -> Frame:
+    """The frame in a message."""
+    try:
+        with pa.ipc.open_stream(message) as reader:
+            told = reader.schema.metadata or {}
+            if told.get(b"braid") != VERSION:
+                raise MalformedFrame(f"the frame has version {told.get(b'braid', b'none').decode()}, not 1")
+            batches = list(reader)
+        if len(batches) > 1:
+            raise MalformedFrame(f"the frame has {len(batches)} batches of events, not one")
+        frame = Frame(
+            instance=int(told[b"instance"]),
+            port=told[b"port"].decode(),
+            epoch=int(told[b"epoch"]),
+            first=int(told[b"first"]),
+            kind=FrameKind(told[b"kind"].decode()),
+            events=batches[0].replace_schema_metadata(None) if batches else _NOTHING,
+            marker=told[b"marker"].decode(),
+        )
+        # Whoever reads events with wrong offsets, or a name that is no text, would crash.
+        frame.events.validate(full=True)
+        frame.events.schema.names  # noqa: B018 - reading them is the check
+        count = int(told[b"count"])
+    except (pa.ArrowException, KeyError, ValueError, OSError) as error:
+        if isinstance(error, MalformedFrame):
+            raise
+        raise MalformedFrame(f"the message is no frame: {error}") from error
+    if frame.count != count:
+        raise MalformedFrame(f"the frame says that it takes {count} numbers and takes {frame.count}")
+    return frame
+
+
+def cut(events: pa.RecordBatch, most: int = MOST_BYTES) -> Iterator[pa.RecordBatch]:
+    """The events in batches of at most so many bytes, as far as single events allow."""
+    if events.num_rows <= 1 or events.nbytes <= most:
+        if events.num_rows:
+            yield events
+        return
+    half = events.num_rows // 2
+    yield from cut(events.slice(0, half), most)
+    yield from cut(events.slice(half), most)

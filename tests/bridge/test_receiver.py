@@ -1,0 +1,235 @@
+"""The receiver on the broker's twin: what it spools, what it acknowledges, and when."""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge import topics
+from bridge.log import ItemKind, unpacked
+from bridge.memory import MemoryBroker, MemoryClient
+from bridge.receiver import PATIENCE, Feed, Message, Receiver, Unread
+from bridge.spool import Spool, commit, read
+from bridge.wire import Frame, FrameKind, encode
+from dags import Kind, Schema
+
+STREAM = topics.stream(7, "out")
+RAW = "sensors/street"
+SCHEMA = Schema.of(t=Kind.FLOAT)
+
+
+class Bench:
+    """A receiver with one derived and one raw feed, worked step by step, whose process may end and begin again."""
+
+    def __init__(self, folder: Path, *, most_bytes: int = 1 << 20) -> None:
+        self.folder = folder
+        self.most_bytes = most_bytes
+        self.broker = MemoryBroker()
+        self.asked: list[dict[str, int]] = []
+        self.unread: list[Unread] = []
+        self.now = 1_000.0
+        self.begin()
+
+    def begin(self) -> None:
+        self.inbox: list[Message | None] = []
+        self.client = MemoryClient(
+            self.broker,
+            "receiver",
+            topics=[STREAM, RAW],
+            on_message=self.inbox.append,
+            on_connection=lambda: self.inbox.append(None),
+        )
+        self.spools = {name: Spool(self.folder / name, most_bytes=self.most_bytes) for name in ("derived", "raw")}
+        self.receiver = Receiver(
+            {
+                STREAM: Feed(spool=self.spools["derived"], asks_at=topics.again(7, "out")),
+                RAW: Feed(spool=self.spools["raw"], schema=SCHEMA),
+            },
+            self,
+            on_unread=self.unread.append,
+            clock=lambda: self.now,
+        )
+        self.client.start()
+
+    def end(self) -> None:
+        self.client.stop()
+        for spool in self.spools.values():
+            spool.close()
+
+    def acknowledge(self, tokens: Iterable[int]) -> None:
+        self.client.acknowledge(tokens)
+
+    def publish(self, topic: str, payload: bytes) -> None:
+        assert topic == topics.again(7, "out")
+        self.asked.append(json.loads(payload))
+
+    def send(self, frame: Frame) -> None:
+        self.broker.publish(STREAM, encode(frame))
+
+    def work(self) -> None:
+        arrived = list(self.inbox)
+        self.inbox.clear()
+        self.receiver.work(arrived)
+
+    @property
+    def unacknowledged(self) -> int:
+        return len(self.broker.session("receiver", frozenset({STREAM, RAW})).unacknowledged)
+
+    def spooled(self) -> list[int | str]:
+        """The derived spool from its beginning: numbers of events, names of markers."""
+        found: list[int | str] = []
+        for _, item in read(self.folder / "derived", 0, 1 << 30):
+            if item.kind is ItemKind.MARKER:
+                found.append(item.payload.decode())
+            else:
+                found += unpacked(item.payload)["n"].to_pylist()
+        return found
+
+
+@contextmanager
+def bench(folder: Path, *, most_bytes: int = 1 << 20) -> Iterator[Bench]:
+    made = Bench(folder, most_bytes=most_bytes)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def data(first: int, count: int, epoch: int = 1) -> Frame:
+    events = pa.record_batch({"n": pa.array(range(first, first + count), pa.int64())})
+    return Frame(instance=7, port="out", epoch=epoch, first=first, events=events)
+
+
+def opening(first: int = 0, epoch: int = 1) -> Frame:
+    return Frame(instance=7, port="out", epoch=epoch, first=first, kind=FrameKind.OPEN)
+
+
+def test_messages_are_acknowledged_once_they_are_spooled(tmp_path: Path) -> None:
+    """What is in order is spooled as one group, and the broker keeps none of it."""
+    with bench(tmp_path) as made:
+        for frame in (opening(), data(0, 3), data(3, 2)):
+            made.send(frame)
+        assert made.unacknowledged == 3
+        made.work()
+        assert made.spooled() == [0, 1, 2, 3, 4]
+        assert made.unacknowledged == 0
+
+
+def test_early_messages_wait_unacknowledged_and_the_missing_is_asked_for(tmp_path: Path) -> None:
+    """A hole is asked for by its exact numbers; what came after it is spooled when it is filled."""
+    with bench(tmp_path) as made:
+        for frame in (opening(), data(0, 1), data(3, 2)):
+            made.send(frame)
+        made.work()
+        assert made.spooled() == [0]
+        assert made.unacknowledged == 1
+        assert made.asked == [{"epoch": 1, "from": 1, "to": 3}]
+        made.send(data(1, 2))
+        made.work()
+        assert made.spooled() == [0, 1, 2, 3, 4]
+        assert made.unacknowledged == 0
+
+
+def test_a_hole_is_asked_for_again_after_a_while_and_not_before(tmp_path: Path) -> None:
+    """As long as a hole stays, the producer is asked once a second."""
+    with bench(tmp_path) as made:
+        for frame in (opening(), data(1, 1)):
+            made.send(frame)
+        for _ in range(3):
+            made.work()
+        assert len(made.asked) == 1
+        made.now += 1.0
+        made.work()
+        assert len(made.asked) == 2
+
+
+def test_a_hole_that_stays_is_passed_over_and_counted(tmp_path: Path) -> None:
+    """After the patience what came early is spooled, and the gap is known."""
+    with bench(tmp_path) as made:
+        for frame in (opening(), data(2, 1)):
+            made.send(frame)
+        made.work()
+        assert made.spooled() == []
+        made.now += PATIENCE
+        made.work()
+        assert made.spooled() == [2]
+        assert made.receiver.intakes[STREAM].counts.gaps == 2
+        assert made.unacknowledged == 0
+
+
+def test_a_full_spool_acknowledges_nothing_until_its_consumers_have_read(tmp_path: Path) -> None:
+    """Back-pressure: a full spool leaves messages with the broker, and takes them when there is room."""
+    with bench(tmp_path, most_bytes=1) as made:
+        commit(tmp_path / "derived", "job", 0)
+        for frame in (opening(), data(0, 1)):
+            made.send(frame)
+        made.work()
+        made.send(data(1, 1))
+        made.work()
+        assert (made.spooled(), made.unacknowledged) == ([0], 1)
+        commit(tmp_path / "derived", "job", 1)
+        made.work()
+        assert (made.spooled(), made.unacknowledged) == ([1], 0)
+
+
+def test_a_message_that_is_no_frame_is_told_and_holds_up_nothing(tmp_path: Path) -> None:
+    """Nonsense on a stream's topic is acknowledged, because it will be no better the next time."""
+    with bench(tmp_path) as made:
+        made.send(opening())
+        made.broker.publish(STREAM, b"nonsense")
+        made.send(data(0, 1))
+        made.work()
+        assert made.spooled() == [0]
+        assert made.unacknowledged == 0
+        assert [(unread.topic, unread.event) for unread in made.unread] == [(STREAM, "b'nonsense'")]
+
+
+def test_raw_events_are_spooled_by_their_schema_and_the_unfit_told(tmp_path: Path) -> None:
+    """Raw messages of a group become one item; an unfit event is told with its reason and keeps no other back."""
+    with bench(tmp_path) as made:
+        for message in (b'{"t": 1}', b'[{"t": 2.5, "more": [1]}, {"t": "warm"}]', b"{"):
+            made.broker.publish(RAW, message)
+        made.work()
+        (placed,) = read(tmp_path / "raw", 0, 1 << 30)
+        assert unpacked(placed.item.payload).to_pylist() == [
+            {"t": 1.0, "_rest": None},
+            {"t": 2.5, "_rest": '{"more":[1]}'},
+        ]
+        assert [unread.reason.partition(":")[0] for unread in made.unread] == [
+            "the field 't' should be of kind float",
+            "the message is not JSON",
+        ]
+        assert made.unacknowledged == 0
+
+
+@given(st.data())
+def test_whatever_breaks_every_event_is_spooled_once_and_in_order(
+    tmp_path_factory: pytest.TempPathFactory, chance: st.DataObject
+) -> None:
+    """Cut, doubled and reordered frames, lost connections and processes that end at any moment change nothing."""
+    folder = tmp_path_factory.mktemp("receiver")
+    total = chance.draw(st.integers(1, 12), "events")
+    frames = [data(first, chance.draw(st.integers(1, total - first))) for first in range(total)]
+    frames += chance.draw(st.lists(st.sampled_from(frames), max_size=6), "doubled")
+    order = chance.draw(st.permutations(frames), "order")
+    with bench(folder) as made:
+        made.send(opening())
+        for frame in order:
+            made.send(frame)
+            match chance.draw(st.sampled_from(["go on", "work", "lose the connection", "die"]), "what happens"):
+                case "work":
+                    made.work()
+                case "lose the connection":
+                    made.client.stop()
+                    made.client.start()
+                case "die":
+                    made.end()
+                    made.begin()
+        made.work()
+        assert made.spooled() == list(range(total))
+        assert made.unacknowledged == 0

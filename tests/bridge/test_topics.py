@@ -1,0 +1,46 @@
+"""The topics that Braid uses."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge import topics
+
+NAMES = st.text("abc0", min_size=1, max_size=3)
+
+
+def test_every_topic_has_its_documented_form() -> None:
+    """Each kind of topic is exactly what the design promises."""
+    assert [
+        "braid/1/streams/7/out",
+        "braid/1/again/7/out",
+        "braid/1/dead/7",
+        "braid/1/out/acme/weather/alarm",
+        "braid/1/jobs/3/plan",
+        "braid/1/jobs/3/status",
+    ] == [
+        topics.stream(7, "out"),
+        topics.again(7, "out"),
+        topics.dead(7),
+        topics.output("acme", "weather", "alarm"),
+        topics.job("3", "plan"),
+        topics.job("3", "status"),
+    ]
+
+
+@given(st.tuples(NAMES, NAMES, NAMES), st.tuples(NAMES, NAMES, NAMES))
+def test_different_outputs_have_different_topics(one: tuple[str, str, str], other: tuple[str, str, str]) -> None:
+    """Two outputs share a topic only if tenant, dataflow and sink are the same."""
+    assert (one == other) == (topics.output(*one) == topics.output(*other))
+
+
+@given(st.integers(0, 99), NAMES)
+def test_no_two_kinds_of_topic_meet(instance: int, name: str) -> None:
+    """A stream, its questions, its dead letters, an output and a job's topics never coincide."""
+    kinds = [
+        topics.stream(instance, name),
+        topics.again(instance, name),
+        topics.dead(instance),
+        topics.output(name, name, name),
+        topics.job(str(instance), name),
+    ]
+    assert len(kinds) == len(set(kinds))
