@@ -27,7 +27,8 @@ def find_sources(draft: Draft) -> Draft:
             if named is not None and named.visible_to(draft.tenant):
                 found = named
                 # Tenants may know the same source by different names; what counts is how it is registered.
-                texts[i] = canonical_json(config.model_copy(update={"source": found.name}), draft.tenant)
+                if found.name != config.source:
+                    texts[i] = canonical_json(config.model_copy(update={"source": found.name}), draft.tenant)
             else:
                 unknown[i] = config.source
         registered.append(found)
