@@ -52,9 +52,20 @@ class Address:
             tls=parts.scheme == "mqtts",
         )
 
+    @property
+    def url(self) -> str:
+        """All of it, the password included: only for whoever has to connect.
+
+        >>> Address.parse("mqtt://anna:s%40cret@broker.example").url
+        'mqtt://anna:s%40cret@broker.example:1883'
+        """
+        return self._written("" if self.password is None else ":" + quote(self.password, safe=""))
+
     def __str__(self) -> str:
+        return self._written("" if self.password is None else ":***")
+
+    def _written(self, secret: str) -> str:
         user = "" if self.user is None else quote(self.user, safe="")
-        secret = "" if self.password is None else ":***"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'mqtts' if self.tls else 'mqtt'}://{user}{secret}{'@' if user else ''}{host}:{self.port}"
 

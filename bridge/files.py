@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 Steps = Callable[[str], None]
 """Told the name of each step before it is done; tests use it to die there."""
@@ -38,6 +39,36 @@ def write_whole(path: Path, content: bytes, step: Steps = no_steps) -> None:
     step("done")
 
 
+def link_whole(path: Path, content: bytes, step: Steps = no_steps) -> bool:
+    """Write a file so that the first writer wins; False where the file was there.
+
+    Either way the file stays once this returns. Several may try at once, so each has a temporary file of its own.
+    """
+    temporary = path.parent / "tmp" / f"{path.name}.{uuid4().hex}"
+    temporary.parent.mkdir(exist_ok=True)
+    try:
+        step("open")
+        with temporary.open("wb") as file:
+            step("write")
+            file.write(content)
+            file.flush()
+            step("sync")
+            os.fsync(file.fileno())
+        step("link")
+        try:
+            path.hardlink_to(temporary)
+            first = True
+        except FileExistsError:
+            first = False
+        step("unlink")
+    finally:
+        temporary.unlink(missing_ok=True)
+    step("sync folder")
+    sync_folder(path.parent)
+    step("done")
+    return first
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder, and those above it, so that it stays."""
     if not folder.exists():
@@ -49,7 +80,7 @@ def make_folder(folder: Path) -> None:
 def clear_unfinished(folder: Path) -> None:
     """Remove what a crash left half written."""
     for temporary in (folder / "tmp").glob("*"):
-        temporary.unlink()
+        temporary.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -4,6 +4,9 @@ A broker may deliver a frame twice, or after a reconnect new ones before the bac
 events of a producer are numbered, so that the receiver can tell: it takes what comes next, holds what is early, drops
 what it has, and asks for what is missing. What stays missing is counted as a gap and then passed over. A producer that
 took over has a higher epoch; whatever an older one still sends is refused.
+
+Within an epoch a stream opens once and closes once. So an opening or an end that comes twice, late, changes nothing;
+to open again takes a higher epoch. Where the stream closed in between, what was not forwarded meanwhile is not missing.
 """
 
 from collections.abc import Mapping
@@ -22,6 +25,20 @@ class Expected:
     epoch: int = 0
     next: int | None = None
     """The number that comes next; None until the stream has opened."""
+    opened: bool = False
+    """Whether the stream opened in this epoch."""
+    closed: bool = False
+    """Whether the stream ended: in this epoch if it opened in it, else in an earlier one."""
+
+    @property
+    def begins(self) -> bool:
+        """Whether only an opening can tell which number comes next."""
+        return self.next is None or (self.closed and not self.opened)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more comes in this epoch."""
+        return self.opened and self.closed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +52,7 @@ class Counts:
     gaps: int = 0
     """Events that never came."""
     refused: int = 0
-    """Events of an older epoch."""
+    """Events of an older epoch, or from behind the end of their stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,31 +88,43 @@ def offer(intake: Intake[T], frame: Frame, token: T, now: float) -> Taken[T]:
         stale = tuple(token for _, token, _ in intake.early.values())
         refused = intake.counts.refused + sum(held.count for held, _, _ in intake.early.values())
         counts = replace(intake.counts, refused=refused)
-        cleared = replace(intake, expected=replace(expected, epoch=frame.epoch), early={}, counts=counts)
+        raised = replace(expected, epoch=frame.epoch, opened=False)
+        cleared = replace(intake, expected=raised, early={}, counts=counts)
         newer = offer(cleared, frame, token, now)
         return replace(newer, done=(*stale, *newer.done))
-    if frame.kind is FrameKind.OPEN:
-        following = frame.first if expected.next is None else expected.next
-        opened = replace(intake, expected=replace(expected, next=following))
-        return _drained(opened, (), (token,))
-    if expected.next is None or frame.first > expected.next:
-        return _held(intake, frame, token, now)
-    if _passed(frame, expected.next):
-        return _dropped(intake, token, duplicates=frame.count)
-    counts = replace(intake.counts, duplicates=intake.counts.duplicates + expected.next - frame.first)
-    taken = replace(intake, expected=replace(expected, next=frame.end), counts=counts)
-    return _drained(taken, (_rest(frame, expected.next),), (token,))
+    if expected.over:
+        behind = frame.end > (expected.next or 0)
+        return _dropped(intake, token, duplicates=0 if behind else frame.count, refused=frame.count if behind else 0)
+    return _placed(intake, frame, token, now)
 
 
 def expire(intake: Intake[T], now: float, patience: float) -> Taken[T]:
     """Give up what has been missing for too long: count it, and go on with what came early."""
     if not intake.early or now - min(since for _, _, since in intake.early.values()) < patience:
         return Taken(intake=intake, missing=_missing(intake))
-    first = min(intake.early)
+    expected = intake.expected
+    following = max(min(intake.early), expected.next or 0)
     # Before a stream has opened nobody knows what was missed.
-    lost = 0 if intake.expected.next is None else first - intake.expected.next
+    lost = 0 if expected.begins or expected.next is None else following - expected.next
     counts = replace(intake.counts, gaps=intake.counts.gaps + lost)
-    return _drained(replace(intake, expected=replace(intake.expected, next=first), counts=counts), (), ())
+    passed = replace(expected, next=following, closed=False)
+    return _drained(replace(intake, expected=passed, counts=counts), (), ())
+
+
+def _placed(intake: Intake[T], frame: Frame, token: T, now: float) -> Taken[T]:
+    """With a frame of the epoch expected, in a stream that is not over."""
+    expected = intake.expected
+    if frame.kind is FrameKind.OPEN:
+        following = max(frame.first, expected.next or 0) if expected.begins else expected.next
+        opened = replace(intake, expected=replace(expected, next=following, opened=True, closed=False))
+        return _drained(opened, (), (token,))
+    if expected.begins or expected.next is None or frame.first > expected.next:
+        return _held(intake, frame, token, now)
+    if _passed(frame, expected.next):
+        return _dropped(intake, token, duplicates=frame.count)
+    counts = replace(intake.counts, duplicates=intake.counts.duplicates + expected.next - frame.first)
+    taken = replace(intake, expected=replace(expected, next=frame.end), counts=counts)
+    return _drained(taken, (_rest(frame, expected.next),), (token,))
 
 
 def _dropped(intake: Intake[T], token: T, *, duplicates: int = 0, refused: int = 0) -> Taken[T]:
@@ -135,8 +164,16 @@ def _drained(intake: Intake[T], frames: tuple[Frame, ...], done: tuple[T, ...]) 
             duplicates += following - frame.first
             taken.append(_rest(frame, following))
             following = frame.end
-    counts = replace(intake.counts, duplicates=intake.counts.duplicates + duplicates)
-    expected = replace(intake.expected, next=following)
+    expected, refused = replace(intake.expected, next=following), 0
+    if any(frame.kind is FrameKind.CLOSE for frame in taken):
+        # An end that came without any opening of its epoch shows that there was one.
+        expected = replace(expected, opened=True, closed=True)
+        tokens += [token for _, token, _ in early.values()]
+        refused = sum(frame.count for frame, _, _ in early.values())
+        early = {}
+    counts = replace(
+        intake.counts, duplicates=intake.counts.duplicates + duplicates, refused=intake.counts.refused + refused
+    )
     drained = replace(intake, expected=expected, early=early, counts=counts)
     return Taken(intake=drained, frames=tuple(taken), done=tuple(tokens), missing=_missing(drained))
 
@@ -151,6 +188,6 @@ def _rest(frame: Frame, number: int) -> Frame:
 
 
 def _missing(intake: Intake[T]) -> tuple[int, int] | None:
-    if not intake.early or intake.expected.next is None:
+    if not intake.early or intake.expected.next is None or intake.expected.closed:
         return None
     return intake.expected.next, min(intake.early)

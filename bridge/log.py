@@ -1,30 +1,51 @@
 """The files of a spool's log: numbered items, and what was expected of their producers after them.
 
 A file is named by its first position and the one after its last, so that whoever reads from a position opens only what
-it needs. It is an Arrow IPC file; the expectations lie in its schema's metadata.
+it needs. It is an Arrow IPC file with a checksum of all its bytes after it; the expectations lie in its schema's
+metadata. The high-water mark tells the end of the log, and the expectations, where no file does.
 """
 
 import json
+import os
 import re
+import zlib
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from bridge.files import Steps, write_whole
 from bridge.intake import Expected
 
 _COLUMNS = {"count": pa.int64(), "kind": pa.string(), "stamp": pa.int64(), "payload": pa.binary()}
 _EXPECTED = b"braid.expected"
-_NAME = re.compile(r"(\d{20})-(\d{20})")
+NAME = re.compile(r"(\d{20})-(\d{20})")
+"""How files of a log are called; in the order of the names they follow each other."""
+_CHECKSUM = 4
+"""Bytes of the checksum at the end of a file."""
+LOG, _HIGH_WATER = "log", "high-water"
 
 
 class SpoolDamaged(RuntimeError):
     """A file of a spool cannot be read, or does not follow the one before."""
+
+
+class PositionsGone(RuntimeError):
+    """Somebody reads what every consumer had passed, so that it was removed."""
+
+    def __init__(self, spool: Path | str, position: int, first: int) -> None:
+        super().__init__(
+            f"the spool {spool} begins at position {first}, what lay at {position} was removed since every consumer "
+            f"had passed it; read from {first} on, and commit a position that must stay"
+        )
+        self.first = first
 
 
 class ItemKind(StrEnum):
@@ -65,6 +86,24 @@ class Placed(NamedTuple):
         events = unpacked(self.item.payload).slice(position - self.first)
         return Placed(position, replace(self.item, count=events.num_rows, payload=packed(events)))
 
+    def until(self, position: int) -> "Placed":
+        """What of it lies before a position."""
+        if position >= self.end:
+            return self
+        events = unpacked(self.item.payload).slice(0, position - self.first)
+        return Placed(self.first, replace(self.item, count=events.num_rows, payload=packed(events)))
+
+
+class Extent(NamedTuple):
+    """An item without its payload."""
+
+    end: int
+    """The position after it."""
+    size: int
+    """How many bytes its payload has."""
+    marker: str | None
+    """The name of the marker that it is, if it is one."""
+
 
 class LogFile(NamedTuple):
     """One file of the log, by what its name says."""
@@ -89,23 +128,38 @@ def unpacked(payload: bytes) -> pa.RecordBatch:
         return reader.read_next_batch()
 
 
-def log_files(folder: Path) -> list[LogFile]:
-    """The files of a log, in order; a hole between them is damage.
+class Mark(NamedTuple):
+    """What the high-water mark tells."""
+
+    end: int
+    producers: Mapping[str, Expected]
+
+
+def log_files(folder: Path, after: int = 0) -> list[LogFile]:
+    """The files of a log that hold positions from `after` on, in order; a hole between them is damage.
 
     A folder is not listed in one instant: a file that was appended or pruned meanwhile may be absent where a newer or
     an older one is seen. Files are appended and pruned in order, so the next listing does not show that hole again.
     """
-    hole = None
+    hole, again = None, False
     while True:
-        matches = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
-        files = sorted(LogFile(int(match[1]), int(match[2]), path) for match, path in matches if match)
-        found = next(((before, after) for before, after in pairwise(files) if before.end != after.first), None)
-        if found is None:
-            return files
-        if found == hole:
-            before, after = found
-            raise SpoolDamaged(f"{after.path} does not follow {before.path}; restore what lay between them")
-        hole = found
+        files = _listed(folder, after)
+        found = next(((before, late) for before, late in pairwise(files) if before.end != late.first), None)
+        begins_late = bool(files) and files[0].first > after
+        if found is None and (again or not begins_late):
+            return files[1:] if files and files[0].end <= after else files
+        if found is not None and found == hole:
+            before, late = found
+            raise SpoolDamaged(f"{late.path} does not follow {before.path}; restore what lay between them")
+        hole, again = found, True
+
+
+def _listed(folder: Path, after: int) -> list[LogFile]:
+    """The files as one listing shows them, from the one on that holds a position or else ends before it."""
+    names = sorted(filter(NAME.fullmatch, os.listdir(folder)))  # noqa: PTH208 - a path for each name costs the most
+    # A dot sorts after the hyphen, so this is behind every file that begins at the position.
+    begin = max(0, bisect_right(names, f"{after:020d}.") - 1)
+    return [LogFile(int(name[:20]), int(name[21:]), folder / name) for name in names[begin:]]
 
 
 def log_path(folder: Path, first: int, end: int) -> Path:
@@ -120,30 +174,58 @@ def written(items: Sequence[Item], expected: Mapping[str, Expected]) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(pa.record_batch(columns, schema=schema))
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    content = sink.getvalue()
+    return b"".join([content, _checksum(content)])
 
 
 def items_in(file: LogFile) -> Iterator[Placed]:
     """The items of a file with their positions."""
-    first = file.first
-    with damage_named(file.path), _opened(file) as reader:
-        batch = reader.get_batch(0)
-        # A torn file may hold offsets that lead anywhere.
-        batch.validate(full=True)
-        rows = batch.to_pylist()
+    with damage_named(file.path), _checked(file) as reader:
+        rows = _batch(file, reader).to_pylist()
         items = [Item(**{**row, "kind": ItemKind(row["kind"])}) for row in rows]
-        if sum(item.count for item in items) != file.end - first:
-            raise SpoolDamaged(f"{file.path} does not hold the positions that its name says; restore it")
+    first = file.first
     for item in items:
         yield Placed(first, item)
         first += item.count
 
 
+def extents_in(file: LogFile) -> list[Extent]:
+    """The items of a file without their payloads, which are not even read; so the checksum is not held against it."""
+    with damage_named(file.path), pa.memory_map(str(file.path)) as mapped:
+        content = mapped.read_buffer()
+        if len(content) < _CHECKSUM:
+            raise ValueError("it is torn")
+        batch = _batch(file, pa.ipc.open_file(content.slice(0, len(content) - _CHECKSUM)))
+        payloads = batch.column("payload")
+        sizes = pc.binary_length(payloads).to_pylist()
+        names = [
+            payloads[row].as_py().decode() if ItemKind(kind) is ItemKind.MARKER else None
+            for row, kind in enumerate(batch.column("kind").to_pylist())
+        ]
+        ends = [file.first + count for count in accumulate(batch.column("count").to_pylist())]
+    return [Extent(*each) for each in zip(ends, sizes, names, strict=True)]
+
+
 def expected_in(file: LogFile) -> dict[str, Expected]:
     """What was expected of each producer after a file."""
-    with damage_named(file.path), _opened(file) as reader:
+    with damage_named(file.path), _checked(file) as reader:
         return unpacked_expected(reader.schema.metadata[_EXPECTED])
+
+
+def read_mark(spool: Path) -> Mark:
+    """The high-water mark of a spool; where there is none, nothing was ever removed or expected."""
+    path = spool / _HIGH_WATER
+    if not path.exists():
+        return Mark(0, {})
+    with damage_named(path):
+        told = json.loads(path.read_bytes())
+        return Mark(told["end"], unpacked_expected(told["producers"]))
+
+
+def write_mark(spool: Path, mark: Mark, step: Steps) -> None:
+    """Make the high-water mark durable."""
+    text = json.dumps({"end": mark.end, "producers": packed_expected(mark.producers).decode()})
+    write_whole(spool / _HIGH_WATER, text.encode(), step)
 
 
 def packed_expected(expected: Mapping[str, Expected]) -> bytes:
@@ -156,8 +238,27 @@ def unpacked_expected(text: bytes) -> dict[str, Expected]:
     return {producer: Expected(**each) for producer, each in json.loads(text).items()}
 
 
-def _opened(file: LogFile) -> "pa.ipc.RecordBatchFileReader":
-    return pa.ipc.open_file(pa.memory_map(str(file.path)))
+def _checksum(content: pa.Buffer) -> bytes:
+    return zlib.crc32(content).to_bytes(_CHECKSUM)
+
+
+def _checked(file: LogFile) -> "pa.ipc.RecordBatchFileReader":
+    whole = pa.memory_map(str(file.path)).read_buffer()
+    if len(whole) < _CHECKSUM:
+        raise ValueError("it is torn")
+    content, checksum = whole.slice(0, len(whole) - _CHECKSUM), whole.slice(len(whole) - _CHECKSUM)
+    if _checksum(content) != checksum.to_pybytes():
+        raise ValueError("its checksum is another one")
+    return pa.ipc.open_file(content)
+
+
+def _batch(file: LogFile, reader: "pa.ipc.RecordBatchFileReader") -> pa.RecordBatch:
+    batch = reader.get_batch(0)
+    # Of a file without its checksum offsets may lead anywhere.
+    batch.validate(full=True)
+    if sum(batch.column("count").to_pylist()) != file.end - file.first:
+        raise SpoolDamaged(f"{file.path} does not hold the positions that its name says; restore it")
+    return batch
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The client that joins a receiver to a broker, over MQTT 5 or 3.1.1.
+"""The client that joins a receiver or a sender to a broker, over MQTT 5 or 3.1.1.
 
 Its session outlives its connections, so that the broker keeps what was not acknowledged. Callbacks run in paho's thread
 and only hand things on: to publish or wait inside one deadlocks. One client id belongs to one client.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import paho.mqtt.client as paho
-from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
@@ -37,7 +37,7 @@ class NotConnected(ConnectionError):
 class Client:
     """A lasting connection to a broker; reconnects by itself."""
 
-    def __init__(  # noqa: PLR0913 - where to, as whom, for what, and whom to tell are six things
+    def __init__(  # noqa: PLR0913 - where to, as whom, for what, and whom to tell are eight things
         self,
         address: Address,
         client_id: str,
@@ -45,14 +45,25 @@ class Client:
         topics: Iterable[str] = (),
         on_message: Callable[[Message], None] = lambda _message: None,
         on_connection: Callable[[], None] = lambda: None,
+        on_disconnection: Callable[[], None] = lambda: None,
+        will: tuple[str, bytes] | None = None,
         protocol: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv5,
     ) -> None:
         self._address = address
-        self._topics = [(topic, 1) for topic in topics]
+        self._topics = dict.fromkeys(topics)
         self._hand_on = on_message
         self._on_connection = on_connection
+        self._on_disconnection = on_disconnection
         self._connections = 0
-        self._ready = threading.Event()
+        self._connected = False
+        self._subscribing: dict[int, tuple[str, ...]] = {}
+        self._subscribed: set[str] = set()
+        # Guards the four above, and tells whoever waits for them. It must not be held while publishing: paho holds its
+        # own lock on outgoing messages while it calls back, and publishing takes that lock.
+        self._changed = threading.Condition()
+        self._publishing = threading.Lock()
+        self._unanswered: dict[int, Callable[[str], None]] = {}
+        self._answered: dict[int, str] = {}
         self._refusal = "no answer"
         self._client = paho.Client(
             CallbackAPIVersion.VERSION2,
@@ -64,9 +75,14 @@ class Client:
         )
         prepare(self._client, address)
         self._client.reconnect_delay_set(min_delay=1, max_delay=5)
-        self._client.on_connect = self._connected
-        self._client.on_subscribe = self._subscribed
+        self._client.on_connect = self._on_connect
+        self._client.on_disconnect = self._on_disconnect
+        self._client.on_subscribe = self._on_subscribe
         self._client.on_message = self._arrived
+        self._client.on_publish = self._on_publish
+        if will is not None:
+            # Published by the broker, and retained, when the client is gone without a word.
+            self._client.will_set(will[0], will[1], qos=1, retain=True)
         self._protocol = protocol
 
     def start(self, timeout: float = 10.0) -> None:
@@ -82,7 +98,7 @@ class Client:
         except OSError as error:
             raise NotConnected(f"no broker answers at {self._address}: {error}") from error
         self._client.loop_start()
-        if not self._ready.wait(timeout):
+        if not self._await_subscriptions(self._topics, timeout):
             self.stop()
             raise NotConnected(f"the broker at {self._address} let nobody in: {self._refusal}")
 
@@ -98,26 +114,103 @@ class Client:
             if connection == self._connections:
                 self._client.ack(mid, 1)
 
-    def publish(self, topic: str, payload: bytes) -> None:
-        """Send a message; it is kept until the broker has confirmed it."""
-        self._client.publish(topic, payload, qos=1)
+    def subscribe(self, topics: Iterable[str], *, timeout: float = 10.0) -> None:
+        """Get the messages of more topics, over reconnects too; returns once the broker has confirmed it.
 
-    def _connected(self, client: paho.Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+        Not to be called in the client's thread. With a timeout of 0 nothing is awaited.
+        """
+        wanted = tuple(topics)
+        with self._changed:
+            self._topics.update(dict.fromkeys(wanted))
+            if self._connected:
+                self._ask_for(wanted)
+        if timeout > 0 and not self._await_subscriptions(wanted, timeout):
+            raise NotConnected(f"the broker at {self._address} confirmed no subscription to {wanted}: {self._refusal}")
+
+    def unsubscribe(self, topics: Iterable[str]) -> None:
+        """Get no more messages of topics; what the broker had sent before still comes."""
+        unwanted = tuple(topics)
+        with self._changed:
+            for topic in unwanted:
+                self._topics.pop(topic, None)
+                self._subscribed.discard(topic)
+            if unwanted and self._connected:
+                self._client.unsubscribe(list(unwanted))
+
+    def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        retain: bool = False,
+        answered: Callable[[str], None] = lambda _refusal: None,
+    ) -> None:
+        """Send a message; it is kept, over reconnects too, until the broker has answered.
+
+        `answered` is told why the broker refused, or nothing where it took the message. It is called in the client's
+        thread, or before this returns, so it only hands on.
+        """
+        for _ in range(_MIDS):
+            told = self._client.publish(topic, payload, qos=1, retain=retain)
+            # Message ids are given in turn, and one may still be in use. Disconnected is no trouble: the message waits.
+            if told.rc is not MQTTErrorCode.MQTT_ERR_QUEUE_SIZE:
+                break
+        else:
+            raise RuntimeError(f"{_MIDS:,} messages wait for the broker at {self._address}; wait until it has answered")
+        with self._publishing:
+            refusal = self._answered.pop(told.mid, None)
+            if refusal is None:
+                self._unanswered[told.mid] = answered
+        if refusal is not None:
+            answered(refusal)
+
+    def _await_subscriptions(self, topics: Iterable[str], timeout: float) -> bool:
+        wanted = set(topics)
+        with self._changed:
+            return self._changed.wait_for(lambda: self._connected and wanted <= self._subscribed, timeout)
+
+    def _ask_for(self, topics: tuple[str, ...]) -> None:
+        if topics:
+            _, mid = self._client.subscribe([(topic, 1) for topic in topics])
+            if mid is not None:
+                self._subscribing[mid] = topics
+
+    def _on_connect(self, _client: paho.Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         if reason.is_failure:
             self._refusal = str(reason)
             return
         self._connections += 1
         self._on_connection()
-        if self._topics:
-            client.subscribe(self._topics)
-        else:
-            self._ready.set()
+        with self._changed:
+            self._connected = True
+            self._subscribing.clear()
+            self._subscribed.clear()
+            self._ask_for(tuple(self._topics))
+            self._changed.notify_all()
 
-    def _subscribed(self, _client: paho.Client, _data: Any, _mid: int, reasons: list[Any], _properties: Any) -> None:
-        if any(reason.is_failure for reason in reasons):
-            self._refusal = "it refused a subscription"
-        else:
-            self._ready.set()
+    def _on_disconnect(self, _client: paho.Client, _data: Any, _flags: Any, _reason: Any, _properties: Any) -> None:
+        with self._changed:
+            self._connected = False
+        self._on_disconnection()
+
+    def _on_subscribe(self, _client: paho.Client, _data: Any, mid: int, reasons: list[Any], _properties: Any) -> None:
+        with self._changed:
+            topics = self._subscribing.pop(mid, ())
+            if any(reason.is_failure for reason in reasons):
+                self._refusal = "it refused a subscription"
+                return
+            self._subscribed.update(topic for topic in topics if topic in self._topics)
+            self._changed.notify_all()
+
+    def _on_publish(self, _client: paho.Client, _data: Any, mid: int, reason: Any, _properties: Any) -> None:
+        refusal = str(reason) if reason.is_failure else ""
+        with self._publishing:
+            answered = self._unanswered.pop(mid, None)
+            if answered is None:
+                # It came before the sending thread knew the message's id.
+                self._answered[mid] = refusal
+        if answered is not None:
+            answered(refusal)
 
     def _arrived(self, _client: paho.Client, _data: Any, message: paho.MQTTMessage) -> None:
         self._hand_on(Message(message.topic, bytes(message.payload), self._connections * _MIDS + message.mid))

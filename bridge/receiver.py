@@ -5,10 +5,12 @@ The client's own thread does nothing but put messages into a queue. One thread t
 came early stays unacknowledged, and so does everything while a spool is full: the broker holds it back meanwhile.
 
 An acknowledgement is good only for the connection that its message came over, because a broker gives message ids anew
-after a reconnect. So at a reconnect everything that waits is dropped: it was not acknowledged and comes again.
+after a reconnect. So when a connection ends everything that waits is dropped: it was not acknowledged and comes again.
+
+What a spool has of a stream is told to its producer, which keeps everything else: a broker's word is no promise. It is
+told as a retained message, so that a producer that comes back knows it too.
 """
 
-import json
 import threading
 import time
 from collections import defaultdict
@@ -19,19 +21,21 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from bridge.intake import Intake, Taken, expire, offer
+from bridge.intake import Expected, Intake, Taken, expire, offer
 from bridge.log import Item, ItemKind, packed
 from bridge.raw import Unfit, events_in
 from bridge.spool import Spool, SpoolState
-from bridge.wire import Frame, FrameKind, MalformedFrame, decode
+from bridge.wire import Again, Frame, FrameKind, Have, MalformedFrame, decode
 from dags import Schema
 
 GROUPING = 0.05
 """Seconds in which messages are grouped into one file."""
-PATIENCE = 5.0
-"""Seconds for which what is missing holds back what came early."""
+PATIENCE = 60.0
+"""Seconds for which what is missing holds back what came early; a producer that died is back by then, and is asked."""
 ASKING = 1.0
 """Seconds after which what is still missing is asked for again."""
+TELLING = 0.25
+"""Seconds between two words about what a spool has, so that many small groups cost few messages."""
 _MOST_GROUPED = 2_000
 
 
@@ -50,8 +54,8 @@ class Transport(Protocol):
     def acknowledge(self, tokens: Iterable[int]) -> None:
         """Tell the broker that these messages are there for good, in this order."""
 
-    def publish(self, topic: str, payload: bytes) -> None:
-        """Send a message."""
+    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+        """Send a message, which the broker keeps for whoever subscribes later if it is retained."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +66,8 @@ class Feed:
     schema: Schema | None = None
     asks_at: str = ""
     """The topic on which to ask the producer for what is missing."""
+    has_at: str = ""
+    """The topic on which to tell the producer what the spool has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,25 +90,48 @@ class Receiver:
         on_unread: Callable[[Unread], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.feeds = feeds
-        self.intakes: dict[str, Intake[int]] = {
-            topic: Intake(expected=feed.spool.producers[topic]) if topic in feed.spool.producers else Intake()
-            for topic, feed in feeds.items()
-        }
+        self.feeds: dict[str, Feed] = {}
+        self.intakes: dict[str, Intake[int]] = {}
         self._transport = transport
         self._on_unread = on_unread
         self._clock = clock
         self._queue: SimpleQueue[Message | None] = SimpleQueue()
         self._waiting: dict[str, list[Message]] = defaultdict(list)
         self._asked: dict[str, tuple[tuple[int, int], float]] = {}
+        self._told: dict[str, float] = {}
+        self._untold: set[str] = set()
+        self._removed: set[str] = set()
+        self._let_go: list[int] = []
+        self._guard = threading.Lock()
         self._stopping = threading.Event()
+        for topic, feed in feeds.items():
+            self._take(topic, feed)
+
+    def add(self, topic: str, feed: Feed) -> None:
+        """Take the messages of one more feed from now on; any thread may call it, before the topic is subscribed.
+
+        Messages of topics that have no feed yet wait for it, unacknowledged.
+        """
+        with self._guard:
+            self._leave(topic)
+            self._take(topic, feed)
+
+    def remove(self, topic: str) -> None:
+        """Spool no more of a topic; any thread may call it. After that the feed's spool is left alone.
+
+        What still comes is acknowledged and dropped, so that it holds up nothing.
+        """
+        with self._guard:
+            self._leave(topic)
+            self._removed.add(topic)
+            self._let_go += (message.token for message in self._waiting.pop(topic, []))
 
     def deliver(self, message: Message) -> None:
         """Called by the client's thread for each message of a feed."""
         self._queue.put(message)
 
     def reconnected(self) -> None:
-        """Called by the client's thread when a new connection begins."""
+        """Called by the client's thread when a new connection begins, and when one ends."""
         self._queue.put(None)
 
     def stop(self) -> None:
@@ -115,12 +144,20 @@ class Receiver:
             self.work(self._group())
 
     def work(self, messages: Iterable[Message | None]) -> None:
-        """Spool a group of messages and acknowledge what is there; None stands where a new connection began."""
+        """Spool a group of messages and acknowledge what is there; None stands where a connection began or ended."""
+        with self._guard:
+            self._work(messages)
+
+    def _work(self, messages: Iterable[Message | None]) -> None:
         for message in messages:
             if message is None:
                 self._forget()
+            elif message.topic in self._removed:
+                self._let_go.append(message.token)
             else:
                 self._waiting[message.topic].append(message)
+        self._transport.acknowledge(self._let_go)
+        self._let_go.clear()
         for topic, feed in self.feeds.items():
             if feed.spool.state is SpoolState.FULL:
                 feed.spool.prune()
@@ -131,6 +168,21 @@ class Receiver:
                 self._spool_raw(topic, feed, feed.schema, waiting)
             else:
                 self._spool_frames(topic, feed, waiting)
+                self._tell(topic, feed)
+
+    def _take(self, topic: str, feed: Feed) -> None:
+        self._removed.discard(topic)
+        self.feeds[topic] = feed
+        self.intakes[topic] = Intake(expected=feed.spool.producers.get(topic, Expected()))
+        self._untold.add(topic)
+
+    def _leave(self, topic: str) -> None:
+        if self.feeds.pop(topic, None) is None:
+            return
+        self._let_go += (token for _, token, _ in self.intakes.pop(topic).early.values())
+        self._untold.discard(topic)
+        self._asked.pop(topic, None)
+        self._told.pop(topic, None)
 
     def _group(self) -> list[Message | None]:
         """What comes within the grouping time after the first message, or nothing where none comes."""
@@ -145,7 +197,12 @@ class Receiver:
 
     def _forget(self) -> None:
         self._waiting.clear()
+        self._let_go.clear()
         self.intakes = {topic: replace(intake, early={}) for topic, intake in self.intakes.items()}
+        # The broker may have lost what it was told, and what was asked.
+        self._asked.clear()
+        self._told.clear()
+        self._untold.update(self.feeds)
 
     def _spool_raw(self, topic: str, feed: Feed, schema: Schema, messages: Sequence[Message]) -> None:
         batches: list[pa.RecordBatch] = []
@@ -166,13 +223,17 @@ class Receiver:
         arrived = [*(token for _, token, _ in intake.early.values()), *(message.token for message in messages)]
         for message in messages:
             try:
-                taken = offer(intake, decode(message.payload), message.token, now)
+                frame = decode(message.payload)
             except MalformedFrame as error:
                 # It will be no better the next time it comes.
                 self._on_unread(Unread(topic=topic, event=repr(message.payload[:100]), reason=str(error)))
                 done.add(message.token)
                 continue
-            intake = self._noted(taken, frames, done)
+            intake = self._noted(offer(intake, frame, message.token, now), frames, done)
+            # Also after what was there already: it came because the producer had not heard that it was.
+            self._untold.add(topic)
+            if frame.kind is FrameKind.OPEN:
+                self._told.pop(topic, None)
         late = expire(intake, now, PATIENCE)
         intake = self._noted(late, frames, done)
         items = [
@@ -200,8 +261,20 @@ class Receiver:
         if asked == missing and now - at < ASKING:
             return
         self._asked[topic] = (missing, now)
-        wish = {"epoch": self.intakes[topic].expected.epoch, "from": missing[0], "to": missing[1]}
-        self._transport.publish(feed.asks_at, json.dumps(wish).encode())
+        wish = Again(epoch=self.intakes[topic].expected.epoch, first=missing[0], end=missing[1])
+        self._transport.publish(feed.asks_at, wish.encoded())
+
+    def _tell(self, topic: str, feed: Feed) -> None:
+        expected, now = feed.spool.producers.get(topic, Expected()), self._clock()
+        told = self._told.get(topic)
+        if topic not in self._untold or not feed.has_at or (told is not None and now - told < TELLING):
+            return
+        # Before the stream has opened in this epoch, its producer must not believe that the opening came.
+        if expected.opened and expected.next is not None:
+            self._told[topic] = now
+            self._untold.discard(topic)
+            have = Have(epoch=expected.epoch, next=expected.next, closed=expected.closed)
+            self._transport.publish(feed.has_at, have.encoded(), retain=True)
 
     def _item(self, events: pa.RecordBatch) -> Item:
         return Item(count=len(events), stamp=self._stamp(), payload=packed(events))

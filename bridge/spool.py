@@ -9,31 +9,30 @@ that no position is given twice.
 The one owner, who holds the lease, appends and removes. Anybody may read, and each consumer commits for itself.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from itertools import takewhile
 from pathlib import Path
+from threading import Lock
+from typing import Protocol
 
-from bridge.files import Steps, clear_unfinished, make_folder, no_steps, sync_folder, write_whole
+from bridge.consumers import consumers
+from bridge.files import Steps, clear_unfinished, make_folder, no_steps, write_whole
 from bridge.intake import Expected
 from bridge.lease import Lease
 from bridge.log import (
+    LOG,
     Item,
     LogFile,
-    Placed,
+    Mark,
     SpoolDamaged,
-    damage_named,
     expected_in,
-    items_in,
     log_files,
     log_path,
-    packed_expected,
-    unpacked_expected,
+    read_mark,
+    write_mark,
     written,
 )
-
-_LOG, _CONSUMERS, _HIGH_WATER = "log", "consumers", "high-water"
 
 
 class SpoolState(StrEnum):
@@ -47,6 +46,43 @@ class SpoolFull(RuntimeError):
     """A spool holds as many bytes as it may."""
 
 
+class SpoolClosed(RuntimeError):
+    """A spool is used that was closed, or that closed itself because a write failed half-way."""
+
+
+class SpoolOwner(Protocol):
+    """What receivers and generators need of a spool that they fill; `Spool` has it, and `MemorySpool`."""
+
+    @property
+    def first(self) -> int:
+        """The earliest position that can still be read."""
+
+    @property
+    def end(self) -> int:
+        """The position that comes next."""
+
+    @property
+    def producers(self) -> Mapping[str, Expected]:
+        """What is expected of each producer."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes it holds."""
+
+    @property
+    def state(self) -> SpoolState:
+        """Whether it takes more."""
+
+    def append(self, items: Sequence[Item], producers: Mapping[str, Expected] | None = None) -> int:
+        """Make items durable, with what is expected of their producers after them; the first position they got."""
+
+    def prune(self) -> None:
+        """Remove what every consumer has passed; costs little where that is nothing."""
+
+    def close(self) -> None:
+        """Give the lease back."""
+
+
 class Spool:
     """A spool as its owner has it."""
 
@@ -54,12 +90,18 @@ class Spool:
         self.folder = folder
         self._most_bytes = most_bytes
         self._step = step
+        self._closed = ""
+        """Why nothing may be written any more."""
+        self._using = Lock()
+        """Held while something is written or removed: one thread may fill a spool, and another prune it."""
         self._lease = Lease(folder)
         try:
-            make_folder(folder / _LOG)
-            clear_unfinished(folder / _LOG)
-            self._files = log_files(folder / _LOG)
+            make_folder(folder / LOG)
+            clear_unfinished(folder / LOG)
+            self._files = log_files(folder / LOG)
             self._sizes = {file: file.path.stat().st_size for file in self._files}
+            self.size = sum(self._sizes.values())
+            """How many bytes it holds."""
             self.end, self.producers = self._recovered()
         except BaseException:
             # Whoever repairs the spool opens it again, perhaps in this process.
@@ -69,12 +111,8 @@ class Spool:
     @property
     def first(self) -> int:
         """The earliest position that can still be read."""
-        return self._files[0].first if self._files else self.end
-
-    @property
-    def size(self) -> int:
-        """How many bytes it holds."""
-        return sum(self._sizes.values())
+        with self._using:
+            return self._files[0].first if self._files else self.end
 
     @property
     def state(self) -> SpoolState:
@@ -83,96 +121,87 @@ class Spool:
 
     def append(self, items: Sequence[Item], producers: Mapping[str, Expected] | None = None) -> int:
         """Make items durable, with what is expected of their producers after them; the first position they got."""
-        if self.state is SpoolState.FULL:
-            raise SpoolFull(f"the spool {self.folder} holds {self.size:,} bytes; wait until its consumers have read")
-        first, expected = self.end, {**self.producers, **(producers or {})}
-        if items:
-            end = first + sum(item.count for item in items)
-            file = LogFile(first, end, log_path(self.folder / _LOG, first, end))
-            content = written(items, expected)
-            write_whole(file.path, content, self._step)
-            self._files.append(file)
-            self._sizes[file] = len(content)
-            self.end = end
-        elif expected != self.producers:
-            self._write_mark(expected)
-        self.producers = expected
-        return first
+        with self._using:
+            return self._append(items, producers or {})
 
     def prune(self) -> None:
         """Remove the files that every consumer has passed."""
+        with self._using:
+            self._prune()
+
+    def close(self) -> None:
+        """Give the lease back."""
+        with self._using:
+            self._closed = self._closed or "it was closed"
+            self._lease.release()
+
+    def _append(self, items: Sequence[Item], producers: Mapping[str, Expected]) -> int:
+        self._check_open()
+        if self.state is SpoolState.FULL:
+            raise full(self.folder, self.size)
+        first, expected = self.end, {**self.producers, **producers}
+        if items:
+            end = end_after(first, items)
+            file = LogFile(first, end, log_path(self.folder / LOG, first, end))
+            content = written(items, expected)
+            self._write(file.path, content)
+            self._files.append(file)
+            self._sizes[file] = len(content)
+            self.size += len(content)
+            self.end = end
+        elif expected != self.producers:
+            write_mark(self.folder, Mark(self.end, expected), self._step)
+        self.producers = expected
+        return first
+
+    def _prune(self) -> None:
+        self._check_open()
+        if not self._files:
+            return
         passed = min(consumers(self.folder).values(), default=self.end)
-        gone = [file for file in self._files if file.end <= passed]
-        if gone and gone == self._files:
-            self._write_mark(self.producers)
+        gone = list(takewhile(lambda file: file.end <= passed, self._files))
+        if gone == self._files:
+            write_mark(self.folder, Mark(self.end, self.producers), self._step)
         for file in gone:
             # The oldest first: whatever is left after a crash has no hole.
             self._step("remove")
             file.path.unlink()
-            self._files.remove(file)
-            del self._sizes[file]
+            del self._files[0]
+            self.size -= self._sizes.pop(file)
 
-    def close(self) -> None:
-        """Give the lease back."""
-        self._lease.release()
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SpoolClosed(f"the spool {self.folder} takes nothing, {self._closed}; close it and open it again")
 
-    def _write_mark(self, expected: Mapping[str, Expected]) -> None:
-        mark = json.dumps({"end": self.end, "producers": packed_expected(expected).decode()})
-        write_whole(self.folder / _HIGH_WATER, mark.encode(), self._step)
+    def _write(self, path: Path, content: bytes) -> None:
+        try:
+            write_whole(path, content, self._step)
+        except BaseException:
+            if path.exists():
+                # Readers may have it already, and it may go with the power: whether it is there, opening has to find.
+                self._closed = f"nobody knows whether {path.name} is there for good"
+            raise
 
     def _recovered(self) -> tuple[int, dict[str, Expected]]:
-        end, producers = 0, dict[str, Expected]()
-        if (mark := self.folder / _HIGH_WATER).exists():
-            with damage_named(mark):
-                told = json.loads(mark.read_bytes())
-                end, producers = told["end"], unpacked_expected(told["producers"])
+        mark = read_mark(self.folder)
         if not self._files:
-            return end, producers
+            return mark.end, dict(mark.producers)
         last = self._files[-1]
-        if last.end < end:
+        if last.end < mark.end:
             raise SpoolDamaged(
-                f"{last.path} is not the last file, the log went up to {end}; restore what came after it"
+                f"{last.path} is not the last file, the log went up to {mark.end}; restore what came after it"
             )
         # A mark at the end of the last file was written after it, and knows at least as much.
-        return (end, producers) if last.end == end else (last.end, expected_in(last))
+        return last.end, dict(mark.producers) if last.end == mark.end else expected_in(last)
 
 
-def read(folder: Path, start: int, most_bytes: int) -> Iterator[Placed]:
-    """What lies in a spool from a position on: up to so many bytes, but one item at least where there is one."""
-    left = most_bytes
-    for file in log_files(folder / _LOG):
-        for placed in items_in(file) if file.end > start else ():
-            if placed.end <= start:
-                continue
-            found = placed.since(start)
-            size = len(found.item.payload)
-            if size > left and left < most_bytes:
-                return
-            left -= size
-            yield found
+def full(name: Path | str, size: int) -> SpoolFull:
+    """The refusal of a spool that is full."""
+    return SpoolFull(f"the spool {name} holds {size:,} bytes; wait until its consumers have read")
 
 
-def commit(folder: Path, consumer: str, position: int) -> None:
-    """Say that a consumer needs nothing before a position any more; the first time, it joins by that."""
-    make_folder(folder / _CONSUMERS)
-    write_whole(folder / _CONSUMERS / consumer, str(position).encode())
-
-
-def leave(folder: Path, consumer: str) -> None:
-    """Say that a consumer needs nothing any more."""
-    if consumer in consumers(folder):
-        (folder / _CONSUMERS / consumer).unlink()
-        sync_folder(folder / _CONSUMERS)
-
-
-def consumers(folder: Path) -> dict[str, int]:
-    """Every consumer with how far it is."""
-    there = folder / _CONSUMERS
-    positions = dict[str, int]()
-    for path in there.iterdir() if there.exists() else ():
-        # One that leaves meanwhile is gone; what is half written lies in a folder.
-        with suppress(FileNotFoundError, IsADirectoryError):
-            text = path.read_bytes()
-            with damage_named(path):
-                positions[path.name] = int(text)
-    return positions
+def end_after(first: int, items: Sequence[Item]) -> int:
+    """The position after items that are appended at a position."""
+    if any(item.count < 1 for item in items):
+        raise ValueError("an item without events has no position; leave it out")
+    return first + sum(item.count for item in items)

@@ -21,14 +21,38 @@ def again(instance: int, port: str) -> str:
     return f"{ROOT}/again/{instance}/{port}"
 
 
+def have(instance: int, port: str) -> str:
+    """Where a receiver tells a producer how much of a stream lies in its spool; retained."""
+    return f"{ROOT}/have/{instance}/{port}"
+
+
+def is_answer(topic: str) -> bool:
+    """Whether on this topic a receiver speaks to a producer."""
+    return topic.startswith((f"{ROOT}/again/", f"{ROOT}/have/"))
+
+
 def dead(instance: int) -> str:
     """Where the events go that an instance could not take."""
     return f"{ROOT}/dead/{instance}"
 
 
+def unread(topic: str) -> str:
+    """Where the messages and events of a topic go that no spool could take.
+
+    >>> unread("sensors/street")
+    'braid/1/dead/unread/sensors/street'
+    """
+    return f"{ROOT}/dead/unread/{topic}"
+
+
 def output(tenant: str, dataflow: str, sink: str) -> str:
     """Where a tenant finds what a sink of its dataflow gets."""
     return f"{ROOT}/out/{tenant}/{dataflow}/{sink}"
+
+
+def host(name: str, what: str) -> str:
+    """A host's topic for what it is told, or its status."""
+    return f"{ROOT}/hosts/{name}/{what}"
 
 
 def job(name: str, what: str) -> str:

@@ -1,12 +1,16 @@
 """The wire format of streams between jobs: frames of numbered events as Arrow IPC, everything else in its metadata.
 
 Numbers count events, not frames, so that they do not depend on how a producer cuts its batches; they belong to the
-producer, which is an instance and a port, and to its epoch. A frame is small enough for any broker.
+producer, which is an instance and a port, and to its epoch. A frame is small enough for any broker. What a receiver
+answers is JSON: what it has, and what it wants again.
 """
 
+import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Self
 
 import pyarrow as pa
 
@@ -60,8 +64,59 @@ class Frame:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Have:
+    """What a receiver's spool has of a stream; published by receivers, read by senders."""
+
+    epoch: int
+    next: int
+    """The number that comes next; everything before it is there for good."""
+    closed: bool = False
+    """Whether the end of the stream came too."""
+
+    def encoded(self) -> bytes:
+        """As the bytes of a message."""
+        return json.dumps({"epoch": self.epoch, "next": self.next, "closed": self.closed}).encode()
+
+    @classmethod
+    def decoded(cls, message: bytes) -> Self:
+        """From the bytes of a message."""
+        with _named("have"):
+            told = json.loads(message)
+            return cls(epoch=int(told["epoch"]), next=int(told["next"]), closed=bool(told.get("closed", False)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Again:
+    """What a receiver misses of a stream; published by receivers, read by senders."""
+
+    epoch: int
+    first: int
+    end: int
+    """The number after the last that is missing."""
+
+    def encoded(self) -> bytes:
+        """As the bytes of a message."""
+        return json.dumps({"epoch": self.epoch, "from": self.first, "to": self.end}).encode()
+
+    @classmethod
+    def decoded(cls, message: bytes) -> Self:
+        """From the bytes of a message."""
+        with _named("again"):
+            told = json.loads(message)
+            return cls(epoch=int(told["epoch"]), first=int(told["from"]), end=int(told["to"]))
+
+
 class MalformedFrame(ValueError):
-    """A message on a stream's topic is no frame that this version reads."""
+    """A message is not what its topic promises to those that read this version."""
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise MalformedFrame(f"the message is no '{what}' of a receiver: {error!r}") from error
 
 
 def encode(frame: Frame) -> bytes:

@@ -88,7 +88,8 @@ class Sequel:
         self.done += taken.done
         assert len(self.done) == len(set(self.done))
         following = self.intake.expected.next
-        waiting = [first for first in self.intake.early if following is not None]
+        known = following is not None and not self.intake.expected.closed
+        waiting = [first for first in self.intake.early if known]
         assert (None if not waiting else (self.next, min(waiting))) == taken.missing
         assert all(first > self.next for first in waiting)
         # What was offered is taken, was there, was refused, is held or was lost for good: nothing else.
@@ -155,7 +156,7 @@ def test_what_is_taken_is_what_was_produced(entries: list[Entry], data: st.DataO
     sequel = Sequel().send(*delivered)
     _resend(data, sequel, entries)
     assert entries == _entries(sequel.taken)
-    assert Expected(epoch=0, next=START + len(entries)) == sequel.intake.expected
+    assert Expected(epoch=0, next=START + len(entries), opened=True) == sequel.intake.expected
     assert {} == sequel.intake.early
     offered = sum(frame.count for frame in sequel.offered)
     assert Counts(duplicates=offered - len(entries), held=sequel.held) == sequel.intake.counts
@@ -190,7 +191,7 @@ def test_a_higher_epoch_continues_the_numbers(entries: list[Entry], data: st.Dat
         sequel.send(frame, *data.draw(st.lists(st.sampled_from(older), max_size=1) if older else st.just([])))
     _resend(data, sequel, entries, epoch=3)
     assert entries == _entries(sequel.taken)
-    assert Expected(epoch=3, next=START + len(entries)) == sequel.intake.expected
+    assert Expected(epoch=3, next=START + len(entries), opened=True) == sequel.intake.expected
     assert (sequel.refused, sequel.held) == (sequel.intake.counts.refused, sequel.intake.counts.held)
 
 
@@ -271,11 +272,63 @@ def test_the_end_of_a_stream_is_taken_at_its_place() -> None:
     assert ([_data(5, 7), _close(7)], [0, 2, 1]) == (sequel.taken, sequel.done)
 
 
-def test_a_late_end_does_not_lead_back() -> None:
-    """The end of a stream that opened again since is dropped, and no event behind it is taken twice."""
-    sequel = Sequel().send(_open(5), _data(5, 7), _close(7), _open(7), _data(7, 9), _close(7), _data(7, 9))
-    assert [_data(5, 7), _close(7), _data(7, 9)] == sequel.taken
+def test_a_late_end_ends_nothing() -> None:
+    """The end of a stream that opened again since is refused, at its own number too; nothing is taken twice."""
+    again, rest = _open(7, epoch=1), _data(7, 9, epoch=1)
+    sequel = Sequel().send(_open(5), _data(5, 7), _close(7), again, _close(7), rest, _close(7), rest)
+    assert [_data(5, 7), _close(7), rest] == sequel.taken
     assert (9, Counts(duplicates=2)) == (sequel.next, sequel.intake.counts)
+    assert Expected(epoch=1, next=9, opened=True) == sequel.intake.expected
+
+
+def test_after_its_end_a_stream_takes_nothing_in_that_epoch() -> None:
+    """An opening that comes again late opens nothing, and what cannot be is refused and not waited for."""
+    sequel = Sequel().send(_open(5), _data(5, 7), _close(7))
+    over = Expected(epoch=0, next=7, opened=True, closed=True)
+    assert over == sequel.intake.expected
+    for frame, counts in (
+        (_open(5), Counts()),
+        (_close(7), Counts()),
+        (_data(5, 6), Counts(duplicates=1)),
+        (_data(7, 9), Counts(refused=2)),
+        (_data(9, 10), Counts(refused=1)),
+    ):
+        taken = offer(sequel.intake, frame, 99, 0.0)
+        assert (over, counts, (99,), None) == (taken.intake.expected, taken.intake.counts, taken.done, taken.missing)
+
+
+def test_what_was_not_forwarded_after_an_end_is_not_missing() -> None:
+    """A stream that ended and opens again goes on at its opening; what came before the opening waits for it."""
+    sequel = Sequel().send(_open(5), _data(5, 7), _close(7))
+    early = offer(sequel.intake, _data(20, 22, epoch=1), 9, 0.0)
+    assert ((), None) == (early.frames, early.missing)
+    opened = offer(early.intake, _open(20, epoch=1), 10, 0.0)
+    assert ((_data(20, 22, epoch=1),), (10, 9)) == (opened.frames, opened.done)
+    assert Expected(epoch=1, next=22, opened=True) == opened.intake.expected
+
+
+def test_an_opening_after_an_end_never_leads_back() -> None:
+    """A producer that begins at an older number after an end gives only what the spool does not have."""
+    sequel = Sequel().send(_open(5), _data(5, 9), _close(9), _open(7, epoch=1), _data(7, 11, epoch=1))
+    assert [_data(5, 9), _close(9), _data(9, 11, epoch=1)] == sequel.taken
+    assert 11 == sequel.next
+
+
+def test_where_an_opening_after_an_end_never_comes_no_gap_is_counted() -> None:
+    """Nobody knows what was forwarded, so the patience ends the wait and counts nothing."""
+    sequel = Sequel().send(_open(5), _data(5, 7), _close(7))
+    sequel.send(_data(20, 22, epoch=1))
+    taken = expire(sequel.intake, 10.0, 10.0)
+    assert (_data(20, 22, epoch=1),) == taken.frames
+    assert (Expected(epoch=1, next=22), 0) == (taken.intake.expected, taken.intake.counts.gaps)
+
+
+def test_an_end_refuses_what_it_left_behind() -> None:
+    """What was held from beyond the end is let go, because it can never be joined."""
+    sequel = Sequel().send(_open(5), _data(9, 10), _close(7))
+    taken = offer(sequel.intake, _data(5, 7), 3, 0.0)
+    assert ((_data(5, 7), _close(7)), (3, 2, 1)) == (taken.frames, taken.done)
+    assert (Counts(held=1, refused=1), {}) == (taken.intake.counts, taken.intake.early)
 
 
 def test_an_end_held_back_does_not_lead_back() -> None:

@@ -1,7 +1,8 @@
 """The files of a spool's log."""
 
+import os
 from collections import deque
-from itertools import count
+from itertools import accumulate, count
 from pathlib import Path
 from threading import Event, Thread
 
@@ -13,12 +14,14 @@ from hypothesis import strategies as st
 from bridge.files import write_whole
 from bridge.intake import Expected
 from bridge.log import (
+    Extent,
     Item,
     ItemKind,
     LogFile,
     Placed,
     SpoolDamaged,
     expected_in,
+    extents_in,
     items_in,
     log_files,
     log_path,
@@ -100,6 +103,15 @@ def test_files_are_named_by_their_positions(tmp_path: Path) -> None:
     assert [early, late] == log_files(tmp_path)
 
 
+def test_a_file_that_one_listing_missed_is_not_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a listing shows a file but not the one before it, which was appended meanwhile, the next shows both."""
+    files = [store(tmp_path, first, [data(1)]) for first in (4, 5)]
+    listings = [[files[1].path.name]]
+    whole = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda folder: listings.pop() if listings else whole(folder))
+    assert files == log_files(tmp_path, 4)
+
+
 def test_only_whole_files_of_the_log_count(tmp_path: Path) -> None:
     """What is half written, and what a file system leaves beside the files, is no part of a log."""
     file = store(tmp_path, 0, [data(1)])
@@ -124,7 +136,7 @@ def test_a_torn_file_is_damage(tmp_path: Path, kept: int) -> None:
     """Wherever a file was torn off, reading its items or expectations names it."""
     file = store(tmp_path, 0, [data(1, 2, 3), marker("m")])
     file.path.write_bytes(file.path.read_bytes()[:kept])
-    for reading in (lambda: list(items_in(file)), lambda: expected_in(file)):
+    for reading in (lambda: list(items_in(file)), lambda: expected_in(file), lambda: extents_in(file)):
         with pytest.raises(SpoolDamaged) as damaged:
             reading()
         assert str(damaged.value).startswith(f"{file.path} cannot be read: ")
@@ -143,24 +155,71 @@ def test_a_file_under_another_name_is_damage(tmp_path: Path) -> None:
     """A file that holds other positions than its name says gives no item a wrong position."""
     file = store(tmp_path, 0, [data(1, 2, 3)])
     wrong = LogFile(0, 4, file.path.rename(log_path(tmp_path, 0, 4)))
-    with pytest.raises(SpoolDamaged) as damaged:
-        list(items_in(wrong))
-    assert f"{wrong.path} does not hold the positions that its name says; restore it" == str(damaged.value)
+    for reading in (items_in, extents_in):
+        with pytest.raises(SpoolDamaged) as damaged:
+            list(reading(wrong))
+        assert f"{wrong.path} does not hold the positions that its name says; restore it" == str(damaged.value)
 
 
 @given(st.data())
-def test_a_damaged_file_is_told_or_read(tmp_path_factory: pytest.TempPathFactory, data_: st.DataObject) -> None:
-    """Wherever bytes of a file are changed, nothing but damage of that file is ever raised."""
+def test_any_other_byte_is_damage(tmp_path_factory: pytest.TempPathFactory, data_: st.DataObject) -> None:
+    """Whichever byte of a file is another one, whoever reads its items or expectations is told the file's name."""
     file = store(tmp_path_factory.mktemp("log"), 0, [data(1, 2, 3), marker("m")], {"p": Expected(next=3)})
+    content = bytearray(file.path.read_bytes())
+    content[data_.draw(st.integers(0, len(content) - 1))] ^= data_.draw(st.integers(1, 255))
+    file.path.write_bytes(content)
+    for reading in (items_in, expected_in):
+        with pytest.raises(SpoolDamaged) as damaged:
+            list(reading(file))
+        assert f"{file.path} cannot be read: its checksum is another one; restore it" == str(damaged.value)
+
+
+@given(st.data())
+def test_extents_of_a_damaged_file_are_told_or_damage(
+    tmp_path_factory: pytest.TempPathFactory, data_: st.DataObject
+) -> None:
+    """Whatever bytes of a file are others, asking for its extents raises nothing but damage of that file."""
+    file = store(tmp_path_factory.mktemp("log"), 0, [data(1, 2, 3), marker("m")])
     content = bytearray(file.path.read_bytes())
     at = data_.draw(st.integers(0, len(content) - 1))
     content[at : at + 4] = data_.draw(st.binary(min_size=1, max_size=4))
     file.path.write_bytes(content)
-    for reading in (items_in, expected_in):
-        try:
-            list(reading(file))
-        except SpoolDamaged as damaged:
-            assert str(file.path) in str(damaged)  # noqa: PT017 - what is not damaged raises nothing
+    try:
+        extents_in(file)
+    except SpoolDamaged as damaged:
+        assert str(file.path) in str(damaged)  # noqa: PT017 - what is not damaged raises nothing
+
+
+@given(ITEMS, st.integers(0, 10**15))
+def test_extents_are_the_items_without_payloads(
+    tmp_path_factory: pytest.TempPathFactory, items: list[Item], first: int
+) -> None:
+    """Extents tell where each item ends, how large its payload is, and the name of each marker."""
+    file = store(tmp_path_factory.mktemp("log"), first, items)
+    ends = accumulate((item.count for item in items[1:]), initial=first + items[0].count)
+    names = [item.payload.decode() if item.kind is ItemKind.MARKER else None for item in items]
+    sizes = [len(item.payload) for item in items]
+    assert list(map(Extent, ends, sizes, names)) == extents_in(file)
+
+
+@given(st.lists(st.integers(-9, 9), min_size=2, max_size=6), st.data())
+def test_an_item_is_sliced_where_reading_ends(numbers: list[int], draw: st.DataObject) -> None:
+    """Up to a position inside an item its earlier events are left, with the same position and stamp."""
+    position = draw.draw(st.integers(11, 10 + len(numbers) + 2))
+    rest = Placed(10, data(*numbers, stamp=77)).until(position)
+    kept = numbers[: position - 10]
+    assert (10, len(kept), 77) == (rest.first, rest.item.count, rest.item.stamp)
+    assert kept == unpacked(rest.item.payload).column("n").to_pylist()
+    assert 10 + len(kept) == rest.end
+
+
+def test_files_are_listed_from_a_position_on(tmp_path: Path) -> None:
+    """Only the files that hold a position or what follows it are listed."""
+    files = [store(tmp_path, first, [data(1, 2)]) for first in (4, 6, 8)]
+    assert {0: 0, 4: 0, 5: 0, 6: 1, 7: 1, 8: 2, 9: 2, 10: 3, 11: 3} == {
+        after: 3 - len(log_files(tmp_path, after)) for after in (0, 4, 5, 6, 7, 8, 9, 10, 11)
+    }
+    assert files[1:] == log_files(tmp_path, 7)
 
 
 def test_a_log_that_changes_meanwhile_has_no_hole(tmp_path: Path) -> None:

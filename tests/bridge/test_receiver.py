@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge import topics
+from bridge.consumers import commit
 from bridge.log import ItemKind, unpacked
 from bridge.memory import MemoryBroker, MemoryClient
-from bridge.receiver import PATIENCE, Feed, Message, Receiver, Unread
-from bridge.spool import Spool, commit, read
+from bridge.reading import read
+from bridge.receiver import PATIENCE, TELLING, Feed, Message, Receiver, Unread
+from bridge.spool import Spool
 from bridge.wire import Frame, FrameKind, encode
 from dags import Kind, Schema
 
@@ -31,6 +33,7 @@ class Bench:
         self.most_bytes = most_bytes
         self.broker = MemoryBroker()
         self.asked: list[dict[str, int]] = []
+        self.told: list[dict[str, int]] = []
         self.unread: list[Unread] = []
         self.now = 1_000.0
         self.begin()
@@ -47,7 +50,9 @@ class Bench:
         self.spools = {name: Spool(self.folder / name, most_bytes=self.most_bytes) for name in ("derived", "raw")}
         self.receiver = Receiver(
             {
-                STREAM: Feed(spool=self.spools["derived"], asks_at=topics.again(7, "out")),
+                STREAM: Feed(
+                    spool=self.spools["derived"], asks_at=topics.again(7, "out"), has_at=topics.have(7, "out")
+                ),
                 RAW: Feed(spool=self.spools["raw"], schema=SCHEMA),
             },
             self,
@@ -64,9 +69,9 @@ class Bench:
     def acknowledge(self, tokens: Iterable[int]) -> None:
         self.client.acknowledge(tokens)
 
-    def publish(self, topic: str, payload: bytes) -> None:
-        assert topic == topics.again(7, "out")
-        self.asked.append(json.loads(payload))
+    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
+        assert (topic, retain) in {(topics.again(7, "out"), False), (topics.have(7, "out"), True)}
+        (self.told if retain else self.asked).append(json.loads(payload))
 
     def send(self, frame: Frame) -> None:
         self.broker.publish(STREAM, encode(frame))
@@ -80,10 +85,10 @@ class Bench:
     def unacknowledged(self) -> int:
         return len(self.broker.session("receiver", frozenset({STREAM, RAW})).unacknowledged)
 
-    def spooled(self) -> list[int | str]:
-        """The derived spool from its beginning: numbers of events, names of markers."""
+    def spooled(self, start: int = 0) -> list[int | str]:
+        """The derived spool from its beginning or later: numbers of events, names of markers."""
         found: list[int | str] = []
-        for _, item in read(self.folder / "derived", 0, 1 << 30):
+        for _, item in read(self.folder / "derived", start, 1 << 30):
             if item.kind is ItemKind.MARKER:
                 found.append(item.payload.decode())
             else:
@@ -148,6 +153,112 @@ def test_a_hole_is_asked_for_again_after_a_while_and_not_before(tmp_path: Path) 
         assert len(made.asked) == 2
 
 
+def test_what_a_spool_has_is_told_once_in_a_while(tmp_path: Path) -> None:
+    """An opening is answered at once; what follows is told in few words, the last of which says it all."""
+    with bench(tmp_path) as made:
+        made.send(opening())
+        made.work()
+        assert [{"epoch": 1, "next": 0, "closed": False}] == made.told
+        for first in range(5):
+            made.send(data(first, 1))
+            made.work()
+        assert 1 == len(made.told)
+        made.now += TELLING
+        made.work()
+        made.now += TELLING
+        made.work()
+        assert [{"epoch": 1, "next": 5, "closed": False}] == made.told[1:]
+        for _ in range(2):
+            made.send(opening())
+            made.work()
+        assert 4 == len(made.told)
+
+
+def test_what_was_there_is_told_again(tmp_path: Path) -> None:
+    """Whoever sends again has not heard that it came, so it is told again; an older epoch hears of the newer."""
+    with bench(tmp_path) as made:
+        for frame in (opening(epoch=2), data(0, 2, epoch=2)):
+            made.send(frame)
+        made.work()
+        for frame in (data(0, 2, epoch=2), data(0, 2)):
+            made.now += TELLING
+            made.send(frame)
+            made.work()
+        assert [{"epoch": 2, "next": 2, "closed": False}] * 3 == made.told
+
+
+def test_the_end_of_a_stream_is_told(tmp_path: Path) -> None:
+    """A producer learns that its end has come, and nothing more is asked for."""
+    with bench(tmp_path) as made:
+        close = Frame(instance=7, port="out", epoch=1, first=2, kind=FrameKind.CLOSE)
+        for frame in (opening(), data(0, 2), close, data(5, 1)):
+            made.send(frame)
+        made.work()
+        assert [{"epoch": 1, "next": 2, "closed": True}] == made.told
+        assert ([], 0) == (made.asked, made.unacknowledged)
+
+
+def test_before_a_stream_opens_nothing_is_told(tmp_path: Path) -> None:
+    """A producer whose opening was lost must not believe that it came."""
+    with bench(tmp_path) as made:
+        for frame in (opening(), data(0, 2), data(2, 2, epoch=2)):
+            made.send(frame)
+        made.work()
+        made.now += TELLING
+        made.work()
+        assert [] == made.told
+        assert [0, 1, 2, 3] == made.spooled()
+        made.send(opening(0, epoch=2))
+        made.work()
+        assert [{"epoch": 2, "next": 4, "closed": False}] == made.told
+
+
+def test_a_new_connection_is_told_and_asked_anew(tmp_path: Path) -> None:
+    """The broker may have lost what it kept; what was early is dropped, because it comes again."""
+    with bench(tmp_path) as made:
+        for frame in (opening(), data(0, 1), data(2, 1)):
+            made.send(frame)
+        made.work()
+        made.client.stop()
+        made.client.start()
+        made.work()
+        assert [{"epoch": 1, "next": 1, "closed": False}] * 2 == made.told
+        assert [{"epoch": 1, "from": 1, "to": 2}] * 2 == made.asked
+
+
+def test_feeds_come_and_go(tmp_path: Path) -> None:
+    """Messages wait for their feed; once it is removed its spool is left alone, and what still comes is let go."""
+    with bench(tmp_path) as made:
+        made.receiver.remove(RAW)
+        made.broker.publish(RAW, b'{"t": 1}')
+        made.work()
+        assert (0, 0) == (made.spools["raw"].end, made.unacknowledged)
+        made.receiver.add(RAW, Feed(spool=made.spools["raw"], schema=SCHEMA))
+        made.broker.publish(RAW, b'{"t": 2}')
+        made.work()
+        assert (1, 0) == (made.spools["raw"].end, made.unacknowledged)
+        for frame in (opening(), data(0, 1), data(2, 1)):
+            made.send(frame)
+        made.work()
+        made.receiver.remove(STREAM)
+        made.work()
+        assert ([0], 0) == (made.spooled(), made.unacknowledged)
+        made.receiver.add(STREAM, Feed(spool=made.spools["derived"]))
+        made.send(data(1, 2))
+        made.work()
+        assert [0, 1, 2] == made.spooled()
+
+
+def test_a_message_that_has_no_feed_yet_waits_for_it(tmp_path: Path) -> None:
+    """A broker that keeps a session delivers before a job has begun; nothing of that is lost."""
+    with bench(tmp_path) as made:
+        receiver = Receiver({}, made, on_unread=made.unread.append)
+        receiver.work([Message(RAW, b'{"t": 1}', 0)])
+        receiver.add(RAW, Feed(spool=made.spools["raw"], schema=SCHEMA))
+        receiver.work([])
+        assert 1 == made.spools["raw"].end
+
+
 def test_a_hole_that_stays_is_passed_over_and_counted(tmp_path: Path) -> None:
     """After the patience what came early is spooled, and the gap is known."""
     with bench(tmp_path) as made:
@@ -174,7 +285,7 @@ def test_a_full_spool_acknowledges_nothing_until_its_consumers_have_read(tmp_pat
         assert (made.spooled(), made.unacknowledged) == ([0], 1)
         commit(tmp_path / "derived", "job", 1)
         made.work()
-        assert (made.spooled(), made.unacknowledged) == ([1], 0)
+        assert (made.spooled(1), made.unacknowledged) == ([1], 0)
 
 
 def test_a_message_that_is_no_frame_is_told_and_holds_up_nothing(tmp_path: Path) -> None:

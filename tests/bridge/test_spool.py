@@ -1,21 +1,22 @@
 """The spool as its owner, its readers and its consumers see it."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from tempfile import mkdtemp
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
-from hypothesis import settings
+from hypothesis import example, given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from bridge.consumers import commit, consumers, leave
 from bridge.intake import Expected
 from bridge.lease import LeaseTaken
-from bridge.log import Item, ItemKind, Placed, SpoolDamaged, log_files, unpacked
-from bridge.spool import Spool, SpoolFull, SpoolState, commit, consumers, leave, read
+from bridge.log import Placed, PositionsGone, SpoolDamaged, log_files, log_path, read_mark
+from bridge.reading import between, read
+from bridge.spool import Spool, SpoolClosed, SpoolFull, SpoolState
 from tests.bridge.test_log import data, marker
+from tests.bridge.test_spool_twins import entries
 
 ROOMY = 10**9
 HERE = {"p": Expected(epoch=1, next=7)}
@@ -33,19 +34,11 @@ def _reopened(spool: Spool) -> Spool:
     return Spool(spool.folder, most_bytes=ROOMY)
 
 
-def _entries(placed: Iterator[Placed]) -> list[tuple[int, int | str]]:
-    """Events and markers with their positions."""
-    found: list[tuple[int, int | str]] = []
-    for first, item in placed:
-        if item.kind is ItemKind.MARKER:
-            found.append((first, item.payload.decode()))
-        else:
-            found += enumerate(unpacked(item.payload).column("n").to_pylist(), first)
-    return found
-
-
-def _all(folder: Path, start: int = 0) -> list[tuple[int, int | str]]:
-    return _entries(read(folder, start, ROOMY))
+def _all(folder: Path, start: int | None = None) -> list[tuple[int, int | str]]:
+    """Everything from a position on, or that there is."""
+    if start is None:
+        start = next((file.first for file in log_files(folder / "log")), read_mark(folder).end)
+    return entries(read(folder, start, ROOMY))
 
 
 def test_a_new_spool_is_empty(spool: Spool) -> None:
@@ -85,8 +78,8 @@ def test_reading_stops_at_its_limit(spool: Spool) -> None:
 def test_reading_gives_one_item_at_least(spool: Spool) -> None:
     """An item larger than the limit is read alone."""
     spool.append([data(1, 2), data(3)])
-    assert [(0, 1), (1, 2)] == _entries(read(spool.folder, 0, 1))
-    assert [(2, 3)] == _entries(read(spool.folder, 2, 1))
+    assert [(0, 1), (1, 2)] == entries(read(spool.folder, 0, 1))
+    assert [(2, 3)] == entries(read(spool.folder, 2, 1))
 
 
 def test_a_reopened_spool_is_the_one_before(spool: Spool) -> None:
@@ -225,6 +218,163 @@ def test_a_spool_has_one_owner(spool: Spool) -> None:
     Spool(spool.folder, most_bytes=ROOMY).close()
 
 
+@pytest.mark.parametrize("emptied", [False, True], ids=["some left", "all gone"])
+def test_reading_what_is_gone_is_told(spool: Spool, *, emptied: bool) -> None:
+    """Whoever asks for positions that were removed is told where the spool begins; the first that is left is read."""
+    for number in range(3):
+        spool.append([data(number, number)])
+    first = 6 if emptied else 4
+    commit(spool.folder, "job", first)
+    spool.prune()
+    for position in range(first):
+        for reading in (read(spool.folder, position, ROOMY), between(spool.folder, position, 6)):
+            with pytest.raises(PositionsGone) as gone:
+                list(reading)
+            assert f"the spool {spool.folder} begins at position {first}, " in str(gone.value)
+            assert first == gone.value.first
+    assert ([] if emptied else [(4, 2), (5, 2)]) == entries(read(spool.folder, first, ROOMY))
+
+
+def test_what_is_removed_while_it_is_read_is_told(spool: Spool) -> None:
+    """A reader that did not commit and is overtaken by the owner is told, and is given no hole."""
+    for number in range(3):
+        spool.append([data(number)])
+    reading = read(spool.folder, 0, ROOMY)
+    assert Placed(0, data(0)) == next(reading)
+    commit(spool.folder, "another", 2)
+    spool.prune()
+    with pytest.raises(PositionsGone, match="begins at position 2, what lay at 1 was removed"):
+        next(reading)
+
+
+@pytest.mark.parametrize("end", range(7))
+@pytest.mark.parametrize("start", range(7))
+def test_between_two_positions_is_exactly_that(spool: Spool, start: int, end: int) -> None:
+    """Between two positions lies what lies there, with an item sliced at either of them."""
+    spool.append([data(10, 11, 12)])
+    spool.append([marker("cut"), data(13, 14)])
+    whole = [(0, 10), (1, 11), (2, 12), (3, "cut"), (4, 13), (5, 14)]
+    assert whole[start:end] == entries(between(spool.folder, start, end))
+
+
+def test_what_was_there_and_is_not_is_damage(spool: Spool) -> None:
+    """A batch that was planned up to a position which the spool does not have is not cut short silently."""
+    spool.append([data(1, 2)])
+    with pytest.raises(SpoolDamaged) as damaged:
+        list(between(spool.folder, 1, 3))
+    told = f"the spool {spool.folder} ends at 2, but there was something up to 3; restore what was lost"
+    assert told == str(damaged.value)
+
+
+def test_reading_opens_only_what_it_needs(spool: Spool) -> None:
+    """Damage before and behind what is read disturbs nobody."""
+    for number in range(5):
+        spool.append([data(number)])
+    files = log_files(spool.folder / "log")
+    for damaged in (files[0], files[1], files[4]):
+        _torn(damaged.path)
+    assert [(2, 2), (3, 3)] == entries(between(spool.folder, 2, 4))
+
+
+def test_a_spool_that_may_have_written_closes_itself(tmp_path: Path) -> None:
+    """Where it is not known whether a file stays, nothing is appended or removed until the spool was opened anew."""
+    failing = False
+
+    def step(name: str) -> None:
+        if failing and name == "sync folder":
+            raise OSError(5, "Input/output error")
+
+    spool = Spool(tmp_path, most_bytes=ROOMY, step=step)
+    spool.append([data(1)], HERE)
+    failing = True
+    with pytest.raises(OSError, match="Input/output error"):
+        spool.append([data(2, 3)], {"p": Expected(epoch=1, next=9)})
+    failing = False
+    for use in (lambda: spool.append([data(2)]), lambda: spool.append([], HERE), spool.prune):
+        with pytest.raises(SpoolClosed) as closed:
+            use()
+        name = log_path(tmp_path, 1, 3).name
+        told = f"the spool {tmp_path} takes nothing, nobody knows whether {name} is there for good"
+        assert f"{told}; close it and open it again" == str(closed.value)
+    spool.close()
+    spool = Spool(tmp_path, most_bytes=ROOMY)
+    assert (3, Expected(epoch=1, next=9), [(0, 1), (1, 2), (2, 3)]) == (spool.end, spool.producers["p"], _all(tmp_path))
+    assert 3 == spool.append([data(4)])
+    spool.close()
+
+
+def test_a_closed_spool_takes_nothing(spool: Spool) -> None:
+    """Once the lease was given back somebody else may write, so whoever still does is refused."""
+    spool.close()
+    with pytest.raises(SpoolClosed, match="takes nothing, it was closed; close it and open it again"):
+        spool.append([data(1)])
+    assert [] == _all(spool.folder)
+
+
+def test_a_spool_is_filled_and_pruned_by_two_threads(spool: Spool) -> None:
+    """However appending and pruning meet, what the spool says of its size is what lies there."""
+    commit(spool.folder, "job", 0)
+    done = Event()
+
+    def prune() -> None:
+        while not done.is_set():
+            spool.prune()
+
+    pruning = Thread(target=prune)
+    pruning.start()
+    try:
+        for number in range(100):
+            spool.append([data(number)])
+            commit(spool.folder, "job", number)
+    finally:
+        done.set()
+        pruning.join()
+    spool.prune()
+    files = log_files(spool.folder / "log")
+    assert (99, 100, [(99, 99)]) == (spool.first, spool.end, _all(spool.folder))
+    assert sum(file.path.stat().st_size for file in files) == spool.size
+
+
+def test_an_item_without_events_is_refused(spool: Spool) -> None:
+    """What takes no position cannot be appended."""
+    with pytest.raises(ValueError, match="an item without events has no position; leave it out"):
+        spool.append([data(1), data()])
+    assert (0, []) == (spool.end, _all(spool.folder))
+
+
+def test_pruning_nothing_writes_nothing(tmp_path: Path) -> None:
+    """Where no file was passed by every consumer, no file is touched."""
+    steps: list[str] = []
+    spool = Spool(tmp_path, most_bytes=ROOMY, step=steps.append)
+    spool.prune()
+    spool.append([data(1, 2)])
+    commit(tmp_path, "job", 1)
+    steps.clear()
+    spool.prune()
+    assert ([], 0) == (steps, spool.first)
+    spool.close()
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=20), st.integers(0, 2**62), max_size=4))
+@example({"tmp": 1, ".": 2, "..": 3, "a/b": 4, "A": 5, "%2F": 6, "/": 7, "\0": 8, "x.position": 9, "\ud800": 10})
+def test_any_text_names_a_consumer(tmp_path_factory: pytest.TempPathFactory, positions: dict[str, int]) -> None:
+    """Consumers are told apart by whatever they are called, and each leaves by its name."""
+    folder = tmp_path_factory.mktemp("spool")
+    for name, position in positions.items():
+        commit(folder, name, position)
+    assert positions == consumers(folder)
+    for name in positions:
+        leave(folder, name)
+    assert {} == consumers(folder)
+
+
+@pytest.mark.parametrize("name", ["", "x" * 201, "/" * 67], ids=["empty", "long", "long once quoted"])
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, name: str) -> None:
+    """A consumer without a name, or with too long a one, is told so."""
+    with pytest.raises(ValueError, match="cannot name a consumer: give it between 1 and 200 bytes, once quoted"):
+        commit(tmp_path, name, 1)
+
+
 def _torn(path: Path) -> Path:
     path.write_bytes(path.read_bytes()[:-1])
     return path
@@ -275,8 +425,9 @@ def test_a_damaged_commit_is_told(spool: Spool) -> None:
     """A consumer whose position cannot be read is named, and nothing is removed on a guess."""
     spool.append([data(1)])
     commit(spool.folder, "job", 1)
-    (spool.folder / "consumers" / "job").write_bytes(b"")
-    with pytest.raises(SpoolDamaged, match=str(spool.folder / "consumers" / "job")):
+    (kept,) = (spool.folder / "consumers").glob("job*")
+    kept.write_bytes(b"")
+    with pytest.raises(SpoolDamaged, match=str(kept)):
         spool.prune()
     assert [(0, 1)] == _all(spool.folder)
 
@@ -328,87 +479,3 @@ def test_reading_goes_on_while_the_owner_appends_and_prunes(spool: Spool) -> Non
     assert [(number, number) for number in range(60)] == seen
     spool.prune()
     assert (60, 60) == (spool.first, spool.end)
-
-
-class SpoolLikeAList(RuleBasedStateMachine):
-    """A spool beside a plain list of everything that was ever appended."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.folder = Path(mkdtemp(prefix="spool"))
-        self.entries: list[int | str] = []
-        self.edges = [0]
-        """Where files begin and end."""
-        self.first = 0
-        self.committed: dict[str, int] = {}
-        self.expected: dict[str, Expected] = {}
-
-    @initialize()
-    def open(self) -> None:
-        self.spool = Spool(self.folder, most_bytes=ROOMY)
-
-    @rule(
-        groups=st.lists(st.integers(0, 3), max_size=3),
-        producers=st.dictionaries(
-            st.sampled_from("pq"), st.builds(Expected, epoch=st.integers(0, 3), next=st.none() | st.integers(0, 9))
-        ),
-    )
-    def append(self, groups: list[int], producers: Mapping[str, Expected]) -> None:
-        items: list[Item] = []
-        end = len(self.entries)
-        for size in groups:
-            position = len(self.entries)
-            news: list[int | str] = list(range(position, position + size)) if size else [f"m{position}"]
-            self.entries += news
-            items.append(data(*range(position, position + size)) if size else marker(f"m{position}"))
-        assert end == self.spool.append(items, producers)
-        self.expected |= producers
-        if items:
-            self.edges.append(len(self.entries))
-
-    @rule(consumer=st.sampled_from("ab"), share=st.floats(0, 1))
-    def commit(self, consumer: str, share: float) -> None:
-        self.committed[consumer] = round(self.first + share * (len(self.entries) - self.first))
-        commit(self.folder, consumer, self.committed[consumer])
-
-    @rule(consumer=st.sampled_from("ab"))
-    def leave(self, consumer: str) -> None:
-        self.committed.pop(consumer, None)
-        leave(self.folder, consumer)
-
-    @precondition(lambda self: self.committed)
-    @rule()
-    def prune(self) -> None:
-        self.spool.prune()
-        passed = min(self.committed.values())
-        self.first = max(self.first, *(edge for edge in self.edges if edge <= passed))
-
-    @rule()
-    def reopen(self) -> None:
-        self.spool.close()
-        self.spool = Spool(self.folder, most_bytes=ROOMY)
-
-    @rule(share=st.floats(0, 1), most_bytes=st.integers(1, 2_000))
-    def read(self, share: float, most_bytes: int) -> None:
-        start = round(self.first + share * (len(self.entries) - self.first))
-        got = list(read(self.folder, start, most_bytes))
-        whole = list(enumerate(self.entries))[start:]
-        assert whole[: sum(item.count for _, item in got)] == _entries(iter(got))
-        assert bool(whole) == bool(got)
-        assert len(got) == 1 or most_bytes >= sum(len(item.payload) for _, item in got)
-
-    @invariant()
-    def as_the_list(self) -> None:
-        assert (self.first, len(self.entries)) == (self.spool.first, self.spool.end)
-        assert list(enumerate(self.entries))[self.first :] == _all(self.folder)
-        assert (self.expected, self.committed) == (self.spool.producers, consumers(self.folder))
-
-    def teardown(self) -> None:
-        if hasattr(self, "spool"):
-            self.spool.close()
-        shutil.rmtree(self.folder)
-
-
-SpoolLikeAList.TestCase.__doc__ = "However a spool is used and reopened, it holds what a list of everything would."
-SpoolLikeAList.TestCase.settings = settings(stateful_step_count=12)  # each step waits for the disk
-test_spool_like_a_list = SpoolLikeAList.TestCase

@@ -14,12 +14,15 @@ from typing import NamedTuple
 
 import pytest
 
+from bridge.consumers import consumers
 from bridge.intake import Expected
 from bridge.log import ItemKind, log_files, unpacked
-from bridge.spool import Spool, consumers, read
+from bridge.reading import read
+from bridge.spool import Spool
 from tests.bridge.test_log import data
 
-STEPS = ["open", "write", "sync", "rename", "sync folder", "done", "remove"]
+WRITE = ["open", "write", "sync", "rename", "sync folder", "done"]
+STEPS = [*WRITE, "remove", *(f"commit {name}" for name in WRITE)]
 ROOMY = 10**9
 OWNER = """
 import json, os, signal, sys
@@ -28,7 +31,8 @@ from pathlib import Path
 import pyarrow as pa
 from bridge.intake import Expected
 from bridge.log import Item, ItemKind, packed
-from bridge.spool import Spool, commit
+from bridge.consumers import commit
+from bridge.spool import Spool
 
 folder, (fatal, at, rounds) = Path(sys.argv[1]), json.loads(sys.argv[2])
 calls = 0
@@ -57,9 +61,9 @@ for turn in range(rounds):
         print(json.dumps(["expected", epoch]), flush=True)
     if turn % 4 == 2:
         # Now and then everything has been read, else a part.
-        commit(folder, "job", spool.end if turn % 8 == 2 else first)
+        commit(folder, "job", spool.end if turn % 8 == 2 else first, lambda name: step("commit " + name))
+        print(json.dumps(["committed", spool.end if turn % 8 == 2 else first]), flush=True)
         spool.prune()
-        print(json.dumps(["pruned"]), flush=True)
 print(json.dumps(["finished"]), flush=True)
 """
 
@@ -69,7 +73,11 @@ class Told(NamedTuple):
 
     end: int
     epoch: int
+    committed: int
     finished: bool
+
+
+NOTHING = Told(end=0, epoch=0, committed=0, finished=False)
 
 
 def _run(folder: Path, fatal: str, at: int, rounds: int, before: Told) -> Told:
@@ -85,6 +93,7 @@ def _run(folder: Path, fatal: str, at: int, rounds: int, before: Told) -> Told:
     return Told(
         end=max([before.end, *(end for _, end in appended)]),
         epoch=max([before.epoch, *(line[1] for line in lines if line[0] == "expected")]),
+        committed=max([before.committed, *(line[1] for line in lines if line[0] == "committed")]),
         finished=finished,
     )
 
@@ -95,7 +104,7 @@ def _check(folder: Path, told: Told) -> Told:
     first, end, producers = spool.first, spool.end, spool.producers
     spool.close()
     found: list[int] = []
-    for position, item in read(folder, 0, ROOMY):
+    for position, item in read(folder, first, ROOMY):
         assert position == first + len(found)
         if item.kind is ItemKind.MARKER:
             found.append(int(item.payload))
@@ -103,7 +112,9 @@ def _check(folder: Path, told: Told) -> Told:
             found += unpacked(item.payload).column("n").to_pylist()
     # Neither lost, nor doubled, nor a hole; what is not there any more was committed.
     assert list(range(first, end)) == found
-    assert first <= consumers(folder).get("job", 0)
+    committed = consumers(folder).get("job", 0)
+    assert first <= committed <= end
+    assert told.committed <= committed
     # What was acknowledged is there; what was not is there as a whole or not at all, and never more than the last.
     assert told.end <= end <= told.end + 3
     assert (Expected(epoch=0, next=end) if end else None) == producers.get("p")
@@ -111,14 +122,15 @@ def _check(folder: Path, told: Told) -> Told:
     assert told.epoch <= epoch <= told.epoch + 1
     assert [] == list((folder / "log").glob("tmp/*"))
     assert [] == [file for file in log_files(folder / "log") if file.end <= first]
-    return told._replace(end=end, epoch=epoch)
+    return told._replace(end=end, epoch=epoch, committed=committed)
 
 
-@pytest.mark.parametrize("at", [1, 2, 5, 8])
-@pytest.mark.parametrize("fatal", STEPS)
+@pytest.mark.parametrize(
+    ("fatal", "at"), [(name, at) for name in STEPS for at in ([2] if "commit" in name else [1, 2, 5, 8])]
+)
 def test_an_owner_killed_at_a_step_loses_and_doubles_nothing(tmp_path: Path, fatal: str, at: int) -> None:
     """Killed at the n-th step of any name, a spool holds all that was acknowledged, once, in order, and goes on."""
-    told = _run(tmp_path, fatal, at, 12, Told(end=0, epoch=0, finished=False))
+    told = _run(tmp_path, fatal, at, 12, NOTHING)
     assert not told.finished
     told = _check(tmp_path, told)
     spool = Spool(tmp_path, most_bytes=ROOMY)
@@ -129,7 +141,7 @@ def test_an_owner_killed_at_a_step_loses_and_doubles_nothing(tmp_path: Path, fat
 
 def test_an_owner_that_is_not_killed_finishes(tmp_path: Path) -> None:
     """The owner of these tests dies of nothing but its kill."""
-    told = _run(tmp_path, "none", 1, 12, Told(end=0, epoch=0, finished=False))
+    told = _run(tmp_path, "none", 1, 12, NOTHING)
     assert (True, 4) == (told.finished, told.epoch)
     assert told == _check(tmp_path, told)
 
@@ -138,7 +150,7 @@ def test_an_owner_that_is_not_killed_finishes(tmp_path: Path) -> None:
 def test_an_owner_killed_again_and_again_loses_and_doubles_nothing(tmp_path: Path, seed: int) -> None:
     """One spool survives a series of kills at random steps, each owner beginning where the one before was killed."""
     chance = random.Random(seed)
-    told = Told(end=0, epoch=0, finished=False)
+    told = NOTHING
     for _ in range(10):
         told = _check(tmp_path, _run(tmp_path, "any", chance.randint(1, 60), 12, told))
     assert 0 < told.end

@@ -13,17 +13,23 @@ def test_every_topic_has_its_documented_form() -> None:
     assert [
         "braid/1/streams/7/out",
         "braid/1/again/7/out",
+        "braid/1/have/7/out",
         "braid/1/dead/7",
         "braid/1/out/acme/weather/alarm",
         "braid/1/jobs/3/plan",
         "braid/1/jobs/3/status",
+        "braid/1/hosts/one/status",
+        "braid/1/dead/unread/sensors/street",
     ] == [
         topics.stream(7, "out"),
         topics.again(7, "out"),
+        topics.have(7, "out"),
         topics.dead(7),
         topics.output("acme", "weather", "alarm"),
         topics.job("3", "plan"),
         topics.job("3", "status"),
+        topics.host("one", "status"),
+        topics.unread("sensors/street"),
     ]
 
 
@@ -35,10 +41,13 @@ def test_different_outputs_have_different_topics(one: tuple[str, str, str], othe
 
 @given(st.integers(0, 99), NAMES)
 def test_no_two_kinds_of_topic_meet(instance: int, name: str) -> None:
-    """A stream, its questions, its dead letters, an output and a job's topics never coincide."""
+    """A stream, what its receiver says, its dead letters, an output and a job's topics never coincide."""
     kinds = [
         topics.stream(instance, name),
         topics.again(instance, name),
+        topics.have(instance, name),
+        topics.unread(name),
+        topics.host(name, name),
         topics.dead(instance),
         topics.output(name, name, name),
         topics.job(str(instance), name),

@@ -1,0 +1,53 @@
+"""What an instance emitted at a port, as the records of its job keep it, and the frames that it goes out in."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from bridge.wire import Frame, FrameKind, cut
+
+
+class Stream(NamedTuple):
+    """A stream between jobs, by the instance and port that it leaves."""
+
+    instance: int
+    port: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emitted:
+    """Events that left a port together, or a marker between them; made by a job from its records."""
+
+    first: int
+    """The number of its first event, or of the marker."""
+    events: pa.RecordBatch | None = None
+    marker: str = ""
+    """What the marker is called, where there are no events."""
+
+    @property
+    def end(self) -> int:
+        """The number after its last; a marker takes one number."""
+        return self.first + (1 if self.events is None else len(self.events))
+
+
+def frames(stream: Stream, epoch: int, kept: Iterable[Emitted], number: int) -> Iterator[Frame]:
+    """What was emitted, from a number on, in frames small enough for any broker; made as they are asked for."""
+    frame = partial(Frame, instance=stream.instance, port=stream.port, epoch=epoch)
+    for emitted in kept:
+        if emitted.end <= number:
+            continue
+        if emitted.events is None:
+            yield frame(first=emitted.first, kind=FrameKind.MARKER, marker=emitted.marker)
+            continue
+        first = max(number, emitted.first)
+        for events in cut(emitted.events.slice(first - emitted.first)):
+            yield frame(first=first, events=events)
+            first += len(events)
+
+
+def until(frame: Frame, end: int) -> Frame:
+    """A frame without what it holds from a number on."""
+    return frame if frame.end <= end else replace(frame, events=frame.events.slice(0, end - frame.first))

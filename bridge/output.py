@@ -1,0 +1,145 @@
+"""What tenants get, and what operators find of events that went nowhere.
+
+All of it is JSON, in messages small enough for any broker.
+"""
+
+import base64
+import json
+import math
+from collections.abc import Collection, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from bridge.raw import REST
+from bridge.receiver import Unread
+from bridge.wire import MOST_BYTES
+
+
+def output_message(
+    stream: str, epoch: int, first: int, events: pa.RecordBatch, *, json_fields: Collection[str] = ()
+) -> Iterator[tuple[int, bytes]]:
+    """Events as the messages that a tenant gets, each with the number of its first event.
+
+    A message is `{stream, epoch, first, events}`. Fields that hold JSON as text, which nothing in a column tells, are
+    named, and become part of their event.
+
+    >>> events = pa.record_batch({"t": [21.5, math.nan], "_rest": ['{"unit":"C"}', None]})
+    >>> list(output_message("alarm", 1, 7, events))
+    [(7, b'{"stream":"alarm","epoch":1,"first":7,"events":[{"unit":"C","t":21.5},{"t":null}]}')]
+    """
+    for number, texts in _cut(_texts(events, json_fields), first, MOST_BYTES - 200 - len(stream.encode()) * 2):
+        head = _json({"stream": stream, "epoch": epoch, "first": number})
+        yield number, _with_events(head, texts)
+
+
+def dead_letter(  # noqa: PLR0913 - five things are told of every letter
+    instance: int, port: str, reason: str, batch: int, events: pa.RecordBatch, *, json_fields: Collection[str] = ()
+) -> Iterator[bytes]:
+    """Events that an instance could not take, as `{instance, port, reason, batch, count, events}`.
+
+    The count is of all of them, where one message cannot hold them.
+
+    >>> list(dead_letter(7, "in", "no number", 3, pa.record_batch({"t": ["warm"]})))
+    [b'{"instance":7,"port":"in","reason":"no number","batch":3,"count":1,"events":[{"t":"warm"}]}']
+    """
+    told = {"instance": instance, "port": port, "reason": reason, "batch": batch, "count": len(events)}
+    head = _json(told)
+    for _, texts in _cut(_texts(events, json_fields), 0, MOST_BYTES - 50 - len(head)):
+        yield _with_events(head, texts)
+
+
+def unread_letter(unread: Unread) -> bytes:
+    """A message or event that no spool could take, as `{topic, reason, event}`; of a very long one the beginning.
+
+    >>> unread_letter(Unread(topic="street", event="{", reason="it is not JSON"))
+    b'{"topic":"street","reason":"it is not JSON","event":"{"}'
+    """
+    # A character takes up to twelve bytes where JSON writes it as a pair of escapes.
+    event = unread.event[: MOST_BYTES // 12]
+    return json.dumps({"topic": unread.topic, "reason": unread.reason, "event": event}, separators=(",", ":")).encode()
+
+
+def _with_events(head: bytes, texts: list[bytes]) -> bytes:
+    return head[:-1] + b',"events":[' + b",".join(texts) + b"]}"
+
+
+def _cut(texts: Iterator[bytes], first: int, most: int) -> Iterator[tuple[int, list[bytes]]]:
+    """Texts in groups of at most so many bytes, but one at least, with the number of the first in each."""
+    group: list[bytes] = []
+    size = 0
+    for text in texts:
+        if group and size + len(text) + 1 > most:
+            yield first, group
+            first, group, size = first + len(group), [], 0
+        group.append(text)
+        size += len(text) + 1
+    if group:
+        yield first, group
+
+
+def _texts(events: pa.RecordBatch, json_fields: Collection[str]) -> Iterator[bytes]:
+    # Nanoseconds have no place in the values that Python knows.
+    fine = pa.schema(
+        [
+            pa.field(field.name, pa.timestamp("us", tz=field.type.tz)) if pa.types.is_timestamp(field.type) else field
+            for field in events.schema
+        ]
+    )
+    columns = [column.cast(field.type, safe=False) for column, field in zip(events.columns, fine, strict=True)]
+    batch = pa.record_batch(columns, schema=fine)
+    for start in range(0, batch.num_rows, 1_000):
+        for row in batch.slice(start, 1_000).to_pylist():
+            yield _json(_event(row, json_fields))
+
+
+def _event(row: Mapping[str, Any], json_fields: Collection[str]) -> dict[str, Any]:
+    """An event as its tenant knows it: what the schema did not declare beside what it did."""
+    declared = {name: _unpacked(value) if name in json_fields else _plain(value) for name, value in row.items()}
+    rest = _unpacked(declared.pop(REST, None))
+    if isinstance(rest, dict):
+        return {**rest, **declared}
+    return declared if rest is None else {**declared, REST: rest}
+
+
+def _unpacked(value: Any) -> Any:
+    """What a JSON text says; what is none stays text."""
+    if not isinstance(value, str):
+        return _plain(value)
+    try:
+        return _plain(json.loads(value))
+    except (ValueError, RecursionError):
+        return value
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can write it."""
+    plain: Any = value
+    match value:
+        case float() if not math.isfinite(value):
+            plain = None
+        case datetime():
+            # Without a zone it is UTC, as in the events that come in.
+            moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+            finest = "microseconds" if moment.microsecond % 1_000 else "milliseconds"
+            plain = moment.isoformat(timespec=finest).replace("+00:00", "Z")
+        case bytes():
+            plain = base64.b64encode(value).decode()
+        case dict():
+            plain = {str(name): _plain(each) for name, each in value.items()}
+        case list():
+            plain = [_plain(each) for each in value]
+        case None | bool() | int() | float() | str():
+            pass
+        case _:
+            plain = str(value)
+    return plain
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:
+        # JSON may escape halves of a character, which are no text in UTF-8.
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()

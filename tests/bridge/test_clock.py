@@ -1,0 +1,23 @@
+"""The clock and its twin."""
+
+import time
+
+import pytest
+
+from bridge.clock import MemoryClock, SystemClock
+
+
+def test_the_twin_stands_still_until_it_advances() -> None:
+    """Time in memory is what it was told to be."""
+    clock = MemoryClock(10.0)
+    assert (10.0, 10.0) == (clock.now(), clock.now())
+    clock.advance(2.5)
+    assert 12.5 == clock.now()
+    with pytest.raises(ValueError, match="time does not go back, so not by -1 seconds; advance by 0 or more"):
+        clock.advance(-1)
+
+
+def test_the_clock_is_the_systems() -> None:
+    """The real clock tells what the system's does."""
+    before = time.time()
+    assert before <= SystemClock().now() <= time.time()

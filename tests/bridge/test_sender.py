@@ -1,0 +1,439 @@
+"""The sender on the broker's twin, against a real receiver and spool: what arrives, what is kept, and for how long."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bridge import topics
+from bridge.emitted import Emitted, Stream
+from bridge.memory import MemoryBroker, MemoryClient
+from bridge.outbox import MOST_PATIENCE
+from bridge.receiver import Message
+from bridge.sender import EVERYTHING, OPENINGS, RETRYING, Sender
+from bridge.wire import Again, FrameKind, decode
+from tests.bridge.bridging import STREAM, bridge, events, losing
+
+ON = topics.stream(*STREAM)
+
+
+def test_what_is_emitted_is_spooled_and_then_not_needed(tmp_path: Path) -> None:
+    """What was there at the opening and what comes later arrives in order, and what arrived is no longer needed."""
+    with bridge(tmp_path) as made:
+        made.records.emitted.append(events(0, 3))
+        made.forward()
+        assert 0 == made.sender.needed(STREAM)
+        made.work(3)
+        made.emit(events(3, 5), Emitted(first=5, marker="cut 1"), events(6, 8))
+        made.work(3)
+        assert [0, 1, 2, 3, 4, "cut 1", 6, 7] == made.spooled()
+        assert 8 == made.sender.needed(STREAM)
+        # The opening reads them once; what comes after that is sent without being read.
+        assert [0] == made.records.reads
+
+
+def test_a_stream_that_is_not_forwarded_needs_nothing_and_sends_nothing(tmp_path: Path) -> None:
+    """What is emitted at other ports is ignored."""
+    with bridge(tmp_path) as made:
+        made.emit(events(0, 3))
+        made.work(2)
+        assert [] == made.spooled()
+        assert EVERYTHING == made.sender.needed(STREAM)
+
+
+def test_a_hole_in_what_is_emitted_is_filled_from_the_records(tmp_path: Path) -> None:
+    """Whoever emits may leave something out, as long as the records have it."""
+    with bridge(tmp_path) as made:
+        made.forward()
+        made.work(2)
+        made.records.emitted.append(events(0, 4))
+        made.emit(events(4, 6))
+        made.work(2)
+        assert list(range(6)) == made.spooled()
+
+
+def test_a_consumer_that_lags_holds_no_more_than_the_bound(tmp_path: Path) -> None:
+    """Beyond the bound nothing is read or sent; as the consumer confirms, the rest is read from the records."""
+    with bridge(tmp_path, most_unconfirmed=1_500) as made:
+        came = losing(made.broker, ON)
+        made.forward()
+        made.sender.work()
+        made.emit(*(events(n, n + 1) for n in range(40)))
+        made.sender.work()
+        sent = came()
+        assert sent < 10
+        made.sender.work()
+        assert sent == came()
+        made.work(60)
+        assert list(range(40)) == made.spooled()
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2, 3, 4])
+def test_a_message_that_the_broker_loses_after_acknowledging_it_arrives(tmp_path: Path, lost: int) -> None:
+    """The opening, a frame in the middle, the last one and the end: each is found missing and sent again."""
+    with bridge(tmp_path) as made:
+        losing(made.broker, ON, lost)
+        made.forward()
+        made.work()
+        made.emit(events(0, 2), events(2, 4), events(4, 6))
+        made.sender.close(STREAM)
+        made.work(40)
+        assert list(range(6)) == made.spooled()
+        assert EVERYTHING == made.sender.needed(STREAM)
+        assert 0 == made.receiver.intakes[ON].counts.gaps
+
+
+def test_a_word_of_the_receiver_that_is_lost_is_said_again(tmp_path: Path) -> None:
+    """A sender that did not hear what the receiver has sends again, and is told again."""
+    with bridge(tmp_path) as made:
+        losing(made.broker, topics.have(*STREAM), 0, 1)
+        made.forward()
+        made.emit(events(0, 2))
+        made.work(40)
+        assert 2 == made.sender.needed(STREAM)
+        assert [0, 1] == made.spooled()
+
+
+def test_the_broker_has_few_messages_for_a_consumer_that_is_away(tmp_path: Path) -> None:
+    """While nobody confirms, probes become seldom, and each is one frame."""
+    with bridge(tmp_path) as made:
+        came = losing(made.broker, ON)
+        made.forward()
+        made.sender.work()
+        made.emit(*(events(n, n + 1) for n in range(10)))
+        for _ in range(100):
+            made.now += MOST_PATIENCE
+            made.sender.work()
+            made.sender.work()
+        # The opening and ten frames; then an opening and a frame each time but the first, when the broker answers.
+        assert 11 + 2 * 99 == came()
+
+
+def test_a_closed_stream_is_needed_until_its_end_has_come(tmp_path: Path) -> None:
+    """The end goes out after everything; only then are the records free, and the answers not asked for any more."""
+    with bridge(tmp_path) as made:
+        made.forward()
+        made.emit(events(0, 2))
+        made.sender.close(STREAM)
+        made.emit(events(2, 4))
+        made.sender.work()
+        assert 0 == made.sender.needed(STREAM)
+        made.work(3)
+        assert EVERYTHING == made.sender.needed(STREAM)
+        assert [0, 1] == made.spooled()
+        assert made.spool.producers[ON].closed
+
+
+def test_a_stream_opens_again_after_its_end_has_come(tmp_path: Path) -> None:
+    """What was not forwarded between the closing and the next opening is not missed, and no gap is counted."""
+    with bridge(tmp_path) as made:
+        made.forward()
+        made.emit(events(0, 2))
+        made.sender.close(STREAM)
+        losing(made.broker, ON, 2)
+        made.records.emitted.append(events(2, 9))
+        made.forward(first=9)
+        made.emit(events(9, 11))
+        assert 0 == made.sender.needed(STREAM)
+        made.sender.work()
+        assert 0 == made.sender.needed(STREAM)
+        made.work(40)
+        made.emit(events(11, 12))
+        made.work(2)
+        assert [0, 1, 9, 10, 11] == made.spooled()
+        assert 12 == made.sender.needed(STREAM)
+        assert 0 == made.receiver.intakes[ON].counts.gaps
+
+
+def test_an_end_that_comes_twice_does_not_end_the_stream_that_opened_again(tmp_path: Path) -> None:
+    """Each opening has an epoch of its own, so what belongs to the one before is refused."""
+    with bridge(tmp_path) as made:
+        frames: list[bytes] = []
+
+        def note(topic: str, payload: bytes) -> bool:
+            frames.extend([payload] if topic == ON else [])
+            return False
+
+        made.broker.swallows = note
+        made.forward()
+        made.emit(events(0, 2))
+        made.sender.close(STREAM)
+        made.work(4)
+        (end,) = (payload for payload in frames if decode(payload).kind is FrameKind.CLOSE)
+        made.forward(first=2)
+        made.work(2)
+        made.broker.publish(ON, end)
+        made.receive()
+        made.emit(events(2, 4))
+        made.work(2)
+        assert [0, 1, 2, 3] == made.spooled()
+
+
+def test_a_sender_that_died_goes_on_where_the_spool_is(tmp_path: Path) -> None:
+    """A new process with a higher epoch begins at its oldest record, and nothing is there twice or missing."""
+    with bridge(tmp_path) as made:
+        made.forward()
+        made.emit(events(0, 3), events(3, 6))
+        made.work(2)
+        losing(made.broker, ON, *range(100))
+        made.emit(events(6, 9))
+        made.work(2)
+        made.sender_client.stop()
+        losing(made.broker, ON)
+        made.begin_sender()
+        made.forward(epoch=2)
+        made.emit(events(9, 12))
+        made.work(4)
+        assert list(range(12)) == made.spooled()
+        assert 12 == made.sender.needed(STREAM)
+
+
+def test_a_sender_thought_dead_is_told_and_sends_no_more(tmp_path: Path) -> None:
+    """What a host sends in an epoch that was taken over is refused; it hears of it and stops."""
+    with bridge(tmp_path) as made:
+        made.forward()
+        made.emit(events(0, 2))
+        made.work(2)
+        old, old_client = made.sender, made.sender_client
+        made.begin_sender("other")
+        made.forward(epoch=2)
+        made.work(2)
+        old.emit(STREAM, events(2, 9))
+        old.work()
+        made.work(2)
+        old.work()
+        assert [(STREAM, 2)] == made.superseded
+        assert [0, 1] == made.spooled()
+        assert 2 == old.needed(STREAM)
+        old_client.stop()
+
+
+def test_to_forward_in_an_older_epoch_is_refused(tmp_path: Path) -> None:
+    """A mistake of the host is named where it is made."""
+    with bridge(tmp_path) as made:
+        made.forward(epoch=4)
+        with pytest.raises(ValueError, match="was forwarded in epoch 4; forward it in that or a higher one, not in 3"):
+            made.forward(epoch=3)
+
+
+def test_a_stream_whose_consumer_is_gone_can_be_forgotten(tmp_path: Path) -> None:
+    """Nothing is needed any more, and nothing is sent."""
+    with bridge(tmp_path) as made:
+        made.forward()
+        made.sender.forget(STREAM)
+        made.emit(events(0, 2))
+        made.work(2)
+        assert ([], EVERYTHING) == (made.spooled(), made.sender.needed(STREAM))
+
+
+def test_records_that_cannot_be_read_hold_up_no_other_stream(tmp_path: Path) -> None:
+    """The trouble is told by the stream's name; it is tried again, and others go on meanwhile."""
+    with bridge(tmp_path) as made:
+        damaged = [True]
+
+        def kept(number: int) -> Iterator[Emitted]:
+            if damaged:
+                raise OSError("no such disk")
+            yield from made.records.kept(number)
+
+        other = Stream(8, "out")
+        made.sender.forward(other, epoch=1, first=0, kept=kept)
+        made.forward()
+        made.emit(events(0, 2))
+        made.work(3)
+        assert [0, 1] == made.spooled()
+        assert [topics.stream(*other)] == [trouble.topic for trouble in made.troubles]
+        damaged.clear()
+        came = losing(made.broker, topics.stream(*other))
+        made.now += RETRYING
+        made.sender.work()
+        assert came() > 0
+
+
+def test_numbers_that_nobody_has_any_more_are_told(tmp_path: Path) -> None:
+    """A receiver that asks for what the records do not hold gets no answer, and the host hears of it."""
+    with bridge(tmp_path) as made:
+        made.records.emitted.append(events(5, 7))
+        made.forward()
+        made.work(8)
+        assert topics.stream(*STREAM) in {trouble.topic for trouble in made.troubles}
+
+
+def test_a_word_that_is_none_is_told_and_changes_nothing(tmp_path: Path) -> None:
+    """Nonsense on a receiver's topic ends nothing."""
+    with bridge(tmp_path) as made:
+        made.forward()
+        made.sender.work()
+        for nonsense in (b"{", b"[]", b'{"epoch": 1}'):
+            made.broker.publish(topics.have(*STREAM), nonsense)
+        made.emit(events(0, 2))
+        made.work(2)
+        assert 3 == len(made.troubles)
+        assert [0, 1] == made.spooled()
+
+
+class Broker:
+    """A transport whose answers the test gives, even before a publication has returned."""
+
+    def __init__(self) -> None:
+        self.published: list[tuple[str, bytes, Callable[[str], None]]] = []
+        self.at_once = False
+
+    def publish(
+        self, topic: str, payload: bytes, *, retain: bool = False, answered: Callable[[str], None] = lambda _: None
+    ) -> None:
+        assert not retain
+        self.published.append((topic, payload, answered))
+        if self.at_once:
+            answered("")
+
+    def acknowledge(self, tokens: object) -> None: ...
+
+    def subscribe(self, topics: object, *, timeout: float = 1.0) -> None: ...
+
+    def unsubscribe(self, topics: object) -> None: ...
+
+
+def test_a_plain_message_is_done_once_the_broker_has_it() -> None:
+    """Done is what was answered for, not what was sent; also where the answer comes before the sending returns."""
+    broker, done = Broker(), list[int]()
+    sender = Sender(broker, clock=lambda: 0.0)
+    sender.send("out", b"1", lambda: done.append(1))
+    sender.work()
+    assert [] == done
+    broker.published[0][2]("")
+    broker.at_once = True
+    sender.send("out", b"2", lambda: done.append(2))
+    sender.work()
+    sender.work()
+    assert [1, 2] == done
+
+
+def test_a_plain_message_that_is_refused_is_told_and_sent_again() -> None:
+    """A refusal is not done; after a while the message goes out again."""
+    broker, done, now, troubles = Broker(), list[int](), [0.0], list[str]()
+    sender = Sender(broker, clock=lambda: now[0], on_trouble=lambda trouble: troubles.append(trouble.reason))
+    sender.send("out", b"1", lambda: done.append(1))
+    sender.work()
+    broker.published[0][2]("Quota exceeded")
+    sender.work()
+    assert (["the broker refused a message: Quota exceeded"], [], 1) == (troubles, done, len(broker.published))
+    now[0] = RETRYING
+    sender.work()
+    broker.published[1][2]("")
+    sender.work()
+    assert [1] == done
+
+
+def test_what_the_broker_does_not_answer_for_is_bounded() -> None:
+    """Beyond the bound messages wait in their order, until the broker answers for some."""
+    broker = Broker()
+    sender = Sender(broker, clock=lambda: 0.0, most_unanswered=20)
+    for number in range(5):
+        sender.send("out", b"%d" % number * 10, lambda: None)
+    sender.work()
+    assert 2 == len(broker.published)
+    for _, _, answered in list(broker.published):
+        answered("")
+    sender.work()
+    assert [b"0" * 10, b"1" * 10, b"2" * 10, b"3" * 10] == [payload for _, payload, _ in broker.published]
+
+
+def test_of_what_is_asked_for_no_more_is_sent() -> None:
+    """A wish for some numbers of a frame is answered with just those."""
+    broker = Broker()
+    sender = Sender(broker, clock=lambda: 0.0)
+    sender.forward(STREAM, epoch=1, first=0, kept=lambda _: iter([events(0, 10)]))
+    sender.work()
+    wish = Again(epoch=OPENINGS, first=3, end=5)
+    sender.deliver(Message(topics.again(*STREAM), wish.encoded(), 0))
+    sender.work()
+    frame = decode(broker.published[-1][1])
+    assert (3, [3, 4]) == (frame.first, frame.events["n"].to_pylist())
+
+
+def test_nothing_is_sent_again_while_the_broker_owes_an_answer() -> None:
+    """A broker that is away is no reason to fill memory with doubles: patience begins with its answer."""
+    broker, now = Broker(), [0.0]
+    sender = Sender(broker, clock=lambda: now[0])
+    sender.forward(STREAM, epoch=1, first=0, kept=lambda _: iter([events(0, 2)]))
+    sender.work()
+    assert 2 == len(broker.published)
+    now[0] = 100.0
+    sender.work()
+    assert 2 == len(broker.published)
+    for _, _, answered in list(broker.published):
+        answered("")
+    sender.work()
+    assert 2 == len(broker.published)
+    now[0] = 102.0
+    sender.work()
+    assert 4 == len(broker.published)
+
+
+def test_plain_messages_survive_a_lost_connection() -> None:
+    """What is sent without a connection goes out with the next one, and is done then."""
+    broker, got, done = MemoryBroker(), list[bytes](), list[int]()
+    tenant = MemoryClient(broker, "tenant", topics=["out"], on_message=lambda message: got.append(message.payload))
+    tenant.start()
+    client = MemoryClient(broker, "sender")
+    sender = Sender(client, clock=lambda: 0.0)
+    sender.send("out", b"1", lambda: done.append(1))
+    sender.work()
+    assert ([], []) == (got, done)
+    client.start()
+    sender.work()
+    assert ([b"1"], [1]) == (got, done)
+
+
+def test_the_sender_knows_its_messages() -> None:
+    """A host that shares its client hands over the receivers' words and nothing else."""
+    takes = [topics.have(7, "out"), topics.again(7, "out")]
+    assert takes == [topic for topic in [*takes, topics.job("3", "plan"), ON, "have/7/out"] if Sender.takes(topic)]
+
+
+def test_a_sender_in_a_thread_stops_when_it_is_told(tmp_path: Path) -> None:
+    """Asked to stop while it waits for work, `run` returns."""
+    with bridge(tmp_path) as made:
+        made.sender.stop()
+        made.sender.run()
+        made.sender.deliver(Message("else", b"", 0))
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_whatever_breaks_every_number_is_spooled_once_and_in_order(
+    tmp_path_factory: pytest.TempPathFactory, chance: st.DataObject
+) -> None:
+    """Lost messages, lost connections and ends of either process at any moment change nothing; no gap is counted."""
+    with bridge(tmp_path_factory.mktemp("bridge"), most_unconfirmed=chance.draw(st.integers(1, 3_000))) as made:
+        losses = set(chance.draw(st.lists(st.integers(0, 80), max_size=30), "losses"))
+        came = iter(range(1 << 30))
+        made.broker.swallows = lambda topic, _: topic.startswith(topics.ROOT) and next(came) in losses
+        made.forward()
+        happens = {
+            "emit": lambda: made.emit(events(made.end, made.end + 3)),
+            "mark": lambda: made.emit(Emitted(first=made.end, marker=f"m{made.end}")),
+            "work": made.work,
+            "send": made.sender_works,
+            "receive": made.receive,
+            "cut the sender off": made.cut_sender_off,
+            "cut the receiver off": made.cut_receiver_off,
+            "end the sender": made.replace_sender,
+            "end the receiver": made.replace_receiver,
+        }
+        for what in chance.draw(st.lists(st.sampled_from(sorted(happens)), max_size=25), "what happens"):
+            happens[what]()
+        end = made.end
+        for _ in range(300):
+            if made.sender.needed(STREAM) == end:
+                break
+            made.work()
+        expected: list[int | str] = []
+        for each in made.records.emitted:
+            expected += [each.marker] if each.events is None else range(each.first, each.end)
+        assert expected == made.spooled()
+        assert end == made.sender.needed(STREAM)
+        assert 0 == made.receiver.intakes[ON].counts.gaps

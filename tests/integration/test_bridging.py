@@ -1,0 +1,260 @@
+"""A bridge over a real mosquitto: what a job emitted lies in the other's spool once and in order, whatever breaks."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from paho.mqtt.enums import MQTTProtocolVersion
+
+from bridge import Feed, Message, Receiver, Sender, Spool, Stream, Trouble, topics
+from bridge.broker import Broker, start_broker
+from bridge.mqtt import Client
+from bridge.sender import EVERYTHING
+from tests.bridge.bridging import Records, events, spooled
+from tests.integration.test_receiving import until
+
+pytestmark = pytest.mark.mosquitto
+
+USERS = {"braid": "a password of its own"}
+STREAM = Stream(7, "out")
+ON = topics.stream(*STREAM)
+PROTOCOLS = pytest.mark.parametrize(
+    "protocol", [MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311], ids=["5", "3.1.1"]
+)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """A mosquitto of the test's own."""
+    with start_broker(tmp_path / "broker", USERS, kind="mosquitto") as started:
+        yield started
+
+
+class Losing(Client):
+    """A client whose broker may lose messages that it has acknowledged."""
+
+    loses: Callable[[str, bytes], bool] = staticmethod(lambda _topic, _payload: False)
+
+    def publish(
+        self, topic: str, payload: bytes, *, retain: bool = False, answered: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """As a client does, but for what is lost."""
+        if self.loses(topic, payload):
+            answered("")
+        else:
+            super().publish(topic, payload, retain=retain, answered=answered)
+
+
+class Sending:
+    """A sender in a thread, with its client."""
+
+    def __init__(self, broker: Broker, protocol: MQTTProtocolVersion, *, most_unconfirmed: int = 1 << 20) -> None:
+        self.troubles: list[Trouble] = []
+        self.client = Losing(
+            broker.address("braid"),
+            "sender",
+            on_message=self.deliver,
+            on_connection=self.reconnected,
+            protocol=protocol,
+        )
+        self.sender = Sender(self.client, most_unconfirmed=most_unconfirmed, on_trouble=self.troubles.append)
+        self.thread = threading.Thread(target=self.sender.run)
+        self.thread.start()
+        self.client.start()
+
+    def deliver(self, message: Message) -> None:
+        self.sender.deliver(message)
+
+    def reconnected(self) -> None:
+        self.sender.reconnected()
+
+    def stop(self) -> None:
+        self.client.stop()
+        self.sender.stop()
+        self.thread.join()
+
+
+class Receiving:
+    """A receiver in a thread, with its client and the spool it fills."""
+
+    def __init__(self, broker: Broker, folder: Path, protocol: MQTTProtocolVersion) -> None:
+        self.spool = Spool(folder, most_bytes=1 << 30)
+        self.unread: list[object] = []
+        self.client = Client(
+            broker.address("braid"),
+            "receiver",
+            on_message=self.deliver,
+            on_connection=self.reconnected,
+            on_disconnection=self.reconnected,
+            protocol=protocol,
+        )
+        self.receiver = Receiver({}, self.client, on_unread=self.unread.append)
+        self.thread = threading.Thread(target=self.receiver.run)
+        self.thread.start()
+        self.client.start()
+        feed = Feed(spool=self.spool, asks_at=topics.again(*STREAM), has_at=topics.have(*STREAM))
+        self.receiver.add(ON, feed)
+        self.client.subscribe([ON])
+
+    def deliver(self, message: Message) -> None:
+        self.receiver.deliver(message)
+
+    def reconnected(self) -> None:
+        self.receiver.reconnected()
+
+    def stop(self) -> None:
+        self.client.stop()
+        self.receiver.stop()
+        self.thread.join()
+        self.spool.close()
+
+
+@contextmanager
+def sending(broker: Broker, protocol: MQTTProtocolVersion, *, most_unconfirmed: int = 1 << 20) -> Iterator[Sending]:
+    made = Sending(broker, protocol, most_unconfirmed=most_unconfirmed)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@contextmanager
+def receiving(broker: Broker, folder: Path, protocol: MQTTProtocolVersion) -> Iterator[Receiving]:
+    made = Receiving(broker, folder, protocol)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+class Job:
+    """Emits events that are their numbers into records, and hands them to a sender."""
+
+    def __init__(self) -> None:
+        self.records = Records()
+        self.end = 0
+
+    def emit(self, sender: Sender, *counts: int) -> None:
+        for count in counts:
+            emitted = events(self.end, self.end + count)
+            self.records.emitted.append(emitted)
+            self.end = emitted.end
+            sender.emit(STREAM, emitted)
+
+
+@PROTOCOLS
+def test_a_broker_that_is_killed_costs_no_event_and_doubles_none(
+    broker: Broker, tmp_path: Path, protocol: MQTTProtocolVersion
+) -> None:
+    """Killed three times in the middle, it loses what it acknowledged last; all of it is sent again."""
+    job = Job()
+    with (
+        receiving(broker, tmp_path / "spool", protocol) as there,
+        sending(broker, protocol, most_unconfirmed=20_000) as here,
+    ):
+        here.sender.forward(STREAM, epoch=1, first=0, kept=job.records.kept)
+        for _ in range(3):
+            job.emit(here.sender, *[10] * 100)
+            half = job.end - 500
+            until(lambda half=half: there.spool.end >= half)  # type: ignore[misc]  # mypy does not infer a default
+            os.kill(broker.pid, signal.SIGKILL)
+            until(lambda: not broker.alive())
+            job.emit(here.sender, *[10] * 20)
+            broker.restart()
+        job.emit(here.sender, *[10] * 20)
+        here.sender.close(STREAM)
+        until(lambda: here.sender.needed(STREAM) == EVERYTHING)
+        assert 0 == there.receiver.intakes[ON].counts.gaps
+        assert [] == there.unread
+        assert [] == here.troubles
+    assert list(range(job.end)) == spooled(tmp_path / "spool")
+
+
+@PROTOCOLS
+def test_a_sender_that_dies_goes_on_where_the_spool_is(
+    broker: Broker, tmp_path: Path, protocol: MQTTProtocolVersion
+) -> None:
+    """Of a sender that died some messages are lost; the next one, with a higher epoch, sends what is missing."""
+    job = Job()
+    with receiving(broker, tmp_path / "spool", protocol) as there:
+        with sending(broker, protocol) as here:
+            here.sender.forward(STREAM, epoch=1, first=0, kept=job.records.kept)
+            job.emit(here.sender, *[10] * 20)
+            until(lambda: here.sender.needed(STREAM) == 200)
+            here.client.loses = lambda topic, payload: topic == ON and len(payload) % 2 == 0
+            job.emit(here.sender, *[7, 8, 9] * 20)
+        with sending(broker, protocol) as here:
+            # It begins at an older number than the spool has.
+            here.sender.forward(STREAM, epoch=2, first=100, kept=job.records.kept)
+            job.emit(here.sender, *[10] * 20)
+            until(lambda: here.sender.needed(STREAM) == job.end)
+        assert 0 == there.receiver.intakes[ON].counts.gaps
+    assert list(range(job.end)) == spooled(tmp_path / "spool")
+
+
+@pytest.mark.parametrize("lost", [0, 1, 3, 5, 6], ids=["opening", "first", "middle", "last", "end"])
+def test_a_message_lost_after_its_acknowledgement_is_sent_again(broker: Broker, tmp_path: Path, lost: int) -> None:
+    """Whichever it is, the receiver asks for it or the sender finds out."""
+    job = Job()
+    numbers = iter(range(1 << 30))
+    with (
+        receiving(broker, tmp_path / "spool", MQTTProtocolVersion.MQTTv5) as there,
+        sending(broker, MQTTProtocolVersion.MQTTv5) as here,
+    ):
+        here.client.loses = lambda topic, _: topic == ON and next(numbers) == lost
+        here.sender.forward(STREAM, epoch=1, first=0, kept=job.records.kept)
+        job.emit(here.sender, *[10] * 5)
+        here.sender.close(STREAM)
+        until(lambda: here.sender.needed(STREAM) == EVERYTHING)
+        assert 0 == there.receiver.intakes[ON].counts.gaps
+    assert list(range(50)) == spooled(tmp_path / "spool")
+
+
+@PROTOCOLS
+def test_plain_messages_are_done_over_a_restart(broker: Broker, protocol: MQTTProtocolVersion) -> None:
+    """What is sent while the broker is away is done once it is back, and comes to who subscribes."""
+    got, done = list[bytes](), list[int]()
+    tenant = Client(
+        broker.address("braid"), "tenant", on_message=lambda message: got.append(message.payload), protocol=protocol
+    )
+    tenant.start()
+    tenant.subscribe(["out"])
+    with sending(broker, protocol) as here:
+        broker.stop()
+        for number in range(50):
+            here.sender.send("out", b"%d" % number, lambda number=number: done.append(number))  # type: ignore[misc]  # as above
+        broker.restart()
+        until(lambda: len(done) == 50 and len(set(got)) == 50)
+    tenant.stop()
+    assert list(range(50)) == done
+
+
+@PROTOCOLS
+def test_what_is_retained_and_the_will_come_to_who_subscribes_later(
+    broker: Broker, protocol: MQTTProtocolVersion
+) -> None:
+    """A client that is gone without a word leaves its will, retained; one that was unsubscribed hears no more."""
+    got = list[tuple[str, bytes]]()
+    gone = Client(broker.address("braid"), "gone", will=("status", b"gone"), protocol=protocol)
+    gone.start()
+    answers = list[str]()
+    gone.publish("word", b"kept", retain=True, answered=answers.append)
+    until(lambda: answers == [""])
+    gone._client._sock_close()  # no goodbye: the connection breaks
+    gone._client.loop_stop()
+    late = Client(
+        broker.address("braid"), "late", on_message=lambda m: got.append((m.topic, m.payload)), protocol=protocol
+    )
+    late.start()
+    late.subscribe(["word", "status"])
+    until(lambda: {("word", b"kept"), ("status", b"gone")} <= set(got))
+    late.unsubscribe(["word"])
+    late.publish("word", b"more")
+    late.publish("status", b"back")
+    until(lambda: ("status", b"back") in got)
+    late.stop()
+    assert ("word", b"more") not in got
