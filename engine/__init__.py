@@ -4,6 +4,18 @@ So far it holds the descriptions of the built-in task types and the catalogue of
 Begin with `installed_catalogue`.
 """
 
-from engine.catalogue import BrokenTaskTypes, installed_catalogue
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.catalogue import BrokenTaskTypes, installed_catalogue
 
 __all__ = ["BrokenTaskTypes", "installed_catalogue"]
+
+
+def __getattr__(name: str) -> Any:
+    """What the package offers, imported when it is asked for: each process of Spark needs one small module of it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from engine import catalogue  # noqa: PLC0415 - see above
+
+    return getattr(catalogue, name)

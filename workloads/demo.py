@@ -1,21 +1,30 @@
-"""The demo: four tenants submit dataflows, two leave, and what runs is shown at each step."""
+"""The demo: four tenants submit dataflows, which run as one Spark job; two leave, and the others notice nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from bridge import topics
+from bridge.broker import BrokerDown
 from dags import Dataflow, canonicalise
 from engine import installed_catalogue
+from engine.plan import Delivery, Plan, SlotState
+from engine.supply import Replayed, Supply
+from manager.planning import Planner
 from manager.source_file import read_sources
-from merge import Change, Costs, Host, Instance, Jobs, RunningGraph, RunningTask, merge, place, release, unmerge
-from workloads.examples import EXAMPLES, SOURCES
+from merge import Change, Costs, Host, Jobs, RunningGraph, RunningTask, merge, place, release, unmerge
+from workloads.demo_run import DemoFailed, Running, running, show_outputs, show_work
+from workloads.examples import EXAMPLES, SOURCES, TRACES
 
-_HOSTS = (Host(name="this machine", cores=2.0),)
+_HOSTS = (Host(name="demo", cores=2.0),)
 _BUSY = 0.01
-"""How busy the demo takes each task to be: nothing is executed yet that could be measured."""
+"""How busy the demo takes each task to be before it has measured any."""
+_RATE = 100.0
+"""How many events of each source are replayed in a second."""
 
 
 class _Stage:
@@ -27,6 +36,8 @@ class _Stage:
         self.jobs = Jobs()
         self.alone = 0
         """Tasks that would run if every dataflow ran by itself."""
+        self.names: dict[int, str] = {}
+        """What each instance is called that was ever started."""
 
     def submit(self, dataflow: Dataflow) -> None:
         """Merge a dataflow, place its residue, and show both."""
@@ -44,6 +55,7 @@ class _Stage:
             )
         )
         self.alone += len(dataflow.tasks)
+        self.names |= {task.instance: _name(task) for task in change.starts}
         self.out.rule(escape(f"{dataflow.tenant} submits “{dataflow.name}”"), align="left")
         self._names("reused", (self.running.tasks[instance] for instance in change.reuses))
         self._names("started", change.starts)
@@ -69,9 +81,10 @@ class _Stage:
             table.add_row(str(instance), escape(_name(task)), reads, escape(", ".join(tenants)))
         self.out.print(table)
 
-    def outputs(self, dataflow: Dataflow) -> dict[str, Instance]:
-        """Where the dataflow's sinks are produced."""
-        return self.running.produced(dataflow.id)
+    def plan(self, version: int, before: Plan | None = None) -> Plan:
+        """The plan of the one job that everything runs in."""
+        (job,) = self.jobs.jobs
+        return Planner(self.running, self.jobs, _supplies()).plan(job, version=version, before=before)
 
     def _names(self, what: str, tasks: Iterable[RunningTask]) -> None:
         named = ", ".join(_name(task) for task in tasks)
@@ -91,7 +104,7 @@ class _Stage:
 
 
 def demo() -> None:
-    """Show the core at work: merge four dataflows, say what was reused, remove two."""
+    """Show Braid at work: merge four dataflows, run them as one Spark job, remove two while it runs."""
     out = Console(soft_wrap=True)
     catalogue, sources = installed_catalogue(), read_sources(SOURCES)
     flows = {
@@ -102,14 +115,53 @@ def demo() -> None:
     for dataflow in flows.values():
         stage.submit(dataflow)
     stage.show_tasks()
-    out.print()
-    left = {tenant: stage.outputs(flow) for tenant, flow in flows.items()}
+    out.print("\nStarting a broker and Spark ...")
+    try:
+        with running(_HOSTS[0].name) as run:
+            _show(stage, flows, run)
+    except (DemoFailed, BrokerDown) as error:
+        out.print(f"[red]{escape(str(error))}[/]")
+        raise typer.Exit(1) from None
+
+
+def _show(stage: _Stage, flows: Mapping[str, Dataflow], run: Running) -> None:
+    everything = stage.plan(1)
+    outputs = {_topic(delivery): delivery.sink for delivery in everything.deliveries}
+    run.run(everything)
+    run.await_events(outputs, 20)
+    stage.out.print("All of it runs as one job. Two tenants leave while it runs:\n")
     for tenant in ("school", "planning"):
         stage.remove(flows[tenant])
-        del left[tenant]
-    stage.show_tasks()
-    if all(stage.outputs(flows[tenant]) == outputs for tenant, outputs in left.items()):
-        out.print("\nThe other two dataflows kept their outputs: the instances that produce them never stopped.")
+    rest = stage.plan(2, everything)
+    run.run(rest)
+    left = {_topic(delivery) for delivery in rest.deliveries}
+    gone = {topic: len(run.heard.outputs[topic]) for topic in outputs.keys() - left}
+    run.await_events(left, 20)
+    show_work(stage.out, run.metrics(everything.job), stage.names)
+    show_outputs(stage.out, run.heard, outputs)
+    paused = [slot.instance for slot in rest.slots if slot.state is SlotState.PAUSED]
+    if any(len(run.heard.outputs[topic]) != count for topic, count in gone.items()):
+        raise DemoFailed("an output went on although its dataflow was removed")
+    if run.heard.missing:
+        raise DemoFailed(f"{run.heard.missing} events did not arrive")
+    stage.out.print(
+        f"\nInstances {', '.join(map(str, paused))} are paused: nobody needs them. "
+        "The other two dataflows got every event of theirs, once and in order, and never stopped."
+    )
+
+
+def _topic(delivery: Delivery) -> str:
+    return topics.output(delivery.tenant, delivery.dataflow, delivery.sink)
+
+
+def _supplies() -> dict[str, Supply]:
+    """Where the events of the examples' sources come from: their traces, over and over."""
+    return {
+        name: Replayed(
+            path=str(trace), fields=dict(read_sources(SOURCES)[name].schema.fields), per_second=_RATE, repeat=True
+        )
+        for name, trace in TRACES.items()
+    }
 
 
 def _name(task: RunningTask) -> str:

@@ -13,6 +13,7 @@ from dags.canonical import CHECKS, FORMS
 from dags.canonical.fields import MOST_FIELDS
 from dags.document import MOST_STREAMS, MOST_TASKS, Document, StreamForm, TaskForm
 from dags.reading import LARGEST_INTEGER, MOST_BYTES, MOST_NESTING
+from engine.life import LIFE
 from engine.tasks import TYPES
 from merge import STRATEGIES
 from tests.documentation.pages import ROOT, page
@@ -93,3 +94,12 @@ def test_every_import_contract_is_told() -> None:
     contracts = {contract["name"] for contract in project["tool"]["importlinter"]["contracts"]}
     lines = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines()
     assert contracts <= {line.removeprefix("- ") for line in lines}
+
+
+def test_the_life_of_a_job_is_told_turn_by_turn() -> None:
+    """The table of a job's life is the table that the code follows."""
+    rows = page("docs/running.md").table("The life of a job").rows[1:]
+    known = [
+        (f"`{state}`", str(event), f"`{after}`") for state, events in LIFE.items() for event, after in events.items()
+    ]
+    assert known == [tuple(row) for row in rows]

@@ -2,15 +2,17 @@
 
 import re
 
+import pytest
 from typer.testing import CliRunner
 
 from manager.command import app
 
 
-def test_the_demo_shows_what_is_reused_and_ends_with_the_others_undisturbed() -> None:
-    """The demo submits four dataflows, shows the saving grow, removes two, and finds the others' outputs in place."""
+@pytest.mark.spark
+def test_the_demo_runs_what_was_merged_and_the_others_are_undisturbed() -> None:
+    """The demo merges four dataflows, runs them as one job, removes two, and the others' outputs go on without a gap."""
     result = CliRunner().invoke(app, ["demo"])
-    assert result.exit_code == 0
+    assert result.exit_code == 0, result.stdout
     assert re.findall(r"(\d+) dataflows, (\d+) running tasks instead of (\d+)", result.stdout) == [
         ("1", "4", "4"),
         ("2", "8", "11"),
@@ -19,6 +21,5 @@ def test_the_demo_shows_what_is_reused_and_ends_with_the_others_undisturbed() ->
         ("3", "14", "18"),
         ("2", "11", "11"),
     ]
-    assert result.stdout.rstrip().endswith(
-        "The other two dataflows kept their outputs: the instances that produce them never stopped."
-    )
+    assert "Instances 4, 13, 14, 15 are paused" in result.stdout
+    assert result.stdout.rstrip().endswith("got every event of theirs, once and in order, and never stopped.")

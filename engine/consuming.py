@@ -1,0 +1,125 @@
+"""Which job of a host reads which spool, and from where: jobs join spools, move on in them, and leave.
+
+A spool keeps what any consumer still needs. So a job joins before it reads, and stays until no batch can be run again
+that read the stream, and until every cut that names it is released.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from bridge import FolderReader, commit, consumers, leave
+from bridge.log import LOG
+from engine.host_spools import HostSpools
+from engine.job import Job
+from engine.job_folder import JobFolder, spool_folder
+from engine.plan import Entry, Plan, RefusedPlan
+
+log = logging.getLogger("braid.host")
+
+
+class Consuming:
+    """The consumers among a host's jobs; called from its main thread."""
+
+    def __init__(self, root: Path, spools: HostSpools) -> None:
+        self._root = root
+        self._spools = spools
+        self._read: dict[str, frozenset[str]] = {}
+        self._passed: dict[tuple[str, str], int] = {}
+
+    def rejoin(self, job: Job) -> None:
+        """Have all that a job reads supplied again, before it runs; pass over what went while it was stopped."""
+        # It may not have left what it read once when its host died.
+        self._read[job.name] = frozenset(stream for entry in job.entries for stream in entry.plan.streams)
+        entries = job.in_effect()
+        gone: dict[str, int] = {}
+        for entry in entries:
+            for ingress in entry.plan.ingress:
+                position = max(job.position().get(ingress.stream, 0), entry.starts[ingress.stream])
+                there = self._joined(job.name, ingress.stream, position)
+                if there > position:
+                    gone[ingress.stream] = there
+                self._spools.need(job.name, ingress, entry.plan.limits.spool_bytes)
+        # Another plan that waits would wait for ever behind this one.
+        if gone and len(entries) == 1:
+            log.warning("job %s reads on at %s: what lay before went while it was stopped", job.name, gone)
+            job.log(_again(entries[0]), {**entries[0].starts, **gone}, entries[0].behaviours)
+
+    def join(self, job: Job, plan: Plan) -> dict[str, int]:
+        """Have the streams of a new plan supplied; where the job begins in each that it does not read yet."""
+        # Joined first, so that what comes as soon as a stream is supplied is not taken for what was there before.
+        starts = {ingress.stream: self._start(job, ingress.stream, ingress.start) for ingress in plan.ingress}
+        for ingress in plan.ingress:
+            self._spools.need(job.name, ingress, plan.limits.spool_bytes)
+        return starts
+
+    def unjoin(self, job: Job, streams: frozenset[str]) -> None:
+        """Leave streams at once, because no batch has read them."""
+        for stream in streams:
+            leave(spool_folder(self._root, stream), job.name)
+            self._spools.drop(job.name, stream)
+
+    def tidy(self, job: Job) -> None:
+        """Let go what a job needs no more."""
+        # What was cut goes on being supplied until somebody has taken it over and released the cut.
+        streams = job.streams() | _cut_streams(job.folder)
+        if job.follower is not None:
+            for stream, position in job.follower.passed().items():
+                if stream in streams and self._passed.get((job.name, stream)) != position:
+                    commit(spool_folder(self._root, stream), job.name, position)
+                    self._passed[job.name, stream] = position
+        for stream in self._read.get(job.name, frozenset()) - streams:
+            leave(spool_folder(self._root, stream), job.name)
+            self._passed.pop((job.name, stream), None)
+            self._spools.drop(job.name, stream)
+        self._read[job.name] = streams
+
+    def leave(self, folder: JobFolder, plans: Sequence[Plan]) -> None:
+        """Let a job that is stopped, and that no host runs, hold up no spool."""
+        for stream in {stream for plan in plans for stream in plan.streams} - _cut_streams(folder):
+            leave(spool_folder(self._root, stream), plans[-1].job)
+
+    def _start(self, job: Job, stream: str, wanted: int | None) -> int:
+        for entry in job.entries[-1:]:
+            if stream in entry.starts:
+                return entry.starts[stream]
+        folder = spool_folder(self._root, stream)
+        reader = FolderReader(folder) if _exists(folder) else None
+        first, end = (reader.first, reader.end) if reader else (0, 0)
+        position = end if wanted is None else wanted
+        if not first <= position <= end:
+            raise RefusedPlan(
+                f"job {job.name!r} is to read {stream!r} from {position}, and its spool has {first} to {end}"
+            )
+        # It may have read the stream until a moment ago, and may need some of that still.
+        commit(folder, job.name, min(position, consumers(folder).get(job.name, position)))
+        return position
+
+    def _joined(self, name: str, stream: str, position: int) -> int:
+        """Make a job a consumer again, should it have left; the position, or the first that is there after it."""
+        folder = spool_folder(self._root, stream)
+        if name in consumers(folder) or not _exists(folder):
+            return position
+        reader = FolderReader(folder)
+        while True:
+            reader.commit(name, position)
+            # Whoever owns the spool may have removed some until just now.
+            reader.refresh()
+            if reader.first <= position:
+                return position
+            position = reader.first
+
+
+def _exists(folder: Path) -> bool:
+    """Whether anybody ever owned a spool."""
+    return (folder / LOG).is_dir()
+
+
+def _again(entry: Entry) -> Plan:
+    """The plan of an entry that is in effect, to be logged once more."""
+    return replace(entry.plan, imports=(), at={}, at_cut="")
+
+
+def _cut_streams(folder: JobFolder) -> frozenset[str]:
+    return frozenset(stream for cut in folder.kept_cuts() for stream in cut.positions)

@@ -1,0 +1,320 @@
+"""The follower of a job: takes up its records one by one, and has what they hold published.
+
+It is the only one that knows what has left for good, so it also says what may go: records that nobody can ask for any
+more, and what the spools need not keep for this job.
+"""
+
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from bridge import topics
+from bridge.emitted import Emitted as Sent
+from bridge.emitted import Stream
+from bridge.files import write_whole
+from bridge.output import dead_letter, output_message
+from engine.job_folder import JobFolder, KeptCut
+from engine.plan import Delivery, Forward, Plan, Port
+from engine.record import Meter
+from engine.record_file import Header, RecordFile
+from engine.record_store import RecordStore
+
+REWIND = 3
+"""How many batches Spark may go back at most, with room to spare."""
+RUNS = 1 << 32
+"""The starts of a job that one epoch of a plan can tell apart."""
+
+
+class Sending(Protocol):
+    """What publishes; a sender of the bridge."""
+
+    def forward(self, stream: Stream, *, epoch: int, first: int, kept: Callable[[int], Iterator[Sent]]) -> None:
+        """Begin to forward a stream from a number on."""
+
+    def emit(self, stream: Stream, emitted: Sent) -> None:
+        """Send what comes next in a stream."""
+
+    def close(self, stream: Stream) -> None:
+        """End a stream after all that was emitted."""
+
+    def needed(self, stream: Stream) -> int:
+        """The first number that the consumer's spool has not confirmed."""
+
+    def send(self, topic: str, payload: bytes, done: Callable[[], None]) -> None:
+        """Send a message, and tell when the broker has it."""
+
+
+class Place(NamedTuple):
+    """Which numbers of a stream a record holds."""
+
+    first: int
+    end: int
+    batch: int
+
+
+@dataclass(slots=True)
+class Opening:
+    """A stream from when it is forwarded until it is closed."""
+
+    forward: Forward
+    first: int
+    end: int | None = None
+    """The number after its last, once it is closed."""
+
+
+@dataclass(kw_only=True)
+class Followed:
+    """What the records said so far."""
+
+    batch: int = -1
+    """The last that was taken up."""
+    entry: int = 0
+    positions: Mapping[str, int] = field(default_factory=dict)
+    meters: dict[int, Meter] = field(default_factory=dict)
+    numbers: dict[Port, int] = field(default_factory=dict)
+
+
+class Follower:
+    """Follows one job's records; called from one thread of the host."""
+
+    def __init__(self, folder: JobFolder, store: RecordStore, sender: Sending, *, run: int) -> None:
+        self._folder = folder
+        self._store = store
+        self._sender = sender
+        self._run = run
+        self.told = Followed()
+        self._headers: deque[Header] = deque()
+        self._places: dict[Port, deque[Place]] = {}
+        # The sender's thread reads what the host's thread notes.
+        self._guard = threading.Lock()
+        self._opened: dict[Port, int] = {}
+        self._forwards: dict[Port, Opening] = {}
+        self._closing: dict[Port, list[Opening]] = {}
+        """What is not forwarded any more, until its consumer has all of it."""
+        self.trouble = ""
+        """Why something is not forwarded that should be."""
+        self._unsent: dict[int, int] = {}
+        self._confirmed: deque[int] = deque()
+        self._progress: dict[str, Any] = {}
+        self._resume()
+
+    def follow(self) -> list[Header]:
+        """Take up the records that are new."""
+        found: list[Header] = []
+        while (header := self._store.find(self.told.batch + 1)) is not None:
+            self._note(header)
+            self._take(self._store.file(header.batch))
+            found.append(header)
+        return found
+
+    @property
+    def published(self) -> int:
+        """The first batch of which something may still have to be sent."""
+        while self._confirmed:
+            batch = self._confirmed.popleft()
+            self._unsent[batch] -= 1
+            if not self._unsent[batch]:
+                del self._unsent[batch]
+        return min(self._unsent, default=self.told.batch + 1)
+
+    def leaving(self) -> dict[str, int]:
+        """For each stream that is forwarded the first number that its consumer is not known to have."""
+        return {
+            f"{origin.instance}:{origin.port}": self._sender.needed(Stream(*origin))
+            for origin in (*self._forwards, *self._closing)
+        }
+
+    def tidy(self) -> None:
+        """Write down how far it is, and let go what nobody needs any more."""
+        for origin, openings in list(self._closing.items()):
+            needed = self._sender.needed(Stream(*origin))
+            # Not before the consumer is beyond the end: it has to know that there was one.
+            if left := [each for each in openings if each.end is None or needed <= each.end]:
+                self._closing[origin] = left
+            else:
+                del self._closing[origin]
+        progress = {
+            "batch": self.published,
+            "opened": [[*origin, first] for origin, first in sorted(self._opened.items())],
+            "closing": [
+                [*origin, each.forward.epoch, each.first, each.end]
+                for origin, openings in sorted(self._closing.items())
+                for each in openings
+            ],
+        }
+        if progress != self._progress:
+            write_whole(self._folder.path / "published", json.dumps(progress).encode())
+            self._progress = progress
+        self._store.prune(self._needed())
+
+    def passed(self) -> dict[str, int]:
+        """For each stream the position before which this job needs nothing more."""
+        kept = [header for header in self._headers if header.batch > self.told.batch - REWIND]
+        if not kept:
+            return {}
+        oldest = kept[0]
+        passed = dict(oldest.start.at)
+        for cut in self._folder.kept_cuts():
+            for stream, position in cut.positions.items():
+                passed[stream] = min(passed.get(stream, position), position)
+        return passed
+
+    def oldest_entry(self) -> int:
+        """The oldest entry of the log of plans that Spark may still run."""
+        return next((each.start.entry for each in self._headers if each.batch > self.told.batch - REWIND), 0)
+
+    def _needed(self) -> int:
+        """The oldest batch whose record has to stay."""
+        batches = [self.published, self.told.batch - REWIND]
+        bases = {header.batch: header.base for header in self._headers}
+        batches += [base for batch, base in bases.items() if batch >= self.told.batch - REWIND]
+        batches += [bases.get(cut.batch, cut.batch) for cut in self._folder.kept_cuts()]
+        for origin in {*self._forwards, *self._closing}:
+            needed = self._sender.needed(Stream(*origin))
+            with self._guard:
+                places = self._places.get(origin, deque())
+                while places and places[0].end <= needed:
+                    places.popleft()
+                batches += [place.batch for place in islice(places, 1)]
+        oldest = max(0, min(batches))
+        while self._headers and self._headers[0].batch < oldest:
+            self._headers.popleft()
+        return oldest
+
+    def _resume(self) -> None:
+        """Go on where the last run was: what may not have left leaves again, with the same numbers."""
+        path = self._folder.path / "published"
+        if path.exists():
+            self._progress = json.loads(path.read_bytes())
+        else:
+            self._progress = {"batch": 0, "opened": [], "closing": []}
+        begin = int(self._progress["batch"])
+        self._opened = {Port(instance, port): first for instance, port, first in self._progress["opened"]}
+        self.told.batch = begin - 1
+        for batch in self._store.batches():
+            # Also of those that `follow` takes up: at one that is missing it would wait for ever.
+            header = self._store.file(batch).header
+            if batch < begin:
+                self._note(header)
+        for instance, port, epoch, first, end in self._progress["closing"]:
+            opening = Opening(Forward(instance=instance, port=port, epoch=epoch), first, end)
+            self._open(opening)
+            self._close(opening)
+        if self._headers:
+            last = self._headers[-1]
+            self.told.entry, self.told.positions = last.end.entry, last.end.at
+            self._forward(self._folder.entry(last.end.entry).plan)
+
+    def _note(self, header: Header) -> None:
+        self._headers.append(header)
+        for each in header.emitted:
+            place = Place(each.first, each.first + each.count, header.batch)
+            with self._guard:
+                self._places.setdefault(each.origin, deque()).append(place)
+
+    def _take(self, file: RecordFile) -> None:
+        header = file.header
+        plan = self._folder.entry(header.end.entry).plan
+        self.told.batch, self.told.entry, self.told.positions = header.batch, header.end.entry, header.end.at
+        for origin, number in header.opened:
+            if origin not in self._forwards:
+                self._opened[origin] = number
+        self._forward(plan)
+        self._publish(file, plan)
+        for dead in file.dead():
+            for payload in dead_letter(dead.instance, dead.port, dead.reason, header.batch, dead.events):
+                self._send(header.batch, topics.dead(dead.instance), payload)
+        for instance, meter in header.meters.items():
+            self.told.meters[instance] = _sum(self.told.meters.get(instance, Meter()), meter)
+        for cut in header.cuts:
+            self._folder.keep_cut(KeptCut(cut.name, header.batch, cut.instances, cut.positions))
+
+    def _publish(self, file: RecordFile, plan: Plan) -> None:
+        deliveries: dict[Port, list[Delivery]] = {}
+        for delivery in plan.deliveries:
+            deliveries.setdefault(delivery.origin, []).append(delivery)
+        for emitted in file.emitted():
+            if emitted.origin in self._forwards:
+                sent = Sent(first=emitted.first, events=emitted.events, marker=emitted.marker)
+                self._sender.emit(Stream(*emitted.origin), sent)
+            if emitted.events is not None:
+                for delivery in deliveries.get(emitted.origin, []):
+                    self._deliver(file.header.batch, delivery, emitted.first, emitted.events)
+
+    def _deliver(self, batch: int, delivery: Delivery, first: int, events: pa.RecordBatch) -> None:
+        topic = topics.output(delivery.tenant, delivery.dataflow, delivery.sink)
+        for _, payload in output_message(
+            delivery.sink, self._epoch(delivery.epoch), first, events, json_fields=delivery.json_fields
+        ):
+            self._send(batch, topic, payload)
+
+    def _send(self, batch: int, topic: str, payload: bytes) -> None:
+        self._unsent[batch] = self._unsent.get(batch, 0) + 1
+        # Called from the client's thread: a deque takes it without a lock.
+        self._sender.send(topic, payload, lambda: self._confirmed.append(batch))
+
+    def _forward(self, plan: Plan) -> None:
+        wanted = {forward.origin: forward for forward in plan.forwards}
+        for origin, opening in list(self._forwards.items()):
+            if origin not in wanted:
+                del self._forwards[origin]
+                self._close(opening)
+        for origin, forward in wanted.items():
+            known = self._forwards.get(origin)
+            if known is None or known.forward != forward:
+                self._forwards[origin] = Opening(forward, self._opened.get(origin, 0))
+                self._open(self._forwards[origin])
+
+    def _open(self, opening: Opening) -> None:
+        try:
+            self._sender.forward(
+                Stream(*opening.forward.origin),
+                epoch=self._epoch(opening.forward.epoch),
+                first=opening.first,
+                kept=partial(self._kept, opening),
+            )
+        except ValueError as error:
+            # Whoever made the plan has to raise the epoch; everything else goes on.
+            self.trouble = str(error)
+
+    def _close(self, opening: Opening) -> None:
+        origin = opening.forward.origin
+        if opening.end is None:
+            # The record that is being taken up begins the plan that closes it.
+            before = (each.end for each in reversed(self._places.get(origin, ())) if each.batch < self.told.batch)
+            opening.end = next(before, opening.first)
+        self._closing.setdefault(origin, []).append(opening)
+        self._sender.close(Stream(*origin))
+
+    def _epoch(self, epoch: int) -> int:
+        return epoch * RUNS + self._run
+
+    def _kept(self, opening: Opening, number: int) -> Iterator[Sent]:
+        """What the records hold of a stream from a number on, until it was closed."""
+        origin = opening.forward.origin
+        with self._guard:
+            places = list(self._places.get(origin, ()))
+        for place in places:
+            # What is taken up later is emitted then, and what left after the end leaves for others only.
+            if place.end <= number or place.batch > self.told.batch:
+                continue
+            if opening.end is not None and place.first >= opening.end:
+                return
+            for emitted in self._store.file(place.batch).emitted(origin):
+                yield Sent(first=emitted.first, events=emitted.events, marker=emitted.marker)
+
+
+def _sum(one: Meter, other: Meter) -> Meter:
+    return Meter(
+        cpu_ns=one.cpu_ns + other.cpu_ns,
+        taken=one.taken + other.taken,
+        emitted=one.emitted + other.emitted,
+        dead=one.dead + other.dead,
+    )

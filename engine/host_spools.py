@@ -1,0 +1,231 @@
+"""The spools of a host: for each stream that enters one of its jobs, the spool and whoever fills it.
+
+A spool has one owner. Where another host owns it already, this one only reads, and takes over once that one is gone.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from bridge import (
+    Clock,
+    Feed,
+    FolderReader,
+    Generating,
+    Item,
+    ItemKind,
+    LeaseTaken,
+    NotConnected,
+    Spool,
+    topics,
+)
+from bridge.intake import Expected
+from engine.job_folder import spool_folder
+from engine.plan import Ingress, RefusedPlan
+from engine.supply import Bridged, Subscribed
+
+log = logging.getLogger("braid.host")
+
+
+class Receiving(Protocol):
+    """What takes messages into spools; a receiver of the bridge."""
+
+    def add(self, topic: str, feed: Feed) -> None:
+        """Receive a topic from now on."""
+
+    def remove(self, topic: str) -> None:
+        """Receive a topic no longer."""
+
+
+class Subscribing(Protocol):
+    """What asks the broker for messages; a client of the bridge."""
+
+    def subscribe(self, topics: Iterable[str], *, timeout: float = ...) -> None:
+        """Returns once the broker has confirmed."""
+
+    def unsubscribe(self, topics: Iterable[str]) -> None:
+        """Ask for no more."""
+
+
+class ToldSpool(Spool):
+    """A spool that tells when it has grown."""
+
+    def __init__(self, folder: Path, *, most_bytes: int, grown: Callable[[], None]) -> None:
+        super().__init__(folder, most_bytes=most_bytes)
+        self._grown = grown
+        self.lock = threading.Lock()
+
+    def append(self, items: Sequence[Item], producers: Mapping[str, Expected] | None = None) -> int:
+        """As a spool does."""
+        with self.lock:
+            first = super().append(items, producers)
+        if items:
+            self._grown()
+        return first
+
+    def prune(self) -> None:
+        """As a spool does."""
+        with self.lock:
+            super().prune()
+
+
+@dataclass(kw_only=True)
+class _Supply:
+    ingress: Ingress
+    most_bytes: int
+    spool: ToldSpool | None = None
+    topic: str = ""
+    generating: Generating | None = None
+    thread: threading.Thread | None = None
+    jobs: set[str] = field(default_factory=set)
+    trouble: str = ""
+    """Why nothing more is generated."""
+
+
+class HostSpools:
+    """Which streams a host supplies; called from its main thread."""
+
+    def __init__(
+        self, root: Path, receiver: Receiving, client: Subscribing, *, clock: Clock, grown: Callable[[str], None]
+    ) -> None:
+        self._root = root
+        self._receiver = receiver
+        self._client = client
+        self._clock = clock
+        self._grown = grown
+        self._supplies: dict[str, _Supply] = {}
+
+    def need(self, job: str, ingress: Ingress, most_bytes: int) -> None:
+        """A job reads a stream: supply it, unless somebody does already."""
+        supply = self._supplies.get(ingress.stream)
+        if other := next((name for name, each in self._supplies.items() if _clash(each.ingress, ingress)), None):
+            raise RefusedPlan(
+                f"{ingress.stream!r} cannot be supplied beside {other!r}, which has the same name or topic and is not "
+                "the same stream; use that one, or stop the jobs that read it"
+            )
+        if supply is None:
+            supply = self._supplies[ingress.stream] = _Supply(ingress=ingress, most_bytes=most_bytes)
+        supply.jobs.add(job)
+        if supply.spool is None:
+            self._own(supply)
+
+    def drop(self, job: str, stream: str) -> None:
+        """A job reads a stream no longer; without a reader nobody supplies it."""
+        supply = self._supplies.get(stream)
+        if supply is None:
+            return
+        supply.jobs.discard(job)
+        if not supply.jobs:
+            self._end(supply)
+            del self._supplies[stream]
+
+    def look(self) -> None:
+        """Take over what its owner left, and let spools go on that were full."""
+        for supply in self._supplies.values():
+            if supply.spool is None:
+                self._own(supply)
+            else:
+                supply.spool.prune()
+
+    def mark(self, name: str, streams: Sequence[str]) -> None:
+        """Put a marker at the end of the raw spools that it owns: of these, or of all where none is named.
+
+        A spool that has the marker already gets it only once, however often the wish comes.
+        """
+        owned = {
+            stream
+            for stream, supply in self._supplies.items()
+            if supply.spool is not None and not isinstance(supply.ingress.supply, Bridged)
+        }
+        if unknown := sorted(set(streams) - owned):
+            raise RefusedPlan(
+                f"the cut {name!r} is wished for in {unknown[0]!r}, which is no raw stream that this host supplies; "
+                "ask the host that does, or leave it out"
+            )
+        for stream, supply in sorted(self._supplies.items()):
+            if isinstance(supply.ingress.supply, Bridged) or (streams and stream not in streams):
+                continue
+            if supply.spool is not None and FolderReader(supply.spool.folder).marker_position(name) is None:
+                stamp = round(self._clock.now() * 1000)
+                supply.spool.append([Item(kind=ItemKind.MARKER, count=1, stamp=stamp, payload=name.encode())])
+
+    def states(self) -> dict[str, str]:
+        """For each stream whether its spool takes more, why nothing comes, or that another host owns it."""
+        return {
+            stream: "elsewhere" if supply.spool is None else supply.trouble or str(supply.spool.state)
+            for stream, supply in sorted(self._supplies.items())
+        }
+
+    def close(self) -> None:
+        """Let the spools go, once nobody receives any more: what comes now waits at the broker for the next process."""
+        for supply in self._supplies.values():
+            self._close(supply)
+        self._supplies.clear()
+
+    def _own(self, supply: _Supply) -> None:
+        stream = supply.ingress.stream
+        try:
+            supply.spool = ToldSpool(
+                spool_folder(self._root, stream), most_bytes=supply.most_bytes, grown=lambda: self._grown(stream)
+            )
+        except LeaseTaken:
+            return
+        match supply.ingress.supply:
+            case Subscribed(topic=topic) as subscribed:
+                self._receive(supply, topic, Feed(spool=supply.spool, schema=subscribed.schema))
+            case Bridged():
+                origin = supply.ingress.origin
+                feed = Feed(spool=supply.spool, asks_at=topics.again(*origin), has_at=topics.have(*origin))
+                self._receive(supply, topics.stream(*origin), feed)
+            case generated:
+                supply.generating = Generating(generated.generator, supply.spool, clock=self._clock)
+                supply.thread = threading.Thread(
+                    target=_generate, args=(supply,), name=f"generates {stream}", daemon=True
+                )
+                supply.thread.start()
+
+    def _receive(self, supply: _Supply, topic: str, feed: Feed) -> None:
+        supply.topic = topic
+        self._receiver.add(topic, feed)
+        try:
+            self._client.subscribe([topic])
+        except NotConnected as error:
+            # It is subscribed once the connection is back, and producers keep what they have until then.
+            log.warning("stream %s: %s", supply.ingress.stream, error)
+
+    def _end(self, supply: _Supply) -> None:
+        if supply.topic:
+            self._client.unsubscribe([supply.topic])
+            self._receiver.remove(supply.topic)
+        self._close(supply)
+
+    def _close(self, supply: _Supply) -> None:
+        if supply.generating is not None and supply.thread is not None:
+            supply.generating.stop()
+            supply.thread.join()
+        if supply.spool is not None:
+            supply.spool.close()
+
+
+def _clash(one: Ingress, other: Ingress) -> bool:
+    """Whether two streams cannot both be supplied: one name for two, or one topic into two spools."""
+    same = one.supply == other.supply and (one.origin == other.origin or not isinstance(one.supply, Bridged))
+    if one.stream == other.stream:
+        return not same
+    if isinstance(one.supply, Subscribed) and isinstance(other.supply, Subscribed):
+        return one.supply.topic == other.supply.topic
+    return isinstance(one.supply, Bridged) and same
+
+
+def _generate(supply: _Supply) -> None:
+    """Run a generator; what ends it is told, and ends no other."""
+    if supply.generating is None:
+        return
+    try:
+        supply.generating.run()
+    except Exception as error:  # a file that is replayed may hold anything
+        log.exception("stream %s", supply.ingress.stream)
+        supply.trouble = f"{type(error).__name__}: {error}"

@@ -1,0 +1,22 @@
+"""Where dataflows end."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from engine.behaviour import Behaviour, Emission, Implementation
+from engine.staged import Staged
+from engine.tasks.ends import OUTPUT, OutputConfig
+
+
+def _output(_config: OutputConfig) -> Behaviour:
+    return _hand_on
+
+
+def _hand_on(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+    # The type has no output port for other tasks; what is delivered leaves by this one.
+    return {"out": Emission(events)}
+
+
+output = Implementation(type=OUTPUT, make=_output)
+"""Hands on what it takes, to be delivered."""

@@ -1,0 +1,61 @@
+"""Events by key: how the keyed tasks sort a batch by what they keep state for."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Numbers = npt.NDArray[np.int64]
+_SHORT = 2**16
+
+
+class Keyed(NamedTuple):
+    """The events of a batch, sorted by key; those of one key keep their order."""
+
+    keys: list[tuple[Any, ...]]
+    """Each key once. A timestamp in it is a number, and both zeros are one."""
+    order: Numbers
+    """The events' indexes: those of the first key, then those of the second."""
+    bounds: Numbers
+    """Where each key begins in the order; one more, where the last one ends."""
+
+
+def keyed(events: pa.RecordBatch, by: Sequence[str]) -> Keyed:
+    """Sort events by the fields that make their key; nulls and NaNs are values like any other."""
+    count = events.num_rows
+    if not by or not count:
+        return Keyed([()] if count else [], np.arange(count), np.array([0, count] if count else [0]))
+    columns = [_comparable(events.column(name)) for name in by]
+    codes, many = _codes(columns[0])
+    for column in columns[1:]:
+        more, factor = _codes(column)
+        codes, many = _codes(pa.array(codes * factor + more))
+    # Short integers are sorted by their digits, in linear time.
+    order = np.argsort(codes.astype(np.uint16) if many <= _SHORT else codes, kind="stable")
+    bounds = np.concatenate(([0], np.cumsum(np.bincount(codes, minlength=many))))
+    firsts = pa.array(order[bounds[:-1]])
+    keys = list(zip(*(column.take(firsts).to_pylist() for column in columns), strict=True))
+    return Keyed(keys, order, bounds)
+
+
+def _comparable(column: pa.Array) -> pa.Array:
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.int64())
+    if pa.types.is_floating(column.type):
+        return pc.add(column, 0.0)
+    return column
+
+
+def _codes(column: pa.Array) -> tuple[Numbers, int]:
+    """A small number for each value, and how many there are."""
+    encoded = column.dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+
+
+def key_columns(events: pa.RecordBatch, by: Sequence[str], name: str, values: pa.Array) -> pa.RecordBatch:
+    """The fields that make the key, and one more; it takes the place of a key field of its name."""
+    columns = {field: events.column(field) for field in by} | {name: values}
+    return pa.record_batch(columns)

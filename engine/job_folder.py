@@ -1,0 +1,114 @@
+"""The folder of a job: its lease, its log of plans, its records, its cuts, its attempts, and Spark's checkpoint."""
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+from bridge.files import make_folder, sync_folder, write_whole
+from engine.plan import Entry, read_entry, written_entry
+
+
+class KeptCut(NamedTuple):
+    """A cut of one connected part of a job's plan."""
+
+    name: str
+    batch: int
+    """Its states are those after this batch."""
+    instances: tuple[int, ...]
+    positions: Mapping[str, int]
+
+
+class JobFolder:
+    """Where things lie in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.plans = path / "plans"
+        self.runs = path / "runs"
+        self.records = path / "records"
+        self.attempts = path / "attempts"
+        self.checkpoint = path / "checkpoint"
+        self.cuts = path / "cuts"
+
+    def make(self) -> None:
+        """Make the folders that are not there yet."""
+        for folder in (self.plans, self.runs, self.records, self.attempts, self.cuts):
+            make_folder(folder)
+
+    def log(self, entry: Entry) -> None:
+        """Make an entry durable; only then may an offset name it."""
+        write_whole(self.plans / f"{entry.number:08d}", written_entry(entry))
+
+    def entry(self, number: int) -> Entry:
+        """An entry of the log; it never changes."""
+        return _entry(self.plans / f"{number:08d}")
+
+    def entries(self, first: int) -> list[Entry]:
+        """The entries of the log from a number on; all of them from the first that is there."""
+        # The folder of a job that was cut off while it was made has nothing in it.
+        paths = self.plans.iterdir() if self.plans.is_dir() else ()
+        numbers = sorted(int(path.name) for path in paths if path.name.isdigit())
+        return [self.entry(number) for number in numbers if number >= first]
+
+    def begin_run(self) -> int:
+        """The number of this start of the job; each is given once."""
+        last = max((int(path.name) for path in self.runs.iterdir() if path.name.isdigit()), default=0)
+        write_whole(self.runs / f"{last + 1:08d}", b"")
+        for path in self.runs.iterdir():
+            if path.name.isdigit() and int(path.name) <= last:
+                path.unlink()
+        return last + 1
+
+    def is_stopped(self) -> bool:
+        """Whether it was told to stop, so that a host that comes back does not run it."""
+        return (self.path / "stopped").exists()
+
+    def say_stopped(self) -> None:
+        """It was told to stop."""
+        write_whole(self.path / "stopped", b"")
+
+    def say_running(self) -> None:
+        """It was told to run."""
+        (self.path / "stopped").unlink(missing_ok=True)
+        sync_folder(self.path)
+
+    def keep_cut(self, cut: KeptCut) -> None:
+        """Keep the states of a cut until it is released."""
+        told = {"instances": list(cut.instances), "positions": dict(cut.positions)}
+        write_whole(self.cuts / f"{quote(cut.name, safe='')}.{cut.batch:020d}", json.dumps(told).encode())
+
+    def kept_cuts(self) -> list[KeptCut]:
+        """The cuts whose states are kept; a part of the plan each."""
+        found = []
+        for path in sorted(self.cuts.glob("*.*")):
+            name, _, batch = path.name.rpartition(".")
+            told = json.loads(path.read_bytes())
+            found.append(KeptCut(unquote(name), int(batch), tuple(told["instances"]), told["positions"]))
+        return found
+
+    def release_cut(self, name: str) -> None:
+        """Keep the states of a cut no longer."""
+        # Of a name with a dot in it, another may be the beginning.
+        kept = [path for path in self.cuts.glob("*.*") if path.name.rpartition(".")[0] == quote(name, safe="")]
+        for path in kept:
+            path.unlink(missing_ok=True)
+        if kept:
+            sync_folder(self.cuts)
+
+
+def job_folder(root: Path, job: str) -> JobFolder:
+    """The folder of a job of this name."""
+    return JobFolder(root / "jobs" / quote(job, safe=""))
+
+
+def spool_folder(root: Path, stream: str) -> Path:
+    """The folder of the spool of a stream."""
+    return root / "spools" / quote(stream, safe="")
+
+
+@lru_cache(maxsize=256)
+def _entry(path: Path) -> Entry:
+    return read_entry(path.read_bytes())

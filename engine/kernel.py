@@ -1,0 +1,207 @@
+"""The kernel: one batch of a whole plan in one Python call, from the events that arrived to what the batch did.
+
+The slots run in topological order, each with all its events of the batch. Order is that of the raw events: what a task
+emits has the cause of the event that it was emitted for, and a task takes its events in the order of cause, then of its
+edges. So with one ingress stream it makes no difference where batches are cut.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from bridge import unpacked
+from bridge.raw import arrow_schema
+from engine.behaviour import Behaviour
+from engine.layout import Layout, by_port, layout_of
+from engine.offset import Offset
+from engine.plan import Entry, Ingress, Port, Slot, SlotState
+from engine.record import Cut, Dead, Emitted, Meter, Record, Table
+from engine.staged import NUMBERS
+from engine.state import JobState
+from engine.streams import Arrived, Run, Stream, conformed, gathered, in_order, joined, runs
+from engine.supply import Bridged
+from engine.task_run import Outcome, Reason, Taken, TaskRun, reason_of
+from engine.watch import Unwatched, Watch
+
+__all__ = ["Arrived", "run_batch"]
+
+_UNWATCHED = Unwatched()
+_SEEN = "\0fields of what enters"
+"""Where the state keeps the fields of a stream that no plan declares; no key of a task is like it."""
+
+
+def run_batch(  # noqa: PLR0913, PLR0917 - a batch is what all of these say
+    batch: int,
+    entry: Entry,
+    start: Offset,
+    end: Offset,
+    rows: Sequence[Arrived],
+    state: JobState,
+    behaviours: Mapping[int, Behaviour],
+    *,
+    imports: Sequence[Table] = (),
+    attempt: Watch = _UNWATCHED,
+) -> Record:
+    """Run the plan of an entry over the events between two offsets; what it did, for the record.
+
+    `behaviours` are those of the active slots. The state is staged and not settled.
+    """
+    layout = layout_of(entry, behaviours)
+    dropped = sorted(set(state.kept) - layout.members)
+    for table in imports:
+        _bring(table, state)
+    kernel = _Kernel(layout, state, attempt)
+    kernel.enter(rows)
+    kernel.run()
+    cuts = tuple(_cuts(layout, end))
+    opened = tuple(_opened(entry, state)) if start.entry != end.entry else ()
+    return Record(
+        batch=batch,
+        start=start,
+        end=end,
+        dropped=tuple(dropped),
+        opened=opened,
+        emitted=(*kernel.leaving(), *_markers(layout, cuts, state)),
+        dead=tuple(kernel.dead),
+        meters=kernel.meters,
+        cuts=cuts,
+        # Last, because numbering what leaves changes the state too.
+        changes=state.changes(),
+    )
+
+
+class _Kernel:
+    """The streams of a plan in one batch."""
+
+    def __init__(self, layout: Layout, state: JobState, watch: Watch) -> None:
+        self.dead: list[Dead] = []
+        self.meters: dict[int, Meter] = {}
+        self._layout = layout
+        self._state = state
+        self._watch = watch
+        self._streams: dict[Port, Stream] = {}
+        self._entering: dict[Port, pa.Schema] = {}
+
+    def enter(self, rows: Sequence[Arrived]) -> None:
+        """Take what arrived."""
+        items: dict[str, list[tuple[int, Arrived]]] = {}
+        for cause, item in in_order(rows):
+            items.setdefault(item.stream, []).append((cause, item))
+        for ingress in self._layout.entry.plan.ingress:
+            events = [(cause, unpacked(item.payload)) for cause, item in items.get(ingress.stream, ())]
+            schema = self._schema(ingress, [batch.schema for _, batch in events])
+            if schema is None:
+                continue
+            self._entering[ingress.origin] = schema
+            streams = []
+            for cause, batch in events:
+                try:
+                    one = conformed(batch, schema)
+                except pa.ArrowException as error:
+                    self.dead.append(
+                        Dead(instance=ingress.instance, port=ingress.port, reason=reason_of(error), events=batch)
+                    )
+                else:
+                    streams.append(Stream(one, np.arange(cause, cause + len(one))))
+            self._streams[ingress.origin] = joined(streams, schema)
+
+    def run(self) -> None:
+        """Run every slot."""
+        inside = self._layout.inside(self._entering, self._state, self._watch)
+        for slot in (*self._layout.active, *self._layout.failed):
+            begun = time.thread_time_ns()
+            self._watch.running(slot.instance)
+            taken = self._taken(slot, inside.inputs[slot.instance])
+            if not len(taken):
+                continue
+            if slot.state is SlotState.FAILED:
+                outcome = _all_parked(slot, taken, f"its task has failed: {slot.reason}")
+            elif why := inside.unable.get(slot.instance):
+                outcome = _all_parked(slot, taken, why)
+            else:
+                outcome = TaskRun(
+                    instance=slot.instance,
+                    behaviour=self._layout.behaviours[slot.instance],
+                    outputs=inside.outputs[slot.instance],
+                    state=self._state.of(slot.instance),
+                    taken=taken,
+                    watch=self._watch,
+                ).work_off()
+            self._streams |= {Port(slot.instance, port): stream for port, stream in outcome.emitted.items()}
+            self.dead += outcome.dead
+            self.meters[slot.instance] = Meter(
+                cpu_ns=time.thread_time_ns() - begun,
+                taken=len(taken),
+                emitted=sum(map(len, outcome.emitted.values())),
+                dead=sum(each.events.num_rows for each in outcome.dead),
+            )
+        self._watch.idle()
+
+    def leaving(self) -> Iterator[Emitted]:
+        """The events that leave the job, with their numbers."""
+        for origin in self._layout.leaving:
+            stream = self._streams.get(origin)
+            if stream is not None and len(stream):
+                first = self._state.of(origin.instance).advance(origin.port, len(stream))
+                yield Emitted(origin=origin, first=first, events=stream.rows)
+
+    def _taken(self, slot: Slot, takes: Mapping[str, pa.Schema]) -> Taken:
+        ports = []
+        for port, edges in by_port(slot).items():
+            streams = [(self._streams[edge.origin], edge.times) for edge in edges if edge.origin in self._streams]
+            if streams and port in takes:
+                ports.append(Run(port, gathered(streams, takes[port])))
+        return Taken(runs(ports))
+
+    def _schema(self, ingress: Ingress, seen: Sequence[pa.Schema]) -> pa.Schema | None:
+        """The fields of a stream that enters: as declared, else as last seen; None before its first event."""
+        if not isinstance(ingress.supply, Bridged):
+            return arrow_schema(ingress.supply.schema)
+        staged = self._state.of(ingress.instance)
+        key = (_SEEN, ingress.port)
+        kept = staged.get(key)
+        if not seen:
+            return pa.ipc.read_schema(pa.py_buffer(kept)) if kept else None
+        schema = seen[-1].remove_metadata()
+        if (told := schema.serialize().to_pybytes()) != kept:
+            staged.put(key, told)
+        return schema
+
+
+def _opened(entry: Entry, state: JobState) -> Iterator[tuple[Port, int]]:
+    for forward in entry.plan.forwards:
+        yield forward.origin, state.of(forward.instance).number(forward.port)
+
+
+def _all_parked(slot: Slot, taken: Taken, reason: str) -> Outcome:
+    return Outcome({}, taken.parked(slot.instance, [Reason(at, reason) for at in range(len(taken))]))
+
+
+def _bring(table: Table, state: JobState) -> None:
+    """Stage what instances held elsewhere, in place of all that they once held here."""
+    for instance in table:
+        for group, items in state.kept.get(instance, {}).items():
+            if group != NUMBERS:
+                state.of(instance).put_many(list(items), [None] * len(items))
+    state.bring(table)
+
+
+def _cuts(layout: Layout, end: Offset) -> Iterator[Cut]:
+    for name, streams in sorted(end.cuts.items()):
+        parts = [part for part in layout.parts if part.streams & set(streams)]
+        yield Cut(
+            name=name,
+            instances=tuple(sorted(instance for part in parts for instance in part.instances)),
+            positions={stream: end.at[stream] for part in parts for stream in sorted(part.streams) if stream in end.at},
+        )
+
+
+def _markers(layout: Layout, cuts: Sequence[Cut], state: JobState) -> Iterator[Emitted]:
+    """A marker follows the events of every stream that leaves a part that is cut."""
+    forwarded = dict.fromkeys(each.origin for each in layout.entry.plan.forwards)
+    for cut in cuts:
+        for origin in forwarded:
+            if origin.instance in cut.instances:
+                yield Emitted(origin=origin, first=state.of(origin.instance).advance(origin.port, 1), marker=cut.name)

@@ -1,0 +1,196 @@
+"""Keeping the pace: the host's answer to a job that asks where its next batch ends.
+
+Spark asks from a process of its own, see `engine/source.py`, and waits for the answer. That is what paces a job: the
+answer comes when there is something to do and its time has come, and at once for a plan or a marker.
+"""
+
+import json
+import math
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from engine.offset import Offset
+from engine.pacing import Readable, Step, due, next_step
+from engine.plan import Entry
+
+PATIENCE = 5.0
+"""Seconds after which an answer is given although there is nothing to do, so that nobody waits on a dead host."""
+ALIGNING = 30.0
+"""Seconds for which a part waits for a marker that some of its streams have brought."""
+LOOKING = 0.25
+"""Seconds between two looks at spools that another host fills."""
+
+
+class Spools(Protocol):
+    """The spools that a job reads."""
+
+    def readable(self, streams: Sequence[str]) -> Mapping[str, Readable]:
+        """Their indexes, as new as can be."""
+
+
+class PaceKeeper:
+    """Answers for one job; made with it."""
+
+    def __init__(
+        self,
+        *,
+        run: int,
+        entries: Callable[[int], Sequence[Entry]],
+        spools: Spools,
+        recorded: Callable[[Offset], Offset | None],
+        on_ask: Callable[[Offset], None],
+    ) -> None:
+        self._run = run
+        self._entries = entries
+        self._spools = spools
+        self._recorded = recorded
+        self._on_ask = on_ask
+        self._news = threading.Condition()
+        self._heard = 0
+        self._stopped = False
+        self._last = -math.inf
+        self._eager = False
+        self._waiting_since: dict[str, float] = {}
+        self.deciding = threading.Lock()
+        """Held while an end is decided, so that whoever logs a plan knows what is past already."""
+        self.decided: Offset | None = None
+        """The last end that was decided, or asked about; None before the first question."""
+        self.cuts = set[str]()
+        """The cuts that were decided since it was made."""
+
+    def wake(self) -> None:
+        """Tell it that a plan was logged, or that a spool has grown."""
+        with self._news:
+            self._heard += 1
+            self._news.notify_all()
+
+    def stop(self) -> None:
+        """Give every question its answer at once."""
+        with self._news:
+            self._stopped = True
+            self._news.notify_all()
+
+    def end_after(self, start: Offset) -> Offset:
+        """Where the batch after an offset ends; the offset itself after a while without anything to do."""
+        self._on_ask(start)
+        if (known := self._recorded(start)) is not None:
+            self._note(known)
+            return known
+        self._note(start)
+        until = time.time() + PATIENCE
+        while True:
+            with self._news:
+                heard, stopped = self._heard, self._stopped
+            if stopped:
+                return start
+            with self.deciding:
+                entries = self._entries(start.entry)
+                step = self._step(start, entries)
+                now = time.time()
+                found = step.end != start
+                when = self._due(start, entries, step) if found else until
+                if found and now >= when:
+                    self._begin(start, step, now)
+                    self._note(step.end)
+                    return step.end
+            if now >= until:
+                return start
+            with self._news:
+                if not self._stopped and self._heard == heard:
+                    self._news.wait(min(max(when - now, 0.0), LOOKING))
+
+    def _note(self, end: Offset) -> None:
+        self.decided = end
+        self.cuts.update(end.cuts)
+
+    def _step(self, start: Offset, entries: Sequence[Entry]) -> Step:
+        streams = sorted({stream for entry in entries for stream in entry.plan.streams})
+        return next_step(
+            start,
+            run=self._run,
+            entries=entries,
+            spools=self._spools.readable(streams),
+            given_up=self._given_up(start),
+        )
+
+    def _given_up(self, start: Offset) -> frozenset[str]:
+        now, names = time.monotonic(), set(start.held.values())
+        self._waiting_since = {name: self._waiting_since.get(name, now) for name in names}
+        return frozenset(name for name, since in self._waiting_since.items() if now - since > ALIGNING)
+
+    def _due(self, start: Offset, entries: Sequence[Entry], step: Step) -> float:
+        plan = next(entry.plan for entry in entries if entry.number == step.end.entry)
+        # The first events after a new plan are what somebody waits for.
+        if step.urgent or (self._eager and step.end.at != start.at):
+            return 0.0
+        return due(self._last, pace=plan.pace, phase=plan.phase)
+
+    def _begin(self, start: Offset, step: Step, now: float) -> None:
+        self._eager = step.end.entry != start.entry or step.end.run != start.run
+        if step.end.at != start.at:
+            self._last = now
+
+
+class PaceServer:
+    """Where the processes of Spark that plan batches ask; one for each host."""
+
+    def __init__(self, address: Path) -> None:
+        self.address = address
+        self._keepers: dict[str, PaceKeeper] = {}
+        self._server = _Server(str(address), self._answer)
+        self._thread = threading.Thread(target=self._server.serve_forever, name="pace", daemon=True)
+        self._thread.start()
+
+    def add(self, job: str, keeper: PaceKeeper) -> None:
+        """Answer for a job."""
+        self._keepers[job] = keeper
+
+    def remove(self, job: str) -> None:
+        """Answer for a job no longer."""
+        if (keeper := self._keepers.pop(job, None)) is not None:
+            keeper.stop()
+
+    def close(self) -> None:
+        """Answer nobody any more."""
+        for job in list(self._keepers):
+            self.remove(job)
+        self._server.shutdown()
+        self._server.server_close()
+        self.address.unlink(missing_ok=True)
+
+    def _answer(self, line: bytes) -> bytes:
+        told = json.loads(line)
+        keeper = self._keepers.get(told["job"])
+        start = Offset.of_json(told["start"])
+        try:
+            end = start if keeper is None else keeper.end_after(start)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the job must hear of it
+            return _line({"trouble": f"{type(error).__name__}: {error}"})
+        return _line({"end": end.as_json()})
+
+
+def _line(told: Mapping[str, object]) -> bytes:
+    return json.dumps(told).encode() + b"\n"
+
+
+class _Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+
+    def __init__(self, address: str, answer: Callable[[bytes], bytes]) -> None:
+        self.answer = answer
+        super().__init__(address, _Asker)
+
+
+class _Asker(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        assert isinstance(self.server, _Server)  # noqa: S101 - tells the type checker what the base class cannot
+        for line in self.rfile:
+            try:
+                self.wfile.write(self.server.answer(line))
+            except BrokenPipeError:
+                # The job was stopped while it waited.
+                return

@@ -1,0 +1,139 @@
+"""Pacing: where the next batch of a job ends, and when it begins.
+
+A batch ends at every marker, and where a plan takes effect, so that it runs exactly one plan and a cut falls between
+batches. A stream that has come to a marker waits until the rest of its connected part has come to it too; the other
+parts of the plan run on.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from engine.offset import Offset
+from engine.plan import Entry
+
+EAGERNESS = 0.5
+"""The part of a pace that lies between two batches at least; ticks are not shifted for less."""
+
+
+class Reach(Protocol):
+    """How far a batch may read a stream."""
+
+    @property
+    def end(self) -> int:
+        """The position after the last item."""
+
+    @property
+    def marker(self) -> str | None:
+        """The marker that the last item is."""
+
+
+class Readable(Protocol):
+    """What pacing asks of a spool."""
+
+    def reach(self, start: int, most_bytes: int) -> Reach:
+        """The farthest item after a position within so many bytes, or just after the first marker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Where the next batch ends, and whether it may wait for its pace."""
+
+    end: Offset
+    urgent: bool = False
+    """A plan takes effect in it, or a marker lies at its end."""
+
+
+def next_step(
+    start: Offset,
+    *,
+    run: int,
+    entries: Sequence[Entry],
+    spools: Mapping[str, Readable],
+    given_up: AbstractSet[str] = frozenset(),
+) -> Step:
+    """The batch after an offset: at the same offset where there is nothing to do.
+
+    `entries` are those of the log from the offset's own on. Markers that are given up are waited for no longer.
+    """
+    released = {stream for streams in start.cuts.values() for stream in streams}
+    held = {s: name for s, name in start.held.items() if s not in released and name not in given_up}
+    here = replace(start, held=held, cuts={})
+    current, pending = _in_effect(here, start.cuts, entries)
+    if current is None:
+        return Step(end=start)
+    begins = {stream: start.begins(stream, current.starts) for stream in sorted(current.plan.streams)}
+    held = {stream: name for stream, name in held.items() if stream in begins}
+    turned = Offset(run=run, entry=current.number, at=begins, held=held)
+    if start.run != run or start.entry != current.number:
+        # Without events, so that neither a cold worker nor a new plan lets them wait.
+        return Step(end=turned, urgent=True)
+    return _read(start, turned, current, pending, spools)
+
+
+def _in_effect(
+    here: Offset, cuts: Mapping[str, tuple[str, ...]], entries: Sequence[Entry]
+) -> tuple[Entry | None, Entry | None]:
+    """The entry that the next batch runs, and the one that it must end before."""
+    current: Entry | None = None
+    for entry in entries:
+        if entry.number <= here.entry:
+            current = entry
+        elif _takes_effect(entry, here.at if current is None else {**current.starts, **here.at}, cuts):
+            current = entry
+            # A later entry that waits for a position or a cut does so under this one.
+            cuts = {}
+        else:
+            return current, entry
+    return current, None
+
+
+def _takes_effect(entry: Entry, at: Mapping[str, int], cuts: Mapping[str, tuple[str, ...]]) -> bool:
+    if entry.plan.at_cut:
+        return entry.plan.at_cut in cuts
+    return all(at.get(stream, position) >= position for stream, position in entry.plan.at.items())
+
+
+def _read(start: Offset, turned: Offset, current: Entry, pending: Entry | None, spools: Mapping[str, Readable]) -> Step:
+    at, held = dict(turned.at), dict(turned.held)
+    stops = pending.plan.at if pending else {}
+    free = [stream for stream in at if stream not in held]
+    share = current.plan.limits.batch_bytes // max(1, len(free))
+    for stream in free:
+        reach = spools[stream].reach(at[stream], share)
+        stop = stops.get(stream, reach.end)
+        if reach.end > stop >= at[stream]:
+            at[stream] = stop
+            continue
+        at[stream] = reach.end
+        if reach.marker is not None:
+            held[stream] = reach.marker
+    cuts: dict[str, tuple[str, ...]] = {}
+    for part in current.plan.parts() if held else ():
+        names = {held.get(stream) for stream in part.streams}
+        if len(names) == 1 and (name := names.pop()) is not None:
+            cuts[name] = tuple(sorted({*cuts.get(name, ()), *part.streams}))
+    held = {s: name for s, name in held.items() if s not in cuts.get(name, ())}
+    end = replace(turned, at=at, held=held, cuts=cuts)
+    if end == replace(start, cuts={}) and not start.cuts:
+        return Step(end=start)
+    moved = end.at != start.at
+    # An offset that differs only in that a cut is past waits for the next event.
+    if not moved and not cuts and held == dict(start.held):
+        return Step(end=start)
+    stopped = any(at[stream] == stop for stream, stop in stops.items() if stream in at)
+    return Step(end=end, urgent=bool(cuts) or stopped or held != turned.held)
+
+
+def due(last: float, *, pace: float, phase: float) -> float:
+    """When the next batch may begin: at the next tick of its phase, but not just after the last batch.
+
+    >>> due(10.02, pace=1.0, phase=0.25)
+    11.25
+    >>> due(10.90, pace=1.0, phase=0.0)
+    12.0
+    """
+    earliest = last + pace * EAGERNESS
+    return math.ceil((earliest - phase) / pace) * pace + phase

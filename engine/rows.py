@@ -1,0 +1,65 @@
+"""What travels from the spools to the kernel: rows of items, behind one that tells the batch's offsets."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from bridge import ItemKind, between
+from engine.job_folder import spool_folder
+from engine.kernel import Arrived
+from engine.offset import Offset
+from engine.plan import Entry
+
+_SCHEMA = pa.schema(
+    {"stream": pa.string(), "first": pa.int64(), "count": pa.int64(), "stamp": pa.int64(), "payload": pa.binary()}
+)
+_MOST_BYTES = 8_000_000
+"""How much goes in one piece."""
+
+
+class Span(NamedTuple):
+    """What a batch covers."""
+
+    start: Offset
+    end: Offset
+
+
+def arriving(root: Path, entry: Entry, span: Span) -> Iterator[Arrived]:
+    """The events that lie between two offsets, stream by stream."""
+    for stream, end in sorted(span.end.at.items()):
+        for first, item in between(spool_folder(root, stream), span.start.begins(stream, entry.starts), end):
+            if item.kind is ItemKind.DATA:
+                yield Arrived(stream, first, item.count, item.stamp, item.payload)
+
+
+def written_rows(span: Span, items: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
+    """Rows as Spark takes them from the source."""
+    header = json.dumps([span.start.as_json(), span.end.as_json()])
+    piece, size = [Arrived("", 0, 0, 0, header.encode())], 0
+    for item in items:
+        piece.append(item)
+        size += len(item.payload)
+        if size >= _MOST_BYTES:
+            yield _batch(piece)
+            piece, size = [], 0
+    if piece:
+        yield _batch(piece)
+
+
+def read_rows(batches: Iterable[pa.RecordBatch]) -> tuple[Span, list[Arrived]]:
+    """What a batch covers, and its items."""
+    rows = [
+        Arrived(*row) for batch in batches for row in zip(*(batch.column(i).to_pylist() for i in range(5)), strict=True)
+    ]
+    start, end = json.loads(rows[0].payload)
+    return Span(Offset.of_json(start), Offset.of_json(end)), rows[1:]
+
+
+def _batch(items: list[Arrived]) -> pa.RecordBatch:
+    return pa.record_batch(
+        [pa.array(column, kind) for column, kind in zip(zip(*items, strict=True), _SCHEMA.types, strict=True)],
+        schema=_SCHEMA,
+    )

@@ -1,0 +1,104 @@
+"""What a Spark worker does with a batch: nothing if its record is there, else run the kernel and write the record.
+
+Spark gives a job's batches to whichever process is free, so each keeps the state of the jobs it has met and catches up
+from their records.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.behaviour import Behaviour, behaviours_of
+from engine.job_folder import JobFolder, job_folder
+from engine.kernel import Arrived, run_batch
+from engine.plan import Entry, Import
+from engine.record import Table
+from engine.record_store import RecordStore
+from engine.rows import Span
+from engine.state import JobState
+from engine.verdicts import Attempt
+
+
+class WrongRecord(RuntimeError):
+    """A batch has a record that answers another range of its streams."""
+
+
+class Worker:
+    """One job, as one process works for it."""
+
+    def __init__(self, root: Path, job: str) -> None:
+        self._root = root
+        self._folder = job_folder(root, job)
+        self._store = RecordStore(self._folder.records)
+        self._state: JobState | None = None
+        self._entry = 0
+        self._behaviours: dict[int, Behaviour] = {}
+
+    def work_off(self, batch: int, span: Span, items: Sequence[Arrived]) -> bool:
+        """Make the record of a batch; False where it was there."""
+        if (found := self._store.find(batch)) is not None:
+            if (found.start, found.end) != span:
+                raise WrongRecord(
+                    f"batch {batch} in {self._folder.path} was recorded for other positions than Spark's checkpoint "
+                    "names; restore the checkpoint and the records from one backup"
+                )
+            return False
+        entry = self._folder.entry(span.end.entry)
+        state = self._state_before(batch)
+        with Attempt(self._folder.attempts, batch, entry.plan.limits) as attempt:
+            record = run_batch(
+                batch,
+                entry,
+                span.start,
+                span.end,
+                items,
+                state,
+                self._made(entry, attempt),
+                imports=self._imports(span),
+                attempt=attempt,
+            )
+            # Until the record is there the state is ahead of what is durable.
+            self._state = None
+            if self._store.write(state.settle(record)):
+                self._state = state
+        return True
+
+    def _state_before(self, batch: int) -> JobState:
+        if self._state is None or self._state.version >= batch:
+            return self._store.state(batch)
+        self._state.discard()
+        self._store.catch_up(self._state, batch)
+        return self._state
+
+    def _made(self, entry: Entry, attempt: Attempt) -> dict[int, Behaviour]:
+        if entry.number != self._entry:
+            # Within the attempt, because what is imported may kill the worker too.
+            self._behaviours = behaviours_of(entry.plan.active, entry.behaviours, attempt)
+            self._entry = entry.number
+        return self._behaviours
+
+    def _imports(self, span: Span) -> list[Table]:
+        """What instances bring along that begin in this batch."""
+        return [
+            imported(self._root, each)
+            for number in range(span.start.entry + 1, span.end.entry + 1)
+            for each in self._folder.entry(number).plan.imports
+        ]
+
+
+def imported(root: Path, wanted: Import) -> Table:
+    """The state of an instance at a cut of another job."""
+    folder = job_folder(root, wanted.job)
+    batch = cut_batch(folder, wanted)
+    return RecordStore(folder.records).state_at(batch, (wanted.instance,))
+
+
+class NoCut(LookupError):
+    """A cut's states are not kept."""
+
+
+def cut_batch(folder: JobFolder, wanted: Import) -> int:
+    """After which batch the instance had the state of a cut."""
+    for cut in folder.kept_cuts():
+        if cut.name == wanted.cut and wanted.instance in cut.instances:
+            return cut.batch
+    raise NoCut(f"job {wanted.job!r} keeps no state of instance {wanted.instance} at the cut {wanted.cut!r}")

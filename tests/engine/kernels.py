@@ -1,0 +1,176 @@
+"""Plans, behaviours and batches for tests of the kernel."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from bridge import packed
+from bridge.raw import arrow_schema
+from dags import Kind, Schema
+from engine.behaviour import Behaviour, behaviours_of, each_event
+from engine.kernel import Arrived, run_batch
+from engine.offset import Offset
+from engine.plan import Delivery, Edge, Entry, Forward, Ingress, Plan, Slot, SlotState
+from engine.record import Record, Table
+from engine.staged import Staged
+from engine.state import JobState
+from engine.supply import Subscribed
+from engine.watch import Unwatched, Watch
+
+PLACES = {
+    "block_window_average": "engine.implementations.statistics:block_window_average",
+    "count": "engine.implementations.statistics:count",
+    "output": "engine.implementations.ends:output",
+    "pi_viete": "engine.implementations.compute:pi_viete",
+    "range_filter": "engine.implementations.filters:range_filter",
+}
+FIELDS = {"a": Kind.FLOAT, "b": Kind.INTEGER, "k": Kind.STRING}
+_UNWATCHED = Unwatched()
+
+
+def _echo(_port: str, event: dict[str, Any], _state: Staged) -> Iterable[tuple[str, dict[str, Any]]]:
+    for copy in range(2):
+        yield "out", {**event, "copy": copy}
+
+
+def _split(_port: str, event: dict[str, Any], _state: Staged) -> Iterable[tuple[str, dict[str, Any]]]:
+    yield "odd" if (event["b"] or 0) % 2 else "even", event
+
+
+def _join(port: str, event: dict[str, Any], state: Staged) -> Iterable[tuple[str, dict[str, Any]]]:
+    if port == "right":
+        state.put(("right",), event["b"])
+    else:
+        yield "out", {"left": event["b"], "right": state.get(("right",))}
+
+
+def _picky(_port: str, event: dict[str, Any], state: Staged) -> Iterable[tuple[str, dict[str, Any]]]:
+    seen = (state.get(()) or 0) + 1
+    # Before it looks, so that only what is rolled back is not counted.
+    state.put((), seen)
+    if (event["b"] or 0) % 5 == 4:
+        raise ValueError(f"b is {event['b']}")
+    yield "out", {"seen": seen, "b": event["b"]}
+
+
+JOINED = pa.schema({"left": pa.int64(), "right": pa.int64()})
+SEEN = pa.schema({"seen": pa.int64(), "b": pa.int64()})
+OWN: Mapping[str, Behaviour] = {
+    "echo": each_event(_echo, lambda schema: {"out": schema.append(pa.field("copy", pa.int64()))}),
+    "split": each_event(_split, lambda schema: {"odd": schema, "even": schema}),
+    "join": each_event(_join, lambda _schema: {"out": JOINED}),
+    "picky": each_event(_picky, lambda _schema: {"out": SEEN}),
+}
+"""What the library has no task for yet: several events for one, several ports, errors."""
+
+
+def slot(instance: int, type_: str, *inputs: Edge | int, state: SlotState = SlotState.ACTIVE, **config: Any) -> Slot:
+    edges = tuple(each if isinstance(each, Edge) else Edge(parent=each) for each in inputs)
+    reason = "it was told to" if state is SlotState.FAILED else ""
+    return Slot(instance=instance, type=type_, config=json.dumps(config), inputs=edges, state=state, reason=reason)
+
+
+def enters(stream: str, instance: int, fields: Mapping[str, Kind] | None = None) -> Ingress:
+    supply = Subscribed(topic=stream, fields=FIELDS if fields is None else fields)
+    return Ingress(stream=stream, instance=instance, supply=supply)
+
+
+def entry(
+    slots: Sequence[Slot],
+    ingress: Sequence[Ingress] = (enters("s", 1),),
+    forwards: Sequence[Forward] = (),
+    number: int = 1,
+) -> Entry:
+    """A plan that delivers what each output takes."""
+    plan = Plan(
+        job="j",
+        host="h",
+        version=number,
+        slots=tuple(slots),
+        ingress=tuple(ingress),
+        forwards=tuple(forwards),
+        deliveries=tuple(
+            Delivery(instance=each.instance, tenant="ann", dataflow="d", sink=str(each.instance))
+            for each in slots
+            if each.type == "output"
+        ),
+    )
+    return Entry(number=number, plan=plan, starts={})
+
+
+def behaviours(slots: Iterable[Slot]) -> dict[int, Behaviour]:
+    slots = [each for each in slots if each.state is SlotState.ACTIVE]
+    own = {each.instance: OWN[each.type] for each in slots if each.type in OWN}
+    return own | behaviours_of([each for each in slots if each.type not in OWN], PLACES)
+
+
+def events(rows: Sequence[Mapping[str, Any]], fields: Mapping[str, Kind] | None = None) -> pa.RecordBatch:
+    schema = arrow_schema(Schema.of(FIELDS if fields is None else fields))
+    return pa.RecordBatch.from_pylist([dict(row) for row in rows], schema=schema)
+
+
+def arrived(
+    rows: Sequence[Mapping[str, Any]] | pa.RecordBatch, stream: str = "s", first: int = 0, stamp: int = 0
+) -> Arrived:
+    batch = rows if isinstance(rows, pa.RecordBatch) else events(rows)
+    return Arrived(stream, first, batch.num_rows, stamp, packed(batch))
+
+
+@dataclass(kw_only=True)
+class Machine:
+    """A job's state, and one batch after the other."""
+
+    entry: Entry
+    made: Mapping[int, Behaviour] | None = None
+    state: JobState = field(default_factory=JobState)
+    begun: int = 0
+    """The entry that the last batch ran."""
+    records: list[Record] = field(default_factory=list)
+
+    def run(
+        self,
+        items: Sequence[Arrived] = (),
+        *,
+        end: Offset | None = None,
+        imports: Sequence[Table] = (),
+        watch: Watch = _UNWATCHED,
+    ) -> Record:
+        if self.made is None:
+            self.made = behaviours(self.entry.plan.slots)
+        record = run_batch(
+            self.state.version + 1,
+            self.entry,
+            Offset(entry=self.begun),
+            end or Offset(entry=self.entry.number),
+            items,
+            self.state,
+            self.made,
+            imports=imports,
+            attempt=watch,
+        )
+        self.begun = self.entry.number
+        self.records.append(self.state.settle(record))
+        return record
+
+    def become(self, entry: Entry) -> None:
+        self.entry, self.made = entry, None
+
+
+def left(record: Record, instance: int, port: str = "out") -> list[dict[str, Any]]:
+    """The events that left at a port."""
+    return [
+        row
+        for each in record.emitted
+        if each.origin == (instance, port) and each.events is not None
+        for row in each.events.to_pylist()
+    ]
+
+
+def dead(record: Record) -> list[tuple[int, str, str, Any]]:
+    """Each parked event: instance, port, reason, and its field b."""
+    return [
+        (each.instance, each.port, each.reason, row.get("b")) for each in record.dead for row in each.events.to_pylist()
+    ]

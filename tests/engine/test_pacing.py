@@ -1,0 +1,195 @@
+"""Pacing: where a batch ends, for plans, markers, cuts and limits of bytes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.offset import Offset
+from engine.pacing import Step, due, next_step
+from engine.plan import Edge, Entry, Ingress, Limits, Plan, Slot
+from engine.supply import Bridged
+
+
+@dataclass(frozen=True)
+class Far:
+    """How far a batch may read."""
+
+    end: int
+    marker: str | None = None
+
+
+class Spooled:
+    """A spool whose items are events of one byte, or markers."""
+
+    def __init__(self, *items: str | None) -> None:
+        self.items = items
+
+    def reach(self, start: int, most_bytes: int) -> Far:
+        end = start
+        while end < len(self.items) and (end == start or end - start < most_bytes):
+            end += 1
+            if self.items[end - 1] is not None:
+                return Far(end, self.items[end - 1])
+        return Far(end)
+
+
+E = None
+"""An event in a spool."""
+
+
+def plan(*groups: Sequence[str], version: int = 1, at: Mapping[str, int] | None = None, at_cut: str = "") -> Plan:
+    """A plan with one part for each group of streams, joined by a task."""
+    names = [name for group in groups for name in group]
+    return Plan(
+        job="j",
+        host="h",
+        version=version,
+        ingress=tuple(Ingress(stream=name, instance=i, supply=Bridged()) for i, name in enumerate(names, 1)),
+        slots=tuple(
+            Slot(instance=100 + g, type="count", inputs=tuple(Edge(parent=names.index(name) + 1) for name in group))
+            for g, group in enumerate(groups)
+        ),
+        at=at or {},
+        at_cut=at_cut,
+    )
+
+
+def entry(number: int, what: Plan) -> Entry:
+    return Entry(number=number, plan=what, starts=dict.fromkeys(what.streams, 0))
+
+
+def walk(entries: Sequence[Entry], spools: Mapping[str, Spooled], most: int = 50) -> list[Step]:
+    """The batches of a job until there is nothing to do."""
+    steps, offset = [], Offset()
+    while (step := _next(offset, entries, spools)).end != offset:
+        steps.append(step)
+        offset = step.end
+        assert len(steps) < most, steps
+    return steps
+
+
+def _next(offset: Offset, entries: Sequence[Entry], spools: Mapping[str, Spooled]) -> Step:
+    return next_step(offset, run=1, entries=[each for each in entries if each.number >= offset.entry], spools=spools)
+
+
+def test_without_a_plan_there_is_nothing_to_do() -> None:
+    """A job whose log is empty runs no batch."""
+    assert walk([], {}) == []
+
+
+def test_the_first_batch_warms_and_reads_nothing() -> None:
+    """A new job's first batch takes the plan into effect, at once and without events."""
+    first, second = walk([entry(1, plan(["a"]))], {"a": Spooled(E, E)})
+    assert first == Step(end=Offset(run=1, entry=1, at={"a": 0}), urgent=True)
+    assert second == Step(end=Offset(run=1, entry=1, at={"a": 2}))
+
+
+def test_a_restart_warms_too() -> None:
+    """A new run begins with a batch that reads nothing and forgets nothing."""
+    start = Offset(run=1, entry=1, at={"a": 1}, held={})
+    step = next_step(start, run=2, entries=[entry(1, plan(["a"]))], spools={"a": Spooled(E, E)})
+    assert step == Step(end=Offset(run=2, entry=1, at={"a": 1}), urgent=True)
+
+
+def test_a_batch_ends_just_after_a_marker() -> None:
+    """A marker of a part with one stream is aligned at once, in a batch that ends there."""
+    _, cut, rest = walk([entry(1, plan(["a"]))], {"a": Spooled(E, "m", E)})
+    assert cut == Step(end=Offset(run=1, entry=1, at={"a": 2}, cuts={"m": ("a",)}), urgent=True)
+    assert rest.end == Offset(run=1, entry=1, at={"a": 3})
+
+
+def test_a_stream_waits_at_a_marker_for_the_rest_of_its_part() -> None:
+    """Nothing behind a marker is read before every stream of the part has come to it; other parts run on."""
+    spools = {"a": Spooled("m", E, E), "b": Spooled(E, E), "c": Spooled(E, E, E)}
+    offset = walk([entry(1, plan(["a", "b"], ["c"]))], spools)[-1].end
+    assert offset == Offset(run=1, entry=1, at={"a": 1, "b": 2, "c": 3}, held={"a": "m"})
+    spools["b"] = Spooled(E, E, "m", E)
+    step = _next(offset, [entry(1, plan(["a", "b"], ["c"]))], spools)
+    assert step.end == Offset(run=1, entry=1, at={"a": 1, "b": 3, "c": 3}, cuts={"m": ("a", "b")})
+
+
+def test_a_marker_that_is_given_up_is_waited_for_no_longer() -> None:
+    """A part goes on without a cut when a stream never brings the marker."""
+    start = Offset(run=1, entry=1, at={"a": 1, "b": 0}, held={"a": "m"})
+    spools = {"a": Spooled("m", E), "b": Spooled()}
+    step = next_step(start, run=1, entries=[entry(1, plan(["a", "b"]))], spools=spools, given_up=frozenset({"m"}))
+    assert step.end == Offset(run=1, entry=1, at={"a": 2, "b": 0})
+
+
+def test_a_plan_takes_effect_at_its_positions() -> None:
+    """A batch ends where a plan is to take effect, and the next one runs it."""
+    entries = [entry(1, plan(["a"])), entry(2, plan(["a"], version=2, at={"a": 3}))]
+    ends = [step.end for step in walk(entries, {"a": Spooled(*[E] * 5)})]
+    assert [(end.entry, end.at["a"]) for end in ends] == [(1, 0), (1, 3), (2, 3), (2, 5)]
+
+
+def test_a_plan_takes_effect_at_its_cut() -> None:
+    """A plan that waits for a cut takes effect just after it, before any later event."""
+    entries = [entry(1, plan(["a", "b"])), entry(2, plan(["a", "b"], version=2, at_cut="m"))]
+    ends = [step.end for step in walk(entries, {"a": Spooled(E, "m", E), "b": Spooled("m", E)})]
+    assert [(end.entry, dict(end.at)) for end in ends] == [
+        (1, {"a": 0, "b": 0}),
+        (1, {"a": 2, "b": 1}),
+        (2, {"a": 2, "b": 1}),
+        (2, {"a": 3, "b": 2}),
+    ]
+
+
+def test_plans_that_take_effect_at_once_are_taken_together() -> None:
+    """Of several plans that wait for nothing only the last is run, each of them starting streams where it said."""
+    late = replace(entry(2, plan(["a"], ["b"], version=2)), starts={"a": 0, "b": 7})
+    entries = [entry(1, plan(["a"])), late, replace(entry(3, plan(["b"], version=3)), starts={"b": 7})]
+    assert [step.end for step in walk(entries, {"a": Spooled(), "b": Spooled()})] == [
+        Offset(run=1, entry=3, at={"b": 7})
+    ]
+
+
+def test_a_stream_that_left_and_comes_back_begins_anew() -> None:
+    """An offset keeps only the streams of its plan."""
+    entries = [entry(1, plan(["a"])), entry(2, plan(["b"], version=2))]
+    assert walk(entries[:1], {"a": Spooled(E)})[-1].end.at == {"a": 1}
+    step = _next(Offset(run=1, entry=1, at={"a": 1}), entries, {"a": Spooled(E), "b": Spooled()})
+    assert step.end.at == {"b": 0}
+
+
+def test_a_batch_is_bounded_by_bytes() -> None:
+    """Each stream gets its share of what a batch may hold, and one item at least."""
+    small = replace(plan(["a"], ["b"]), limits=Limits(batch_bytes=4))
+    ends = [step.end.at for step in walk([entry(1, small)], {"a": Spooled(*[E] * 3), "b": Spooled(E)})]
+    assert ends == [{"a": 0, "b": 0}, {"a": 2, "b": 1}, {"a": 3, "b": 1}]
+
+
+ITEMS = st.lists(st.sampled_from([E, E, E, "m", "n"]), max_size=8).map(
+    lambda items: [item for i, item in enumerate(items) if item is None or item not in items[:i]]
+)
+
+
+@given(left=ITEMS, right=ITEMS, most=st.integers(1, 6))
+def test_every_event_is_read_once_and_cuts_are_the_same_for_a_part(
+    left: list[str | None], right: list[str | None], most: int
+) -> None:
+    """Batches follow each other without a hole, and a cut lies just after its marker in every stream of its part."""
+    spools = {"a": Spooled(*left), "b": Spooled(*right)}
+    one = replace(plan(["a", "b"]), limits=Limits(batch_bytes=most))
+    ends = [step.end for step in walk([entry(1, one)], spools)]
+    for before, after in pairwise(ends):
+        assert all(before.at[stream] <= after.at[stream] for stream in "ab")
+        for stream in "ab":
+            read = spools[stream].items[before.at[stream] : after.at[stream]]
+            assert all(item is None for item in read[:-1]), "a marker inside a batch"
+    for end in ends:
+        for name, streams in end.cuts.items():
+            assert streams == ("a", "b")
+            assert all(spools[stream].items[end.at[stream] - 1] == name for stream in streams)
+    if not set(left) - {None} and not set(right) - {None}:
+        assert ends[-1].at == {"a": len(left), "b": len(right)}
+
+
+@given(last=st.floats(0, 1e6), pace=st.floats(0.01, 60), share=st.floats(0, 0.99))
+def test_a_batch_is_due_at_a_tick_of_its_phase(last: float, pace: float, share: float) -> None:
+    """The next batch comes between half a pace and one and a half after the last, on the grid of its phase."""
+    when = due(last, pace=pace, phase=share * pace)
+    assert last + pace * 0.49 <= when <= last + pace * 1.51
