@@ -4,7 +4,10 @@ Its session outlives its connections, so that the broker keeps what was not ackn
 and only hand things on: to publish or wait inside one deadlocks. One client id belongs to one client.
 """
 
+import contextlib
 import threading
+import time
+import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -214,3 +217,31 @@ class Client:
 
     def _arrived(self, _client: paho.Client, _data: Any, message: paho.MQTTMessage) -> None:
         self._hand_on(Message(message.topic, bytes(message.payload), self._connections * _MIDS + message.mid))
+
+
+def spoken(address: Address, timeout: float = 5.0) -> MQTTProtocolVersion:
+    """The newer of MQTT 5 and 3.1.1 that a broker answers in; 5 where it answers in neither, whatever the reason."""
+    versions = (MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311)
+    return next((each for each in versions if _is_spoken(address, each, timeout)), versions[0])
+
+
+def _is_spoken(address: Address, protocol: MQTTProtocolVersion, timeout: float) -> bool:
+    answers: list[Any] = []
+    client = paho.Client(CallbackAPIVersion.VERSION2, client_id=f"braid-asks-{uuid.uuid4().hex[:8]}", protocol=protocol)
+    prepare(client, address)
+    client.on_connect = lambda _client, _data, _flags, reason, _properties: answers.append(reason)
+    client.connect_timeout = timeout
+    deadline = time.monotonic() + timeout
+    try:
+        client.connect(address.host, address.port)
+        # A broker that does not know a version may say so, hang up, or not answer at all.
+        while (
+            not answers and time.monotonic() < deadline and client.loop(timeout=0.1) == MQTTErrorCode.MQTT_ERR_SUCCESS
+        ):
+            pass
+    except OSError:
+        return False
+    finally:
+        with contextlib.suppress(OSError):
+            client.disconnect()
+    return bool(answers) and not answers[0].is_failure

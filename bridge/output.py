@@ -16,6 +16,10 @@ from bridge.raw import REST
 from bridge.receiver import Unread
 from bridge.wire import MOST_BYTES
 
+# Made once: `json.dumps` would make one for each event.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_AS_THEY_ARE = frozenset({str, int, bool, type(None)})
+
 
 def output_message(
     stream: str, epoch: int, first: int, events: pa.RecordBatch, *, json_fields: Collection[str] = ()
@@ -115,6 +119,8 @@ def _unpacked(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """A value as JSON can write it."""
+    if type(value) in _AS_THEY_ARE:
+        return value
     plain: Any = value
     match value:
         case float() if not math.isfinite(value):
@@ -130,7 +136,7 @@ def _plain(value: Any) -> Any:
             plain = {str(name): _plain(each) for name, each in value.items()}
         case list():
             plain = [_plain(each) for each in value]
-        case None | bool() | int() | float() | str():
+        case float():
             pass
         case _:
             plain = str(value)
@@ -139,7 +145,7 @@ def _plain(value: Any) -> Any:
 
 def _json(value: Any) -> bytes:
     try:
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+        return _ENCODER.encode(value).encode()
     except UnicodeEncodeError:
         # JSON may escape halves of a character, which are no text in UTF-8.
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()

@@ -6,7 +6,7 @@ wrong kind makes its event unfit, which is told with the reason and keeps no oth
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -52,23 +52,26 @@ def events_in(message: bytes, schema: Schema) -> tuple[pa.RecordBatch, tuple[Unf
     >>> batch.to_pylist(), unfit[0].reason
     ([{'t': 1.0, '_rest': '{"x":"y"}'}], "the field 't' should be of kind float")
     """
-    try:
-        told = json.loads(message, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        text = message.decode("utf-8", "backslashreplace")
-        return _batch([], schema), (Unfit(event=text, reason=f"the message is not JSON: {error}"),)
+    return all_events_in([message], schema)
+
+
+def all_events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
+    """The events of several messages together, because a batch of its own for each would cost more than reading it."""
     rows: list[dict[str, Any]] = []
     unfit: list[Unfit] = []
-    for event in told if isinstance(told, list) else [told]:
+    for message in messages:
         try:
-            rows.append(_row(event, schema))
-        except ValueError as error:
-            unfit.append(Unfit(event=json.dumps(event), reason=str(error)))
-    return _batch(rows, schema), tuple(unfit)
-
-
-def _batch(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(list(rows), schema=arrow_schema(schema))
+            told = json.loads(message, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            text = message.decode("utf-8", "backslashreplace")
+            unfit.append(Unfit(event=text, reason=f"the message is not JSON: {error}"))
+            continue
+        for event in told if isinstance(told, list) else [told]:
+            try:
+                rows.append(_row(event, schema))
+            except ValueError as error:
+                unfit.append(Unfit(event=json.dumps(event), reason=str(error)))
+    return pa.RecordBatch.from_pylist(rows, schema=arrow_schema(schema)), tuple(unfit)
 
 
 def _row(event: Any, schema: Schema) -> dict[str, Any]:

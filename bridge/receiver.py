@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from bridge.intake import Expected, Intake, Taken, expire, offer
 from bridge.log import Item, ItemKind, packed
-from bridge.raw import Unfit, events_in
+from bridge.raw import Unfit, all_events_in
 from bridge.spool import Spool, SpoolState
 from bridge.wire import Again, Frame, FrameKind, Have, MalformedFrame, decode
 from dags import Schema
@@ -101,6 +101,7 @@ class Receiver:
         self._told: dict[str, float] = {}
         self._untold: set[str] = set()
         self._removed: set[str] = set()
+        self._settled = False
         self._let_go: list[int] = []
         self._guard = threading.Lock()
         self._stopping = threading.Event()
@@ -125,6 +126,18 @@ class Receiver:
             self._leave(topic)
             self._removed.add(topic)
             self._let_go += (message.token for message in self._waiting.pop(topic, []))
+
+    def settle(self) -> list[str]:
+        """Every feed that there was is there again: what waits for one that is not is let go; its topics.
+
+        A broker may go on with what was subscribed before a crash, and nobody would ever take it.
+        """
+        with self._guard:
+            strange = [topic for topic in self._waiting if topic not in self.feeds]
+            for topic in strange:
+                self._let_go += (message.token for message in self._waiting.pop(topic))
+            self._settled = True
+        return strange
 
     def deliver(self, message: Message) -> None:
         """Called by the client's thread for each message of a feed."""
@@ -152,7 +165,7 @@ class Receiver:
         for message in messages:
             if message is None:
                 self._forget()
-            elif message.topic in self._removed:
+            elif message.topic in self._removed or (self._settled and message.topic not in self.feeds):
                 self._let_go.append(message.token)
             else:
                 self._waiting[message.topic].append(message)
@@ -205,15 +218,11 @@ class Receiver:
         self._untold.update(self.feeds)
 
     def _spool_raw(self, topic: str, feed: Feed, schema: Schema, messages: Sequence[Message]) -> None:
-        batches: list[pa.RecordBatch] = []
-        for message in messages:
-            events, unfit = events_in(message.payload, schema)
-            batches.append(events)
-            for each in unfit:
-                self._on_unread(_unread(topic, each))
-        if sum(map(len, batches)):
-            together = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-            feed.spool.append([self._item(together)])
+        events, unfit = all_events_in((message.payload for message in messages), schema)
+        for each in unfit:
+            self._on_unread(_unread(topic, each))
+        if len(events):
+            feed.spool.append([self._item(events)])
         self._transport.acknowledge(message.token for message in messages)
 
     def _spool_frames(self, topic: str, feed: Feed, messages: Sequence[Message]) -> None:

@@ -7,7 +7,7 @@ more, and what the spools need not keep for this job.
 import json
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -22,12 +22,14 @@ from bridge.files import write_whole
 from bridge.output import dead_letter, output_message
 from engine.job_folder import JobFolder, KeptCut
 from engine.plan import Delivery, Forward, Plan, Port
-from engine.record import Meter
-from engine.record_file import Header, RecordFile
+from engine.record import Dead, Emitted, Meter
+from engine.record_file import Header
 from engine.record_store import RecordStore
 
 REWIND = 3
 """How many batches Spark may go back at most, with room to spare."""
+MOST_UNSENT = 64_000_000
+"""Bytes of outputs and dead letters of a job for which the broker may owe an answer."""
 RUNS = 1 << 32
 """The starts of a job that one epoch of a plan can tell apart."""
 
@@ -78,7 +80,6 @@ class Followed:
     entry: int = 0
     positions: Mapping[str, int] = field(default_factory=dict)
     meters: dict[int, Meter] = field(default_factory=dict)
-    numbers: dict[Port, int] = field(default_factory=dict)
 
 
 class Follower:
@@ -101,28 +102,39 @@ class Follower:
         self.trouble = ""
         """Why something is not forwarded that should be."""
         self._unsent: dict[int, int] = {}
-        self._confirmed: deque[int] = deque()
+        self._unsent_bytes = 0
+        self._confirmed: deque[tuple[int, int]] = deque()
         self._progress: dict[str, Any] = {}
         self._resume()
 
     def follow(self) -> list[Header]:
-        """Take up the records that are new."""
+        """Take up the records that are new, but no more while the broker is behind: what waits is held in memory."""
         found: list[Header] = []
-        while (header := self._store.find(self.told.batch + 1)) is not None:
+        self._count_confirmed()
+        while self._unsent_bytes < MOST_UNSENT and (header := self._store.find(self.told.batch + 1)) is not None:
+            file = self._store.file(header.batch)
+            plan, emitted, dead = self._folder.entry(header.end.entry).plan, tuple(file.emitted()), tuple(file.dead())
+            for cut in header.cuts:
+                self._folder.keep_cut(KeptCut(cut.name, header.batch, cut.instances, cut.positions))
+            # Whatever can fail has not by now: a record is taken up whole.
             self._note(header)
-            self._take(self._store.file(header.batch))
+            self._take(header, plan, emitted, dead)
             found.append(header)
         return found
 
     @property
     def published(self) -> int:
         """The first batch of which something may still have to be sent."""
+        self._count_confirmed()
+        return min(self._unsent, default=self.told.batch + 1)
+
+    def _count_confirmed(self) -> None:
         while self._confirmed:
-            batch = self._confirmed.popleft()
+            batch, size = self._confirmed.popleft()
+            self._unsent_bytes -= size
             self._unsent[batch] -= 1
             if not self._unsent[batch]:
                 del self._unsent[batch]
-        return min(self._unsent, default=self.told.batch + 1)
 
     def leaving(self) -> dict[str, int]:
         """For each stream that is forwarded the first number that its consumer is not known to have."""
@@ -219,34 +231,30 @@ class Follower:
             with self._guard:
                 self._places.setdefault(each.origin, deque()).append(place)
 
-    def _take(self, file: RecordFile) -> None:
-        header = file.header
-        plan = self._folder.entry(header.end.entry).plan
+    def _take(self, header: Header, plan: Plan, emitted: Sequence[Emitted], dead: Sequence[Dead]) -> None:
         self.told.batch, self.told.entry, self.told.positions = header.batch, header.end.entry, header.end.at
         for origin, number in header.opened:
             if origin not in self._forwards:
                 self._opened[origin] = number
         self._forward(plan)
-        self._publish(file, plan)
-        for dead in file.dead():
-            for payload in dead_letter(dead.instance, dead.port, dead.reason, header.batch, dead.events):
-                self._send(header.batch, topics.dead(dead.instance), payload)
+        self._publish(header.batch, plan, emitted)
+        for each in dead:
+            for payload in dead_letter(each.instance, each.port, each.reason, header.batch, each.events):
+                self._send(header.batch, topics.dead(each.instance), payload)
         for instance, meter in header.meters.items():
             self.told.meters[instance] = _sum(self.told.meters.get(instance, Meter()), meter)
-        for cut in header.cuts:
-            self._folder.keep_cut(KeptCut(cut.name, header.batch, cut.instances, cut.positions))
 
-    def _publish(self, file: RecordFile, plan: Plan) -> None:
+    def _publish(self, batch: int, plan: Plan, left: Sequence[Emitted]) -> None:
         deliveries: dict[Port, list[Delivery]] = {}
         for delivery in plan.deliveries:
             deliveries.setdefault(delivery.origin, []).append(delivery)
-        for emitted in file.emitted():
+        for emitted in left:
             if emitted.origin in self._forwards:
                 sent = Sent(first=emitted.first, events=emitted.events, marker=emitted.marker)
                 self._sender.emit(Stream(*emitted.origin), sent)
             if emitted.events is not None:
                 for delivery in deliveries.get(emitted.origin, []):
-                    self._deliver(file.header.batch, delivery, emitted.first, emitted.events)
+                    self._deliver(batch, delivery, emitted.first, emitted.events)
 
     def _deliver(self, batch: int, delivery: Delivery, first: int, events: pa.RecordBatch) -> None:
         topic = topics.output(delivery.tenant, delivery.dataflow, delivery.sink)
@@ -257,8 +265,9 @@ class Follower:
 
     def _send(self, batch: int, topic: str, payload: bytes) -> None:
         self._unsent[batch] = self._unsent.get(batch, 0) + 1
-        # Called from the client's thread: a deque takes it without a lock.
-        self._sender.send(topic, payload, lambda: self._confirmed.append(batch))
+        self._unsent_bytes += len(payload)
+        # Called from the sender's thread: a deque takes it without a lock.
+        self._sender.send(topic, payload, partial(self._confirmed.append, (batch, len(payload))))
 
     def _forward(self, plan: Plan) -> None:
         wanted = {forward.origin: forward for forward in plan.forwards}

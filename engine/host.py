@@ -9,8 +9,8 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -28,9 +28,11 @@ from bridge import (
     topics,
 )
 from bridge.address import Address
+from bridge.drops import Watch, watch_drops
+from bridge.emitted import Stream
 from bridge.mqtt import Client, spoken
 from bridge.output import unread_letter
-from bridge.sender import Sender
+from bridge.sender import Sender, Trouble
 from engine.consuming import Consuming
 from engine.host_spools import HostSpools
 from engine.job import Job
@@ -39,7 +41,8 @@ from engine.life import JobState
 from engine.metering import Metering
 from engine.pace_keeper import PaceServer
 from engine.plan import Plan, RefusedPlan, read_cut, read_plan
-from engine.record_file import RecordDamaged
+from engine.record_file import Header, RecordDamaged
+from engine.status import job_metrics, job_status
 from engine.worker import NoCut, cut_batch
 
 if TYPE_CHECKING:
@@ -58,6 +61,7 @@ class Host:
     ) -> None:
         self.name = name
         self._root = root
+        self._address = address
         self._session = session
         self._behaviours = behaviours
         self._clock = SystemClock()
@@ -68,6 +72,9 @@ class Host:
         self._later: dict[str, Plan] = {}
         """Plans whose jobs still end, here or on another host."""
         self._metering = Metering()
+        self._dropped = 0
+        """Messages that the broker said it dropped since this host began."""
+        self._drops: Watch | None = None
         root.mkdir(parents=True, exist_ok=True)
         self._sockets = tempfile.TemporaryDirectory(prefix="braid-")
         # Not where an older process of this host had it: what that one left behind must not ask this one.
@@ -98,7 +105,9 @@ class Host:
             on_disconnection=self._receiver_reconnected,
             protocol=protocol,
         )
-        self._sender = Sender(self._sending, clock=self._clock.now)
+        self._sender = Sender(
+            self._sending, clock=self._clock.now, on_trouble=_warn_of, on_superseded=_warn_of_superseded
+        )
         self._receiver = Receiver({}, self._feeding, on_unread=self._unread, clock=self._clock.now)
         self._spools = HostSpools(root, self._receiver, self._feeding, clock=self._clock, grown=self._grown)
         self._consuming = Consuming(root, self._spools)
@@ -135,20 +144,34 @@ class Host:
             thread.start()
         for client in (self._sending, self._feeding):
             client.start()
+        try:
+            self._drops = watch_drops(self._address, self._count_drops)
+        except ConnectionError as error:
+            log.warning("whether the broker drops messages stays unknown: %s", error)
         self._resume()
+        # What the broker still keeps for streams that nobody here reads any more.
+        self._feeding.unsubscribe(self._receiver.settle())
         # Last, so that plans meet the jobs that run already.
         self._client.start()
+
+    def _count_drops(self, count: int) -> None:
+        self._dropped += count
+        log.error("the broker dropped %d messages that it had accepted; raise its limits on queues", count)
 
     def _resume(self) -> None:
         """Run the jobs again that ran when the host ended, however it ended."""
         for folder in self._folders():
             plans = [entry.plan for entry in folder.entries(1)]
-            if not plans or plans[-1].host != self.name:
-                continue
-            if folder.is_stopped():
-                self._consuming.leave(folder, plans)
-            else:
+            if plans and plans[-1].host == self.name and not folder.is_stopped():
                 self._attempt(plans[-1].job, partial(self._follow, plans[-1]))
+        self._leave_stopped()
+
+    def _leave_stopped(self) -> None:
+        """Let jobs that do not run here any more hold up no spool."""
+        for folder in self._folders():
+            plans = [entry.plan for entry in folder.entries(1)]
+            if plans and plans[-1].host == self.name and plans[-1].job not in self._jobs and folder.is_stopped():
+                self._consuming.leave(folder, plans)
 
     def _folders(self) -> list[JobFolder]:
         return [JobFolder(path) for path in sorted((self._root / "jobs").glob("*"))]
@@ -167,6 +190,8 @@ class Host:
         # After the receiver, so that none of what still comes is taken for unwanted.
         self._spools.close()
         self._publish(topics.host(self.name, "status"), {"host": self.name, "alive": False})
+        if self._drops is not None:
+            self._drops.stop()
         for client in (self._client, self._sending, self._feeding):
             client.stop()
         self._pace.close()
@@ -258,12 +283,12 @@ class Host:
                 self._consuming.rejoin(job)
                 if job.is_news(plan):
                     self._log(job, plan)
+                job.folder.say_running()
+                job.start()
             except BaseException:
                 job.give_up()
                 raise
             self._jobs[plan.job] = job
-            job.folder.say_running()
-            job.start()
         elif job.is_news(plan):
             self._log(job, plan)
         self._tell(job)
@@ -303,19 +328,29 @@ class Host:
         if job is None or job.follower is None:
             return
         entry = job.follower.told.entry
-        if any(header.cuts for header in job.follow(self._clock.now())) or job.follower.told.entry != entry:
+        found: Sequence[Header] = ()
+        with self._troubles(job):
+            found = job.follow(self._clock.now())
+        if any(header.cuts for header in found) or job.follower.told.entry != entry:
             self._tell(job)
+
+    @contextmanager
+    def _troubles(self, job: Job) -> Iterator[None]:
+        """What is wrong with one job's files is told in its status, and hurts no other; it is tried again at a beat."""
+        try:
+            yield
+        except (RecordDamaged, SpoolDamaged, PositionsGone, OSError) as error:
+            if job.trouble != str(error):
+                log.error("job %s: %s", job.name, error)  # noqa: TRY400 - it says where and what to do
+            job.trouble = str(error)
 
     def _take_cut(self, message: Message) -> None:
         try:
             wish = read_cut(message.payload)
             if wish.release:
-                # Those too that do not run any more: what was moved away from them keeps its cut.
                 for folder in self._folders():
                     folder.release_cut(wish.cut)
-                    plans = [entry.plan for entry in folder.entries(1)]
-                    if plans and plans[-1].host == self.name and plans[-1].job not in self._jobs:
-                        self._consuming.leave(folder, plans)
+                self._leave_stopped()
             else:
                 self._spools.mark(wish.cut, wish.streams)
         except (RefusedPlan, SpoolFull) as error:
@@ -328,11 +363,14 @@ class Host:
             job.look()
             if job.state is JobState.STUCK:
                 self._stopping.set()
-            job.heal(self._clock.now())
-            if job.follower is not None:
-                job.follower.tidy()
-            self._consuming.tidy(job)
-            self._measure(job)
+            with self._troubles(job):
+                # What was left waiting for the broker, or for a full disk to have room again.
+                job.follow(self._clock.now())
+                job.heal(self._clock.now())
+                if job.follower is not None:
+                    job.follower.tidy()
+                self._consuming.tidy(job)
+            self._publish(topics.job(job.name, "metrics"), job_metrics(job), retain=False)
             self._tell(job)
         for name, plan in list(self._later.items()):
             self._attempt(name, partial(self._follow, plan))
@@ -344,42 +382,25 @@ class Host:
                 "alive": True,
                 "jobs": sorted(name for name, job in self._jobs.items() if job.state is not JobState.STOPPED),
                 "spools": self._spools.states(),
+                "dropped": self._dropped,
                 "cpu": self._metering.cpu(),
             },
         )
 
     def _tell(self, job: Job) -> None:
-        """Publish how a job is, if that is news."""
-        told: dict[str, Any] = {
-            "job": job.name,
-            "host": self.name,
-            "state": job.state,
-            "trouble": job.trouble,
-            "version": job.plan.version if job.plan else 0,
-            "term": job.plan.term if job.plan else 0,
-        }
-        if job.follower is not None:
-            followed = job.follower.told
-            in_effect = job.folder.entry(followed.entry).plan if followed.entry else None
-            told |= {
-                "in_effect": in_effect.version if in_effect else 0,
-                "batch": followed.batch,
-                "positions": dict(followed.positions),
-                "cuts": [cut._asdict() for cut in job.folder.kept_cuts()],
-                "unconfirmed": job.follower.leaving(),
-                "failed": job.healths.failed(),
-            }
-        self._publish(topics.job(job.name, "status"), told)
-
-    def _measure(self, job: Job) -> None:
-        """Publish what each instance of a job has done since it was started here."""
-        if job.follower is not None:
-            told = job.follower.told
-            meters = {str(instance): asdict(meter) for instance, meter in sorted(told.meters.items())}
-            self._publish(topics.job(job.name, "metrics"), {"batch": told.batch, "instances": meters}, retain=False)
+        self._publish(topics.job(job.name, "status"), job_status(job, self.name))
 
     def _publish(self, topic: str, told: Mapping[str, Any], *, retain: bool = True) -> None:
+        """Publish something; what is retained only if it is news."""
         payload = json.dumps(told, sort_keys=True).encode()
         if not retain or self._told.get(topic) != payload:
             self._told[topic] = payload
             self._client.publish(topic, payload, retain=retain)
+
+
+def _warn_of(trouble: Trouble) -> None:
+    log.warning("topic %s: %s", trouble.topic, trouble.reason)
+
+
+def _warn_of_superseded(stream: Stream, epoch: int) -> None:
+    log.warning("%s of %d is forwarded in epoch %d now, so not from here", stream.port, stream.instance, epoch)

@@ -1,7 +1,7 @@
 """The process of a host: `python -m engine.host_process NAME ROOT [MASTER]`, with the broker's URL on its input.
 
 The URL may hold a password, which arguments would show to everybody on the machine. The process ends when its input
-does, and at once if the JVM dies, so that whoever keeps it can start it anew.
+does, and at once if the JVM dies or hangs, so that whoever keeps it can start it anew.
 """
 
 import logging
@@ -15,12 +15,13 @@ from typing import Any
 from bridge.address import Address
 from engine.behaviour import installed_behaviours
 from engine.host import Host
+from engine.jvm import await_end
 from engine.shipping import packed
 from engine.source import SpoolSource
 from engine.spark import is_local, start_session
 
 JVM_DIED, STUCK, THREAD_DIED = 3, 4, 5
-"""The exit codes that say that the JVM died, that a query did not stop, and that a thread died of an error."""
+"""The exit codes that say that the JVM died or hangs, that a query did not stop, and that a thread died of an error."""
 
 
 def main() -> None:
@@ -43,12 +44,11 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    jvm = session.sparkContext._gateway.proc  # type: ignore[union-attr]  # noqa: SLF001 - nothing public tells that it died
 
     def watch_jvm() -> None:
-        jvm.wait()
-        if not ending.is_set():
-            logging.getLogger("braid.host").error("the JVM died; the host ends, to be started anew")
+        found = await_end(session)
+        if not ending.is_set() or found == "hangs":
+            logging.getLogger("braid.host").error("the JVM %s; the host ends, to be started anew", found)
             os._exit(JVM_DIED)
 
     def end_with_thread(died: threading.ExceptHookArgs) -> None:

@@ -5,6 +5,7 @@ A spool has one owner. Where another host owns it already, this one only reads, 
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,9 @@ from engine.plan import Ingress, RefusedPlan
 from engine.supply import Bridged, Subscribed
 
 log = logging.getLogger("braid.host")
+
+RETRYING = 5.0
+"""Seconds after which a generator that failed begins anew, where it was."""
 
 
 class Receiving(Protocol):
@@ -83,6 +87,8 @@ class _Supply:
     jobs: set[str] = field(default_factory=set)
     trouble: str = ""
     """Why nothing more is generated."""
+    retry: float = 0.0
+    """When it is tried again, as `time.monotonic` tells."""
 
 
 class HostSpools:
@@ -125,6 +131,10 @@ class HostSpools:
     def look(self) -> None:
         """Take over what its owner left, and let spools go on that were full."""
         for supply in self._supplies.values():
+            if supply.trouble and time.monotonic() >= supply.retry:
+                # A disk may have space again, a file may be there by now.
+                self._close(supply)
+                supply.spool, supply.generating, supply.trouble = None, None, ""
             if supply.spool is None:
                 self._own(supply)
             else:
@@ -228,4 +238,5 @@ def _generate(supply: _Supply) -> None:
         supply.generating.run()
     except Exception as error:  # a file that is replayed may hold anything
         log.exception("stream %s", supply.ingress.stream)
+        supply.retry = time.monotonic() + RETRYING
         supply.trouble = f"{type(error).__name__}: {error}"

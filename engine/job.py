@@ -17,7 +17,7 @@ from engine.offset import Offset
 from engine.pace_keeper import PaceKeeper, PaceServer
 from engine.pacing import Readable
 from engine.plan import Entry, Plan, RefusedPlan
-from engine.record_file import Header
+from engine.record_file import Header, RecordDamaged
 from engine.record_store import RecordStore
 from engine.source import NAME
 from engine.spark_task import RESULT, answer
@@ -205,7 +205,12 @@ class Job:
             self._deaths, self.trouble = 0, ""
         elif self.state is JobState.DIED and elapsed > BACK_OFF[min(self._deaths, len(BACK_OFF)) - 1]:
             self._turn(JobEvent.RETRY)
-            self.start()
+            try:
+                self.start()
+            except (RecordDamaged, OSError) as error:
+                self.trouble = str(error)
+                self._deaths += 1
+                self._turn(JobEvent.QUERY_DIED)
         elif self.state in {JobState.STOPPING, JobState.CANCELLING, JobState.STUCK}:
             self._look_at_end(elapsed)
 

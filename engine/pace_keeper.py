@@ -188,9 +188,9 @@ class _Server(socketserver.ThreadingUnixStreamServer):
 class _Asker(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         assert isinstance(self.server, _Server)  # noqa: S101 - tells the type checker what the base class cannot
-        for line in self.rfile:
-            try:
+        try:
+            for line in self.rfile:
                 self.wfile.write(self.server.answer(line))
-            except BrokenPipeError:
-                # The job was stopped while it waited.
-                return
+        except ConnectionError:
+            # The job was stopped while it waited.
+            return

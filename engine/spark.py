@@ -3,13 +3,11 @@
 import os
 import re
 import sys
-from contextlib import suppress
-from pathlib import Path
 
-import pyspark
 from pyspark.sql import SparkSession
 
 from engine.java import find_java
+from engine.spark_home import find_spark
 
 FAILURES = 8
 """How often one batch is tried before its job is started again; a task to blame is found in fewer."""
@@ -32,13 +30,17 @@ _SETTINGS = {
     # more jobs than cores the last ones in the alphabet would never have a turn.
     "spark.scheduler.mode": "FIFO",
 }
-# Only where files are this machine's own: the default manager starts some 40 processes for each batch.
-_LOCAL_FILES = {
+_LOCAL_SETTINGS = {
+    # Nobody on the network has to reach what runs here alone.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Only where files are this machine's own: the default manager starts some 40 processes for each batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    # Workers that are sent their code do not have the module before they have started.
     "spark.python.daemon.module": "engine.worker_daemon",
 }
 
@@ -46,12 +48,12 @@ _LOCAL_FILES = {
 def start_session(name: str, *, master: str | None = None) -> SparkSession:
     """Start the application; a local one with all cores where no master is named."""
     find_java(os.environ)
-    find_spark()
+    find_spark(os.environ)
     master = retrying(master or "local")
     # Workers are started by name; the one found first may be another Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name).master(master)
-    for key, value in (_SETTINGS | (_LOCAL_FILES if is_local(master) else {})).items():
+    for key, value in (_SETTINGS | (_LOCAL_SETTINGS if is_local(master) else {})).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -72,27 +74,3 @@ def retrying(master: str) -> str:
     if match := re.fullmatch(r"local(?:\[(\d+|\*)\])?", master):
         return f"local[{match[1] or '*'},{FAILURES}]"
     return master
-
-
-def find_spark() -> None:
-    """Use the Spark that is installed, without the archive of PySpark that comes with it.
-
-    Every Python process of Spark would import from the archive first, and compile all of it anew.
-    """
-    if "SPARK_HOME" in os.environ:
-        return
-    installed = Path(pyspark.__file__).parent
-    home = installed / "braid"
-    try:
-        for name in ("bin", "jars", "sbin"):
-            _link(home / name, installed / name)
-    except OSError:
-        # Whoever may not write there starts a little slower.
-        return
-    os.environ["SPARK_HOME"] = str(home)
-
-
-def _link(link: Path, target: Path) -> None:
-    link.parent.mkdir(exist_ok=True)
-    with suppress(FileExistsError):
-        link.symlink_to(target)

@@ -10,9 +10,14 @@ import os
 # Numeric libraries start a thread per core otherwise; and a core has a worker of its own.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import pyarrow as pa
+import pyspark.worker  # noqa: F401 - to be there after the fork
 from pyspark.daemon import manager
 
 import engine.spark_task  # noqa: F401 - to be there after the fork
+
+# Arrow looks for pandas, and loads it where it is installed, at its first array.
+pa.array([0])
 
 if __name__ == "__main__":
     # What is never looked at again stays shared between the workers.

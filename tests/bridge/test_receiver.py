@@ -259,6 +259,20 @@ def test_a_message_that_has_no_feed_yet_waits_for_it(tmp_path: Path) -> None:
         assert 1 == made.spools["raw"].end
 
 
+def test_a_message_that_will_never_have_a_feed_is_let_go(tmp_path: Path) -> None:
+    """What was subscribed before a crash and is read no more would else fill the broker's window for ever."""
+    with bench(tmp_path) as made:
+        acknowledged: list[int] = []
+        made.acknowledge = acknowledged.extend  # type: ignore[method-assign,assignment]  # it is asked, and not the broker
+        receiver = Receiver({}, made, on_unread=made.unread.append)
+        receiver.work([Message("gone", b"{}", 1), Message(RAW, b'{"t": 1}', 2)])
+        receiver.add(RAW, Feed(spool=made.spools["raw"], schema=SCHEMA))
+        assert ["gone"] == receiver.settle()
+        receiver.work([Message("gone", b"{}", 3)])
+        assert [1, 2, 3] == sorted(acknowledged)
+        assert 1 == made.spools["raw"].end
+
+
 def test_a_hole_that_stays_is_passed_over_and_counted(tmp_path: Path) -> None:
     """After the patience what came early is spooled, and the gap is known."""
     with bench(tmp_path) as made:

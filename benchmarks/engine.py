@@ -1,0 +1,83 @@
+"""The engine: what a batch, an event and an idle job cost, and how long events, plans and starts take.
+
+    python -m benchmarks.engine [--quick]
+
+Needs mosquitto. CPU is that of the host, its JVM and its workers together; the broker and whoever publishes are not
+counted. Prints a line per measurement; the last is one JSON object.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks import engine_alone as by_itself
+from benchmarks import engine_running as running
+from benchmarks.engine_alone import alone
+from benchmarks.engine_bed import test_bed
+
+
+def main(*, quick: bool) -> None:
+    """Measure everything; quickly, with fewer events and shorter whiles."""
+    scale = 1 if quick else 5
+    with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
+        found = on_host(Path(folder), scale)
+    loop = told("arrow_loop", alone(by_itself.arrow_loop, 400_000 * scale))
+    json_loop = told("json_loop", alone(by_itself.json_loop, 10_000 * scale))
+    plain = told("plain_spark", by_itself.plain_spark(200_000))
+    spool = told("spool", alone(by_itself.spool, 1_000 * scale))
+    states = {
+        str(keys): told(f"state of {keys:,} keys", alone(by_itself.state, keys))
+        for keys in (1_000, 100_000 if quick else 1_000_000)
+    }
+    arrow, raw = found["arrow"]["events_per_core_s"], found["json"]["events_per_core_s"]
+    result = {
+        "cpu_ms_per_batch": found["rates"]["cpu_ms_per_batch_100_messages"]["all"],
+        "idle_cores_10_jobs": found["idle"]["idle_cores_10_jobs"],
+        "arrow_events_per_core_s": arrow,
+        "json_events_per_core_s": raw,
+        "ratio_to_plain_spark": round(arrow / plain, 2),
+        "ratio_to_python_loop": round(arrow / loop, 2),
+        "swap_ms": found["swap"]["p50"],
+        "start_s": found["start"]["job_s"],
+        "latency_ms": found["latency"]["one job, pace 1 s, 100 events/s"]["p50"],
+        "state_ms_per_batch": states,
+        "details": {
+            **found,
+            "plain_spark_events_per_core_s": plain,
+            "python_loop_events_per_core_s": {"arrow": loop, "json": json_loop},
+            "json_ratio_to_python_loop": round(raw / json_loop, 2),
+            "spool": spool,
+        },
+    }
+    print(json.dumps(result))
+
+
+def on_host(folder: Path, scale: int) -> dict[str, Any]:
+    """What is measured on one host, from its start on."""
+    begun = time.monotonic()
+    with test_bed(folder) as bed:
+        found: dict[str, Any] = {"start": {"host_s": round(time.monotonic() - begun, 2)}}
+        found["start"]["first_job_s"] = running.start(bed, "first", 10)
+        # The first job starts the workers too.
+        found["start"]["job_s"] = running.start(bed, "second", 20)
+        told("start", found["start"])
+        found["swap"] = told("swap", running.swap(bed, 4 * scale))
+        found["arrow"] = told("arrow", running.arrow(bed, 1_000 * scale))
+        found["json"] = told("json", running.raw(bed, 6_000 * scale))
+        found["latency"] = told("latency", running.latency(bed, 2.0 * scale))
+        found["rates"] = told("rates", running.at_rate(bed, 4.0 * scale))
+        found["idle"] = told("idle", running.idle(bed, 4.0 * scale))
+    return found
+
+
+def told(what: str, found: Any) -> Any:
+    """Print a figure, and hand it on."""
+    print(f"{what}: {json.dumps(found)}", flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    main(quick="--quick" in sys.argv[1:])

@@ -1,0 +1,150 @@
+"""What the engine's benchmark measures without a host: bare loops, plain Spark, spools and state."""
+
+import json
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from benchmarks.engine_plans import FIELDS, Twelve, bare, event, events
+from bridge import Item, ItemKind, Spool, between, packed
+from bridge.raw import all_events_in
+from dags import Schema
+from engine.metering import Metering
+from engine.offset import Offset
+from engine.record import Record
+from engine.record_store import RecordStore
+from engine.staged import packed_key, packed_value
+from engine.state import JobState
+
+R = TypeVar("R")
+CHANGED = 1_000
+"""Keys that change in each batch."""
+AT_ONCE = 100_000
+"""Events in a batch of the bare loop."""
+Found = dict[str, Any]
+
+
+def alone(measure: Callable[[int], R], size: int) -> R:
+    """Measure in a process of its own."""
+    with multiprocessing.get_context("spawn").Pool(1) as process:
+        return process.apply(measure, (size,))
+
+
+def arrow_loop(count: int) -> int:
+    """Events per core and second of the twelve tasks alone."""
+    tasks, batch = Twelve(), events(AT_ONCE)
+    tasks.run(batch)
+    begun = time.process_time()
+    for _ in range(max(1, count // AT_ONCE)):
+        tasks.run(batch)
+    return round(max(1, count // AT_ONCE) * AT_ONCE / (time.process_time() - begun))
+
+
+def json_loop(count: int) -> int:
+    """Events per core and second of the twelve tasks, with each event read from JSON first, a thousand per batch."""
+    tasks, schema = Twelve(), Schema.of(FIELDS)
+    messages = [json.dumps(event(number, 0.0)).encode() for number in range(1_000)]
+    tasks.run(events(1_000))
+    begun = time.process_time()
+    for _ in range(max(1, count // 1_000)):
+        tasks.run(all_events_in(messages, schema)[0])
+    return round(max(1, count // 1_000) * 1_000 / (time.process_time() - begun))
+
+
+def plain_spark(per_second: int) -> int:
+    """Events per core and second of the twelve tasks in a plain query with Spark's own source."""
+    from engine.spark import start_session  # noqa: PLC0415 - only this measurement needs Spark
+
+    session = start_session("plain")
+    # Spark keeps one less than it is told to.
+    session.conf.set("spark.sql.streaming.numRecentProgressUpdates", "100")
+    metering = Metering()
+    query = (
+        session.readStream.format("rate")
+        .option("rowsPerSecond", per_second)
+        .option("numPartitions", 1)
+        .load()
+        .selectExpr(
+            "concat('s', value % 50) AS sensor", "CAST(value % 100 AS double) AS t", "CAST(0 AS double) AS sent"
+        )
+        .mapInArrow(bare, "nothing long")
+        .writeStream.format("noop")
+        .trigger(processingTime="1 second")
+        .start()
+    )
+    rows: dict[int, int] = {}
+
+    def until(batches: int) -> None:
+        deadline = time.monotonic() + 120
+        while len(rows) < batches:
+            if time.monotonic() > deadline or not query.isActive:
+                raise TimeoutError(f"plain Spark ran {len(rows)} batches: {query.exception()}")
+            for progress in query.recentProgress:
+                if progress["numInputRows"]:
+                    rows[progress["batchId"]] = progress["numInputRows"]
+            time.sleep(0.02)
+
+    until(4)
+    before, cpu = len(rows), sum(metering.cpu().values())
+    until(before + 8)
+    used = sum(metering.cpu().values()) - cpu
+    count = sum(sorted(rows.items())[at][1] for at in range(before, len(rows)))
+    query.stop()
+    session.stop()
+    return round(count / used)
+
+
+def spool(messages: int) -> Found:
+    """A spool filled with items of a thousand events, fifty at once, and read."""
+    payload = packed(events(1_000))
+    item = Item(kind=ItemKind.DATA, count=1_000, stamp=0, payload=payload)
+    with _folder() as folder:
+        filled = Spool(folder / "spool", most_bytes=1 << 40)
+        begun = time.monotonic()
+        for _ in range(messages // 50):
+            filled.append([item] * 50)
+        wrote = time.monotonic() - begun
+        begun = time.monotonic()
+        count = sum(placed.item.count for placed in between(folder / "spool", 0, filled.end))
+        took = time.monotonic() - begun
+        filled.close()
+    size = count // 1_000 * len(payload) / 1e6
+    return {
+        "write_events_per_s": round(count / wrote),
+        "write_mb_per_s": round(size / wrote),
+        "read_events_per_s": round(count / took),
+        "read_mb_per_s": round(size / took),
+    }
+
+
+def state(keys: int) -> float:
+    """Milliseconds of CPU for the state of one batch, at so many keys of which a thousand change."""
+    names = [packed_key((f"key {number}",)) for number in range(keys)]
+    with _folder() as folder:
+        store, kept = RecordStore(folder), JobState()
+        _batch(store, kept, names, 0)
+        # So many that every key group has been imaged since.
+        batches = 200
+        begun = time.process_time()
+        for batch in range(1, batches + 1):
+            at = batch * CHANGED % keys
+            _batch(store, kept, names[at : at + CHANGED], batch)
+            store.prune(store.base(batch))
+        return round((time.process_time() - begun) / batches * 1000, 2)
+
+
+def _batch(store: RecordStore, kept: JobState, names: list[bytes], batch: int) -> None:
+    staged = kept.of(1)
+    staged.get_many(names)
+    staged.put_many(names, [packed_value([batch, 1.5])] * len(names))
+    store.write(kept.settle(Record(batch=batch, start=Offset(), end=Offset(), changes=kept.changes())))
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
+        yield Path(folder)

@@ -1,0 +1,141 @@
+"""What the engine's benchmark runs: plans, and the events for them."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from dags import Kind
+from engine.behaviour import Behaviour, behaviours_of, installed_behaviours
+from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Slot
+from engine.state import JobState
+from engine.supply import Bridged, Rated, Subscribed, Supply
+
+HOST = "bench"
+SENSORS = 50
+FIELDS = {"sensor": Kind.STRING, "t": Kind.FLOAT, "sent": Kind.FLOAT}
+SCHEMA = pa.schema({"sensor": pa.string(), "t": pa.float64(), "sent": pa.float64()})
+_PASSES = {"field": "t", "min": 0, "max": 100}
+_HALVES = {"field": "t", "min": 0, "max": 50}
+_BY = {"by": ["sensor"]}
+_TWELVE: Sequence[tuple[str, int, Mapping[str, Any]]] = (
+    ("range_filter", 0, _PASSES),
+    ("range_filter", 1, _PASSES),
+    ("range_filter", 2, _PASSES),
+    ("range_filter", 3, _PASSES),
+    ("range_filter", 1, _HALVES),
+    ("range_filter", 5, _PASSES),
+    ("range_filter", 2, _HALVES),
+    ("range_filter", 7, _PASSES),
+    ("count", 4, _BY),
+    ("count", 6, _BY),
+    ("block_window_average", 4, {"field": "t", **_BY}),
+    ("block_window_average", 8, {"field": "t", **_BY}),
+)
+"""Type, place of the parent and config; place 0 is what enters."""
+
+
+def twelve(job: str, first: int, supply: Supply) -> Plan:
+    """Twelve light tasks below one stream; nothing leaves the job."""
+    slots = tuple(
+        Slot(instance=first + at, type=name, config=json.dumps(config), inputs=(Edge(parent=first + parent),))
+        for at, (name, parent, config) in enumerate(_TWELVE, 1)
+    )
+    return Plan(job=job, host=HOST, version=1, ingress=(_ingress(job, first, supply),), slots=slots)
+
+
+def quiet(job: str, first: int, per_second: float) -> Plan:
+    """A count of generated events, of which nothing leaves; hardly any events make an idle job."""
+    counts = Slot(instance=first + 1, type="count", inputs=(Edge(parent=first),))
+    return Plan(
+        job=job, host=HOST, version=1, ingress=(_ingress(job, first, Rated(per_second=per_second)),), slots=(counts,)
+    )
+
+
+def delivering(  # noqa: PLR0913 - what differs between the measurements
+    job: str, first: int, supply: Supply, *, pace: float, phase: float = 0.0, version: int = 1
+) -> Plan:
+    """A filter that lets all pass, to a sink."""
+    sieve = {**_PASSES, "max": 1_000 + version}
+    return Plan(
+        job=job,
+        host=HOST,
+        version=version,
+        ingress=(_ingress(job, first, supply),),
+        slots=(
+            Slot(instance=first + 1, type="range_filter", config=json.dumps(sieve), inputs=(Edge(parent=first),)),
+            Slot(instance=first + 2, type="output", inputs=(Edge(parent=first + 1),)),
+        ),
+        deliveries=(Delivery(instance=first + 2, tenant="bench", dataflow=job, sink="out"),),
+        pace=pace,
+        phase=phase,
+    )
+
+
+def chain(first: int, name: str, *, pace: float) -> tuple[Plan, Plan]:
+    """Two jobs, the second of which delivers what the first forwards; it wakes a little later."""
+    sieve = Slot(instance=first + 1, type="range_filter", config=json.dumps(_PASSES), inputs=(Edge(parent=first),))
+    above = Plan(
+        job=f"{name} above",
+        host=HOST,
+        version=1,
+        ingress=(_ingress(f"{name} above", first, subscribed(f"{name} above")),),
+        slots=(sieve,),
+        forwards=(Forward(instance=first + 1),),
+        pace=pace,
+    )
+    below = delivering(f"{name} below", first + 1, Bridged(), pace=pace, phase=min(0.3, pace / 2))
+    return above, below
+
+
+def subscribed(job: str) -> Subscribed:
+    """Raw events for a job."""
+    return Subscribed(topic=topic(job), fields=FIELDS)
+
+
+def topic(job: str) -> str:
+    """Where raw events for a job are published."""
+    return f"raw/{job}"
+
+
+def _ingress(job: str, instance: int, supply: Supply) -> Ingress:
+    return Ingress(stream=f"to {job}", instance=instance, supply=supply)
+
+
+def event(number: int, sent: float) -> dict[str, Any]:
+    """One raw event."""
+    return {"sensor": f"s{number % SENSORS}", "t": float(number % 100), "sent": sent}
+
+
+def events(count: int) -> pa.RecordBatch:
+    """Events as another job forwards them."""
+    return pa.RecordBatch.from_pylist([event(number, 0.0) for number in range(count)], schema=SCHEMA)
+
+
+class Twelve:
+    """The twelve tasks in a bare loop, without anything around them."""
+
+    def __init__(self) -> None:
+        plan = twelve("bare", 0, Bridged())
+        self._state = JobState()
+        self._behaviours: Mapping[int, Behaviour] = behaviours_of(plan.active, installed_behaviours())
+
+    def run(self, batch: pa.RecordBatch) -> None:
+        """All tasks over some events."""
+        streams = {0: batch}
+        for at, (_, parent, _) in enumerate(_TWELVE, 1):
+            streams[at] = self._behaviours[at]("in", streams[parent], self._state.of(at))["out"].rows
+
+
+@cache
+def _twelve() -> Twelve:
+    return Twelve()
+
+
+def bare(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The twelve tasks as a plain query of Spark runs them."""
+    for batch in batches:
+        _twelve().run(batch)
+    yield from ()

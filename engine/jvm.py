@@ -1,0 +1,43 @@
+"""Watching the JVM: a host whose JVM died or hangs can do nothing but end, and be started anew."""
+
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it ships no types
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOKING = 5.0
+"""Seconds between two looks."""
+HANGS_AFTER = 12
+"""So many looks without an answer; they are counted, so that a host that was itself held up blames nobody."""
+
+
+def await_end(session: "SparkSession") -> str:
+    """Wait until the JVM of a session works no more; what has become of it."""
+    context = session.sparkContext
+    process = context._gateway.proc  # type: ignore[union-attr]  # noqa: SLF001 - nothing public tells that it died
+    clock = context._jvm.System  # type: ignore[union-attr]  # noqa: SLF001 - nor that it hangs
+    answered = threading.Event()
+
+    def ask() -> None:
+        while True:
+            # Where it cannot be asked it died, which its process shows.
+            with suppress(Py4JError, OSError):
+                clock.nanoTime()
+                answered.set()
+            time.sleep(LOOKING)
+
+    threading.Thread(target=ask, name="asks the JVM", daemon=True).start()
+    silent = 0
+    while silent < HANGS_AFTER:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LOOKING)
+            return "died"
+        silent = 0 if answered.is_set() else silent + 1
+        answered.clear()
+    return "hangs"

@@ -1,0 +1,192 @@
+"""Where jobs are killed: a host, kept by its keeper, a mosquitto, and a subscriber that belongs to neither."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge import Feed, FolderReader, ItemKind, Message, Receiver, Spool, Unread, commit, read, topics, unpacked
+from bridge.broker import start_broker
+from bridge.mqtt import Client
+from engine import host_keeper
+from engine.host_keeper import HostKeeper
+from engine.job_folder import JobFolder, job_folder, spool_folder
+from engine.plan import CutWish, Plan, written_cut, written_plan
+
+HOST = "h"
+USERS = {"braid": "a password of its own"}
+BOUND = 180.0
+"""Seconds that anything may take on a machine that has other work."""
+_LOOKING = 0.02
+
+
+class Subscriber:
+    """Receives streams into spools of its own, in the test's process."""
+
+    def __init__(self, arena: "Arena", folder: Path) -> None:
+        self._folder = folder
+        self.spools: dict[int, Spool] = {}
+        self.unread: list[Unread] = []
+        self._client = Client(
+            arena.broker.address("braid"),
+            "subscriber",
+            on_message=self._heard,
+            on_connection=self._reconnected,
+            on_disconnection=self._reconnected,
+        )
+        self._receiver = Receiver({}, self._client, on_unread=self.unread.append)
+        self._thread = threading.Thread(target=self._receiver.run, name="subscriber", daemon=True)
+        self._thread.start()
+        self._client.start()
+
+    def subscribe(self, instance: int) -> None:
+        """Take what leaves an instance from now on."""
+        spool = self.spools[instance] = Spool(self._folder / str(instance), most_bytes=1 << 40)
+        asks_at, has_at = topics.again(instance, "out"), topics.have(instance, "out")
+        self._receiver.add(topics.stream(instance, "out"), Feed(spool=spool, asks_at=asks_at, has_at=has_at))
+        self._client.subscribe([topics.stream(instance, "out")], timeout=BOUND)
+
+    def gaps(self) -> int:
+        """How many events it gave up."""
+        return sum(intake.counts.gaps for intake in self._receiver.intakes.values())
+
+    def until_marker(self, instance: int, name: str) -> list[dict[str, Any]] | None:
+        """All that came before a marker; None before it came."""
+        reader = FolderReader(self._folder / str(instance))
+        reader.refresh()
+        position = reader.marker_position(name)
+        return None if position is None else events_in(self._folder / str(instance), position - 1)
+
+    def stop(self) -> None:
+        """End it; its spools stay."""
+        self._client.stop()
+        self._receiver.stop()
+        self._thread.join()
+        for spool in self.spools.values():
+            spool.close()
+
+    def _heard(self, message: Message) -> None:
+        self._receiver.deliver(message)
+
+    def _reconnected(self) -> None:
+        self._receiver.reconnected()
+
+
+class Arena:
+    """A broker, a host, a subscriber, and somebody who sends plans."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "braid"
+        self.broker = start_broker(root / "broker", USERS, kind="mosquitto")
+        self.heard: dict[str, Any] = {}
+        self.refused: list[Any] = []
+        watched = [make("+", what) for make in (topics.job, topics.host) for what in ("status", "refused")]
+        self._client = Client(self.broker.address("braid"), "manager", topics=watched, on_message=self._take)
+        self._client.start()
+        self.subscriber = Subscriber(self, root / "subscriber")
+        self.keeper = HostKeeper(HOST, self.root, self.broker.address("braid"), master="local[2,8]")
+
+    def stop(self) -> None:
+        """End everything."""
+        self.keeper.stop()
+        self.subscriber.stop()
+        self._client.stop()
+        self.broker.stop()
+
+    def keep_whole(self, stream: str) -> None:
+        """Have a spool keep everything: whoever judges is one of its consumers, and never gets on."""
+        commit(spool_folder(self.root, stream), "judge", 0)
+
+    def send(self, plan: Plan) -> None:
+        """Publish a plan."""
+        self._client.publish(topics.job(plan.job, "plan"), written_plan(plan), retain=True)
+
+    def end(self, job: str) -> None:
+        """Tell a job to stop, and wait until it has."""
+        self._client.publish(topics.job(job, "plan"), b"", retain=True)
+        self.until(lambda: self.status(job).get("state") == "stopped", f"job {job} stops")
+
+    def cut(self, name: str, *streams: str) -> None:
+        """Ask for a cut."""
+        self._client.publish(topics.host(HOST, "cut"), written_cut(CutWish(cut=name, streams=streams)))
+
+    def status(self, job: str) -> dict[str, Any]:
+        """What a job last said about itself."""
+        return self.heard.get(topics.job(job, "status")) or {}
+
+    def spool(self, stream: str) -> str:
+        """What the host last said about a spool."""
+        told = self.heard.get(topics.host(HOST, "status")) or {}
+        return str(told.get("spools", {}).get(stream, ""))
+
+    def folder(self, job: str) -> JobFolder:
+        """Where a job's records and its checkpoint lie."""
+        return job_folder(self.root, job)
+
+    def until(self, condition: Callable[[], bool], what: str, bound: float = BOUND) -> None:
+        """Wait for a condition, within a bound."""
+        until = time.monotonic() + bound
+        while time.monotonic() < until:
+            if condition():
+                return
+            pause(_LOOKING)
+        said = self.keeper.log_path.read_text(errors="replace")[-4_000:]
+        pytest.fail(f"{what}: not within {bound:g} s. Told: {self.heard}; refused: {self.refused}; the host: {said}")
+
+    def _take(self, message: Message) -> None:
+        told = json.loads(message.payload) if message.payload else None
+        if message.topic.endswith("/refused"):
+            self.refused.append(told)
+        else:
+            self.heard[message.topic] = told
+        self._client.acknowledge([message.token])
+
+
+def pause(seconds: float) -> None:
+    """Let the others work for so long, where the time itself is what matters."""
+    threading.Event().wait(seconds)
+
+
+def numbers(folder: Path) -> list[int]:
+    """The batches that have a file in a folder."""
+    return sorted(int(path.name) for path in folder.glob("*") if path.name.isdigit())
+
+
+def newest(folder: Path) -> int:
+    """The last of them."""
+    return max(numbers(folder), default=-1)
+
+
+def events_in(folder: Path, end: int) -> list[dict[str, Any]]:
+    """The events of a spool before a position."""
+    return list(_events(folder, end))
+
+
+def _events(folder: Path, end: int) -> Iterator[dict[str, Any]]:
+    for first, item in read(folder, 0, 1 << 40):
+        if item.kind is ItemKind.DATA:
+            yield from unpacked(item.payload).slice(0, max(0, end - first)).to_pylist()
+        if first + item.count >= end:
+            return
+
+
+@contextmanager
+def arena(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Arena]:
+    """Everything started, and ended in the end."""
+    # How long a keeper holds back from a host that keeps dying is no matter here.
+    patch.setattr(host_keeper, "BACK_OFF", (0.0, 0.2))
+    made = Arena(root)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def subscribed(arena: Arena, instances: Iterable[int]) -> int:
+    """How many events a subscriber has of some instances."""
+    return sum(arena.subscriber.spools[instance].end for instance in instances)

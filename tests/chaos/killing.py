@@ -1,0 +1,134 @@
+"""Who is killed, and when: at any moment, or just when the file appears that stands between two steps of a batch."""
+
+import os
+import random
+import signal
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+import pytest
+
+from engine.job_folder import JobFolder
+from tests.chaos.arena import BOUND, Arena, newest, pause
+
+_LOOKING = 0.0005
+_ALL = 0.3
+
+
+class Victim(StrEnum):
+    """Whom `kill -9` meets."""
+
+    DRIVER = "driver"
+    JVM = "jvm"
+    WORKER = "worker"
+    BROKER = "broker"
+
+
+class Moment(StrEnum):
+    """When: at random, or just after a batch was planned, recorded, published or committed."""
+
+    ANY = "any"
+    PLANNED = "planned"
+    RECORDED = "recorded"
+    PUBLISHED = "published"
+    COMMITTED = "committed"
+
+
+class Kill(NamedTuple):
+    """One of them; drawn by `schedule`."""
+
+    victim: Victim
+    moment: Moment
+    delay: float
+    """Seconds more, where the moment is any."""
+
+
+def schedule(random_: random.Random, *, hosts: int, workers: int, brokers: int) -> list[Kill]:
+    """So many kills in a random order; the moments come by turns, so that few kills meet them all as well."""
+    victims = [
+        *(Victim.DRIVER if turn % 2 else Victim.JVM for turn in range(hosts)),
+        *[Victim.WORKER] * workers,
+        *[Victim.BROKER] * brokers,
+    ]
+    moments = [list(Moment)[turn % len(Moment)] for turn in range(len(victims))]
+    random_.shuffle(moments)
+    kills = [Kill(*each, random_.random()) for each in zip(victims, moments, strict=True)]
+    random_.shuffle(kills)
+    return kills
+
+
+def strike(arena: Arena, job: JobFolder, kill: Kill) -> None:
+    """Kill, and wait until what was killed is back; the broker is started again by us, the others by their keepers."""
+    _await(arena, job, kill)
+    deaths, records = arena.keeper.deaths, newest(job.records)
+    match kill.victim:
+        case Victim.BROKER:
+            os.kill(arena.broker.pid, signal.SIGKILL)
+            pause(kill.delay)
+            arena.broker.restart()
+        case Victim.WORKER:
+            found = processes(arena, Victim.WORKER)
+            # Now and then all of them at once, whatever they work at.
+            for process in found if kill.delay < _ALL else [found[int(kill.delay * len(found))]]:
+                process.kill()
+        case Victim.DRIVER:
+            os.kill(arena.keeper.pid, signal.SIGKILL)
+        case Victim.JVM:
+            for process in processes(arena, Victim.JVM):
+                process.kill()
+    if kill.victim in {Victim.DRIVER, Victim.JVM}:
+        arena.until(lambda: arena.keeper.deaths > deaths, "the keeper sees that its host died")
+        records = newest(job.records)
+    arena.until(lambda: newest(job.records) > records + 1, f"batches are recorded after {kill}")
+
+
+def _await(arena: Arena, job: JobFolder, kill: Kill) -> None:
+    """Look as often as possible: what comes between two steps is short."""
+    if kill.moment is Moment.ANY:
+        pause(kill.delay)
+        return
+    seen = _seen(job, kill.moment)
+    until = time.monotonic() + BOUND
+    while _seen(job, kill.moment) == seen:
+        pause(_LOOKING)
+        if time.monotonic() > until:
+            pytest.fail(f"nothing was {kill.moment} within {BOUND:g} s; the job says {arena.heard}")
+
+
+def _seen(job: JobFolder, moment: Moment) -> int:
+    match moment:
+        case Moment.PLANNED:
+            return newest(job.checkpoint / "offsets")
+        case Moment.COMMITTED:
+            return newest(job.checkpoint / "commits")
+        case Moment.PUBLISHED:
+            return _changed(job.path / "published")
+        case _:
+            return newest(job.records)
+
+
+def _changed(path: Path) -> int:
+    return path.stat().st_mtime_ns if path.exists() else 0
+
+
+def processes(arena: Arena, victim: Victim) -> list[psutil.Process]:
+    """The living processes of a kind; of Python's those that were forked, without what forks them."""
+    driver = psutil.Process(arena.keeper.pid)
+    if victim is Victim.DRIVER:
+        return [driver]
+    tree = [each for each in driver.children(recursive=True) if each.is_running()]
+    if victim is Victim.JVM:
+        return [each for each in tree if each.name() == "java"]
+    python = [each for each in tree if "pyspark" in " ".join(_command(each)) and each.name() != "java"]
+    known = {each.pid for each in python}
+    return [each for each in python if each.ppid() in known] or python
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []

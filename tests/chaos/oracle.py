@@ -1,0 +1,56 @@
+"""What a plan's tasks give, event by event in plain Python: what a job that is killed is held against."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+Event = Mapping[str, Any]
+State = Mapping[tuple[Any, ...], Any]
+
+LEAST, MOST = 10.0, 90.0
+WINDOW = 7
+
+
+class Told(NamedTuple):
+    """What a task emitted, and what it keeps after that."""
+
+    events: list[dict[str, Any]]
+    state: dict[tuple[Any, ...], Any]
+
+
+def filtered(events: Iterable[Event]) -> list[Event]:
+    """Those with a `v` in range."""
+    return [event for event in events if LEAST <= event["v"] <= MOST]
+
+
+def counted(events: Iterable[Event]) -> Told:
+    """How many there were for each `k`, at every event."""
+    emitted: list[dict[str, Any]] = []
+    state: dict[tuple[Any, ...], Any] = {}
+    for event in events:
+        state[event["k"],] = state.get((event["k"],), 0) + 1
+        emitted.append({"k": event["k"], "count": state[event["k"],]})
+    return Told(emitted, state)
+
+
+def averaged(events: Iterable[Event], field: str) -> Told:
+    """The mean of a field in blocks for each `k`, at the event that completes one."""
+    emitted: list[dict[str, Any]] = []
+    state: dict[tuple[Any, ...], Any] = {}
+    for event in events:
+        size, total = state.pop((event["k"],), [0, 0.0])
+        size, total = size + 1, total + event[field]
+        if size == WINDOW:
+            emitted.append({"k": event["k"], field: total / size})
+        else:
+            state[event["k"],] = [size, total]
+    return Told(emitted, state)
+
+
+def first_difference(expected: Sequence[Any], actual: Sequence[Any]) -> str:
+    """Where two sequences part, in a few words; empty where they do not. Whole, they would fill a screen."""
+    for at, (one, other) in enumerate(zip(expected, actual, strict=False)):
+        if one != other:
+            return f"at {at} of {len(expected)} stands {other} instead of {one}, then {actual[at + 1 : at + 4]}"
+    if len(expected) != len(actual):
+        return f"there are {len(actual)} instead of {len(expected)}"
+    return ""

@@ -1,0 +1,76 @@
+"""Hosts, workers and the broker are killed while plans are swapped: nothing is lost, nothing doubled, no state differs.
+
+`BRAID_CHAOS_SEED` repeats a run as far as the machine lets it. `BRAID_CHAOS_KILLS` says how often each of the long
+ones kills a host and a worker; the broker dies half as often.
+"""
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.chaos import arena as arenas
+from tests.chaos.arena import Arena
+from tests.chaos.killing import Kill, schedule, strike
+from tests.chaos.scenes import Scene, one_job, two_jobs
+
+pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+
+KILLS = int(os.environ.get("BRAID_CHAOS_KILLS", "50"))
+JUDGED_EVERY = 15
+"""Kills between two judgements, so that who is to blame is among few."""
+
+
+@pytest.fixture(scope="module")
+def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+    """A host, a broker and a subscriber for all tests here."""
+    with pytest.MonkeyPatch.context() as patch, arenas.arena(tmp_path_factory.mktemp("chaos"), patch) as made:
+        yield made
+
+
+@pytest.fixture
+def seeded() -> random.Random:
+    """What is drawn from; the seed is printed, and shown where a test fails."""
+    seed = int(os.environ.get("BRAID_CHAOS_SEED", random.SystemRandom().randrange(1_000_000)))
+    print(f"BRAID_CHAOS_SEED={seed}")  # noqa: T201 - whoever sees it fail needs it
+    return random.Random(seed)
+
+
+def play(scene: Scene, kills: list[Kill], drawn: random.Random) -> None:
+    """Kill, swap plans meanwhile, and judge now and then."""
+    scene.start()
+    begun = time.monotonic()
+    for turn, kill in enumerate(kills, 1):
+        if drawn.random() < 0.5:
+            scene.swap(drawn)
+        job = drawn.choice(list(scene.plans))
+        at = time.monotonic()
+        strike(scene.arena, scene.arena.folder(job), kill)
+        print(f"{turn:3} {kill.victim:6} {kill.moment:9} {job:12} {time.monotonic() - at:5.1f} s")  # noqa: T201 - as above
+        if turn % JUDGED_EVERY == 0 or turn == len(kills):
+            scene.await_swaps()
+            print(f"    {scene.judge():,} events as they should be, {time.monotonic() - begun:.0f} s")  # noqa: T201 - as above
+    for job in scene.plans:
+        scene.arena.end(job)
+
+
+def test_few_kills_cost_nothing(arena: Arena, tmp_path: Path, seeded: random.Random) -> None:
+    """Two jobs joined by a bridge give what the oracle does although JVM, driver, workers and broker were killed."""
+    play(two_jobs(arena, "few", 100, tmp_path), schedule(seeded, hosts=2, workers=3, brokers=1), seeded)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize(("make", "base"), [(one_job, 200), (two_jobs, 300)], ids=["one job", "two jobs"])
+def test_many_kills_cost_nothing(
+    arena: Arena,
+    tmp_path: Path,
+    seeded: random.Random,
+    make: Callable[[Arena, str, int, Path], Scene],
+    base: int,
+) -> None:
+    """One job, and two joined by a bridge, give what the oracle does however often anything was killed."""
+    kills = schedule(seeded, hosts=KILLS, workers=KILLS, brokers=KILLS // 2)
+    play(make(arena, make.__name__.replace("_", "-"), base, tmp_path), kills, seeded)

@@ -1,0 +1,217 @@
+"""The moments that random kills rarely hit: between record, publishing, acknowledgement and commit, one by one."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge import Frame, Lease, LeaseTaken, encode, topics
+from bridge.files import no_steps, write_whole
+from bridge.log import LOG
+from bridge.sender import OPENINGS
+from engine import follower
+from engine.follower import RUNS
+from tests.chaos.chain import COUNTED, Chain, Death, dying, full
+
+LINKING = ["open", "write", "sync", "link", "unlink", "sync folder", "done"]
+WRITING = ["open", "write", "sync", "rename", "sync folder", "done"]
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Iterator[Chain]:
+    """A chain through which some events went already."""
+    made = Chain(tmp_path)
+    made.events()
+    made.whole()
+    made.events()
+    yield made
+    made.close()
+
+
+def settled(chain: Chain) -> None:
+    """Whatever happened: with a few events more, everything is as if nothing had."""
+    chain.events()
+    chain.settle()
+    chain.check()
+
+
+def much(chain: Chain) -> None:
+    """Have more go through than fits into one file."""
+    for _ in range(4):
+        chain.events(40)
+        chain.whole()
+
+
+@pytest.mark.parametrize("at", LINKING)
+def test_a_worker_killed_while_it_records(chain: Chain, at: str) -> None:
+    """A worker may die at any step of writing a record: the batch is run again, or its record counts."""
+    chain.job._worker._store._step = dying(at)
+    with pytest.raises(Death):
+        chain.batch()
+    chain.begin_host()
+    settled(chain)
+
+
+@pytest.mark.parametrize("at", ["open", "write", "sync", "link"])
+def test_a_worker_whose_disk_is_full(chain: Chain, at: str) -> None:
+    """A record that does not fit leaves nothing behind, and is made again by the same worker."""
+    chain.job._worker._store._step = full(at)
+    with pytest.raises(OSError, match="No space left"):
+        chain.batch()
+    assert [] == list((chain.folder.records / "tmp").iterdir())
+    chain.job._worker._store._step = no_steps
+    settled(chain)
+
+
+@pytest.mark.parametrize("at", ["open", "write", "sync", "rename"])
+def test_a_subscriber_whose_disk_is_full(chain: Chain, at: str) -> None:
+    """A receiver that cannot spool acknowledges nothing, so that the next one gets it all again."""
+    chain.begin_receiver(full(at))
+    with pytest.raises(OSError, match="No space left"):
+        much(chain)
+    assert [] == [path for spool in chain.spools.values() for path in (spool.folder / LOG / "tmp").glob("*")]
+    chain.begin_receiver()
+    settled(chain)
+
+
+def test_a_host_killed_between_record_and_publishing(chain: Chain) -> None:
+    """What was recorded and not published is published by the host that comes after."""
+    chain.batch()
+    chain.begin_host()
+    settled(chain)
+
+
+def test_a_host_killed_before_a_tenant_has_its_output(chain: Chain) -> None:
+    """What was handed to the sender and not sent is handed over again, though everything was tidied up meanwhile."""
+    chain.whole(chain.batch, chain.follow, chain.tidy)
+    chain.begin_host()
+    settled(chain)
+
+
+def test_a_batch_killed_between_record_and_commit(chain: Chain) -> None:
+    """A batch that Spark runs again although it was recorded computes nothing."""
+    chain.batch()
+    chain.again()
+    chain.begin_host()
+    chain.again()
+    settled(chain)
+
+
+def test_a_host_killed_between_publishing_and_its_answer(chain: Chain) -> None:
+    """What was published comes again from the next host, and the subscriber drops it."""
+    chain.whole(chain.batch, chain.follow, chain.send)
+    chain.begin_host()
+    chain.whole(chain.follow, chain.send, chain.receive)
+    settled(chain)
+
+
+@pytest.mark.parametrize("at", WRITING)
+@pytest.mark.parametrize("nth", [1, 2])
+def test_a_subscriber_killed_between_spooling_and_acknowledging(chain: Chain, at: str, nth: int) -> None:
+    """A receiver may die at any step of a file of its spool: what was not acknowledged comes again, and counts once."""
+    chain.begin_receiver(dying(at, nth))
+    with pytest.raises(Death):
+        much(chain)
+    chain.begin_receiver()
+    settled(chain)
+
+
+@pytest.mark.parametrize("at", WRITING)
+def test_a_host_killed_while_it_notes_what_was_published(
+    chain: Chain, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The note of how far everything has left may be old or new: what leaves twice counts once."""
+    chain.whole(chain.batch, chain.follow, chain.send, chain.receive, chain.send)
+    with monkeypatch.context() as patch:
+        patch.setattr(follower, "write_whole", partial(write_whole, step=dying(at)))
+        with pytest.raises(Death):
+            chain.tidy()
+    chain.begin_host()
+    settled(chain)
+
+
+@pytest.mark.parametrize("what", ["lose", "double", "hold"])
+@pytest.mark.parametrize("nth", [0, 1, 2])
+def test_a_broker_that_keeps_no_promise(chain: Chain, what: str, nth: int) -> None:
+    """A frame that a broker lost after it took it, delivered twice, or delivered last of all, makes no difference."""
+    for turn in range(4):
+        chain.events()
+        if turn == nth:
+            chain.armed = [what] * 2
+        chain.whole()
+    chain.release()
+    settled(chain)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_broker_that_loses_the_last(chain: Chain, count: int) -> None:
+    """Frames that were lost with nothing after them to show it are sent again, because nobody confirmed them."""
+    chain.armed = ["lose"] * count
+    chain.whole()
+    chain.settle()
+    chain.check()
+
+
+def test_a_host_thought_dead_comes_back(chain: Chain) -> None:
+    """Whoever was replaced is refused: its lease, and whatever it still publishes in its old epoch."""
+    with Lease(chain.folder.path), pytest.raises(LeaseTaken, match="belongs to a process that still runs"):
+        Lease(chain.folder.path)
+    old, client = chain.sender, chain.sender_client
+    chain.whole(chain.batch, chain.follow)
+    chain.begin_host()
+    chain.whole(chain.follow, chain.send, chain.receive)
+    # It still holds frames, and connects once more to publish them, so that the broker cuts the new one off.
+    client.start()
+    old.work()
+    chain.receive()
+    assert sum(intake.counts.refused for intake in chain.receiver.intakes.values()) > 0
+    chain.sender_client.start()
+    settled(chain)
+
+
+def test_an_old_epoch_is_refused(chain: Chain) -> None:
+    """Events of an epoch before are counted as refused and never spooled."""
+    chain.settle()
+    before = chain.received(COUNTED)
+    events = pa.RecordBatch.from_pylist(before[:2])
+    stale = Frame(instance=3, port="out", epoch=1 * RUNS * OPENINGS, first=len(before), events=events)
+    chain.broker.publish(topics.stream(*COUNTED), encode(stale))
+    chain.receive()
+    assert before == chain.received(COUNTED)
+    assert stale.count == chain.receiver.intakes[topics.stream(*COUNTED)].counts.refused
+
+
+ACTIONS: dict[str, Callable[[Chain], None]] = {
+    "events": Chain.events,
+    "batch": Chain.batch,
+    "again": Chain.again,
+    "follow": Chain.follow,
+    "tidy": Chain.tidy,
+    "send": Chain.send,
+    "receive": Chain.receive,
+    "whole": Chain.whole,
+    "time": Chain.pass_time,
+    "release": Chain.release,
+    "host dies": Chain.begin_host,
+    "subscriber dies": Chain.begin_receiver,
+    "broker will lose": lambda chain: chain.armed.append("lose"),
+    "broker will double": lambda chain: chain.armed.append("double"),
+    "broker will hold": lambda chain: chain.armed.append("hold"),
+}
+
+
+@given(st.lists(st.sampled_from(sorted(ACTIONS)), max_size=40))
+def test_whatever_happens_in_whatever_order(tmp_path_factory: pytest.TempPathFactory, happens: list[str]) -> None:
+    """However deaths, losses and steps of the work follow each other, the subscriber has what the oracle gives."""
+    chain = Chain(tmp_path_factory.mktemp("chain"))
+    try:
+        for each in happens:
+            ACTIONS[each](chain)
+        chain.settle()
+        chain.check()
+    finally:
+        chain.close()

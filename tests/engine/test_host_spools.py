@@ -1,0 +1,234 @@
+"""The spools of a host: who supplies which stream, what cannot be supplied, and markers; and who reads them."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from bridge import Feed, FolderReader, Item, MemoryClock, NotConnected, Spool, commit, consumers
+from dags import Kind
+from engine.consuming import Consuming
+from engine.host_spools import HostSpools
+from engine.job import Job
+from engine.job_folder import JobFolder, KeptCut, spool_folder
+from engine.plan import Entry, Ingress, Plan, RefusedPlan, read_plan, written_plan
+from engine.supply import Bridged, Rated, Subscribed, Supply
+
+
+class Broker:
+    """Receives and subscribes, and notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.feeds: dict[str, Feed] = {}
+        self.subscribed: set[str] = set()
+        self.down = False
+
+    def add(self, topic: str, feed: Feed) -> None:
+        self.feeds[topic] = feed
+
+    def remove(self, topic: str) -> None:
+        del self.feeds[topic]
+
+    def subscribe(self, topics: Iterable[str], *, timeout: float = 1.0) -> None:  # noqa: ARG002 - a client's signature
+        # Else a message could come that nobody takes.
+        assert set(topics) <= self.feeds.keys()
+        if self.down:
+            raise NotConnected("no broker answers")
+        self.subscribed |= set(topics)
+
+    def unsubscribe(self, topics: Iterable[str]) -> None:
+        self.subscribed -= set(topics)
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker()
+
+
+@pytest.fixture
+def spools(tmp_path: Path, broker: Broker) -> Iterator[HostSpools]:
+    made = HostSpools(tmp_path, broker, broker, clock=MemoryClock(), grown=lambda _stream: None)
+    yield made
+    made.close()
+
+
+def raw(stream: str = "raw/street", topic: str = "street", instance: int = 1) -> Ingress:
+    return Ingress(stream=stream, instance=instance, supply=Subscribed(topic=topic, fields={"n": Kind.INTEGER}))
+
+
+def test_a_stream_is_supplied_as_long_as_somebody_reads_it(spools: HostSpools, broker: Broker) -> None:
+    """One spool for all who read it; with the last of them it ends."""
+    for job in ("a", "b", "b"):
+        spools.need(job, raw(), 1 << 20)
+    assert ({"street"}, {"raw/street": "ready"}) == (broker.subscribed, spools.states())
+    spools.drop("a", "raw/street")
+    assert {"street"} == broker.subscribed
+    spools.drop("b", "raw/street")
+    spools.drop("b", "raw/street")
+    assert (set(), {}, {}) == (broker.subscribed, broker.feeds, spools.states())
+
+
+def test_a_broker_that_is_away_keeps_no_plan_waiting(spools: HostSpools, broker: Broker) -> None:
+    """The stream is fed once the connection is back."""
+    broker.down = True
+    spools.need("a", raw(), 1 << 20)
+    assert {"street"} == broker.feeds.keys()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        raw(topic="avenue"),
+        raw(stream="raw/another"),
+        replace(raw(), supply=Bridged()),
+        replace(raw(), supply=Subscribed(topic="street", fields={"n": Kind.FLOAT})),
+    ],
+    ids=["other topic", "other name", "other supply", "other fields"],
+)
+def test_two_streams_cannot_have_one_name_or_one_topic(spools: HostSpools, other: Ingress) -> None:
+    """Else one of them would silently get nothing."""
+    spools.need("a", raw(), 1 << 20)
+    with pytest.raises(RefusedPlan, match="cannot be supplied beside 'raw/street'"):
+        spools.need("b", other, 1 << 20)
+    assert {"raw/street": "ready"} == spools.states()
+
+
+def test_a_spool_of_another_host_is_taken_over_when_that_one_is_gone(tmp_path: Path, spools: HostSpools) -> None:
+    """Until then it is read and not fed."""
+    theirs = Spool(spool_folder(tmp_path, "raw/street"), most_bytes=1_000)
+    spools.need("a", raw(), 1 << 20)
+    spools.look()
+    assert {"raw/street": "elsewhere"} == spools.states()
+    theirs.close()
+    spools.look()
+    assert {"raw/street": "ready"} == spools.states()
+
+
+def test_a_marker_comes_once_however_often_it_is_wished_for(tmp_path: Path, spools: HostSpools) -> None:
+    """A wish that is delivered twice cuts once; streams that are not named, or come over bridges, have none."""
+    spools.need("a", raw(), 1 << 20)
+    spools.need("a", raw("raw/avenue", "avenue", 2), 1 << 20)
+    spools.need("a", Ingress(stream="bridge/3", instance=3, supply=Bridged()), 1 << 20)
+    for _ in range(2):
+        spools.mark("m", ["raw/street"])
+    spools.mark("all", [])
+    ends = {stream: FolderReader(spool_folder(tmp_path, stream)).end for stream in spools.states()}
+    assert {"raw/street": 2, "raw/avenue": 1, "bridge/3": 0} == ends
+
+
+def test_a_marker_in_a_stream_that_is_not_there_is_refused(tmp_path: Path, spools: HostSpools) -> None:
+    """And none is put into the others that were named with it."""
+    spools.need("a", raw(), 1 << 20)
+    with pytest.raises(RefusedPlan, match="'raw/nowhere', which is no raw stream"):
+        spools.mark("m", ["raw/street", "raw/nowhere"])
+    assert 0 == FolderReader(spool_folder(tmp_path, "raw/street")).end
+
+
+def job(path: Path, *streams: str, at: dict[str, int] | None = None) -> Any:
+    """As much of a job as its reading needs."""
+    ingress = tuple(raw(each, each, n) for n, each in enumerate(streams, 1))
+    plan = Plan(job="j", host="h", version=1, ingress=ingress)
+    entry = Entry(number=1, plan=plan, starts=dict.fromkeys(streams, 0))
+    folder = JobFolder(path / "jobs" / "j")
+    folder.make()
+    logged: list[Any] = []
+    return SimpleNamespace(
+        name="j",
+        folder=folder,
+        follower=None,
+        entries=[entry],
+        plan=plan,
+        logged=logged,
+        streams=lambda: frozenset(streams),
+        in_effect=lambda: [entry],
+        position=lambda: at or {},
+        log=lambda *what: logged.append(what),
+    )
+
+
+def filled(path: Path, stream: str, many: int) -> None:
+    with_owner = Spool(spool_folder(path, stream), most_bytes=1 << 20)
+    for _ in range(many):
+        with_owner.append([Item(count=1, stamp=0, payload=b"x")])
+    with_owner.close()
+
+
+def test_a_job_joins_a_new_stream_at_its_head(tmp_path: Path, spools: HostSpools) -> None:
+    """What lay there before is not read, unless the plan names a position that is still there."""
+    filled(tmp_path, "a", 5)
+    consuming, one = Consuming(tmp_path, spools), job(tmp_path)
+    plan = Plan(job="j", host="h", version=2, ingress=(raw("a", "a"), raw("b", "b", 2)))
+    assert {"a": 5, "b": 0} == consuming.join(cast("Job", one), plan)
+    assert {"j": 5} == consumers(spool_folder(tmp_path, "a"))
+    earlier = replace(plan, ingress=(replace(raw("a", "a"), start=2),))
+    assert {"a": 2} == consuming.join(cast("Job", one), earlier)
+    assert {"j": 2} == consumers(spool_folder(tmp_path, "a"))
+    with pytest.raises(RefusedPlan, match="from 6, and its spool has 0 to 5"):
+        consuming.join(cast("Job", one), replace(plan, ingress=(replace(raw("a", "a"), start=6),)))
+    consuming.unjoin(cast("Job", one), plan.streams)
+    assert ({}, {}) == (consumers(spool_folder(tmp_path, "a")), spools.states())
+
+
+def test_a_job_that_reads_a_stream_already_never_skips_by_a_new_plan(tmp_path: Path, spools: HostSpools) -> None:
+    """It begins where it began, and the spool keeps what it needs."""
+    filled(tmp_path, "a", 5)
+    commit(spool_folder(tmp_path, "a"), "j", 3)
+    consuming = Consuming(tmp_path, spools)
+    plan = Plan(job="j", host="h", version=2, ingress=(raw("a", "a"),))
+    assert {"a": 0} == consuming.join(cast("Job", job(tmp_path, "a")), plan)
+    assert {"a": 5} == consuming.join(cast("Job", job(tmp_path)), plan)
+    assert {"j": 3} == consumers(spool_folder(tmp_path, "a"))
+
+
+@pytest.mark.parametrize(("kept", "logged"), [(None, [{"a": 5}]), ("other", []), ("j", [])])
+def test_a_job_that_comes_back_passes_over_only_what_is_gone(
+    tmp_path: Path, broker: Broker, kept: str | None, logged: list[dict[str, int]]
+) -> None:
+    """Where the spool still has what it left behind, it goes on there; else it begins anew at what there is."""
+    filled(tmp_path, "a", 5)
+    if kept:
+        commit(spool_folder(tmp_path, "a"), kept, 2)
+    with_owner = Spool(spool_folder(tmp_path, "a"), most_bytes=1 << 20)
+    with_owner.prune()
+    with_owner.close()
+    spools = HostSpools(tmp_path, broker, broker, clock=MemoryClock(), grown=lambda _stream: None)
+    one = job(tmp_path, "a", at={"a": 2})
+    Consuming(tmp_path, spools).rejoin(cast("Job", one))
+    assert logged == [starts for _, starts, _ in one.logged]
+    assert (5 if logged else 2) == consumers(spool_folder(tmp_path, "a"))["j"]
+    spools.close()
+
+
+def test_a_job_leaves_what_it_reads_no_longer_once_no_cut_needs_it(tmp_path: Path, spools: HostSpools) -> None:
+    """A stream goes on being supplied for whoever takes over at the cut."""
+    consuming, before = Consuming(tmp_path, spools), job(tmp_path, "a", "b")
+    consuming.rejoin(cast("Job", before))
+    consuming.join(cast("Job", job(tmp_path)), before.plan)
+    after = job(tmp_path, "b")
+    after.folder.keep_cut(KeptCut("c", 3, (1,), {"a": 0}))
+    consuming.tidy(cast("Job", after))
+    assert {"a", "b"} == spools.states().keys()
+    after.folder.release_cut("c")
+    consuming.tidy(cast("Job", after))
+    assert {"b"} == spools.states().keys()
+    assert {} == consumers(spool_folder(tmp_path, "a"))
+
+
+@pytest.mark.parametrize(
+    ("supply", "why"),
+    [
+        (Subscribed(topic="a/+"), "'a/+' is no topic"),
+        (Subscribed(topic="braid/1/out"), "'braid/1/out' is no topic"),
+        (Subscribed(topic=""), "'' is no topic"),
+        (Rated(per_second=0.0), "per_second"),
+    ],
+)
+def test_what_nobody_could_supply_is_refused(supply: Supply, why: str) -> None:
+    """Before anything is begun, and with the reason."""
+    plan = Plan(job="j", host="h", version=1, ingress=(replace(raw(), supply=supply),))
+    with pytest.raises(RefusedPlan, match="the stream 'raw/street' cannot be supplied") as told:
+        read_plan(written_plan(plan))
+    assert why in str(told.value)

@@ -1,0 +1,76 @@
+"""The folder of a job: its log of plans, its runs, its cuts, and whether it was stopped."""
+
+from pathlib import Path
+
+from engine.job_folder import JobFolder, KeptCut, job_folder, spool_folder
+from engine.plan import Entry, Plan
+
+
+def made(path: Path) -> JobFolder:
+    folder = JobFolder(path)
+    folder.make()
+    return folder
+
+
+def entry(number: int) -> Entry:
+    return Entry(number=number, plan=Plan(job="j", host="h", version=number * 10), starts={"s": number})
+
+
+def test_a_name_of_a_job_or_stream_is_no_path(tmp_path: Path) -> None:
+    """Whatever a job or stream is called, its folder lies where folders of its kind lie."""
+    for name in ("../..", "a/b", "ü"):
+        assert tmp_path / "jobs" == job_folder(tmp_path, name).path.parent
+        assert tmp_path / "spools" == spool_folder(tmp_path, name).parent
+
+
+def test_entries_are_found_as_they_were_logged(tmp_path: Path) -> None:
+    """In the order of their numbers, from any number on."""
+    folder = made(tmp_path)
+    for number in range(1, 12):
+        folder.log(entry(number))
+    assert [entry(number) for number in range(9, 12)] == folder.entries(9)
+    assert entry(3) == folder.entry(3)
+
+
+def test_a_folder_that_was_just_begun_has_no_entries(tmp_path: Path) -> None:
+    """A crash between making the folder and what lies in it leaves a job without plans."""
+    (tmp_path / "j").mkdir()
+    assert [] == JobFolder(tmp_path / "j").entries(1)
+
+
+def test_each_run_has_a_number_of_its_own(tmp_path: Path) -> None:
+    """Runs count up, over restarts too, and leave one file."""
+    assert [1, 2, 3] == [made(tmp_path).begin_run() for _ in range(3)]
+    assert ["00000003"] == [path.name for path in (tmp_path / "runs").iterdir() if path.is_file()]
+
+
+def test_a_job_is_stopped_until_it_is_told_to_run(tmp_path: Path) -> None:
+    """Whoever comes back finds which of the two was said last."""
+    folder = made(tmp_path)
+    assert not folder.is_stopped()
+    folder.say_stopped()
+    folder.say_stopped()
+    assert made(tmp_path).is_stopped()
+    folder.say_running()
+    folder.say_running()
+    assert not made(tmp_path).is_stopped()
+
+
+def test_a_cut_is_kept_until_it_is_released(tmp_path: Path) -> None:
+    """Every part of it, whatever its name; another cut whose name begins alike stays."""
+    folder = made(tmp_path)
+    cuts = [
+        KeptCut("a/b", 3, (1, 2), {"s": 4}),
+        KeptCut("a/b", 12, (3,), {"t": 1}),
+        KeptCut("a/b.c", 5, (4,), {}),
+        KeptCut("*", 6, (4,), {}),
+    ]
+    for cut in cuts:
+        folder.keep_cut(cut)
+        folder.keep_cut(cut)
+    assert sorted(cuts) == sorted(folder.kept_cuts())
+    folder.release_cut("a/b")
+    folder.release_cut("a/b")
+    assert sorted(cuts[2:]) == sorted(folder.kept_cuts())
+    folder.release_cut("*")
+    assert cuts[2:3] == folder.kept_cuts()

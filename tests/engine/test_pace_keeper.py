@@ -1,0 +1,211 @@
+"""Keeping the pace: when an answer comes, and that whoever logs a plan knows what was decided."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.log import Item, ItemKind
+from bridge.memory_spool import MemorySpool
+from engine import pace_keeper
+from engine.offset import Offset
+from engine.pace_keeper import PaceKeeper, PaceServer
+from engine.pacing import Readable
+from engine.plan import Edge, Entry, Ingress, Plan, Slot
+from engine.supply import Bridged
+
+BOUND = 20.0
+LONG = 3_600.0
+"""A pace that no test waits for."""
+
+
+class Scene:
+    """A job of one or two streams in memory, and its keeper."""
+
+    def __init__(self, *streams: str, pace: float = LONG, known: Offset | None = None) -> None:
+        self.spools = {name: MemorySpool() for name in streams or ("a",)}
+        self.pace = pace
+        self.entries: list[Entry] = []
+        self.asked: list[Offset] = []
+        self.known = known
+        self.log()
+        self.keeper = PaceKeeper(
+            run=1,
+            entries=lambda first: [each for each in self.entries if each.number >= first],
+            spools=self,
+            recorded=lambda _start: self.known,
+            on_ask=self.asked.append,
+        )
+
+    def readable(self, streams: Sequence[str]) -> Mapping[str, Readable]:
+        return {stream: self.spools[stream] for stream in streams}
+
+    def log(self, **more: Any) -> None:
+        """Log another plan, whose one task takes all streams."""
+        ingress = tuple(Ingress(stream=name, instance=i, supply=Bridged()) for i, name in enumerate(self.spools, 1))
+        task = Slot(instance=9, type="count", inputs=tuple(Edge(parent=each.instance) for each in ingress))
+        number = len(self.entries) + 1
+        plan = Plan(job="j", host="h", version=number, ingress=ingress, slots=(task,), pace=self.pace, **more)
+        self.entries.append(Entry(number=number, plan=plan, starts=dict.fromkeys(self.spools, 0)))
+
+    def put(self, stream: str, *, marker: str = "", wake: bool = True) -> None:
+        kind = ItemKind.MARKER if marker else ItemKind.DATA
+        self.spools[stream].append([Item(kind=kind, count=1, stamp=0, payload=marker.encode() or b"event")])
+        if wake:
+            self.keeper.wake()
+
+    def warmed(self) -> Offset:
+        """After the batch that begins the plan, and one with events, so that the next has to wait."""
+        first = self.keeper.end_after(Offset())
+        for stream in self.spools:
+            self.put(stream)
+        return self.keeper.end_after(first)
+
+
+@contextmanager
+def asking(scene: Scene, start: Offset) -> Iterator["Future[Offset]"]:
+    """A question that waits in a thread of its own."""
+    with ThreadPoolExecutor(1) as pool:
+        looked = len(scene.asked)
+        answer = pool.submit(scene.keeper.end_after, start)
+        for _ in range(2_000):
+            if len(scene.asked) > looked:
+                break
+            threading.Event().wait(0.01)
+        try:
+            yield answer
+        finally:
+            scene.keeper.stop()
+
+
+def test_a_new_plan_is_answered_at_once() -> None:
+    """The batch that begins it does not wait for the pace, and neither do the first events after it."""
+    scene = Scene()
+    begun = scene.keeper.end_after(Offset())
+    assert Offset(run=1, entry=1, at={"a": 0}) == begun
+    scene.put("a")
+    assert {"a": 1} == scene.keeper.end_after(begun).at
+
+
+def test_events_wait_for_the_pace_and_a_plan_wakes_at_once() -> None:
+    """What comes within a pace waits; a plan that is logged meanwhile does not."""
+    scene = Scene()
+    start = scene.warmed()
+    with asking(scene, start) as answer:
+        scene.put("a")
+        scene.log()
+        scene.keeper.wake()
+        assert Offset(run=1, entry=2, at={"a": 1}) == answer.result(BOUND)
+
+
+def test_a_marker_wakes_at_once() -> None:
+    """A cut does not wait for the pace, nor do the events before it."""
+    scene = Scene()
+    start = scene.warmed()
+    with asking(scene, start) as answer:
+        scene.put("a", wake=False)
+        scene.put("a", marker="m")
+        assert Offset(run=1, entry=1, at={"a": 3}, cuts={"m": ("a",)}) == answer.result(BOUND)
+
+
+def test_events_are_answered_when_their_time_has_come() -> None:
+    """With a short pace the answer comes by itself, with all that has come until then."""
+    scene = Scene(pace=0.05)
+    start = scene.warmed()
+    with asking(scene, start) as answer:
+        scene.put("a")
+        assert 2 <= answer.result(BOUND).at["a"]
+
+
+def test_with_nothing_to_do_the_offset_itself_comes_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that nobody waits on a host that died."""
+    monkeypatch.setattr(pace_keeper, "PATIENCE", 0.05)
+    scene = Scene()
+    start = scene.warmed()
+    scene.put("a")
+    assert start == scene.keeper.end_after(start)
+
+
+def test_who_is_stopped_answers_at_once() -> None:
+    """A question that waits gets its own offset back."""
+    scene = Scene()
+    start = scene.warmed()
+    with asking(scene, start) as answer:
+        scene.keeper.stop()
+        assert start == answer.result(BOUND)
+
+
+def test_a_marker_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that waits for it in its other stream goes on without a cut."""
+    monkeypatch.setattr(pace_keeper, "ALIGNING", 0.2)
+    scene = Scene("a", "b", pace=0.01)
+    start = scene.warmed()
+    scene.put("a", marker="m")
+    scene.put("a")
+    held = scene.keeper.end_after(start)
+    assert {"a": "m"} == held.held
+    onward = scene.keeper.end_after(held)
+    assert Offset(run=1, entry=1, at={"a": 3, "b": 1}) == onward
+
+
+def test_a_batch_that_is_recorded_ends_where_it_ended() -> None:
+    """Whatever came since: a checkpoint that lost the plan of a batch gets the same plan again."""
+    known = Offset(run=1, entry=1, at={"a": 5})
+    scene = Scene(known=known)
+    assert known == scene.keeper.end_after(Offset())
+    assert known == scene.keeper.decided
+
+
+def test_who_logs_a_plan_knows_what_was_decided() -> None:
+    """The last end and every cut so far; and while somebody holds the lock nothing is decided."""
+    scene = Scene()
+    start = scene.warmed()
+    assert start == scene.keeper.decided
+    with asking(scene, start) as answer:
+        with scene.keeper.deciding:
+            scene.put("a", marker="m")
+            scene.log(at_cut="m")
+            assert start == scene.keeper.decided
+        cut = answer.result(BOUND)
+    assert {"m": ("a",)} == cut.cuts
+    assert {"m"} == scene.keeper.cuts
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[PaceServer]:
+    made = PaceServer(tmp_path / "pace")
+    yield made
+    made.close()
+
+
+def ask(server: PaceServer, job: str, start: Offset) -> dict[str, Any]:
+    with socket.socket(socket.AF_UNIX) as asking_:
+        asking_.settimeout(BOUND)
+        asking_.connect(str(server.address))
+        asking_.sendall(json.dumps({"job": job, "start": start.as_json()}).encode() + b"\n")
+        told: dict[str, Any] = json.loads(asking_.makefile().readline())
+        return told
+
+
+def test_questions_are_answered_over_the_socket(server: PaceServer) -> None:
+    """Each by the keeper of its job; who has none gets its own offset back."""
+    scene = Scene()
+    server.add("j", scene.keeper)
+    assert {"end": Offset(run=1, entry=1, at={"a": 0}).as_json()} == ask(server, "j", Offset())
+    assert {"end": Offset(run=7).as_json()} == ask(server, "another", Offset(run=7))
+    server.remove("j")
+    assert {"end": Offset().as_json()} == ask(server, "j", Offset())
+
+
+def test_what_goes_wrong_is_told_to_the_job(server: PaceServer) -> None:
+    """An index that cannot be read fails the query that needs it, with the reason."""
+    scene = Scene()
+    server.add("j", scene.keeper)
+    scene.spools.clear()
+    assert "KeyError: 'a'" in ask(server, "j", Offset())["trouble"]

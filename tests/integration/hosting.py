@@ -1,0 +1,283 @@
+"""A host with real Spark over a real mosquitto, as whoever sends plans sees it: over topics alone."""
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import psutil
+import pytest
+
+from bridge import Message, topics
+from bridge.broker import start_broker
+from bridge.mqtt import Client, spoken
+from dags import Kind
+from engine.host_keeper import HostKeeper
+from engine.job_folder import JobFolder, job_folder, spool_folder
+from engine.plan import CutWish, Delivery, Edge, Ingress, Plan, Slot, written_cut, written_plan
+from engine.record import Table
+from engine.record_store import RecordStore
+from engine.supply import Bridged, Subscribed
+
+T = TypeVar("T")
+BOUND = 60.0
+"""Seconds within which whatever is awaited has to come; a busy machine takes some 25 to start Spark."""
+HOST = "h"
+FIELDS = {"n": Kind.INTEGER, "k": Kind.STRING}
+"""What raw events have, unless a test says otherwise."""
+QUICK = 0.1
+"""The pace of jobs that nobody waits for longer than needed."""
+
+
+class Heard(NamedTuple):
+    """A message that the host sent."""
+
+    topic: str
+    told: Any
+
+
+class Hosting:
+    """A broker, a host that is kept running, and a client that hears all that it says."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        master: str = "local[2,8]",
+        environment: Mapping[str, str] | None = None,
+        kind: Literal["mosquitto", "amqtt"] = "mosquitto",
+    ) -> None:
+        self.root = folder / "root"
+        self.broker = start_broker(folder / "broker", {"braid": "a password of its own"}, kind=kind)
+        self._numbers = count(1)
+        self._versions = count(1)
+        self._sent = set[str]()
+        self._heard: list[Heard] = []
+        self._retained: dict[str, Any] = {}
+        self._news = threading.Condition()
+        self.client = Client(
+            self.broker.address("braid"),
+            "tester",
+            topics=[f"{topics.ROOT}/{each}/#" for each in ("jobs", "hosts", "out", "dead")],
+            on_message=self._take,
+            protocol=spoken(self.broker.address("braid")),
+        )
+        self.client.start()
+        self.keeper = HostKeeper(HOST, self.root, self.broker.address("braid"), master=master, environment=environment)
+
+    def close(self) -> None:
+        """End everything that it started."""
+        self.keeper.stop()
+        self.client.stop()
+        self.broker.stop()
+
+    # What a test says.
+
+    def fresh(self) -> int:
+        """A number that no other test has: for an instance, or to make names unique."""
+        return next(self._numbers)
+
+    def send(self, plan: Plan) -> Plan:
+        """Publish a plan under the next version; the plan as it was published."""
+        sent = replace(plan, version=next(self._versions))
+        self.publish_plan(sent)
+        return sent
+
+    def publish_plan(self, plan: Plan, *, to: str = "") -> None:
+        """Publish a plan as it is; on its job's own topic, unless told otherwise."""
+        self._sent.add(to or plan.job)
+        self.client.publish(topics.job(to or plan.job, "plan"), written_plan(plan), retain=True)
+
+    def run(self, plan: Plan) -> Plan:
+        """Publish a plan and wait until a batch has run it."""
+        sent = self.send(plan)
+        self.until(lambda: self.in_effect(sent), f"version {sent.version} of job {sent.job} in effect")
+        return sent
+
+    def stop_job(self, job: str) -> None:
+        """Have a job stopped, and wait until it is."""
+        self.client.publish(topics.job(job, "plan"), b"", retain=True)
+        self.until(lambda: self.status(job).get("state") == "stopped", f"job {job} stopped")
+
+    def stop_jobs(self) -> None:
+        """Have every job stopped, without waiting for it."""
+        while self._sent:
+            self.client.publish(topics.job(self._sent.pop(), "plan"), b"", retain=True)
+
+    def cut(self, name: str, *streams: str) -> None:
+        """Ask for a cut in raw spools."""
+        self.client.publish(topics.host(HOST, "cut"), written_cut(CutWish(cut=name, streams=streams)))
+
+    def release(self, name: str) -> None:
+        """Let the states of a cut go."""
+        self.client.publish(topics.host(HOST, "cut"), written_cut(CutWish(cut=name, release=True)))
+
+    def publish(self, topic: str, events: Iterable[Mapping[str, Any]]) -> None:
+        """Publish raw events, one a message."""
+        for event in events:
+            self.client.publish(topic, json.dumps(event).encode())
+
+    # What it hears.
+
+    def heard(self, topic: str) -> list[Any]:
+        """Everything that came on a topic, in order."""
+        with self._news:
+            return [each.told for each in self._heard if each.topic == topic]
+
+    def status(self, job: str) -> dict[str, Any]:
+        """What the host last said of a job."""
+        return dict(self._last(topics.job(job, "status")))
+
+    def host_status(self) -> dict[str, Any]:
+        """What the host last said of itself."""
+        return dict(self._last(topics.host(HOST, "status")))
+
+    def refusals(self, job: str) -> list[str]:
+        """Why plans of a job were refused."""
+        return [told["why"] for told in self.heard(topics.job(job, "refused"))]
+
+    def meters(self, job: str) -> dict[int, dict[str, int]]:
+        """What each instance of a job has done since the job was last started."""
+        told = self._last(topics.job(job, "metrics"))
+        return {int(instance): meter for instance, meter in told.get("instances", {}).items()}
+
+    def taken(self, job: str, instance: int) -> int:
+        """How many events an instance has taken since its job was last started."""
+        return self.meters(job).get(instance, {}).get("taken", 0)
+
+    def in_effect(self, plan: Plan) -> bool:
+        """Whether a batch has run a plan, and nothing newer yet."""
+        return self.status(plan.job).get("in_effect") == plan.version
+
+    def numbered(self, delivery: Delivery) -> dict[int, Any]:
+        """What came for a delivery, by number; what came twice has to be the same."""
+        found: dict[int, Any] = {}
+        for told in self.heard(topics.output(delivery.tenant, delivery.dataflow, delivery.sink)):
+            assert {"stream", "epoch", "first", "events"} == set(told)
+            for number, event in enumerate(told["events"], told["first"]):
+                assert found.setdefault(number, event) == event, f"number {number} is two events"
+        return found
+
+    def delivered(self, delivery: Delivery, *, first: int = 0) -> list[Any]:
+        """What came for a delivery, without a hole from its first number on."""
+        found = self.numbered(delivery)
+        assert list(range(first, first + len(found))) == sorted(found)
+        return [found[number] for number in sorted(found)]
+
+    def count(self, delivery: Delivery) -> int:
+        """How many events came for a delivery."""
+        return len(self.numbered(delivery))
+
+    def until(self, condition: Callable[[], T], what: str, *, bound: float = BOUND) -> T:
+        """Wait for something to become true; looked at whenever a message came."""
+        deadline = time.monotonic() + bound
+        while not (found := condition()):
+            with self._news:
+                # Not everything that is awaited comes as a message.
+                self._news.wait(0.1)
+            if time.monotonic() > deadline:
+                tail = self.keeper.log_path.read_text()[-3_000:]
+                pytest.fail(f"not within {bound:g} s: {what}\nlast heard: {self._heard[-5:]}\nthe host wrote: {tail}")
+        return found
+
+    def until_delivered(self, delivery: Delivery, many: int) -> list[Any]:
+        """Wait until so many events came for a delivery; all that came."""
+        self.until(lambda: self.count(delivery) >= many, f"{many} events for {delivery}, {self.count(delivery)} came")
+        return self.delivered(delivery)
+
+    # What lies on the disk.
+
+    def folder(self, job: str) -> JobFolder:
+        """A job's folder."""
+        return job_folder(self.root, job)
+
+    def spool(self, stream: str) -> Path:
+        """A stream's spool."""
+        return spool_folder(self.root, stream)
+
+    def state(self, job: str) -> Table:
+        """What a job's instances keep after its last batch."""
+        store = RecordStore(self.folder(job).records)
+        return store.state(store.batches().stop).kept
+
+    # What befalls it.
+
+    def restart(self, number: signal.Signals) -> None:
+        """End the host's process by a signal, and wait until its keeper has brought it back."""
+        before = self.keeper.pid
+        process = psutil.Process(before)
+        os.kill(before, number)
+        self.until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, "the host to end")
+        self.until(lambda: self.keeper.pid != before, "another host process")
+
+    def _take(self, message: Message) -> None:
+        told = json.loads(message.payload) if message.payload and not message.topic.endswith("/plan") else {}
+        with self._news:
+            self._retained[message.topic] = told
+            self._heard.append(Heard(message.topic, told))
+            self._news.notify_all()
+        self.client.acknowledge([message.token])
+
+    def _last(self, topic: str) -> Mapping[str, Any]:
+        with self._news:
+            found: Mapping[str, Any] = self._retained.get(topic, {})
+        return found
+
+
+@contextmanager
+def hosting_in(folder: Path, *, kind: Literal["mosquitto", "amqtt"] = "mosquitto") -> Iterator[Hosting]:
+    """A host of one's own, ended in the end."""
+    made = Hosting(folder, kind=kind)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def raw(topic: str, instance: int, fields: Mapping[str, Kind] | None = None, *, start: int | None = None) -> Ingress:
+    """A raw stream from a topic, in a spool of the topic's name."""
+    supply = Subscribed(topic=topic, fields=FIELDS if fields is None else fields)
+    return Ingress(stream=f"raw/{topic}", instance=instance, supply=supply, start=start)
+
+
+def bridged(instance: int, *, start: int | None = None) -> Ingress:
+    """What another job forwards of an instance."""
+    return Ingress(stream=f"bridge/{instance}:out", instance=instance, supply=Bridged(), start=start)
+
+
+def slot(instance: int, kind: str, *inputs: int | Edge, **config: Any) -> Slot:
+    """A task behind others."""
+    edges = tuple(each if isinstance(each, Edge) else Edge(parent=each) for each in inputs)
+    return Slot(instance=instance, type=kind, config=json.dumps(config), inputs=edges)
+
+
+def delivery(instance: int) -> Delivery:
+    """What an output takes, under a name that no other has."""
+    return Delivery(instance=instance, tenant="ann", dataflow="d", sink=f"s{instance}")
+
+
+def deliveries(slots: Sequence[Slot]) -> tuple[Delivery, ...]:
+    """One for each output among the slots."""
+    return tuple(delivery(each.instance) for each in slots if each.type == "output")
+
+
+def numbers(first: int, end: int, *, keys: int = 3) -> list[dict[str, Any]]:
+    """Events that are numbered, of a few keys."""
+    return [{"n": n, "k": f"k{n % keys}"} for n in range(first, end)]
+
+
+def counted(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What the task `count` by `k` gives for them."""
+    found: dict[str, int] = {}
+    rows = []
+    for event in events:
+        found[event["k"]] = found.get(event["k"], 0) + 1
+        rows.append({"k": event["k"], "count": found[event["k"]]})
+    return rows

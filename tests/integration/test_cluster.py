@@ -1,0 +1,191 @@
+"""A host on a Spark standalone cluster whose workers do not have Braid: the same plans, the same outputs."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bridge import topics
+from engine.plan import Plan
+from tests.integration.clusters import Cluster, bare_python, cluster_in, offering
+from tests.integration.hosting import HOST, QUICK, Hosting, counted, deliveries, delivery, numbers, raw, slot
+
+pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+
+STARTING = 240.0
+"""Seconds for the Java processes of the workers to start, one after the other, on a busy machine."""
+ROUNDS = 30
+"""So many batches surely meet both workers: Spark gives each to either by chance."""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of the workers."""
+    return bare_python(tmp_path_factory.mktemp("python") / "bare")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster for all tests here."""
+    with cluster_in(tmp_path_factory.mktemp("cluster") / "spark", workers=2) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def hosting(cluster: Cluster, python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosting]:
+    """A host on it. It is offered two packages: one that the workers have, and one that they do not."""
+    folder = tmp_path_factory.mktemp("host")
+    offered = offering(folder / "offered", {"tell": "telling:tell", "absent": "missing_there:task"})
+    environment = {
+        **os.environ,
+        "PYSPARK_PYTHON": str(python),
+        "PYTHONPATH": str(offered),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    made = Hosting(folder, master=cluster.url, environment=environment)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+class Job:
+    """A job that tells where it runs, and counts what it takes."""
+
+    def __init__(self, hosting: Hosting, **config: object) -> None:
+        source, tell, told, count, counts = (hosting.fresh() for _ in range(5))
+        self.hosting = hosting
+        # With a space, because names become the names of files.
+        self.name = f"job {source}"
+        self.topic = f"street/{source}"
+        self.told, self.counts = delivery(told), delivery(counts)
+        self.sent = 0
+        running = (
+            slot(tell, "tell", source, **config),
+            slot(told, "output", tell),
+            slot(count, "count", source, by=["k"]),
+            slot(counts, "output", count),
+        )
+        self.source = source
+        self.plan = Plan(
+            job=self.name,
+            host=HOST,
+            version=1,
+            ingress=(raw(self.topic, source),),
+            slots=running,
+            deliveries=deliveries(running),
+            pace=QUICK,
+        )
+        hosting.send(self.plan)
+
+    def begin(self) -> None:
+        """Wait until it runs."""
+        self.hosting.until(
+            lambda: self.hosting.status(self.name).get("in_effect"), f"{self.name} in effect", bound=STARTING
+        )
+
+    def publish(self, many: int = 3) -> None:
+        """Send it more events."""
+        self.hosting.publish(self.topic, numbers(self.sent, self.sent + many))
+        self.sent += many
+
+    def settle(self) -> None:
+        """Wait until all that was sent came out, and see that it is right."""
+        leaving = (self.told, self.counts)
+        self.hosting.until(
+            lambda: min(map(self.hosting.count, leaving)) >= self.sent, f"all outputs of {self.name}", bound=STARTING
+        )
+        told = self.hosting.delivered(self.told)
+        assert list(range(self.sent)) == [event["n"] for event in told]
+        assert counted(numbers(0, self.sent)) == self.hosting.delivered(self.counts)
+
+    def seen(self, what: str) -> set[str]:
+        """What its events told of where they were taken."""
+        return {event[what] for event in self.hosting.delivered(self.told)}
+
+
+def test_the_workers_do_not_have_braid(python: Path, tmp_path: Path) -> None:
+    """What the other tests rest on: the Python of the workers cannot import the engine by itself."""
+    ended = subprocess.run(  # noqa: S603 - a Python of our own
+        [python, "-c", "import engine"], cwd=tmp_path, env={}, capture_output=True, check=False
+    )
+    assert b"No module named 'engine'" in ended.stderr
+
+
+def test_jobs_spread_over_the_workers(hosting: Hosting, cluster: Cluster) -> None:
+    """Three jobs each run on both workers, from the code that the host shipped; outputs and states are right."""
+    jobs = [Job(hosting) for _ in range(3)]
+    for job in jobs:
+        job.begin()
+    workers = {str(worker.folder) for worker in cluster.workers}
+    for _ in range(ROUNDS):
+        for job in jobs:
+            job.publish()
+        for job in jobs:
+            job.settle()
+        if all(job.seen("worker") == workers for job in jobs):
+            break
+    for job in jobs:
+        assert workers == job.seen("worker")
+        assert all("/braid-" in path and path.endswith(".zip/engine/__init__.py") for path in job.seen("code"))
+
+
+def test_a_package_that_a_worker_lacks_is_that_tasks_fault_alone(hosting: Hosting) -> None:
+    """Its events are parked, with a reason that says what to install where; the other tasks of the job go on."""
+    absent = hosting.fresh()
+    job = Job(hosting)
+    job.begin()
+    job.plan = hosting.run(
+        Plan(
+            job=job.name,
+            host=HOST,
+            version=1,
+            ingress=job.plan.ingress,
+            slots=(*job.plan.slots, slot(absent, "absent", job.source)),
+            deliveries=job.plan.deliveries,
+            pace=QUICK,
+        )
+    )
+    job.publish()
+    job.settle()
+    parked = hosting.until(lambda: hosting.heard(topics.dead(absent)), "dead letters")
+    assert "missing_there" in parked[0]["reason"]
+    assert "install its package on every worker" in parked[0]["reason"]
+
+
+def test_a_task_that_waits_holds_up_no_other_job(hosting: Hosting, tmp_path: Path) -> None:
+    """While a batch of one job takes as long as it likes, another job goes on where a core is free."""
+    gate = tmp_path / "gate"
+    waits, runs = Job(hosting, until=str(gate)), Job(hosting)
+    waits.begin()
+    runs.begin()
+    waits.publish()
+    for _ in range(3):
+        runs.publish()
+        runs.settle()
+    assert hosting.count(waits.told) == 0
+    gate.touch()
+    waits.settle()
+
+
+def test_jobs_go_on_when_a_worker_is_lost(hosting: Hosting, cluster: Cluster) -> None:
+    """After a worker was killed with all that it ran, the other takes every batch; nothing is lost or doubled."""
+    jobs = [Job(hosting) for _ in range(2)]
+    for job in jobs:
+        job.begin()
+        job.publish()
+    for job in jobs:
+        job.settle()
+    lost = cluster.workers.pop()
+    lost.kill()
+    try:
+        for _ in range(3):
+            for job in jobs:
+                job.publish()
+            for job in jobs:
+                job.settle()
+        assert 0 == hosting.keeper.deaths
+    finally:
+        cluster.workers.append(cluster.start_worker())

@@ -1,0 +1,197 @@
+"""A host's process and those below it: whichever of them dies or hangs, the jobs go on, and in the end none is left."""
+
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bridge import topics
+from engine import host_process, jvm, verdicts
+from engine.plan import Plan
+from tests.integration import telling
+from tests.integration.clusters import offering
+from tests.integration.hosting import HOST, QUICK, Hosting, counted, delivery, numbers, raw, slot
+
+pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+
+KEEPER = """
+import sys
+from pathlib import Path
+from bridge.address import Address
+from engine.host_keeper import HostKeeper
+with HostKeeper(sys.argv[1], Path(sys.argv[2]), Address.parse(sys.argv[3]), master="local[1]"):
+    sys.stdin.read()
+"""
+BOUND = 180.0
+"""Seconds that a busy machine may take to start Spark, and what else is awaited."""
+HANGING = BOUND + 2 * jvm.LOOKING * jvm.HANGS_AFTER
+
+
+@pytest.fixture(scope="module")
+def hosting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosting]:
+    """A host for all tests here; each leaves it running."""
+    folder = tmp_path_factory.mktemp("host")
+    offered = offering(folder / "offered", {"tell": "telling:tell"})
+    shutil.copy(telling.__file__, offered)
+    made = Hosting(folder, environment={**os.environ, "PYTHONPATH": str(offered)})
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+class Counting:
+    """A job that counts, on its own or beside a task that hangs."""
+
+    def __init__(self, hosting: Hosting, *, stuck: bool = False) -> None:
+        source, count, end, tell = (hosting.fresh() for _ in range(4))
+        self.hosting = hosting
+        self.name = f"j{source}"
+        self.topic = f"street/{source}"
+        self.counts = delivery(end)
+        self.sent = 0
+        slots = (slot(count, "count", source, by=["k"]), slot(end, "output", count))
+        sent = hosting.send(
+            Plan(
+                job=self.name,
+                host=HOST,
+                version=1,
+                ingress=(raw(self.topic, source),),
+                slots=(*slots, slot(tell, "tell", source, stuck=True)) if stuck else slots,
+                deliveries=(self.counts,),
+                pace=QUICK,
+            )
+        )
+        hosting.until(lambda: hosting.in_effect(sent), f"{self.name} in effect", bound=BOUND)
+
+    def publish(self, many: int) -> None:
+        """Send it more events."""
+        self.hosting.publish(self.topic, numbers(self.sent, self.sent + many))
+        self.sent += many
+
+    def settle(self) -> None:
+        """Wait until all that was sent is counted, and see that it is right."""
+        self.hosting.until(lambda: self.hosting.count(self.counts) >= self.sent, "all counts", bound=BOUND)
+        assert counted(numbers(0, self.sent)) == self.hosting.delivered(self.counts)
+
+
+def below(process: int) -> list[psutil.Process]:
+    """A process and all that come from it."""
+    found = psutil.Process(process)
+    return [found, *found.children(recursive=True)]
+
+
+def ended(process: psutil.Process) -> bool:
+    """Whether it runs no more; one that nobody has buried yet does not."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def opens_in_vain(process: psutil.Process) -> bool:
+    """Whether one of its threads opens a pipe that nobody writes to."""
+    tasks = Path(f"/proc/{process.pid}/task").iterdir()
+    return any((task / "wchan").read_text() == "wait_for_partner" for task in tasks)
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for a condition, within a bound."""
+    deadline = time.monotonic() + BOUND
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {BOUND:g} s: {what}")
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["dies", "hangs"])
+def test_a_host_comes_back_whose_jvm(
+    hosting: Hosting, caplog: pytest.LogCaptureFixture, number: signal.Signals
+) -> None:
+    """It ends with a code that says so and is started again, and its jobs go on with nothing lost or doubled."""
+    job = Counting(hosting)
+    job.publish(5)
+    job.settle()
+    before = hosting.keeper.pid
+    with caplog.at_level(logging.WARNING, "braid.keeper"):
+        java = next(each for each in below(before) if each.name() == "java")
+        java.send_signal(number)
+        job.publish(5)
+        hosting.until(lambda: hosting.keeper.pid != before, "another host process", bound=HANGING)
+    job.settle()
+    assert [f"host {HOST} ended with {host_process.JVM_DIED}"] == [each.split(";")[0] for each in caplog.messages]
+    assert ended(java)
+
+
+def test_a_host_that_was_told_to_end_misses_nothing(hosting: Hosting) -> None:
+    """What is published between its end and its next start waits at the broker, and is counted then."""
+    job = Counting(hosting)
+    job.publish(5)
+    job.settle()
+    before = hosting.keeper.pid
+    psutil.Process(before).terminate()
+    hosting.until(lambda: hosting.host_status().get("alive") is False, "the host to end")
+    job.publish(5)
+    hosting.until(lambda: hosting.keeper.pid != before, "another host process", bound=BOUND)
+    job.settle()
+
+
+def test_a_task_that_hangs_in_c_does_not_keep_its_job_from_stopping(hosting: Hosting) -> None:
+    """It hears no signal of Python's and lets no thread run; it is ended with its job, and the host stays."""
+    before = hosting.keeper.pid
+    job = Counting(hosting, stuck=True)
+    job.publish(1)
+    attempts = hosting.folder(job.name).attempts
+    hung = hosting.until(lambda: [path for path in attempts.iterdir() if path.is_file()], "the task to hang")
+    hosting.stop_job(job.name)
+    # An attempt holds a lock of its file as long as it lives.
+    hosting.until(lambda: all(verdicts._left(path) is not None for path in hung), "the end of what hung")
+    assert before == hosting.keeper.pid
+
+
+def test_a_query_that_does_not_stop_costs_its_host_a_start(hosting: Hosting, caplog: pytest.LogCaptureFixture) -> None:
+    """Its stop is given up in the end; the host ends with a code that says so, and its other jobs go on in the next."""
+    stays, hangs = Counting(hosting), Counting(hosting)
+    stays.publish(5)
+    stays.settle()
+    before = hosting.keeper.pid
+    java = next(each for each in below(before) if each.name() == "java")
+    # Opening it waits for ever, and hears of nothing: so may a file system that is gone.
+    log = hosting.folder(hangs.name).checkpoint / "offsets"
+    os.mkfifo(log / str(1 + max(int(path.name) for path in log.iterdir() if path.name.isdigit())))
+    hangs.publish(1)
+    until(lambda: opens_in_vain(java), "the query to hang")
+    with caplog.at_level(logging.WARNING, "braid.keeper"):
+        hosting.client.publish(topics.job(hangs.name, "plan"), b"", retain=True)
+        hosting.until(lambda: hosting.keeper.pid != before, "another host process", bound=BOUND)
+    stays.publish(5)
+    stays.settle()
+    assert [f"host {HOST} ended with {host_process.STUCK}"] == [each.split(";")[0] for each in caplog.messages]
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+def test_of_a_host_nothing_is_left(hosting: Hosting, tmp_path: Path, *, killed: bool) -> None:
+    """Whether its keeper stops it or is killed itself, no process of its tree outlives it."""
+    name = f"host{hosting.fresh()}"
+    arguments = [name, str(tmp_path / "root"), hosting.broker.address("braid").url]
+    command = [sys.executable, "-c", KEEPER, *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as keeper:  # noqa: S603 - our own module
+        try:
+            status = topics.host(name, "status")
+            hosting.until(lambda: any(told["alive"] for told in hosting.heard(status)), "the host to start")
+            tree = below(keeper.pid)
+            assert any(each.name() == "java" for each in tree)
+            if not killed:
+                keeper.communicate(timeout=BOUND)
+                assert 0 == keeper.returncode
+        finally:
+            keeper.kill()
+    until(lambda: all(map(ended, tree)), f"the end of {tree}")
