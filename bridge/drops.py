@@ -54,6 +54,9 @@ def watch_drops(address: Address, on_drop: Callable[[int], None], timeout: float
 
     def counted(_client: paho.Client, _data: Any, message: paho.MQTTMessage) -> None:
         nonlocal last
+        if message.topic != DROPPED:
+            # amqtt sends whoever subscribes to anything what is retained under other topics too.
+            return
         count = int(message.payload)
         # A first value that is news, and not kept from earlier, is what a broker counted since it started.
         before = (count if message.retain else 0) if last is None else last

@@ -92,7 +92,8 @@ def _texts(events: pa.RecordBatch, json_fields: Collection[str]) -> Iterator[byt
         ]
     )
     columns = [column.cast(field.type, safe=False) for column, field in zip(events.columns, fine, strict=True)]
-    batch = pa.record_batch(columns, schema=fine)
+    # Without fields nothing would tell how many events there are.
+    batch = pa.record_batch(columns, schema=fine) if columns else events
     for start in range(0, batch.num_rows, 1_000):
         for row in batch.slice(start, 1_000).to_pylist():
             yield _json(_event(row, json_fields))

@@ -11,6 +11,7 @@ What a spool has of a stream is told to its producer, which keeps everything els
 told as a retained message, so that a producer that comes back knows it too.
 """
 
+import math
 import threading
 import time
 from collections import defaultdict
@@ -31,7 +32,9 @@ from dags import Schema
 GROUPING = 0.05
 """Seconds in which messages are grouped into one file."""
 PATIENCE = 60.0
-"""Seconds for which what is missing holds back what came early; a producer that died is back by then, and is asked."""
+"""Seconds for which a producer that is there may be asked for what is missing; then what came early goes on without."""
+SILENCE = 45.0
+"""Seconds after which a producer that says nothing is taken to be away; one that waits for a word says more often."""
 ASKING = 1.0
 """Seconds after which what is still missing is asked for again."""
 TELLING = 0.25
@@ -99,6 +102,7 @@ class Receiver:
         self._waiting: dict[str, list[Message]] = defaultdict(list)
         self._asked: dict[str, tuple[tuple[int, int], float]] = {}
         self._told: dict[str, float] = {}
+        self._speaking: dict[str, tuple[float, float]] = {}
         self._untold: set[str] = set()
         self._removed: set[str] = set()
         self._settled = False
@@ -196,6 +200,7 @@ class Receiver:
         self._untold.discard(topic)
         self._asked.pop(topic, None)
         self._told.pop(topic, None)
+        self._speaking.pop(topic, None)
 
     def _group(self) -> list[Message | None]:
         """What comes within the grouping time after the first message, or nothing where none comes."""
@@ -243,7 +248,7 @@ class Receiver:
             self._untold.add(topic)
             if frame.kind is FrameKind.OPEN:
                 self._told.pop(topic, None)
-        late = expire(intake, now, PATIENCE)
+        late = expire(intake, now, PATIENCE if self._was_there(topic, now, spoke=bool(messages)) else math.inf)
         intake = self._noted(late, frames, done)
         items = [
             Item(kind=ItemKind.MARKER, count=1, stamp=self._stamp(), payload=frame.marker.encode())
@@ -256,6 +261,15 @@ class Receiver:
         self.intakes[topic] = intake
         self._transport.acknowledge(token for token in arrived if token in done)
         self._ask(topic, feed, late.missing, now)
+
+    def _was_there(self, topic: str, now: float, *, spoke: bool) -> bool:
+        """Whether a producer spoke all the patience through: one that is away still has what is missing."""
+        since, last = self._speaking.get(topic, (now, now))
+        if now - last > SILENCE:
+            since = now
+        if spoke:
+            self._speaking[topic] = (since, now)
+        return now - since >= PATIENCE
 
     @staticmethod
     def _noted(taken: Taken[int], frames: list[Frame], done: set[int]) -> Intake[int]:

@@ -131,3 +131,10 @@ def test_of_a_very_long_message_that_could_not_be_read_the_beginning_is_told() -
     letter = unread_letter(Unread(topic="street", event="\U0001f600" * 3_000_000, reason="it is not JSON"))
     assert len(letter) <= MOST_BYTES + 200
     assert json.loads(letter)["event"].startswith("\U0001f600")
+
+
+def test_events_without_fields_are_events() -> None:
+    """A task that takes streams with nothing in common still takes their events, and numbers them."""
+    nothing = pa.record_batch({"t": [1, 2]}).select([])
+    [(first, payload)] = output_message("alarm", 1, 5, nothing)
+    assert (5, [{}, {}]) == (first, json.loads(payload)["events"])

@@ -437,3 +437,20 @@ def test_whatever_breaks_every_number_is_spooled_once_and_in_order(
         assert expected == made.spooled()
         assert end == made.sender.needed(STREAM)
         assert 0 == made.receiver.intakes[ON].counts.gaps
+
+
+def test_openings_and_ends_that_queue_up_lose_nothing_between(tmp_path: Path) -> None:
+    """A stream that is closed and opened several times before its consumer has the first end comes whole."""
+    with bridge(tmp_path) as made:
+        for first in (0, 3, 6):
+            made.forward(first=first)
+            made.emit(events(first, first + 3))
+            made.sender.close(STREAM)
+        made.forward(first=9)
+        assert 0 == made.sender.needed(STREAM)
+        made.work(60)
+        assert list(range(9)) == made.spooled()
+        made.emit(events(9, 11))
+        made.work(20)
+        assert list(range(11)) == made.spooled()
+        assert 11 == made.sender.needed(STREAM)

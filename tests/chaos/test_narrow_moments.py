@@ -156,6 +156,19 @@ def test_a_broker_that_loses_the_last(chain: Chain, count: int) -> None:
     chain.check()
 
 
+@pytest.mark.parametrize("away", [10.0, 90.0, 3_600.0])
+def test_a_broker_loses_frames_of_a_host_that_dies(chain: Chain, away: float) -> None:
+    """What is missing is waited for however long its host is away, because its records have it."""
+    chain.armed = ["lose", "lose"]
+    chain.whole(chain.batch, chain.follow, chain.send)
+    chain.events(40)
+    chain.whole(chain.batch, chain.follow, chain.send, chain.receive)
+    chain.pass_time(away)
+    chain.receive()
+    chain.begin_host()
+    settled(chain)
+
+
 def test_a_host_thought_dead_comes_back(chain: Chain) -> None:
     """Whoever was replaced is refused: its lease, and whatever it still publishes in its old epoch."""
     with Lease(chain.folder.path), pytest.raises(LeaseTaken, match="belongs to a process that still runs"):

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
 
 FIELDS = {"a": Kind.FLOAT, "n": Kind.INTEGER, "k": Kind.STRING}
 EVENTS = 120
-JOBS = 5
+JOBS = 8
 """How many run at once."""
 
 

@@ -65,6 +65,38 @@ def test_a_restart_publishes_nothing_again_that_has_left(tmp_path: Path) -> None
     assert {"s": 2} == again.told.positions
 
 
+def test_what_has_not_left_is_not_pruned(tmp_path: Path) -> None:
+    """However long the broker does not answer; once it has, the records go."""
+    scene = Scene(tmp_path)
+    scene.plan(delivered=True)
+    follower = scene.follower()
+    scene.batch(2)
+    for _ in range(20):
+        scene.batch()
+    follower.follow()
+    follower.tidy()
+    again = scene.follower()
+    again.follow()
+    assert [0] == [each.payload["first"] for each in scene.sender.plain]
+    scene.sender.answer()
+    again.tidy()
+    assert 20 - REWIND == scene.store.batches().start
+
+
+def test_what_a_consumer_has_not_confirmed_is_not_pruned(tmp_path: Path) -> None:
+    """The record with the first number that it may ask for stays, and those after it."""
+    scene = Scene(tmp_path)
+    scene.plan(forwarded=True)
+    follower = scene.follower()
+    for _ in range(20):
+        scene.batch(2)
+    follower.follow()
+    scene.sender.confirmed[STREAM] = 9
+    follower.tidy()
+    assert 4 == scene.store.batches().start
+    assert list(range(8, 40)) == scene.sender.opened[0].numbers(9)
+
+
 def test_a_stream_opens_at_its_number_in_the_plan_that_forwards_it(tmp_path: Path) -> None:
     """What left before the plan is not forwarded, and later batches are."""
     scene = Scene(tmp_path)

@@ -33,6 +33,7 @@ class Scene:
         self.pace = pace
         self.entries: list[Entry] = []
         self.asked: list[Offset] = []
+        self.looks = 0
         self.known = known
         self.log()
         self.keeper = PaceKeeper(
@@ -44,6 +45,7 @@ class Scene:
         )
 
     def readable(self, streams: Sequence[str]) -> Mapping[str, Readable]:
+        self.looks += 1
         return {stream: self.spools[stream] for stream in streams}
 
     def log(self, **more: Any) -> None:
@@ -70,12 +72,12 @@ class Scene:
 
 @contextmanager
 def asking(scene: Scene, start: Offset) -> Iterator["Future[Offset]"]:
-    """A question that waits in a thread of its own."""
+    """A question in a thread of its own, that has looked once and found nothing to do."""
     with ThreadPoolExecutor(1) as pool:
-        looked = len(scene.asked)
+        looks = scene.looks
         answer = pool.submit(scene.keeper.end_after, start)
         for _ in range(2_000):
-            if len(scene.asked) > looked:
+            if scene.looks > looks:
                 break
             threading.Event().wait(0.01)
         try:
@@ -93,8 +95,10 @@ def test_a_new_plan_is_answered_at_once() -> None:
     assert {"a": 1} == scene.keeper.end_after(begun).at
 
 
-def test_events_wait_for_the_pace_and_a_plan_wakes_at_once() -> None:
+def test_events_wait_for_the_pace_and_a_plan_wakes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes within a pace waits; a plan that is logged meanwhile does not."""
+    monkeypatch.setattr(pace_keeper, "LOOKING", LONG)
+    monkeypatch.setattr(pace_keeper, "PATIENCE", LONG)
     scene = Scene()
     start = scene.warmed()
     with asking(scene, start) as answer:
@@ -104,8 +108,10 @@ def test_events_wait_for_the_pace_and_a_plan_wakes_at_once() -> None:
         assert Offset(run=1, entry=2, at={"a": 1}) == answer.result(BOUND)
 
 
-def test_a_marker_wakes_at_once() -> None:
+def test_a_marker_wakes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cut does not wait for the pace, nor do the events before it."""
+    monkeypatch.setattr(pace_keeper, "LOOKING", LONG)
+    monkeypatch.setattr(pace_keeper, "PATIENCE", LONG)
     scene = Scene()
     start = scene.warmed()
     with asking(scene, start) as answer:
