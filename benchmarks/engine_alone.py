@@ -127,7 +127,6 @@ def state(keys: int) -> float:
     with _folder() as folder:
         store, kept = RecordStore(folder), JobState()
         _batch(store, kept, names, 0)
-        # So many that every key group has been imaged since.
         batches = 200
         begun = time.process_time()
         for batch in range(1, batches + 1):

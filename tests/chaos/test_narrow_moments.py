@@ -159,6 +159,8 @@ def test_a_broker_that_loses_the_last(chain: Chain, count: int) -> None:
 @pytest.mark.parametrize("away", [10.0, 90.0, 3_600.0])
 def test_a_broker_loses_frames_of_a_host_that_dies(chain: Chain, away: float) -> None:
     """What is missing is waited for however long its host is away, because its records have it."""
+    chain.whole()
+    chain.events(40)
     chain.armed = ["lose", "lose"]
     chain.whole(chain.batch, chain.follow, chain.send)
     chain.events(40)
