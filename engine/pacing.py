@@ -78,16 +78,16 @@ def _in_effect(
 ) -> tuple[Entry | None, Entry | None]:
     """The entry that the next batch runs, and the one that it must end before."""
     current: Entry | None = None
+    pending: Entry | None = None
     for entry in entries:
         if entry.number <= here.entry:
             current = entry
         elif _takes_effect(entry, here.at if current is None else {**current.starts, **here.at}, cuts):
-            current = entry
-            # A later entry that waits for a position or a cut does so under this one.
-            cuts = {}
-        else:
-            return current, entry
-    return current, None
+            # Whoever made it knew the plans before it: what they still wait for is not awaited any more.
+            current, pending = entry, None
+        elif pending is None:
+            pending = entry
+    return current, pending
 
 
 def _takes_effect(entry: Entry, at: Mapping[str, int], cuts: Mapping[str, tuple[str, ...]]) -> bool:

@@ -138,6 +138,18 @@ def test_a_plan_takes_effect_at_its_cut() -> None:
     ]
 
 
+def test_a_newer_plan_waits_for_no_older_one() -> None:
+    """A plan that waits for a cut which never comes is passed over by the next one that may take effect."""
+    entries = [
+        entry(1, plan(["a"])),
+        entry(2, plan(["a"], version=2, at_cut="never")),
+        entry(3, plan(["a"], version=3)),
+    ]
+    start = Offset(run=1, entry=1, at={"a": 1})
+    assert _next(start, entries[:2], {"a": Spooled(E)}) == Step(end=start)
+    assert _next(start, entries, {"a": Spooled(E)}).end == Offset(run=1, entry=3, at={"a": 1})
+
+
 def test_plans_that_take_effect_at_once_are_taken_together() -> None:
     """Of several plans that wait for nothing only the last is run, each of them starting streams where it said."""
     late = replace(entry(2, plan(["a"], ["b"], version=2)), starts={"a": 0, "b": 7})
