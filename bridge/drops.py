@@ -9,7 +9,7 @@ import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from bridge.address import Address
-from bridge.mqtt import prepare
+from bridge.mqtt import prepare, why_refused, why_unreachable
 
 DROPPED = "$SYS/broker/publish/messages/dropped"
 """Where mosquitto tells how many messages it has dropped since it started."""
@@ -41,7 +41,7 @@ def watch_drops(address: Address, on_drop: Callable[[int], None], timeout: float
     def connected(client: paho.Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         nonlocal trouble
         if reason.is_failure:
-            trouble = str(reason)
+            trouble = why_refused(reason)
         else:
             client.subscribe(DROPPED, qos=1)
 
@@ -72,7 +72,7 @@ def watch_drops(address: Address, on_drop: Callable[[int], None], timeout: float
     try:
         client.connect(address.host, address.port)
     except OSError as error:
-        raise ConnectionError(f"no broker answers at {address}: {error}") from error
+        raise ConnectionError(why_unreachable(address, error)) from error
     client.loop_start()
     watch = Watch(client)
     if not ready.wait(timeout):

@@ -5,6 +5,7 @@ and only hand things on: to publish or wait inside one deadlocks. One client id 
 """
 
 import contextlib
+import ssl
 import threading
 import time
 import uuid
@@ -24,6 +25,9 @@ SESSION = 7 * 24 * 3600
 UNACKNOWLEDGED = 1_000
 """How many messages may wait to be acknowledged; beyond that the broker holds back. MQTT 3.1.1 has no such bound."""
 _MIDS = 1 << 16
+_OTHER_NAME = {62, 64}
+"""How OpenSSL numbers that a certificate is for another host, and for another address."""
+_WHO_ARE_YOU = {"Not authorized", "Bad user name or password"}
 
 
 def prepare(client: paho.Client, address: Address) -> None:
@@ -31,6 +35,26 @@ def prepare(client: paho.Client, address: Address) -> None:
     client.username_pw_set(address.user, address.password)
     if address.tls:
         client.tls_set()
+
+
+def why_unreachable(address: Address, error: OSError) -> str:
+    """Why no connection to a broker comes about, and what to do."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        remedy = (
+            "connect by a name that is in it"
+            if error.verify_code in _OTHER_NAME
+            else "have the system trust its authority, or name the authority's file in SSL_CERT_FILE"
+        )
+        told = error.verify_message.rstrip(".")
+        return f"the certificate of the broker at {address} is not trusted: {told}; {remedy}"
+    if address.tls and isinstance(error, ssl.SSLError | ConnectionResetError):
+        return f"no TLS with the broker at {address}: {error}; see whether this is its port for TLS"
+    return f"no broker answers at {address}: {error}"
+
+
+def why_refused(reason: object) -> str:
+    """Why a broker did not let a client in, and what to do."""
+    return f"{reason}; check the user and the password" if str(reason) in _WHO_ARE_YOU else str(reason)
 
 
 class NotConnected(ConnectionError):
@@ -90,25 +114,41 @@ class Client:
 
     def start(self, timeout: float = 10.0) -> None:
         """Connect and subscribe; returns once the broker has confirmed both."""
-        more: dict[str, Any] = {}
-        if self._protocol is MQTTProtocolVersion.MQTTv5:
-            properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho ships it without types
-            properties.SessionExpiryInterval = SESSION
-            properties.ReceiveMaximum = UNACKNOWLEDGED
-            more = {"clean_start": False, "properties": properties}
         try:
-            self._client.connect(self._address.host, self._address.port, **more)
+            self._client.connect(self._address.host, self._address.port, **self._session())
         except OSError as error:
-            raise NotConnected(f"no broker answers at {self._address}: {error}") from error
+            raise NotConnected(why_unreachable(self._address, error)) from error
         self._client.loop_start()
         if not self._await_subscriptions(self._topics, timeout):
             self.stop()
             raise NotConnected(f"the broker at {self._address} let nobody in: {self._refusal}")
 
+    def begin(self) -> None:
+        """Connect as soon as a broker answers; `subscribe` waits for that, and nobody else does."""
+        self._client.connect_async(self._address.host, self._address.port, **self._session())
+        self._client.loop_start()
+
     def stop(self) -> None:
         """Disconnect; the broker keeps the session."""
         self._client.disconnect()
         self._client.loop_stop()
+
+    def leave(self) -> bool:
+        """Disconnect for good, so that the broker keeps nothing; whether it was there to be told.
+
+        Over MQTT 3.1.1 it keeps what it had before.
+        """
+        with self._changed:
+            told = self._connected
+        self.unsubscribe(tuple(self._topics))
+        if self._protocol is MQTTProtocolVersion.MQTTv5:
+            properties = Properties(PacketTypes.DISCONNECT)  # type: ignore[no-untyped-call]  # paho ships it without types
+            properties.SessionExpiryInterval = 0
+            self._client.disconnect(properties=properties)
+        else:
+            self._client.disconnect()
+        self._client.loop_stop()
+        return told
 
     def acknowledge(self, tokens: Iterable[int]) -> None:
         """Acknowledge messages, in this order; those of an earlier connection come again and are left alone."""
@@ -167,6 +207,15 @@ class Client:
         if refusal is not None:
             answered(refusal)
 
+    def _session(self) -> dict[str, Any]:
+        """What a connection says of its session; MQTT 3.1.1 says it when the client is made."""
+        if self._protocol is not MQTTProtocolVersion.MQTTv5:
+            return {}
+        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho ships it without types
+        properties.SessionExpiryInterval = SESSION
+        properties.ReceiveMaximum = UNACKNOWLEDGED
+        return {"clean_start": False, "properties": properties}
+
     def _await_subscriptions(self, topics: Iterable[str], timeout: float) -> bool:
         wanted = set(topics)
         with self._changed:
@@ -180,7 +229,7 @@ class Client:
 
     def _on_connect(self, _client: paho.Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         if reason.is_failure:
-            self._refusal = str(reason)
+            self._refusal = why_refused(reason)
             return
         self._connections += 1
         self._on_connection()

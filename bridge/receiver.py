@@ -16,6 +16,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, Protocol
@@ -35,11 +36,13 @@ PATIENCE = 60.0
 """Seconds for which a producer that is there may be asked for what is missing; then what came early goes on without."""
 SILENCE = 45.0
 """Seconds after which a producer that says nothing is taken to be away; one that waits for a word says more often."""
+IDLE = 1.0
+"""Seconds between two looks at what is due, where nothing comes."""
 ASKING = 1.0
 """Seconds after which what is still missing is asked for again."""
 TELLING = 0.25
 """Seconds between two words about what a spool has, so that many small groups cost few messages."""
-_MOST_GROUPED = 2_000
+_MOST_GROUPED = 10_000
 
 
 class Message(NamedTuple):
@@ -104,9 +107,6 @@ class Receiver:
         self._told: dict[str, float] = {}
         self._speaking: dict[str, tuple[float, float]] = {}
         self._untold: set[str] = set()
-        self._removed: set[str] = set()
-        self._settled = False
-        self._let_go: list[int] = []
         self._guard = threading.Lock()
         self._stopping = threading.Event()
         for topic, feed in feeds.items():
@@ -118,30 +118,7 @@ class Receiver:
         Messages of topics that have no feed yet wait for it, unacknowledged.
         """
         with self._guard:
-            self._leave(topic)
             self._take(topic, feed)
-
-    def remove(self, topic: str) -> None:
-        """Spool no more of a topic; any thread may call it. After that the feed's spool is left alone.
-
-        What still comes is acknowledged and dropped, so that it holds up nothing.
-        """
-        with self._guard:
-            self._leave(topic)
-            self._removed.add(topic)
-            self._let_go += (message.token for message in self._waiting.pop(topic, []))
-
-    def settle(self) -> list[str]:
-        """Every feed that there was is there again: what waits for one that is not is let go; its topics.
-
-        A broker may go on with what was subscribed before a crash, and nobody would ever take it.
-        """
-        with self._guard:
-            strange = [topic for topic in self._waiting if topic not in self.feeds]
-            for topic in strange:
-                self._let_go += (message.token for message in self._waiting.pop(topic))
-            self._settled = True
-        return strange
 
     def deliver(self, message: Message) -> None:
         """Called by the client's thread for each message of a feed."""
@@ -152,13 +129,16 @@ class Receiver:
         self._queue.put(None)
 
     def stop(self) -> None:
-        """Let `run` return after the group it is at."""
+        """Let `run` return after the group it is at; what comes later stays unacknowledged."""
         self._stopping.set()
+        self._queue.put(None)
 
     def run(self) -> None:
         """Work until stopped."""
         while not self._stopping.is_set():
-            self.work(self._group())
+            group = self._group()
+            if not self._stopping.is_set():
+                self.work(group)
 
     def work(self, messages: Iterable[Message | None]) -> None:
         """Spool a group of messages and acknowledge what is there; None stands where a connection began or ended."""
@@ -169,12 +149,8 @@ class Receiver:
         for message in messages:
             if message is None:
                 self._forget()
-            elif message.topic in self._removed or (self._settled and message.topic not in self.feeds):
-                self._let_go.append(message.token)
             else:
                 self._waiting[message.topic].append(message)
-        self._transport.acknowledge(self._let_go)
-        self._let_go.clear()
         for topic, feed in self.feeds.items():
             if feed.spool.state is SpoolState.FULL:
                 feed.spool.prune()
@@ -188,34 +164,32 @@ class Receiver:
                 self._tell(topic, feed)
 
     def _take(self, topic: str, feed: Feed) -> None:
-        self._removed.discard(topic)
         self.feeds[topic] = feed
         self.intakes[topic] = Intake(expected=feed.spool.producers.get(topic, Expected()))
         self._untold.add(topic)
 
-    def _leave(self, topic: str) -> None:
-        if self.feeds.pop(topic, None) is None:
-            return
-        self._let_go += (token for _, token, _ in self.intakes.pop(topic).early.values())
-        self._untold.discard(topic)
-        self._asked.pop(topic, None)
-        self._told.pop(topic, None)
-        self._speaking.pop(topic, None)
-
     def _group(self) -> list[Message | None]:
-        """What comes within the grouping time after the first message, or nothing where none comes."""
-        group: list[Message | None] = []
-        until = time.monotonic() + GROUPING
-        while len(group) < _MOST_GROUPED and (left := until - time.monotonic()) > 0:
-            try:
-                group.append(self._queue.get(timeout=left))
-            except Empty:
-                break
+        """The first message that comes and what comes within the grouping time after it; nothing where none comes."""
+        try:
+            group = [self._queue.get(timeout=self._idle())]
+        except Empty:
+            return []
+        # To wake up for each of them would cost more than to read it.
+        time.sleep(GROUPING)
+        with suppress(Empty):
+            while len(group) < _MOST_GROUPED:
+                group.append(self._queue.get_nowait())
         return group
+
+    def _idle(self) -> float:
+        """How long nothing is due."""
+        # What was told a moment ago and is news by now, and what waits for a spool to have room.
+        with self._guard:
+            waits = any(topic in self._told for topic in self._untold) or any(self._waiting.values())
+        return TELLING if waits else IDLE
 
     def _forget(self) -> None:
         self._waiting.clear()
-        self._let_go.clear()
         self.intakes = {topic: replace(intake, early={}) for topic, intake in self.intakes.items()}
         # The broker may have lost what it was told, and what was asked.
         self._asked.clear()

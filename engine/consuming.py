@@ -63,7 +63,7 @@ class Consuming:
     def tidy(self, job: Job) -> None:
         """Let go what a job needs no more."""
         # What was cut goes on being supplied until somebody has taken it over and released the cut.
-        streams = job.streams() | _cut_streams(job.folder)
+        streams = job.streams() | cut_streams(job.folder)
         if job.follower is not None:
             for stream, position in job.follower.passed().items():
                 if stream in streams and self._passed.get((job.name, stream)) != position:
@@ -77,7 +77,7 @@ class Consuming:
 
     def leave(self, folder: JobFolder, plans: Sequence[Plan]) -> None:
         """Let a job that is stopped, and that no host runs, hold up no spool."""
-        for stream in {stream for plan in plans for stream in plan.streams} - _cut_streams(folder):
+        for stream in {stream for plan in plans for stream in plan.streams} - cut_streams(folder):
             leave(spool_folder(self._root, stream), plans[-1].job)
 
     def _start(self, job: Job, stream: str, wanted: int | None) -> int:
@@ -121,5 +121,6 @@ def _again(entry: Entry) -> Plan:
     return replace(entry.plan, imports=(), at={}, at_cut="")
 
 
-def _cut_streams(folder: JobFolder) -> frozenset[str]:
+def cut_streams(folder: JobFolder) -> frozenset[str]:
+    """The streams of which a job keeps cuts."""
     return frozenset(stream for cut in folder.kept_cuts() for stream in cut.positions)

@@ -20,6 +20,7 @@ from bridge.emitted import Emitted as Sent
 from bridge.emitted import Stream
 from bridge.files import write_whole
 from bridge.output import dead_letter, output_message
+from engine.damage import damage_named
 from engine.job_folder import JobFolder, KeptCut
 from engine.plan import Delivery, Forward, Plan, Port
 from engine.record import Dead, Emitted, Meter
@@ -203,12 +204,12 @@ class Follower:
     def _resume(self) -> None:
         """Go on where the last run was: what may not have left leaves again, with the same numbers."""
         path = self._folder.path / "published"
-        if path.exists():
-            self._progress = json.loads(path.read_bytes())
-        else:
-            self._progress = {"batch": 0, "opened": [], "closing": []}
-        begin = int(self._progress["batch"])
-        self._opened = {Port(instance, port): first for instance, port, first in self._progress["opened"]}
+        self._progress = {"batch": 0, "opened": [], "closing": []}
+        with damage_named(path):
+            if path.exists():
+                self._progress = json.loads(path.read_bytes())
+            begin = int(self._progress["batch"])
+            self._opened = {Port(instance, port): first for instance, port, first in self._progress["opened"]}
         self.told.batch = begin - 1
         for batch in self._store.batches():
             # Also of those that `follow` takes up: at one that is missing it would wait for ever.

@@ -1,7 +1,7 @@
 """The healths of a job's instances: what its host notes of each batch, and which plan follows from it."""
 
 from engine.failing import Health, noted, overlaid, recalled, renewed, retried
-from engine.plan import Plan
+from engine.plan import Plan, SlotState
 from engine.record_file import Header
 from engine.verdicts import is_verdict
 
@@ -12,14 +12,16 @@ class Healths:
     def __init__(self, plan: Plan | None) -> None:
         self._healths: dict[int, Health] = recalled(plan) if plan else {}
 
-    def note(self, header: Header, now: float) -> None:
-        """Note how a batch went."""
+    def note(self, header: Header, ran: Plan, now: float) -> None:
+        """Note how a batch went, and with which plan it ran."""
+        # One that was failed then was not tried: its dead letters say nothing of how it would fare now.
+        untried = {slot.instance for slot in ran.slots if slot.state is SlotState.FAILED}
         reasons = {dead.instance: dead.reason for dead in header.dead}
         killed = {dead.instance for dead in header.dead if is_verdict(dead.reason)}
-        for instance, meter in header.meters.items():
+        for instance in header.meters.keys() - untried:
             self._healths[instance] = noted(
                 self._healths.get(instance, Health()),
-                meter,
+                header.meters[instance],
                 killed=instance in killed,
                 reason=reasons.get(instance, ""),
                 now=now,

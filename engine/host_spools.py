@@ -6,58 +6,44 @@ A spool has one owner. Where another host owns it already, this one only reads, 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from bridge import (
     Clock,
+    Counts,
     Feed,
     FolderReader,
     Generating,
     Item,
     ItemKind,
     LeaseTaken,
-    NotConnected,
     Spool,
+    SpoolClosed,
+    SpoolDamaged,
     topics,
 )
 from bridge.intake import Expected
 from engine.job_folder import spool_folder
 from engine.plan import Ingress, RefusedPlan
+from engine.reception import Receiving, Reception
 from engine.supply import Bridged, Subscribed
 
 log = logging.getLogger("braid.host")
 
+ELSEWHERE = "elsewhere"
+"""What is told of a stream that another host supplies."""
 RETRYING = 5.0
-"""Seconds after which a generator that failed begins anew, where it was."""
-
-
-class Receiving(Protocol):
-    """What takes messages into spools; a receiver of the bridge."""
-
-    def add(self, topic: str, feed: Feed) -> None:
-        """Receive a topic from now on."""
-
-    def remove(self, topic: str) -> None:
-        """Receive a topic no longer."""
-
-
-class Subscribing(Protocol):
-    """What asks the broker for messages; a client of the bridge."""
-
-    def subscribe(self, topics: Iterable[str], *, timeout: float = ...) -> None:
-        """Returns once the broker has confirmed."""
-
-    def unsubscribe(self, topics: Iterable[str]) -> None:
-        """Ask for no more."""
+"""Seconds after which a stream that is not supplied because something failed is tried anew, where it was."""
 
 
 class ToldSpool(Spool):
-    """A spool that tells when it has grown."""
+    """A spool that tells when it has grown, and whether a marker came."""
 
-    def __init__(self, folder: Path, *, most_bytes: int, grown: Callable[[], None]) -> None:
+    def __init__(self, folder: Path, *, most_bytes: int, grown: Callable[[bool], None]) -> None:
         super().__init__(folder, most_bytes=most_bytes)
         self._grown = grown
         self.lock = threading.Lock()
@@ -67,7 +53,7 @@ class ToldSpool(Spool):
         with self.lock:
             first = super().append(items, producers)
         if items:
-            self._grown()
+            self._grown(any(item.kind is ItemKind.MARKER for item in items))
         return first
 
     def prune(self) -> None:
@@ -81,25 +67,29 @@ class _Supply:
     ingress: Ingress
     most_bytes: int
     spool: ToldSpool | None = None
-    topic: str = ""
+    reception: Reception | None = None
+    counted: Counts = field(default_factory=Counts)
+    """What the receptions before this one met."""
     generating: Generating | None = None
     thread: threading.Thread | None = None
     jobs: set[str] = field(default_factory=set)
     trouble: str = ""
-    """Why nothing more is generated."""
+    """Why nothing more comes."""
     retry: float = 0.0
     """When it is tried again, as `time.monotonic` tells."""
+
+    def fail(self, trouble: str) -> None:
+        """Nothing more comes for a while; from any thread."""
+        self.retry = time.monotonic() + RETRYING
+        self.trouble = trouble
 
 
 class HostSpools:
     """Which streams a host supplies; called from its main thread."""
 
-    def __init__(
-        self, root: Path, receiver: Receiving, client: Subscribing, *, clock: Clock, grown: Callable[[str], None]
-    ) -> None:
+    def __init__(self, root: Path, receiving: Receiving, *, clock: Clock, grown: Callable[[str, bool], None]) -> None:
         self._root = root
-        self._receiver = receiver
-        self._client = client
+        self._receiving = receiving
         self._clock = clock
         self._grown = grown
         self._supplies: dict[str, _Supply] = {}
@@ -115,8 +105,9 @@ class HostSpools:
         if supply is None:
             supply = self._supplies[ingress.stream] = _Supply(ingress=ingress, most_bytes=most_bytes)
         supply.jobs.add(job)
-        if supply.spool is None:
-            self._own(supply)
+        if supply.spool is None and not supply.trouble:
+            with _troubles(supply):
+                self._own(supply)
 
     def drop(self, job: str, stream: str) -> None:
         """A job reads a stream no longer; without a reader nobody supplies it."""
@@ -131,14 +122,17 @@ class HostSpools:
     def look(self) -> None:
         """Take over what its owner left, and let spools go on that were full."""
         for supply in self._supplies.values():
-            if supply.trouble and time.monotonic() >= supply.retry:
-                # A disk may have space again, a file may be there by now.
-                self._close(supply)
-                supply.spool, supply.generating, supply.trouble = None, None, ""
-            if supply.spool is None:
-                self._own(supply)
-            else:
-                supply.spool.prune()
+            if supply.trouble and time.monotonic() < supply.retry:
+                continue
+            with _troubles(supply):
+                if supply.trouble:
+                    # A disk may have space again, a file may be there by now.
+                    self._close(supply)
+                    supply.trouble = ""
+                if supply.spool is None:
+                    self._own(supply)
+                else:
+                    supply.spool.prune()
 
     def mark(self, name: str, streams: Sequence[str]) -> None:
         """Put a marker at the end of the raw spools that it owns: of these, or of all where none is named.
@@ -165,8 +159,16 @@ class HostSpools:
     def states(self) -> dict[str, str]:
         """For each stream whether its spool takes more, why nothing comes, or that another host owns it."""
         return {
-            stream: "elsewhere" if supply.spool is None else supply.trouble or str(supply.spool.state)
+            stream: supply.trouble or (ELSEWHERE if supply.spool is None else str(supply.spool.state))
             for stream, supply in sorted(self._supplies.items())
+        }
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """For each stream that is received what was doubled, early, missing for good, or refused."""
+        return {
+            stream: asdict(_sum(supply.counted, supply.reception.counts))
+            for stream, supply in sorted(self._supplies.items())
+            if supply.reception is not None
         }
 
     def close(self) -> None:
@@ -179,7 +181,7 @@ class HostSpools:
         stream = supply.ingress.stream
         try:
             supply.spool = ToldSpool(
-                spool_folder(self._root, stream), most_bytes=supply.most_bytes, grown=lambda: self._grown(stream)
+                spool_folder(self._root, stream), most_bytes=supply.most_bytes, grown=partial(self._grown, stream)
             )
         except LeaseTaken:
             return
@@ -198,26 +200,43 @@ class HostSpools:
                 supply.thread.start()
 
     def _receive(self, supply: _Supply, topic: str, feed: Feed) -> None:
-        supply.topic = topic
-        self._receiver.add(topic, feed)
-        try:
-            self._client.subscribe([topic])
-        except NotConnected as error:
-            # It is subscribed once the connection is back, and producers keep what they have until then.
-            log.warning("stream %s: %s", supply.ingress.stream, error)
+        supply.reception = self._receiving.begin(supply.ingress.stream, topic, feed, supply.fail)
 
     def _end(self, supply: _Supply) -> None:
-        if supply.topic:
-            self._client.unsubscribe([supply.topic])
-            self._receiver.remove(supply.topic)
+        if supply.reception is not None:
+            supply.reception.leave()
+            supply.reception = None
         self._close(supply)
 
     def _close(self, supply: _Supply) -> None:
+        if supply.reception is not None:
+            supply.reception.stop()
+            supply.counted = _sum(supply.counted, supply.reception.counts)
         if supply.generating is not None and supply.thread is not None:
             supply.generating.stop()
             supply.thread.join()
         if supply.spool is not None:
             supply.spool.close()
+        supply.reception, supply.generating, supply.thread, supply.spool = None, None, None, None
+
+
+def _sum(one: Counts, other: Counts) -> Counts:
+    return Counts(
+        duplicates=one.duplicates + other.duplicates,
+        held=one.held + other.held,
+        gaps=one.gaps + other.gaps,
+        refused=one.refused + other.refused,
+    )
+
+
+@contextmanager
+def _troubles(supply: _Supply) -> Iterator[None]:
+    """What is wrong with one stream is told where it stands, and hurts no other; it is tried again after a while."""
+    try:
+        yield
+    except (SpoolDamaged, SpoolClosed, OSError) as error:
+        log.error("stream %s: %s", supply.ingress.stream, error)  # noqa: TRY400 - it says where and what to do
+        supply.fail(str(error))
 
 
 def _clash(one: Ingress, other: Ingress) -> bool:
@@ -238,5 +257,4 @@ def _generate(supply: _Supply) -> None:
         supply.generating.run()
     except Exception as error:  # a file that is replayed may hold anything
         log.exception("stream %s", supply.ingress.stream)
-        supply.retry = time.monotonic() + RETRYING
-        supply.trouble = f"{type(error).__name__}: {error}"
+        supply.fail(f"{type(error).__name__}: {error}")

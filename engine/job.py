@@ -17,7 +17,7 @@ from engine.offset import Offset
 from engine.pace_keeper import PaceKeeper, PaceServer
 from engine.pacing import Readable
 from engine.plan import Entry, Plan, RefusedPlan
-from engine.record_file import Header, RecordDamaged
+from engine.record_file import Header
 from engine.record_store import RecordStore
 from engine.source import NAME
 from engine.spark_task import RESULT, answer
@@ -55,8 +55,13 @@ class Job:
         self._sender = sender
         self._asked = asked
         self._lease = Lease(self.folder.path)
-        self.folder.make()
-        self._entries = self.folder.entries(1)
+        try:
+            self.folder.make()
+            self._entries = self.folder.entries(1)
+        except BaseException:
+            # Whoever mends it starts it again, perhaps in this process.
+            self._lease.release()
+            raise
         self._store = RecordStore(self.folder.records)
         self._query: StreamingQuery | None = None
         self._keeper: PaceKeeper | None = None
@@ -92,7 +97,7 @@ class Job:
         """Take up the records that are new."""
         found = self.follower.follow() if self.follower else []
         for header in found:
-            self.healths.note(header, now)
+            self.healths.note(header, self.folder.entry(header.end.entry).plan, now)
         return found
 
     def heal(self, now: float) -> None:
@@ -146,8 +151,33 @@ class Job:
         """Give the lease back of a job that was not started."""
         self._lease.release()
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether it was started here, be it that it died since."""
+        return self.follower is not None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it died long enough ago to be started again."""
+        return self.state is JobState.DIED and self._elapsed > BACK_OFF[min(self._deaths, len(BACK_OFF)) - 1]
+
+    @property
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._since
+
+    def retry(self) -> None:
+        """It is about to be started again."""
+        self._turn(JobEvent.RETRY)
+
+    def fail(self, trouble: str) -> None:
+        """It could not be started, or its query died; it is due again after a while."""
+        self.trouble = trouble
+        self._deaths += 1
+        self._turn(JobEvent.QUERY_DIED)
+        self._pace.remove(self.name)
+
     def start(self) -> None:
-        """Start the query, or start it again."""
+        """Start the query."""
         run = self.folder.begin_run()
         self.follower = Follower(self.folder, self._store, self._sender, run=run)
         self._keeper = PaceKeeper(
@@ -188,31 +218,24 @@ class Job:
             stream for entry in self._entries if entry.number >= in_effect for stream in entry.plan.streams
         )
 
+    def grown(self) -> None:
+        """Events came for it; from any thread."""
+        if self._keeper is not None:
+            self._keeper.grown()
+
     def wake(self) -> None:
-        """There is news for it; from any thread."""
+        """There is news for it that does not wait for its pace; from any thread."""
         if self._keeper is not None:
             self._keeper.wake()
 
     def look(self) -> None:
         """See whether the query still runs, and do what is due."""
-        elapsed = time.monotonic() - self._since
         if self.state is JobState.RUNNING and self._query is not None and not self._query.isActive:
-            self.trouble = str(self._query.exception() or "the query ended by itself")
-            self._deaths += 1
-            self._turn(JobEvent.QUERY_DIED)
-            self._pace.remove(self.name)
-        elif self.state is JobState.RUNNING and elapsed > BACK_OFF[-1]:
+            self.fail(str(self._query.exception() or "the query ended by itself"))
+        elif self.state is JobState.RUNNING and self._elapsed > BACK_OFF[-1]:
             self._deaths, self.trouble = 0, ""
-        elif self.state is JobState.DIED and elapsed > BACK_OFF[min(self._deaths, len(BACK_OFF)) - 1]:
-            self._turn(JobEvent.RETRY)
-            try:
-                self.start()
-            except (RecordDamaged, OSError) as error:
-                self.trouble = str(error)
-                self._deaths += 1
-                self._turn(JobEvent.QUERY_DIED)
         elif self.state in {JobState.STOPPING, JobState.CANCELLING, JobState.STUCK}:
-            self._look_at_end(elapsed)
+            self._look_at_end(self._elapsed)
 
     def stop(self) -> None:
         """Begin to stop; `look` sees it through."""
@@ -230,8 +253,10 @@ class Job:
     def _look_at_end(self, elapsed: float) -> None:
         if self._ending is None or not self._ending.is_alive():
             self._turn(JobEvent.ENDED)
-            self.follow(time.time())
-            self._lease.release()
+            try:
+                self.follow(time.time())
+            finally:
+                self._lease.release()
         elif self.state is not JobState.STUCK and elapsed > STOPPING:
             self._turn(JobEvent.TIMED_OUT)
             if self.state is JobState.CANCELLING and self._query is not None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from bridge.files import make_folder, sync_folder, write_whole
+from engine.damage import damage_named
 from engine.plan import Entry, read_entry, written_entry
 
 
@@ -85,8 +86,9 @@ class JobFolder:
         found = []
         for path in sorted(self.cuts.glob("*.*")):
             name, _, batch = path.name.rpartition(".")
-            told = json.loads(path.read_bytes())
-            found.append(KeptCut(unquote(name), int(batch), tuple(told["instances"]), told["positions"]))
+            with damage_named(path):
+                told = json.loads(path.read_bytes())
+                found.append(KeptCut(unquote(name), int(batch), tuple(told["instances"]), told["positions"]))
         return found
 
     def release_cut(self, name: str) -> None:
@@ -111,4 +113,5 @@ def spool_folder(root: Path, stream: str) -> Path:
 
 @lru_cache(maxsize=256)
 def _entry(path: Path) -> Entry:
-    return read_entry(path.read_bytes())
+    with damage_named(path):
+        return read_entry(path.read_bytes())

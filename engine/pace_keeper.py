@@ -52,6 +52,8 @@ class PaceKeeper:
         self._news = threading.Condition()
         self._heard = 0
         self._stopped = False
+        self._timed = False
+        """Whether there is a batch to begin, which only waits for its time."""
         self._last = -math.inf
         self._eager = False
         self._waiting_since: dict[str, float] = {}
@@ -63,10 +65,15 @@ class PaceKeeper:
         """The cuts that were decided since it was made."""
 
     def wake(self) -> None:
-        """Tell it that a plan was logged, or that a spool has grown."""
+        """Tell it that a plan was logged, or that a marker came."""
         with self._news:
             self._heard += 1
             self._news.notify_all()
+
+    def grown(self) -> None:
+        """Tell it that events came: where some wait for their time already, more of them change nothing."""
+        if not self._timed:
+            self.wake()
 
     def stop(self) -> None:
         """Give every question its answer at once."""
@@ -101,7 +108,9 @@ class PaceKeeper:
                 return start
             with self._news:
                 if not self._stopped and self._heard == heard:
+                    self._timed = found
                     self._news.wait(min(max(when - now, 0.0), LOOKING))
+                self._timed = False
 
     def _note(self, end: Offset) -> None:
         self.decided = end

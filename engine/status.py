@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
+from engine.damage import DAMAGE
 from engine.job import Job
 
 
@@ -16,18 +17,25 @@ def job_status(job: Job, host: str) -> dict[str, Any]:
         "version": job.plan.version if job.plan else 0,
         "term": job.plan.term if job.plan else 0,
     }
-    if job.follower is not None:
-        followed = job.follower.told
-        in_effect = job.folder.entry(followed.entry).plan if followed.entry else None
-        told |= {
-            "in_effect": in_effect.version if in_effect else 0,
-            "batch": followed.batch,
-            "positions": dict(followed.positions),
-            "cuts": [cut._asdict() for cut in job.folder.kept_cuts()],
-            "unconfirmed": job.follower.leaving(),
-            "failed": job.healths.failed(),
-        }
-    return told
+    try:
+        return told | _followed(job)
+    except DAMAGE as error:
+        return told | {"trouble": told["trouble"] or str(error)}
+
+
+def _followed(job: Job) -> dict[str, Any]:
+    if job.follower is None:
+        return {}
+    followed = job.follower.told
+    in_effect = job.folder.entry(followed.entry).plan if followed.entry else None
+    return {
+        "in_effect": in_effect.version if in_effect else 0,
+        "batch": followed.batch,
+        "positions": dict(followed.positions),
+        "cuts": [cut._asdict() for cut in job.folder.kept_cuts()],
+        "unconfirmed": job.follower.leaving(),
+        "failed": job.healths.failed(),
+    }
 
 
 def job_metrics(job: Job) -> dict[str, Any]:

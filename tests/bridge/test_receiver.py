@@ -1,9 +1,10 @@
 """The receiver on the broker's twin: what it spools, what it acknowledges, and when."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,7 @@ from bridge.consumers import commit
 from bridge.log import ItemKind, unpacked
 from bridge.memory import MemoryBroker, MemoryClient
 from bridge.reading import read
-from bridge.receiver import PATIENCE, TELLING, Feed, Message, Receiver, Unread
+from bridge.receiver import IDLE, PATIENCE, TELLING, Feed, Message, Receiver, Unread
 from bridge.spool import Spool
 from bridge.wire import Frame, FrameKind, encode
 from dags import Kind, Schema
@@ -226,29 +227,6 @@ def test_a_new_connection_is_told_and_asked_anew(tmp_path: Path) -> None:
         assert [{"epoch": 1, "from": 1, "to": 2}] * 2 == made.asked
 
 
-def test_feeds_come_and_go(tmp_path: Path) -> None:
-    """Messages wait for their feed; once it is removed its spool is left alone, and what still comes is let go."""
-    with bench(tmp_path) as made:
-        made.receiver.remove(RAW)
-        made.broker.publish(RAW, b'{"t": 1}')
-        made.work()
-        assert (0, 0) == (made.spools["raw"].end, made.unacknowledged)
-        made.receiver.add(RAW, Feed(spool=made.spools["raw"], schema=SCHEMA))
-        made.broker.publish(RAW, b'{"t": 2}')
-        made.work()
-        assert (1, 0) == (made.spools["raw"].end, made.unacknowledged)
-        for frame in (opening(), data(0, 1), data(2, 1)):
-            made.send(frame)
-        made.work()
-        made.receiver.remove(STREAM)
-        made.work()
-        assert ([0], 0) == (made.spooled(), made.unacknowledged)
-        made.receiver.add(STREAM, Feed(spool=made.spools["derived"]))
-        made.send(data(1, 2))
-        made.work()
-        assert [0, 1, 2] == made.spooled()
-
-
 def test_a_message_that_has_no_feed_yet_waits_for_it(tmp_path: Path) -> None:
     """A broker that keeps a session delivers before a job has begun; nothing of that is lost."""
     with bench(tmp_path) as made:
@@ -259,18 +237,57 @@ def test_a_message_that_has_no_feed_yet_waits_for_it(tmp_path: Path) -> None:
         assert 1 == made.spools["raw"].end
 
 
-def test_a_message_that_will_never_have_a_feed_is_let_go(tmp_path: Path) -> None:
-    """What was subscribed before a crash and is read no more would else fill the broker's window for ever."""
+class Sleepy(SimpleQueue[Message | None]):
+    """Notes how long it was asked to wait, and waits for nothing."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self.waits: list[float] = []
+        self.stop = stop
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Message | None:  # noqa: FBT001, FBT002, ARG002 - a queue's signature
+        self.waits.append(timeout or 0.0)
+        if len(self.waits) > 3:
+            self.stop()
+        raise Empty
+
+
+@pytest.mark.parametrize(("untold", "wait"), [(False, IDLE), (True, TELLING)], ids=["idle", "untold"])
+def test_a_receiver_that_gets_nothing_sleeps(tmp_path: Path, *, untold: bool, wait: float) -> None:
+    """It looks about once a second, and sooner only while there is something to tell."""
     with bench(tmp_path) as made:
-        acknowledged: list[int] = []
-        made.acknowledge = acknowledged.extend  # type: ignore[method-assign,assignment]  # it is asked, and not the broker
-        receiver = Receiver({}, made, on_unread=made.unread.append)
-        receiver.work([Message("gone", b"{}", 1), Message(RAW, b'{"t": 1}', 2)])
-        receiver.add(RAW, Feed(spool=made.spools["raw"], schema=SCHEMA))
-        assert ["gone"] == receiver.settle()
-        receiver.work([Message("gone", b"{}", 3)])
-        assert [1, 2, 3] == sorted(acknowledged)
-        assert 1 == made.spools["raw"].end
+        made.send(opening())
+        made.work()
+        if untold:
+            made.send(data(0, 1))
+            made.work()
+        sleepy = made.receiver._queue = Sleepy(made.receiver.stop)
+        made.receiver.run()
+        assert [wait] * 4 == sleepy.waits
+
+
+def test_a_receiver_that_waits_for_room_looks_for_it_often(tmp_path: Path) -> None:
+    """What was read makes room, and nobody says so."""
+    with bench(tmp_path, most_bytes=1) as made:
+        commit(tmp_path / "raw", "job", 0)
+        for _ in range(2):
+            made.broker.publish(RAW, b'{"t": 1}')
+            made.work()
+        sleepy = made.receiver._queue = Sleepy(made.receiver.stop)
+        made.receiver.run()
+        assert [TELLING] * 4 == sleepy.waits
+        assert 1 == made.unacknowledged
+
+
+def test_what_is_not_yet_spooled_when_a_receiver_stops_is_not_acknowledged(tmp_path: Path) -> None:
+    """The broker keeps it, and it comes again."""
+    with bench(tmp_path) as made:
+        made.broker.publish(RAW, b'{"t": 1}')
+        made.receiver.stop()
+        for message in made.inbox:
+            if message is not None:
+                made.receiver.deliver(message)
+        made.receiver.run()
+        assert (0, 1) == (made.spools["raw"].end, made.unacknowledged)
 
 
 def test_a_hole_that_stays_is_passed_over_and_counted(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The spools of a host: who supplies which stream, what cannot be supplied, and markers; and who reads them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from bridge import Feed, FolderReader, Item, MemoryClock, NotConnected, Spool, commit, consumers
+from bridge import Counts, Feed, FolderReader, Item, MemoryClock, Spool, commit, consumers
+from bridge.log import LOG
 from dags import Kind
 from engine.consuming import Consuming
 from engine.host_spools import HostSpools
@@ -19,28 +20,38 @@ from engine.supply import Bridged, Rated, Subscribed, Supply
 
 
 class Broker:
-    """Receives and subscribes, and notes what it is asked for."""
+    """Receives, and notes what it is asked for."""
 
     def __init__(self) -> None:
         self.feeds: dict[str, Feed] = {}
-        self.subscribed: set[str] = set()
-        self.down = False
+        self.kept: set[str] = set()
+        self.troubles: dict[str, Callable[[str], None]] = {}
 
-    def add(self, topic: str, feed: Feed) -> None:
+    def begin(self, stream: str, topic: str, feed: Feed, on_trouble: Callable[[str], None]) -> "Received":
+        assert topic not in self.feeds
         self.feeds[topic] = feed
+        self.kept.add(topic)
+        self.troubles[stream] = on_trouble
+        return Received(self, topic)
 
-    def remove(self, topic: str) -> None:
-        del self.feeds[topic]
 
-    def subscribe(self, topics: Iterable[str], *, timeout: float = 1.0) -> None:  # noqa: ARG002 - a client's signature
-        # Else a message could come that nobody takes.
-        assert set(topics) <= self.feeds.keys()
-        if self.down:
-            raise NotConnected("no broker answers")
-        self.subscribed |= set(topics)
+class Received:
+    """One topic of the broker's."""
 
-    def unsubscribe(self, topics: Iterable[str]) -> None:
-        self.subscribed -= set(topics)
+    def __init__(self, broker: Broker, topic: str) -> None:
+        self.broker = broker
+        self.topic = topic
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(gaps=3)
+
+    def stop(self) -> None:
+        del self.broker.feeds[self.topic]
+
+    def leave(self) -> None:
+        self.stop()
+        self.broker.kept.remove(self.topic)
 
 
 @pytest.fixture
@@ -50,7 +61,7 @@ def broker() -> Broker:
 
 @pytest.fixture
 def spools(tmp_path: Path, broker: Broker) -> Iterator[HostSpools]:
-    made = HostSpools(tmp_path, broker, broker, clock=MemoryClock(), grown=lambda _stream: None)
+    made = HostSpools(tmp_path, broker, clock=MemoryClock(), grown=lambda _stream, _marked: None)
     yield made
     made.close()
 
@@ -63,19 +74,73 @@ def test_a_stream_is_supplied_as_long_as_somebody_reads_it(spools: HostSpools, b
     """One spool for all who read it; with the last of them it ends."""
     for job in ("a", "b", "b"):
         spools.need(job, raw(), 1 << 20)
-    assert ({"street"}, {"raw/street": "ready"}) == (broker.subscribed, spools.states())
+    assert ({"street"}, {"raw/street": "ready"}) == (broker.kept, spools.states())
     spools.drop("a", "raw/street")
-    assert {"street"} == broker.subscribed
+    assert {"street"} == broker.kept
     spools.drop("b", "raw/street")
     spools.drop("b", "raw/street")
-    assert (set(), {}, {}) == (broker.subscribed, broker.feeds, spools.states())
+    assert (set(), {}, {}) == (broker.kept, broker.feeds, spools.states())
 
 
-def test_a_broker_that_is_away_keeps_no_plan_waiting(spools: HostSpools, broker: Broker) -> None:
-    """The stream is fed once the connection is back."""
-    broker.down = True
+def test_a_host_that_ends_has_the_broker_keep_what_comes(spools: HostSpools, broker: Broker) -> None:
+    """Nobody receives any more, and the next process of the host gets what came meanwhile."""
     spools.need("a", raw(), 1 << 20)
-    assert {"street"} == broker.feeds.keys()
+    spools.close()
+    assert ({}, {"street"}) == (broker.feeds, broker.kept)
+
+
+def test_what_an_intake_met_is_counted(spools: HostSpools) -> None:
+    """For each stream that is received, and for none that is generated."""
+    spools.need("a", raw(), 1 << 20)
+    spools.need("a", replace(raw("rated", "", 2), supply=Rated(per_second=0.001)), 1 << 20)
+    assert {"raw/street": {"duplicates": 0, "held": 0, "gaps": 3, "refused": 0}} == spools.counts()
+
+
+def test_a_stream_that_cannot_be_received_is_tried_again(
+    spools: HostSpools, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is wrong is told where it stands until then."""
+    spools.need("a", raw(), 1 << 20)
+    broker.troubles["raw/street"]("the disk is full")
+    spools.look()
+    assert {"raw/street": "the disk is full"} == spools.states()
+    monkeypatch.setattr("engine.host_spools.RETRYING", 0.0)
+    broker.troubles["raw/street"]("the disk is full")
+    spools.look()
+    assert ({"raw/street": "ready"}, {"street"}) == (spools.states(), set(broker.feeds))
+    # What the first try met stays counted.
+    assert 6 == spools.counts()["raw/street"]["gaps"]
+
+
+def test_a_damaged_spool_hurts_no_other(tmp_path: Path, spools: HostSpools, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named where its stream stands, the others are supplied, and once it is mended so is this one."""
+    monkeypatch.setattr("engine.host_spools.RETRYING", 0.0)
+    filled(tmp_path, "raw/avenue", 2)
+    path = max((spool_folder(tmp_path, "raw/avenue") / LOG).glob("0*"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    spools.need("a", raw("raw/avenue", "avenue", 2), 1 << 20)
+    spools.need("a", raw(), 1 << 20)
+    spools.look()
+    assert path.name in spools.states()["raw/avenue"]
+    assert "ready" == spools.states()["raw/street"]
+    path.write_bytes(whole)
+    spools.look()
+    assert {"raw/avenue": "ready", "raw/street": "ready"} == spools.states()
+
+
+def test_a_spool_that_cannot_be_tidied_hurts_no_other(tmp_path: Path, spools: HostSpools, broker: Broker) -> None:
+    """The consumers of one spool are damaged: the next spool is pruned all the same."""
+    for stream, n in (("raw/avenue", 1), ("raw/street", 2)):
+        spools.need("a", raw(stream, stream, n), 1 << 20)
+        broker.feeds[stream].spool.append([Item(count=1, stamp=0, payload=b"x")])
+    commit(spool_folder(tmp_path, "raw/avenue"), "a", 0)
+    (position,) = (spool_folder(tmp_path, "raw/avenue") / "consumers").glob("*.position")
+    position.write_bytes(b"nonsense")
+    commit(spool_folder(tmp_path, "raw/street"), "a", 1)
+    spools.look()
+    assert position.name in spools.states()["raw/avenue"]
+    assert 1 == broker.feeds["raw/street"].spool.first
 
 
 @pytest.mark.parametrize(
@@ -194,7 +259,7 @@ def test_a_job_that_comes_back_passes_over_only_what_is_gone(
     with_owner = Spool(spool_folder(tmp_path, "a"), most_bytes=1 << 20)
     with_owner.prune()
     with_owner.close()
-    spools = HostSpools(tmp_path, broker, broker, clock=MemoryClock(), grown=lambda _stream: None)
+    spools = HostSpools(tmp_path, broker, clock=MemoryClock(), grown=lambda _stream, _marked: None)
     one = job(tmp_path, "a", at={"a": 3})
     Consuming(tmp_path, spools).rejoin(cast("Job", one))
     assert logged == [starts for _, starts, _ in one.logged]

@@ -102,6 +102,7 @@ def test_a_host_that_comes_back_goes_on(hosting: Hosting, number: signal.Signals
     hosting.restart(number)
     hosting.publish(topic, numbers(60, 90))
     assert counted(numbers(0, 90)) == hosting.until_delivered(delivery(sink), 90)
+    assert 0 == hosting.host_status()["counts"][f"bridge/{count}:out"]["gaps"]
     assert {"upper", "lower"} <= {name.rstrip("0123456789") for name in hosting.host_status()["jobs"]}
     assert stopped.job not in hosting.host_status()["jobs"]
     # Each start of a job raises the epoch of what it delivers.

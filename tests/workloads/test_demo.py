@@ -10,7 +10,7 @@ from manager.command import app
 
 @pytest.mark.spark
 def test_the_demo_runs_what_was_merged_and_the_others_are_undisturbed() -> None:
-    """The demo merges four dataflows, runs them as one job, removes two, and the others' outputs go on without a gap."""
+    """Four dataflows run as one job, two of them are removed, and the others' outputs go on without a gap."""
     result = CliRunner().invoke(app, ["demo"])
     assert result.exit_code == 0, result.stdout
     assert re.findall(r"(\d+) dataflows, (\d+) running tasks instead of (\d+)", result.stdout) == [

@@ -1,0 +1,300 @@
+"""The jobs of a host: what starts them, hands them plans, looks after them and stops them.
+
+What is wrong with the files of one job is told in its status, and hurts no other. A job that cannot be started for that
+is died, and is tried again after a while as one whose query died.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote
+
+from bridge import Clock, LeaseTaken, topics
+from engine.consuming import Consuming, cut_streams
+from engine.damage import DAMAGE
+from engine.follower import Sending
+from engine.job import Job
+from engine.job_folder import JobFolder, job_folder
+from engine.life import JobState
+from engine.pace_keeper import PaceServer
+from engine.plan import Plan, RefusedPlan
+from engine.record_file import Header
+from engine.status import job_metrics, job_status
+from engine.worker import NoCut, cut_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ENDING = {JobState.STOPPING, JobState.CANCELLING, JobState.STUCK}
+_ENDED = {JobState.STOPPED, JobState.STUCK}
+log = logging.getLogger("braid.host")
+
+
+class Telling(Protocol):
+    """What publishes for a host; its line."""
+
+    def tell(self, topic: str, told: Mapping[str, Any], *, retain: bool = ...) -> None:
+        """Publish something; what is retained only if it is news."""
+
+    def refuse(self, topic: str, why: str) -> None:
+        """Say why something that was wished for is not done."""
+
+
+class HostJobs:
+    """The jobs of one host; called from its main thread, unless it says otherwise."""
+
+    def __init__(  # noqa: PLR0913 - whose, where, on what, with what, and whom to tell are nine things
+        self,
+        host: str,
+        root: Path,
+        session: "SparkSession",
+        *,
+        pace: PaceServer,
+        sender: Sending,
+        consuming: Consuming,
+        line: Telling,
+        behaviours: Mapping[str, str],
+        clock: Clock,
+        asked: Callable[[str], None],
+    ) -> None:
+        self._host = host
+        self._root = root
+        self._make = partial(Job, root=root, session=session, pace=pace, sender=sender, asked=asked)
+        self._consuming = consuming
+        self._line = line
+        self._behaviours = behaviours
+        self._clock = clock
+        self._jobs: dict[str, Job] = {}
+        self._later: dict[str, Plan] = {}
+        """Plans whose jobs still end, here or on another host, or cannot be started for now."""
+
+    @property
+    def running(self) -> list[str]:
+        """The names of all that are not stopped."""
+        return sorted(name for name, job in self._jobs.items() if job.state is not JobState.STOPPED)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the query of one of them does not stop."""
+        return any(job.state is JobState.STUCK for job in self._jobs.values())
+
+    def resume(self) -> frozenset[str] | None:
+        """Run the jobs again that ran when the host ended, however it ended.
+
+        The streams that they may read; None where that cannot be told, because files of some are damaged.
+        """
+        for folder, plans in self._found():
+            if not folder.is_stopped():
+                self.attempt(plans[-1].job, partial(self.follow, plans[-1]))
+        self.leave_stopped()
+        try:
+            streams = {stream for folder in self._folders() for stream in self._needed(folder)}
+        except DAMAGE as error:
+            log.warning("what the broker keeps for streams that nobody reads stays there: %s", error)
+            return None
+        return frozenset(streams)
+
+    def leave_stopped(self) -> None:
+        """Let jobs that do not run here any more hold up no spool."""
+        for folder, plans in self._found():
+            if plans[-1].job not in self._jobs and folder.is_stopped():
+                self.attempt(plans[-1].job, partial(self._consuming.leave, folder, plans))
+
+    def release(self, cut: str) -> None:
+        """Keep the states of a cut no longer."""
+        for folder in self._folders():
+            self.attempt(unquote(folder.path.name), partial(folder.release_cut, cut))
+        self.leave_stopped()
+
+    def attempt(self, job: str, act: Callable[[], None]) -> None:
+        """Do something for a job; what cannot be done is said, and hurts nobody else."""
+        try:
+            act()
+        except (RefusedPlan, LeaseTaken, *DAMAGE) as error:
+            log.warning("job %s: %s", job, error)
+            self._line.refuse(topics.job(job, "refused"), str(error))
+
+    def take(self, job: str, plan: Plan | None) -> None:
+        """Take up the newest plan of a job, which may be another host's, or none at all."""
+        self._later.pop(job, None)
+        if plan is not None and plan.host == self._host:
+            self.follow(plan)
+        elif (running := self._jobs.get(job)) is not None:
+            running.folder.say_stopped()
+            running.stop()
+
+    def follow(self, plan: Plan) -> None:
+        """Make a job execute a plan, and begin it where it does not run yet."""
+        job = self._jobs.get(plan.job)
+        if job is not None and (job.state in _ENDING or not job.is_begun):
+            # Its end is awaited, or its next start takes it up.
+            self._later[plan.job] = plan
+            return
+        if job is None or job.state is JobState.STOPPED:
+            job = self._made(plan)
+            if job is None:
+                return
+            try:
+                self._start(job, plan)
+            except BaseException:
+                job.give_up()
+                raise
+            self._jobs[plan.job] = job
+        elif job.is_news(plan):
+            self._log(job, plan)
+        self._tell(job)
+
+    def grown(self, stream: str, *, marked: bool) -> None:
+        """A stream has grown, perhaps by a marker; from any thread."""
+        for job in list(self._jobs.values()):
+            if job.plan is not None and stream in job.plan.streams:
+                (job.wake if marked else job.grown)()
+
+    def follow_records(self, name: str) -> None:
+        """Take up what a job has done."""
+        job = self._jobs.get(name)
+        if job is None or job.follower is None:
+            return
+        entry = job.follower.told.entry
+        found: Sequence[Header] = ()
+        with self._troubles(job):
+            found = job.follow(self._clock.now())
+        if any(header.cuts for header in found) or job.follower.told.entry != entry:
+            self._tell(job)
+
+    def look(self) -> None:
+        """What is due at every beat."""
+        for job in list(self._jobs.values()):
+            with self._troubles(job):
+                job.look()
+            if job.is_due:
+                job.retry()
+                self.attempt(job.name, partial(self._start_again, job))
+            with self._troubles(job):
+                # What was left waiting for the broker, or for a full disk to have room again.
+                job.follow(self._clock.now())
+                job.heal(self._clock.now())
+                if job.follower is not None:
+                    job.follower.tidy()
+            with self._troubles(job):
+                self._consuming.tidy(job)
+            self._line.tell(topics.job(job.name, "metrics"), job_metrics(job), retain=False)
+            self._tell(job)
+        for name, plan in list(self._later.items()):
+            self.attempt(name, partial(self.follow, plan))
+
+    def end(self) -> None:
+        """Stop them all, and wait until they have."""
+        for job in self._jobs.values():
+            job.stop()
+        while any(job.state not in _ENDED for job in self._jobs.values()):
+            time.sleep(0.01)
+            for job in self._jobs.values():
+                with self._troubles(job):
+                    job.look()
+
+    def _made(self, plan: Plan) -> Job | None:
+        try:
+            job = self._make(plan.job)
+        except LeaseTaken as error:
+            if plan.job not in self._later:
+                log.info("job %s waits: %s", plan.job, error)
+            self._later[plan.job] = plan
+            return None
+        except DAMAGE as error:
+            # Without its folder there is no job yet that could tell it.
+            if plan.job not in self._later:
+                log.error("job %s: %s", plan.job, error)  # noqa: TRY400 - it says where and what to do
+            self._later[plan.job] = plan
+            status = {"job": plan.job, "host": self._host, "state": JobState.DIED, "trouble": str(error)}
+            self._line.tell(topics.job(plan.job, "status"), {**status, "version": 0, "term": 0})
+            return None
+        self._later.pop(plan.job, None)
+        return job
+
+    def _start(self, job: Job, plan: Plan | None) -> None:
+        """Start a job, with a plan that may be news; where its files are damaged it is died, and tried again."""
+        try:
+            self._consuming.rejoin(job)
+            if plan is not None and job.is_news(plan):
+                self._log(job, plan)
+            job.folder.say_running()
+            job.start()
+        except DAMAGE as error:
+            log.error("job %s: %s", job.name, error)  # noqa: TRY400 - it says where and what to do
+            job.fail(str(error))
+            if plan is not None:
+                self._later[job.name] = plan
+        else:
+            self._later.pop(job.name, None)
+
+    def _start_again(self, job: Job) -> None:
+        try:
+            self._start(job, self._later.get(job.name))
+        except BaseException as error:
+            # What was refused is not tried again, but what the job did before is.
+            self._later.pop(job.name, None)
+            job.fail(str(error))
+            if job.plan is None:
+                job.stop()
+            raise
+
+    def _log(self, job: Job, plan: Plan) -> None:
+        before = job.streams()
+        try:
+            behaviours = self._behaviours_of(plan)
+            for each in plan.imports:
+                try:
+                    cut_batch(job_folder(self._root, each.job), each)
+                except NoCut as error:
+                    raise RefusedPlan(f"{error}; take the cut first") from error
+            job.log(plan, self._consuming.join(job, plan), behaviours)
+        except BaseException:
+            # A plan that is refused leaves nothing behind.
+            self._consuming.unjoin(job, plan.streams - before)
+            raise
+
+    def _behaviours_of(self, plan: Plan) -> dict[str, str]:
+        types = {slot.type for slot in plan.slots}
+        if missing := sorted(types - self._behaviours.keys()):
+            raise RefusedPlan(
+                f"host {self._host!r} has no implementation of the task type {missing[0]!r}; install it there"
+            )
+        return {name: self._behaviours[name] for name in sorted(types)}
+
+    def _found(self) -> Iterator[tuple[JobFolder, list[Plan]]]:
+        """The folders of this host's jobs, with their plans; one that cannot be read is told, and passed over."""
+        for folder in self._folders():
+            plans: list[Plan] = []
+            try:
+                plans = [entry.plan for entry in folder.entries(1)]
+            except DAMAGE as error:
+                log.error("job %s: %s", unquote(folder.path.name), error)  # noqa: TRY400 - it says where and what to do
+            if plans and plans[-1].host == self._host:
+                yield folder, plans
+
+    @staticmethod
+    def _needed(folder: JobFolder) -> frozenset[str]:
+        """The streams that a job may still read."""
+        plans = () if folder.is_stopped() else [entry.plan for entry in folder.entries(1)]
+        return frozenset(stream for plan in plans for stream in plan.streams) | cut_streams(folder)
+
+    def _folders(self) -> list[JobFolder]:
+        return [JobFolder(path) for path in sorted((self._root / "jobs").glob("*"))]
+
+    @contextmanager
+    def _troubles(self, job: Job) -> Iterator[None]:
+        """What is wrong with one job's files is told in its status, and hurts no other; it is tried again at a beat."""
+        try:
+            yield
+        except DAMAGE as error:
+            if job.trouble != str(error):
+                log.error("job %s: %s", job.name, error)  # noqa: TRY400 - it says where and what to do
+            job.trouble = str(error)
+
+    def _tell(self, job: Job) -> None:
+        self._line.tell(topics.job(job.name, "status"), job_status(job, self._host))

@@ -1,0 +1,171 @@
+"""Receiving one stream: a client and a receiver of its own, so that a stream that stands still holds up no other.
+
+A broker hands each client only so many messages before it has acknowledged some. A stream whose spool is full
+acknowledges none, and then only its own client waits.
+"""
+
+import hashlib
+import json
+import logging
+import threading
+from collections.abc import Callable, Collection
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote
+
+from paho.mqtt.enums import MQTTProtocolVersion
+
+from bridge import Clock, Counts, Feed, Message, NotConnected, Receiver, SpoolClosed, SpoolDamaged, SpoolFull, Unread
+from bridge.address import Address
+from bridge.files import make_folder, sync_folder, write_whole
+from bridge.mqtt import Client
+
+log = logging.getLogger("braid.host")
+
+
+class Reception(Protocol):
+    """One stream that is received; made by whoever receives streams for a host."""
+
+    @property
+    def counts(self) -> Counts:
+        """What its intake met."""
+
+    def stop(self) -> None:
+        """Receive no more for now; the broker keeps what comes meanwhile."""
+
+    def leave(self) -> None:
+        """Receive no more at all; the broker keeps nothing."""
+
+
+class Receiving(Protocol):
+    """What receives streams into spools; a host's receptions."""
+
+    def begin(self, stream: str, topic: str, feed: Feed, on_trouble: Callable[[str], None]) -> Reception:
+        """Receive a stream from now on; `on_trouble` is told, from any thread, what ended that."""
+
+
+class Receptions:
+    """Makes the receptions of one host, and notes for which streams the broker keeps messages for it."""
+
+    def __init__(  # noqa: PLR0913 - whose, where, over which broker and how, and whom to tell are six things
+        self,
+        root: Path,
+        host: str,
+        address: Address,
+        protocol: MQTTProtocolVersion,
+        *,
+        on_unread: Callable[[Unread], None],
+        clock: Clock,
+    ) -> None:
+        self._folder = root / "hosts" / quote(host, safe="") / "received"
+        self._on_unread = on_unread
+        self._clock = clock
+        self._client = partial(Client, address, protocol=protocol)
+        self._host = host
+
+    def begin(self, stream: str, topic: str, feed: Feed, on_trouble: Callable[[str], None]) -> Reception:
+        """Receive a stream from now on, or from when there is a connection."""
+        make_folder(self._folder)
+        # Before the broker keeps anything, so that whatever it keeps is known.
+        write_whole(self._folder / _digest(stream), json.dumps({"stream": stream, "topic": topic}).encode())
+        return _Received(
+            topic,
+            feed,
+            partial(self._client, self._client_id(stream)),
+            on_unread=self._on_unread,
+            on_trouble=on_trouble,
+            on_left=lambda: self._forget(stream),
+            clock=self._clock,
+        )
+
+    def settle(self, kept: Collection[str]) -> None:
+        """Have the broker keep nothing for streams that this host received before it died, and does not any more."""
+        for path in sorted(self._folder.glob("*")):
+            try:
+                told = json.loads(path.read_bytes()) if path.is_file() else {}
+                if told and told["stream"] not in kept:
+                    client = self._client(self._client_id(told["stream"]), topics=[told["topic"]])
+                    client.start()
+                    if client.leave():
+                        self._forget(told["stream"])
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                log.warning("the broker may keep messages for the stream noted in %s: %s", path, error)
+
+    def _client_id(self, stream: str) -> str:
+        return f"braid-{self._host}-in-{_digest(stream)}"
+
+    def _forget(self, stream: str) -> None:
+        (self._folder / _digest(stream)).unlink(missing_ok=True)
+        sync_folder(self._folder)
+
+
+class _Received:
+    """As a reception is, over a client of the bridge."""
+
+    def __init__(  # noqa: PLR0913 - from where, into what, over what, and whom to tell are seven things
+        self,
+        topic: str,
+        feed: Feed,
+        connect: Callable[..., Client],
+        *,
+        on_unread: Callable[[Unread], None],
+        on_trouble: Callable[[str], None],
+        on_left: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        self._topic = topic
+        self._on_trouble = on_trouble
+        self._on_left = on_left
+        self._client = connect(
+            on_message=self._deliver, on_connection=self._reconnected, on_disconnection=self._reconnected
+        )
+        self._receiver = Receiver({topic: feed}, self._client, on_unread=on_unread, clock=clock.now)
+        self._thread = threading.Thread(target=self._work, name=f"receives {topic}", daemon=True)
+        self._thread.start()
+        self._client.begin()
+        try:
+            self._client.subscribe([topic])
+        except NotConnected as error:
+            # It is subscribed once there is a connection, and producers keep what they have until then.
+            log.warning("topic %s: %s", topic, error)
+
+    @property
+    def counts(self) -> Counts:
+        """What its intake met."""
+        return self._receiver.intakes[self._topic].counts
+
+    def stop(self) -> None:
+        """Receive no more for now; the broker keeps what comes meanwhile."""
+        self._end_work()
+        self._client.stop()
+
+    def leave(self) -> None:
+        """Receive no more at all; the broker keeps nothing."""
+        self._end_work()
+        if self._client.leave():
+            self._on_left()
+
+    def _end_work(self) -> None:
+        # First, so that nothing is acknowledged that is not in the spool.
+        self._receiver.stop()
+        self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            self._receiver.run()
+        except (SpoolDamaged, SpoolFull, SpoolClosed, OSError) as error:
+            log.error("topic %s: %s", self._topic, error)  # noqa: TRY400 - it says where and what to do
+            self._on_trouble(f"{type(error).__name__}: {error}")
+
+    # Callbacks rather than the receiver's own methods, because the client is made before it.
+    def _deliver(self, message: Message) -> None:
+        self._receiver.deliver(message)
+
+    def _reconnected(self) -> None:
+        self._receiver.reconnected()
+
+
+def _digest(stream: str) -> str:
+    """A stream's name, short enough for what a broker calls a client."""
+    return hashlib.sha256(stream.encode("utf-8", "surrogatepass")).hexdigest()[:16]

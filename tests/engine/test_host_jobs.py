@@ -1,0 +1,269 @@
+"""The jobs of a host whose files are damaged: each tells its own trouble, is tried again, and hurts no other."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from bridge import MemoryClock, topics
+from bridge.log import LOG
+from dags import Kind
+from engine import job
+from engine.consuming import Consuming
+from engine.host_jobs import HostJobs
+from engine.host_spools import HostSpools
+from engine.job_folder import JobFolder, job_folder, spool_folder
+from engine.offset import Offset
+from engine.pace_keeper import PaceServer
+from engine.plan import Ingress, Plan
+from engine.record import Record
+from engine.record_file import written_record
+from engine.state import JobState as State
+from engine.supply import Subscribed
+from tests.engine.following import Sender
+from tests.engine.test_host_spools import Broker, filled
+
+
+class Session:
+    """Starts queries that do nothing; whatever else is asked of it leads back to it."""
+
+    isActive = True  # noqa: N815 - a query's name for it
+
+    def __getattr__(self, _name: str) -> "Session":
+        return self
+
+    def __call__(self, *_arguments: object, **_more: object) -> "Session":
+        return self
+
+
+class Line:
+    """Notes what is told last, and what is refused."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, Mapping[str, Any]] = {}
+        self.refused: list[str] = []
+
+    def tell(self, topic: str, told: Mapping[str, Any], *, retain: bool = True) -> None:  # noqa: ARG002 - a line's signature
+        self.told[topic] = json.loads(json.dumps(told))
+
+    def refuse(self, _topic: str, why: str) -> None:
+        self.refused.append(why)
+
+
+class Made:
+    """A host's jobs, over nothing real but files."""
+
+    def __init__(self, root: Path, sockets: Path) -> None:
+        self.root = root
+        self.sockets = sockets
+        self.begin()
+
+    def begin(self) -> None:
+        self.line = Line()
+        self.pace = PaceServer(self.sockets / "pace")
+        self.spools = HostSpools(self.root, Broker(), clock=MemoryClock(), grown=lambda _stream, _marked: None)
+        self.jobs = HostJobs(
+            "h",
+            self.root,
+            cast("Any", Session()),
+            pace=self.pace,
+            sender=Sender(),
+            consuming=Consuming(self.root, self.spools),
+            line=self.line,
+            behaviours={},
+            clock=MemoryClock(),
+            asked=lambda _job: None,
+        )
+
+    def end(self) -> None:
+        for each in self.jobs._jobs.values():
+            each.stop()
+        self.jobs.end()
+        self.spools.close()
+        self.pace.close()
+
+    def again(self) -> None:
+        """End it, and begin again as the next process of the same host."""
+        self.end()
+        self.begin()
+
+    def take(self, plan: Plan) -> None:
+        self.jobs.attempt(plan.job, lambda: self.jobs.take(plan.job, plan))
+
+    def status(self, name: str) -> Mapping[str, Any]:
+        return self.line.told[topics.job(name, "status")]
+
+    def states(self) -> dict[str, str]:
+        return {name: self.status(name)["state"] for name in ("a", "b")}
+
+
+@pytest.fixture
+def made(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
+    monkeypatch.setattr(job, "BACK_OFF", (0.0, 0.0, 60.0))
+    host = Made(tmp_path, tmp_path_factory.mktemp("s"))
+    yield host
+    host.end()
+
+
+def plan(name: str, version: int = 1) -> Plan:
+    ingress = Ingress(
+        stream=f"raw/{name}", instance=ord(name), supply=Subscribed(topic=name, fields={"n": Kind.INTEGER})
+    )
+    return Plan(job=name, host="h", version=version, ingress=(ingress,))
+
+
+def torn_record(root: Path) -> Path:
+    folder = job_folder(root, "a")
+    path = folder.records / f"{0:020d}"
+    record = State().settle(Record(batch=0, start=Offset(), end=Offset(entry=1)))
+    path.write_bytes(written_record(record))
+    return path
+
+
+def torn_progress(root: Path) -> Path:
+    path = job_folder(root, "a").path / "published"
+    path.write_bytes(json.dumps({"batch": 0, "opened": [], "closing": []}).encode())
+    return path
+
+
+def torn_cut(root: Path) -> Path:
+    path = job_folder(root, "a").cuts / f"c.{0:020d}"
+    path.write_bytes(b'{"instances": [], "positions": {}}')
+    return path
+
+
+def torn_consumer(root: Path) -> Path:
+    (path,) = (spool_folder(root, "raw/a") / "consumers").glob("*.position")
+    return path
+
+
+def torn_plans(root: Path) -> Path:
+    return job_folder(root, "a").plans / f"{1:08d}"
+
+
+TEARS = {
+    "record": torn_record,
+    "progress": torn_progress,
+    "consumer": torn_consumer,
+}
+
+
+@pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
+def test_a_job_that_cannot_be_started_is_died_and_is_tried_again(made: Made, tear: Callable[[Path], Path]) -> None:
+    """Its status names the file, the other job runs, and once the file is mended so does this one."""
+    for name in ("a", "b"):
+        made.take(plan(name))
+    path = tear(made.root)
+    whole = path.read_bytes()
+    made.again()
+    path.write_bytes(b"torn")
+    made.jobs.resume()
+    assert {"a": "died", "b": "running"} == made.states()
+    assert path.name in made.status("a")["trouble"]
+    made.jobs.look()
+    assert {"a": "died", "b": "running"} == made.states()
+    assert path.name in made.status("a")["trouble"]
+    path.write_bytes(whole)
+    made.jobs._jobs["a"]._deaths = 1
+    made.jobs.look()
+    assert {"a": "running", "b": "running"} == made.states()
+
+
+def test_a_job_that_cannot_be_started_waits_longer_each_time(made: Made) -> None:
+    """Else a damaged file would be read at every beat."""
+    made.take(plan("a"))
+    torn_progress(made.root).write_bytes(b"torn")
+    made.again()
+    made.jobs.resume()
+    begun = []
+    for _ in range(4):
+        made.jobs.look()
+        begun.append(made.jobs._jobs["a"]._deaths)
+    assert [2, 3, 3, 3] == begun
+
+
+def test_a_plan_that_comes_for_a_job_that_cannot_be_started_is_taken_up_by_its_next_start(made: Made) -> None:
+    """Nobody has to send it again."""
+    made.take(plan("a"))
+    path = torn_progress(made.root)
+    whole = path.read_bytes()
+    made.again()
+    path.write_bytes(b"torn")
+    made.jobs.resume()
+    made.take(plan("a", version=2))
+    assert 1 == made.status("a")["version"]
+    path.write_bytes(whole)
+    made.jobs.look()
+    assert ("running", 2) == (made.status("a")["state"], made.status("a")["version"])
+    assert [] == made.line.refused
+
+
+def test_a_new_job_whose_spool_is_damaged_is_died_until_it_is_mended(made: Made) -> None:
+    """It joins the stream once it can be read."""
+    filled(made.root, "raw/a", 2)
+    path = max((spool_folder(made.root, "raw/a") / LOG).glob("0*"))
+    whole = path.read_bytes()
+    path.write_bytes(b"")
+    made.take(plan("a"))
+    made.take(plan("b"))
+    assert {"a": "died", "b": "running"} == made.states()
+    assert path.name in made.status("a")["trouble"]
+    path.write_bytes(whole)
+    made.jobs.look()
+    assert {"a": "running", "b": "running"} == made.states()
+    assert {"raw/a": 2} == made.jobs._jobs["a"].entries[0].starts
+
+
+def test_a_log_of_plans_that_is_damaged_ends_no_host(made: Made) -> None:
+    """Other jobs go on; the plan that comes finds what is wrong, and is executed once that is mended."""
+    for name in ("a", "b"):
+        made.take(plan(name))
+    path = torn_plans(made.root)
+    whole = path.read_bytes()
+    made.again()
+    path.write_bytes(b"torn")
+    assert made.jobs.resume() is None
+    assert ["b"] == made.jobs.running
+    made.take(plan("a"))
+    assert ("died", True) == (made.status("a")["state"], path.name in made.status("a")["trouble"])
+    path.write_bytes(whole)
+    made.jobs.look()
+    assert {"a": "running", "b": "running"} == made.states()
+
+
+def test_damage_that_is_met_at_a_look_is_told_and_hurts_no_other(made: Made) -> None:
+    """The job runs on, says its trouble, and the job after it is looked after all the same."""
+    for name in ("a", "b"):
+        made.take(plan(name))
+    torn_cut(made.root).write_bytes(b"torn")
+    made.line.told.clear()
+    made.jobs.look()
+    assert {"a": "running", "b": "running"} == made.states()
+    assert "cannot be read" in made.status("a")["trouble"]
+    assert "" == made.status("b")["trouble"]
+
+
+def test_a_job_that_is_died_can_be_stopped(made: Made) -> None:
+    """And whoever mends it may start it elsewhere."""
+    made.take(plan("a"))
+    torn_progress(made.root).write_bytes(b"torn")
+    made.again()
+    made.jobs.resume()
+    made.jobs.take("a", None)
+    made.jobs.look()
+    assert "stopped" == made.status("a")["state"]
+    assert JobFolder(job_folder(made.root, "a").path).is_stopped()
+    made.jobs.look()
+    assert "stopped" == made.status("a")["state"]
+
+
+def test_the_streams_that_may_still_be_read_are_told(made: Made) -> None:
+    """So that the broker goes on keeping what comes for them, and for no others."""
+    for name in ("a", "b"):
+        made.take(plan(name))
+    made.jobs.take("b", None)
+    made.jobs.look()
+    made.again()
+    assert frozenset({"raw/a"}) == made.jobs.resume()

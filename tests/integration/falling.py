@@ -1,0 +1,49 @@
+"""A package of a third party: a task that hands on what it takes, but for some events. Tests install it themselves."""
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+
+from dags import Config, TaskType
+from engine.behaviour import Behaviour, Emission, Implementation
+from engine.staged import Staged
+
+_LONG = 3_600.0
+
+
+class FallConfig(Config):
+    """At which events it falls, and how."""
+
+    how: Literal["raise", "kill", "hang"]
+    at: tuple[int, ...] = ()
+    """The numbers of these events; none for all."""
+    until: str = ""
+    """A file; where it exists the task falls no more."""
+
+
+def _fall(config: FallConfig) -> Behaviour:
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+        if not (config.until and Path(config.until).exists()):
+            for number in events.column("n").to_pylist():
+                if not config.at or number in config.at:
+                    _do(config.how, number)
+        return {"out": Emission(events)}
+
+    return behave
+
+
+def _do(how: str, number: int) -> None:
+    if how == "raise":
+        raise ValueError(f"{number} is not to its taste")
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(_LONG)
+
+
+fall = Implementation(type=TaskType(name="fall", config=FallConfig), make=_fall)
+"""Raises, kills its worker or hangs at some events."""

@@ -1,0 +1,161 @@
+"""Tasks that raise, kill their worker or hang, in a job on real Spark: only their own events suffer, and are told."""
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge import topics
+from engine.failing import BAD_BATCHES
+from engine.plan import Limits, Plan, SlotState
+from tests.integration import falling
+from tests.integration.clusters import offering
+from tests.integration.hosting import HOST, QUICK, Hosting, counted, deliveries, delivery, numbers, raw, slot
+
+pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+
+BOUND = 120.0
+"""Seconds that a busy machine may take to start Spark and some workers anew."""
+MANY = 30
+AT = 11
+HANG = 3.0
+
+
+@pytest.fixture(scope="module")
+def hosting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosting]:
+    """A host for all tests here, that is offered a task which falls."""
+    folder = tmp_path_factory.mktemp("host")
+    offered = offering(folder / "offered", {"fall": "falling:fall"})
+    shutil.copy(falling.__file__, offered)
+    made = Hosting(folder, environment={**os.environ, "PYTHONPATH": str(offered)})
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+class Falling:
+    """A job of a task that falls, and of one beside it that counts the same events."""
+
+    def __init__(self, hosting: Hosting, **config: Any) -> None:
+        source, self.fall, fallen, count, end = (hosting.fresh() for _ in range(5))
+        self.hosting = hosting
+        self.name = f"j{source}"
+        self.topic = f"street/{source}"
+        self.through, self.beside = delivery(fallen), delivery(end)
+        self.sent = 0
+        slots = (
+            slot(self.fall, "fall", source, **config),
+            slot(fallen, "output", self.fall),
+            slot(count, "count", source, by=["k"]),
+            slot(end, "output", count),
+        )
+        self.plan = hosting.send(
+            Plan(
+                job=self.name,
+                host=HOST,
+                version=1,
+                ingress=(raw(self.topic, source),),
+                slots=slots,
+                deliveries=deliveries(slots),
+                pace=QUICK,
+                limits=Limits(hang=HANG),
+            )
+        )
+        self.await_effect()
+
+    def await_effect(self) -> None:
+        """Wait until its latest plan has run."""
+        self.hosting.until(
+            # A plan that follows it by itself has its version.
+            lambda: self.hosting.in_effect(self.plan),
+            f"version {self.plan.version} of {self.name}",
+            bound=BOUND,
+        )
+
+    def publish(self, many: int) -> None:
+        """Send it more events, and wait until both tasks are done with them."""
+        self.hosting.publish(self.topic, numbers(self.sent, self.sent + many))
+        self.sent += many
+        self.hosting.until(
+            lambda: (
+                self.sent <= self.hosting.count(self.beside)
+                and self.sent <= self.hosting.count(self.through) + len(self.dead())
+            ),
+            f"{self.sent} events of {self.name}, {len(self.dead())} of them dead",
+            bound=BOUND,
+        )
+
+    def dead(self) -> dict[int, str]:
+        """The events that the falling task could not take, and why."""
+        letters = self.hosting.heard(topics.dead(self.fall))
+        return {event["n"]: letter["reason"] for letter in letters for event in letter["events"]}
+
+    def failed(self) -> dict[str, Any]:
+        """Who is failed, by the job's status."""
+        return dict(self.hosting.status(self.name).get("failed", {}))
+
+    def settle(self) -> None:
+        """See that whatever is not a dead letter came out, and that the task beside it misses nothing."""
+        dead = self.dead()
+        left = [event for event in numbers(0, self.sent) if event["n"] not in dead]
+        assert left == self.hosting.delivered(self.through)
+        assert counted(numbers(0, self.sent)) == self.hosting.delivered(self.beside)
+
+
+def test_events_that_a_task_raises_at_are_dead_letters(hosting: Hosting) -> None:
+    """Just those, each with the reason; all others go on, and the task beside it misses none."""
+    job = Falling(hosting, how="raise", at=[3, 4, AT])
+    job.publish(MANY)
+    assert {n: f"ValueError: {n} is not to its taste" for n in (3, 4, AT)} == job.dead()
+    assert {} == job.failed()
+    job.settle()
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"), [("kill", "killed its worker"), ("hang", f"hung for over {HANG:g} s")], ids=["kill", "hang"]
+)
+def test_an_event_that_ends_its_worker_is_a_dead_letter(hosting: Hosting, how: str, reason: str) -> None:
+    """Just that one, with the reason; all others come out numbered without a gap, and the job runs on."""
+    job = Falling(hosting, how=how, at=[AT])
+    job.publish(MANY)
+    assert {AT: reason} == job.dead()
+    job.publish(MANY)
+    job.settle()
+    assert ["running", "", {}] == [hosting.status(job.name)[each] for each in ("state", "trouble", "failed")]
+
+
+def test_a_task_that_does_nothing_but_raise_is_failed_and_tried_again(hosting: Hosting, tmp_path: Path) -> None:
+    """After three bad batches it takes nothing until its time has come, in newer plans too; then it runs as ever."""
+    healed = tmp_path / "healed"
+    job = Falling(hosting, how="raise", until=str(healed))
+    for _ in range(BAD_BATCHES):
+        assert {} == job.failed()
+        job.publish(1)
+    hosting.until(job.failed, "the task to be failed")
+    failed = job.failed()[str(job.fall)]
+    assert f"ValueError: {BAD_BATCHES - 1} is not to its taste" == failed["reason"]
+    job.plan = hosting.send(replace(job.plan, pace=2 * QUICK))
+    job.await_effect()
+    logged = [entry.plan for entry in hosting.folder(job.name).entries(1) if entry.plan.version == job.plan.version]
+    assert SlotState.FAILED is next(each.state for each in logged[0].slots if each.instance == job.fall)
+    # On a machine so slow that it was tried again meanwhile, it is failed again.
+    while not any(reason.startswith("its task has failed: ") for reason in job.dead().values()):
+        assert job.sent < MANY
+        job.publish(1)
+    healed.touch()
+    deadline = time.monotonic() + BOUND
+    while not hosting.count(job.through):
+        assert time.monotonic() < deadline
+        job.publish(1)
+    hosting.until(lambda: not job.failed(), "a status without failures")
+    tried = job.sent - 1
+    job.publish(MANY)
+    assert list(range(tried)) == sorted(job.dead())
+    assert {} == job.failed()
+    job.settle()

@@ -1,0 +1,224 @@
+"""Streams of one host over a real mosquitto: one that stands still holds up no other, and the broker keeps its own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from paho.mqtt.enums import MQTTProtocolVersion
+
+from bridge import FolderReader, SystemClock, Unread, commit, encode, read, unpacked
+from bridge.broker import Broker, start_broker
+from bridge.log import LOG
+from bridge.mqtt import UNACKNOWLEDGED, Client
+from dags import Kind
+from engine.host_spools import HostSpools
+from engine.job_folder import spool_folder
+from engine.plan import Ingress
+from engine.reception import Receptions
+from engine.supply import Bridged, Subscribed
+from tests.integration.test_receiving import STREAM, data, opening, until
+
+pytestmark = pytest.mark.mosquitto
+
+PROTOCOLS = pytest.mark.parametrize(
+    "protocol", [MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311], ids=["5", "3.1.1"]
+)
+MANY = 3 * UNACKNOWLEDGED
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """A mosquitto of the test's own."""
+    with start_broker(tmp_path / "broker", {"braid": "a password of its own"}, kind="mosquitto") as started:
+        yield started
+
+
+class Streams:
+    """As much of a host as supplies streams, in a root that outlives it, and somebody who publishes."""
+
+    def __init__(self, broker: Broker, root: Path, protocol: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv5) -> None:
+        self.root = root
+        self.address = broker.address("braid")
+        self.protocol = protocol
+        self.unread: list[Unread] = []
+        self.client = Client(self.address, "publisher")
+        self.client.start()
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin, or begin again as the next process of the same host."""
+        clock = SystemClock()
+        self.receptions = Receptions(
+            self.root, "h", self.address, self.protocol, on_unread=self.unread.append, clock=clock
+        )
+        self.spools = HostSpools(self.root, self.receptions, clock=clock, grown=lambda _stream, _marked: None)
+
+    def need(self, topic: str, *, most_bytes: int = 1 << 30) -> None:
+        """Have a topic supplied that nobody has read yet, so that its spool keeps everything."""
+        supply = Subscribed(topic=topic, fields={"n": Kind.INTEGER})
+        if not self.folder(topic).exists():
+            commit(self.folder(topic), "j", 0)
+        self.spools.need("j", Ingress(stream=f"raw/{topic}", instance=1, supply=supply), most_bytes)
+
+    def folder(self, topic: str) -> Path:
+        return spool_folder(self.root, f"raw/{topic}")
+
+    def publish(self, topic: str, first: int, end: int) -> None:
+        for n in range(first, end):
+            self.client.publish(topic, f'{{"n": {n}}}'.encode())
+
+    def end(self, topic: str) -> int:
+        reader = FolderReader(self.folder(topic))
+        return reader.end
+
+    def taken(self, topic: str, start: int = 0) -> list[int]:
+        """Read a spool to its end, and commit that."""
+        found = [
+            n for _, item in read(self.folder(topic), start, 1 << 30) for n in unpacked(item.payload)["n"].to_pylist()
+        ]
+        commit(self.folder(topic), "j", start + len(found))
+        return found
+
+    def stop(self) -> None:
+        self.spools.close()
+        self.client.stop()
+
+
+@PROTOCOLS
+def test_a_stream_whose_spool_is_full_holds_up_no_other(
+    broker: Broker, tmp_path: Path, protocol: MQTTProtocolVersion
+) -> None:
+    """Far more waits for it than a client may leave unacknowledged; once there is room it goes on without loss."""
+    streams = Streams(broker, tmp_path / "root", protocol)
+    try:
+        streams.need("full", most_bytes=1)
+        streams.need("free")
+        streams.publish("full", 0, 1)
+        until(lambda: streams.spools.states()["raw/full"] == "full")
+        stood = streams.end("full")
+        streams.publish("full", 1, MANY)
+        streams.publish("free", 0, MANY)
+        until(lambda: streams.end("free") == MANY)
+        assert list(range(MANY)) == streams.taken("free")
+        assert (stood, "full") == (streams.end("full"), streams.spools.states()["raw/full"])
+        found: list[int] = []
+
+        def took_all() -> bool:
+            found.extend(streams.taken("full", len(found)))
+            return len(found) >= MANY
+
+        until(took_all)
+        assert list(range(MANY)) == found
+        assert [] == streams.unread
+    finally:
+        streams.stop()
+
+
+def test_a_host_that_comes_back_misses_nothing_of_any_stream(broker: Broker, tmp_path: Path) -> None:
+    """The broker keeps what came meanwhile for each of its streams."""
+    streams = Streams(broker, tmp_path / "root")
+    try:
+        for topic in ("a", "b"):
+            streams.need(topic)
+        streams.spools.close()
+        for topic in ("a", "b"):
+            streams.publish(topic, 0, 10)
+        streams.begin()
+        streams.receptions.settle({"raw/a", "raw/b"})
+        for topic in ("a", "b"):
+            streams.need(topic)
+        until(lambda: [10, 10] == [streams.end(topic) for topic in ("a", "b")])
+        assert [list(range(10))] * 2 == [streams.taken(topic) for topic in ("a", "b")]
+    finally:
+        streams.stop()
+
+
+def test_a_stream_that_cannot_be_written_stands_alone_and_goes_on(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says why; the other one receives meanwhile, and what came for it is spooled once it can be."""
+    monkeypatch.setattr("engine.host_spools.RETRYING", 0.0)
+    streams = Streams(broker, tmp_path / "root")
+    try:
+        for topic in ("a", "b"):
+            streams.need(topic)
+        unfinished = streams.folder("a") / LOG / "tmp"
+        unfinished.touch(exist_ok=False)
+        for topic in ("a", "b"):
+            streams.publish(topic, 0, 10)
+        until(lambda: "Error" in streams.spools.states()["raw/a"])
+        until(lambda: streams.end("b") == 10)
+        streams.spools.look()
+        until(lambda: "Error" in streams.spools.states()["raw/a"])
+        unfinished.unlink()
+        streams.spools.look()
+        until(lambda: streams.end("a") == 10)
+        assert list(range(10)) == streams.taken("a")
+        assert {"raw/a": "ready", "raw/b": "ready"} == streams.spools.states()
+    finally:
+        streams.stop()
+
+
+def test_what_comes_twice_or_early_is_counted(broker: Broker, tmp_path: Path) -> None:
+    """For each stream on its own."""
+    streams = Streams(broker, tmp_path / "root")
+    try:
+        for instance in (7, 8):
+            streams.spools.need("j", Ingress(stream=f"bridge/{instance}", instance=instance, supply=Bridged()), 1 << 30)
+        for frame in (opening(), data(0, 10), data(0, 10), data(20, 5)):
+            streams.client.publish(STREAM, encode(frame))
+        until(lambda: streams.spools.counts()["bridge/7"]["held"] > 0)
+        assert {
+            "bridge/7": {"duplicates": 10, "held": 5, "gaps": 0, "refused": 0},
+            "bridge/8": {"duplicates": 0, "held": 0, "gaps": 0, "refused": 0},
+        } == streams.spools.counts()
+    finally:
+        streams.stop()
+
+
+@pytest.mark.parametrize("died", [False, True], ids=["dropped", "died before"])
+def test_the_broker_keeps_nothing_for_a_stream_that_is_not_received_any_more(
+    broker: Broker, tmp_path: Path, *, died: bool
+) -> None:
+    """Dropped, or received by a host that died and reads it no more; read again, it begins with what is new."""
+    streams = Streams(broker, tmp_path / "root")
+    try:
+        streams.need("a")
+        if died:
+            streams.spools.close()
+            streams.begin()
+            streams.receptions.settle(set())
+        else:
+            streams.spools.drop("j", "raw/a")
+        streams.publish("a", 0, 10)
+        # What the broker took up to here, it took before what follows.
+        streams.need("other")
+        streams.publish("other", 0, 1)
+        until(lambda: streams.end("other") == 1)
+        streams.need("a")
+        streams.publish("a", 10, 20)
+        until(lambda: streams.end("a") >= 10)
+        assert list(range(10, 20)) == streams.taken("a")
+    finally:
+        streams.stop()
+
+
+def test_a_stream_that_is_needed_while_the_broker_is_away_is_received_later(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has to ask again."""
+    streams = Streams(broker, tmp_path / "root")
+    subscribe = Client.subscribe
+    monkeypatch.setattr(Client, "subscribe", lambda client, topics: subscribe(client, topics, timeout=0.1))
+    try:
+        broker.stop()
+        streams.need("a")
+        broker.restart()
+
+        def came() -> bool:
+            streams.publish("a", 0, 1)
+            return streams.end("a") > 0
+
+        until(came)
+    finally:
+        streams.stop()

@@ -1,0 +1,230 @@
+"""Over TLS: who shows a certificate of an authority that the system trusts is spoken to, and nobody else."""
+
+import gc
+import random
+import socket
+import ssl
+import subprocess
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from bridge import Message, broker_mosquitto
+from bridge.address import Address
+from bridge.broker import start_broker
+from bridge.drops import watch_drops
+from bridge.mqtt import Client, spoken
+from tests import needs
+
+pytestmark = pytest.mark.mosquitto
+
+PASSWORD = "b%d @ pässw/rd"  # noqa: S105 - of brokers that live as long as a test
+BOUND = 30.0
+SOON = 2.0
+"""Seconds after which a broker that lets nobody in is given up."""
+PORTS = range(20_000, 32_768)
+"""Below those that systems hand out by themselves."""
+
+
+class Authority:
+    """A certificate authority of our own, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.certificate = folder / "authority.pem"
+        self._key = folder / "authority.key"
+        new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=an authority"]
+        self._openssl("req", "-x509", *new, "-keyout", str(self._key), "-out", str(self.certificate), "-days", "2")
+
+    def certify(self, name: str, *subjects: str) -> tuple[Path, Path]:
+        """A certificate for hosts, and its key."""
+        certificate, key, wish, more = (self.folder / f"{name}.{end}" for end in ("pem", "key", "csr", "txt"))
+        more.write_text(f"subjectAltName={','.join(subjects)}\n")
+        new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=a broker"]
+        self._openssl("req", *new, "-keyout", str(key), "-out", str(wish))
+        by = ["-CA", str(self.certificate), "-CAkey", str(self._key), "-CAcreateserial"]
+        self._openssl(
+            "x509", "-req", "-in", str(wish), *by, "-extfile", str(more), "-out", str(certificate), "-days", "2"
+        )
+        return certificate, key
+
+    def _openssl(self, *arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True)  # noqa: S603, S607 - as installed
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """The one that signed what the brokers here show."""
+    # Before its tests are asked what they need.
+    needs.mosquitto()
+    needs.openssl()
+    return Authority(tmp_path_factory.mktemp("tls") / "authority")
+
+
+@pytest.fixture(scope="module")
+def address(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    """A mosquitto that speaks TLS, and shows a certificate for this machine."""
+    certified = authority.certify("here", "IP:127.0.0.1", "DNS:localhost")
+    with mosquitto(tmp_path_factory.mktemp("broker"), authority, *certified) as port:
+        yield Address(host="127.0.0.1", port=port, user="anna", password=PASSWORD, tls=True)
+
+
+@pytest.fixture
+def trusted(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system trusts the authority."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+
+
+@contextmanager
+def mosquitto(folder: Path, authority: Authority, certificate: Path, key: Path) -> Iterator[int]:
+    """A mosquitto that speaks TLS only; its port."""
+    program = broker_mosquitto.executable()
+    assert program is not None
+    broker_mosquitto.write_passwords(folder, {"anna": PASSWORD})
+    port = next(filter(is_free, random.sample(PORTS, 50)))
+    lines = [
+        f"listener {port} 127.0.0.1",
+        f"cafile {authority.certificate}",
+        f"certfile {certificate}",
+        f"keyfile {key}",
+        "allow_anonymous false",
+        f"password_file {folder / 'passwords'}",
+        "sys_interval 1",
+        # Started by root it would become another user, who may not read the key.
+        "user root",
+    ]
+    (folder / "mosquitto.conf").write_text("\n".join([*lines, ""]))
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen([program, "-c", str(folder / "mosquitto.conf")], stdout=log, stderr=log)  # noqa: S603 - as installed
+    try:
+        await_tls(port, authority, (folder / "log").read_text)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(BOUND)
+
+
+def is_free(port: int) -> bool:
+    """Whether nobody listens there."""
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+def await_tls(port: int, authority: Authority, told: Callable[[], str]) -> None:
+    """Wait until somebody there shows a certificate of the authority."""
+    context = ssl.create_default_context(cafile=str(authority.certificate))
+    context.check_hostname = False
+    deadline, pause = time.monotonic() + BOUND, threading.Event()
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", port), 1.0) as plain, context.wrap_socket(plain):
+                return
+        except OSError as error:
+            if time.monotonic() > deadline:
+                pytest.fail(f"mosquitto did not come up: {error}; it wrote: {told()}")
+        pause.wait(0.02)
+
+
+def refusals(address: Address) -> list[str]:
+    """What a client and a watch say that are not let in."""
+    client = Client(address, "refused")
+    with warnings.catch_warnings():
+        # paho leaves the socket of a handshake that failed to the garbage collector.
+        warnings.simplefilter("ignore", ResourceWarning)
+        said = [
+            refusal(lambda: client.start(timeout=SOON), address),
+            refusal(lambda: watch_drops(address, lambda _count: None, timeout=SOON), address),
+        ]
+        gc.collect()
+    return said
+
+
+def refusal(connect: Callable[[], object], address: Address) -> str:
+    """What somebody says who is not let in; the password is in none of it, not even in the traceback."""
+    with pytest.raises(ConnectionError) as caught:
+        connect()
+    trace = "".join(traceback.format_exception(caught.value))
+    for secret in (PASSWORD, quote(PASSWORD, safe=""), str(address.password)):
+        assert secret not in trace
+    return str(caught.value)
+
+
+@pytest.mark.usefixtures("trusted")
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_trusted_broker_is_spoken_to(address: Address, host: str) -> None:
+    """A client named by its mqtts:// URL subscribes, publishes, and hears what it published."""
+    heard: list[bytes] = []
+    came = threading.Event()
+
+    def hear(message: Message) -> None:
+        heard.append(message.payload)
+        came.set()
+
+    there = Address.parse(replace(address, host=host).url)
+    client = Client(there, f"speaks to {host}", topics=["said"], on_message=hear, protocol=spoken(there))
+    client.start()
+    try:
+        client.publish("said", b"something")
+        assert came.wait(BOUND)
+    finally:
+        client.stop()
+    assert [b"something"] == heard
+
+
+@pytest.mark.usefixtures("trusted")
+def test_what_a_trusted_broker_drops_is_watched(address: Address) -> None:
+    """The watch on dropped messages is let in over TLS too."""
+    watch_drops(address, lambda _count: None).stop()
+
+
+def test_an_authority_that_the_system_does_not_trust_is_refused(
+    address: Address, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One message says so, with what to do; nothing was sent to whoever shows the certificate."""
+    stranger = Authority(authority.folder / "stranger")
+    monkeypatch.setenv("SSL_CERT_FILE", str(stranger.certificate))
+    for said in refusals(address):
+        assert said.startswith(f"the certificate of the broker at {address} is not trusted: ")
+        assert said.endswith("have the system trust its authority, or name the authority's file in SSL_CERT_FILE")
+
+
+@pytest.mark.usefixtures("trusted")
+def test_a_certificate_for_another_host_is_refused(authority: Authority, tmp_path: Path) -> None:
+    """Of the right authority it is still not that of the broker; the message says which name is wanted."""
+    with mosquitto(tmp_path, authority, *authority.certify("elsewhere", "DNS:broker.example")) as port:
+        address = Address(host="127.0.0.1", port=port, user="anna", password=PASSWORD, tls=True)
+        for said in refusals(address):
+            assert said.startswith(f"the certificate of the broker at {address} is not trusted: ")
+            assert "not valid for '127.0.0.1'; connect by a name that is in it" in said
+
+
+@pytest.mark.usefixtures("trusted")
+def test_a_wrong_password_is_refused(address: Address) -> None:
+    """The broker's refusal is told, with what to look at, and not the password that it refused."""
+    wrong = replace(address, password=f"{PASSWORD} not")
+    told = "Not authorized; check the user and the password"
+    assert [
+        f"the broker at {address} let nobody in: {told}",
+        f"the broker at {address} let nobody watch: {told}",
+    ] == refusals(wrong)
+
+
+def test_a_port_without_tls_is_told(tmp_path: Path) -> None:
+    """A URL with mqtts:// for a port that speaks no TLS ends with a word about that, and at once."""
+    with start_broker(tmp_path, {"anna": PASSWORD}, kind="mosquitto") as plain:
+        address = replace(plain.address("anna"), tls=True)
+        for said in refusals(address):
+            assert said.startswith(f"no TLS with the broker at {address}: ")
+            assert said.endswith("; see whether this is its port for TLS")
