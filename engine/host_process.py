@@ -9,19 +9,24 @@ import os
 import signal
 import sys
 import threading
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bridge.address import Address
 from engine.behaviour import installed_behaviours
 from engine.host import Host
-from engine.jvm import await_end
+from engine.jvm import await_end, has_ended
 from engine.shipping import packed
 from engine.source import SpoolSource
 from engine.spark import is_local, start_session
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 JVM_DIED, STUCK, THREAD_DIED = 3, 4, 5
 """The exit codes that say that the JVM died or hangs, that a query did not stop, and that a thread died of an error."""
+log = logging.getLogger("braid.host")
 
 
 def main() -> None:
@@ -48,18 +53,10 @@ def main() -> None:
     def watch_jvm() -> None:
         found = await_end(session)
         if not ending.is_set() or found == "hangs":
-            logging.getLogger("braid.host").error("the JVM %s; the host ends, to be started anew", found)
+            log.error("the JVM %s; the host ends, to be started anew", found)
             os._exit(JVM_DIED)
 
-    def end_with_thread(died: threading.ExceptHookArgs) -> None:
-        # Whoever receives, generates or sends is missed by nobody else: the host would live on and do half its work.
-        told = (died.exc_type, died.exc_value or died.exc_type(), died.exc_traceback)
-        name = died.thread.name if died.thread else "a thread"
-        logging.getLogger("braid.host").error("%s died; the host ends, to be started anew", name, exc_info=told)
-        if not ending.is_set():
-            os._exit(THREAD_DIED)
-
-    threading.excepthook = end_with_thread
+    threading.excepthook = partial(_end_with_thread, session, ending)
 
     def wait_for_keeper() -> None:
         # The input ends when whoever keeps this process is gone.
@@ -68,14 +65,34 @@ def main() -> None:
 
     for watching in (watch_jvm, wait_for_keeper):
         threading.Thread(target=watching, name=watching.__name__, daemon=True).start()
-    try:
-        stuck = host.run()
-    finally:
-        ending.set()
+    stuck = _run(host, session, ending)
     if stuck:
         # What does not stop when it is asked would keep the session from stopping as well.
         os._exit(STUCK)
     session.stop()
+
+
+def _run(host: Host, session: "SparkSession", ending: threading.Event) -> bool:
+    """Run the host; whether a query did not stop."""
+    try:
+        return host.run()
+    except Exception:
+        if has_ended(session):
+            # Whatever asked it last has met that first.
+            log.exception("the JVM died; the host ends, to be started anew")
+            os._exit(JVM_DIED)
+        raise
+    finally:
+        ending.set()
+
+
+def _end_with_thread(session: "SparkSession", ending: threading.Event, died: threading.ExceptHookArgs) -> None:
+    # Whoever receives, generates or sends is missed by nobody else: the host would live on and do half its work.
+    told = (died.exc_type, died.exc_value or died.exc_type(), died.exc_traceback)
+    name = died.thread.name if died.thread else "a thread"
+    log.error("%s died; the host ends, to be started anew", name, exc_info=told)
+    if not ending.is_set():
+        os._exit(JVM_DIED if has_ended(session) else THREAD_DIED)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,19 @@ if TYPE_CHECKING:
 
 LOOKING = 5.0
 """Seconds between two looks."""
+ENDING = 2.0
+"""Seconds that a JVM may take to be gone once its connections are."""
 HANGS_AFTER = 12
 """So many looks without an answer; they are counted, so that a host that was itself held up blames nobody."""
+
+
+def has_ended(session: "SparkSession") -> bool:
+    """Whether the JVM of a session is gone; what fails because of that may fail a moment earlier."""
+    try:
+        session.sparkContext._gateway.proc.wait(ENDING)  # type: ignore[union-attr]  # noqa: SLF001 - nothing public tells
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def await_end(session: "SparkSession") -> str:

@@ -160,8 +160,9 @@ def test_a_task_that_hangs_in_c_does_not_keep_its_job_from_stopping(hosting: Hos
 def test_a_query_that_does_not_stop_costs_its_host_a_start(hosting: Hosting, caplog: pytest.LogCaptureFixture) -> None:
     """Its stop is given up in the end; the host ends with a code that says so, and its other jobs go on in the next."""
     stays, hangs = Counting(hosting), Counting(hosting)
-    stays.publish(5)
-    stays.settle()
+    for job in (stays, hangs):
+        job.publish(5)
+        job.settle()
     before = hosting.keeper.pid
     java = next(each for each in below(before) if each.name() == "java")
     # Opening it waits for ever, and hears of nothing: so may a file system that is gone.
