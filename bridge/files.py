@@ -19,15 +19,8 @@ def write_whole(path: Path, content: bytes, step: Steps = no_steps) -> None:
     The temporary file lies in a folder of its own, so that whoever watches the file's folder sees finished files only.
     """
     temporary = path.parent / "tmp" / path.name
-    temporary.parent.mkdir(exist_ok=True)
     try:
-        step("open")
-        with temporary.open("wb") as file:
-            step("write")
-            file.write(content)
-            file.flush()
-            step("sync")
-            os.fsync(file.fileno())
+        _write(temporary, content, step)
         step("rename")
         temporary.replace(path)
     except OSError:
@@ -45,15 +38,8 @@ def link_whole(path: Path, content: bytes, step: Steps = no_steps) -> bool:
     Either way the file stays once this returns. Several may try at once, so each has a temporary file of its own.
     """
     temporary = path.parent / "tmp" / f"{path.name}.{uuid4().hex}"
-    temporary.parent.mkdir(exist_ok=True)
     try:
-        step("open")
-        with temporary.open("wb") as file:
-            step("write")
-            file.write(content)
-            file.flush()
-            step("sync")
-            os.fsync(file.fileno())
+        _write(temporary, content, step)
         step("link")
         try:
             path.hardlink_to(temporary)
@@ -67,6 +53,17 @@ def link_whole(path: Path, content: bytes, step: Steps = no_steps) -> bool:
     sync_folder(path.parent)
     step("done")
     return first
+
+
+def _write(temporary: Path, content: bytes, step: Steps) -> None:
+    temporary.parent.mkdir(exist_ok=True)
+    step("open")
+    with temporary.open("wb") as file:
+        step("write")
+        file.write(content)
+        file.flush()
+        step("sync")
+        os.fsync(file.fileno())
 
 
 def make_folder(folder: Path) -> None:

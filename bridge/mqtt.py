@@ -6,6 +6,7 @@ and only hand things on: to publish or wait inside one deadlocks. One client id 
 
 import contextlib
 import ssl
+import sys
 import threading
 import time
 import uuid
@@ -85,13 +86,15 @@ class Client:
         self._connected = False
         self._subscribing: dict[int, tuple[str, ...]] = {}
         self._subscribed: set[str] = set()
-        # Guards the four above, and tells whoever waits for them. It must not be held while publishing: paho holds its
+        self._refusal = "no answer"
+        self._turned_away = False
+        """Whether the broker does not know who this is, so that to wait for it is no use."""
+        # Guards the six above, and tells whoever waits for them. It must not be held while publishing: paho holds its
         # own lock on outgoing messages while it calls back, and publishing takes that lock.
         self._changed = threading.Condition()
         self._publishing = threading.Lock()
         self._unanswered: dict[int, Callable[[str], None]] = {}
         self._answered: dict[int, str] = {}
-        self._refusal = "no answer"
         self._client = paho.Client(
             CallbackAPIVersion.VERSION2,
             client_id=client_id,
@@ -103,6 +106,7 @@ class Client:
         prepare(self._client, address)
         self._client.reconnect_delay_set(min_delay=1, max_delay=5)
         self._client.on_connect = self._on_connect
+        self._client.on_connect_fail = self._on_connect_fail
         self._client.on_disconnect = self._on_disconnect
         self._client.on_subscribe = self._on_subscribe
         self._client.on_message = self._arrived
@@ -219,7 +223,10 @@ class Client:
     def _await_subscriptions(self, topics: Iterable[str], timeout: float) -> bool:
         wanted = set(topics)
         with self._changed:
-            return self._changed.wait_for(lambda: self._connected and wanted <= self._subscribed, timeout)
+            self._changed.wait_for(
+                lambda: self._turned_away or (self._connected and wanted <= self._subscribed), timeout
+            )
+            return self._connected and wanted <= self._subscribed
 
     def _ask_for(self, topics: tuple[str, ...]) -> None:
         if topics:
@@ -229,16 +236,25 @@ class Client:
 
     def _on_connect(self, _client: paho.Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         if reason.is_failure:
-            self._refusal = why_refused(reason)
+            with self._changed:
+                self._refusal, self._turned_away = why_refused(reason), str(reason) in _WHO_ARE_YOU
+                self._changed.notify_all()
             return
         self._connections += 1
         self._on_connection()
         with self._changed:
-            self._connected = True
+            self._connected, self._turned_away = True, False
             self._subscribing.clear()
             self._subscribed.clear()
             self._ask_for(tuple(self._topics))
             self._changed.notify_all()
+
+    def _on_connect_fail(self, _client: paho.Client, _data: Any) -> None:
+        # Called while the error is handled, and not told it.
+        error = sys.exc_info()[1]
+        if isinstance(error, OSError):
+            with self._changed:
+                self._refusal = why_unreachable(self._address, error)
 
     def _on_disconnect(self, _client: paho.Client, _data: Any, _flags: Any, _reason: Any, _properties: Any) -> None:
         with self._changed:

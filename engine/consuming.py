@@ -50,6 +50,8 @@ class Consuming:
         """Have the streams of a new plan supplied; where the job begins in each that it does not read yet."""
         # Joined first, so that what comes as soon as a stream is supplied is not taken for what was there before.
         starts = {ingress.stream: self._start(job, ingress.stream, ingress.start) for ingress in plan.ingress}
+        # At once: the job may have stopped again by the next time that its streams are looked at.
+        self._read[job.name] = self._read.get(job.name, frozenset()) | plan.streams
         for ingress in plan.ingress:
             self._spools.need(job.name, ingress, plan.limits.spool_bytes)
         return starts

@@ -95,3 +95,20 @@ def test_without_a_broker_a_subscription_is_not_confirmed() -> None:
     with pytest.raises(NotConnected, match=r"confirmed no subscription to \('b',\): no answer"):
         client.subscribe(["b"], timeout=0.01)
     assert ["a", "b"] == list(client._topics)
+
+
+def test_who_connects_in_the_background_hears_what_is_wrong() -> None:
+    """A client that begins without a broker tells why none answers to whoever waits for a subscription."""
+    client = Client(ADDRESS, "one")
+    client.begin()
+    told = ""
+    try:
+        for _ in range(100):
+            with pytest.raises(NotConnected) as refused:
+                client.subscribe(["a"], timeout=0.1)
+            told = str(refused.value)
+            if "no answer" not in told:
+                break
+    finally:
+        client.stop()
+    assert f"no broker answers at {ADDRESS}: [Errno 111] Connection refused" in told

@@ -4,6 +4,7 @@ from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -63,6 +64,24 @@ def test_a_restart_publishes_nothing_again_that_has_left(tmp_path: Path) -> None
     assert [] == again.follow()
     assert [] == scene.sender.plain
     assert {"s": 2} == again.told.positions
+
+
+def test_while_the_broker_is_behind_records_wait_in_their_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No record is taken up while the broker owes answers for too many bytes; once it has answered they follow."""
+    scene = Scene(tmp_path)
+    scene.plan(delivered=True)
+    follower = scene.follower()
+    for many in (2, 1, 3):
+        scene.batch(many)
+    monkeypatch.setattr("engine.follower.MOST_UNSENT", 1)
+    assert [0] == [header.batch for header in follower.follow()]
+    assert [] == follower.follow()
+    scene.sender.answer()
+    assert [1] == [header.batch for header in follower.follow()]
+    scene.sender.answer()
+    assert [2] == [header.batch for header in follower.follow()]
 
 
 def test_what_has_not_left_is_not_pruned(tmp_path: Path) -> None:

@@ -259,6 +259,21 @@ def test_a_job_that_is_died_can_be_stopped(made: Made) -> None:
     assert "stopped" == made.status("a")["state"]
 
 
+def test_a_job_that_is_stopped_between_two_looks_leaves_its_streams(made: Made) -> None:
+    """However short its life was, its spool has no consumer afterwards and nobody supplies it."""
+    made.take(plan("a"))
+    consumers = spool_folder(made.root, "raw/a") / "consumers"
+    assert ["a.position"] == [path.name for path in consumers.glob("*.position")]
+    made.jobs.take("a", None)
+    for _ in range(1000):
+        made.jobs.look()
+        if made.status("a")["state"] == "stopped":
+            break
+    made.jobs.look()
+    assert [] == list(consumers.glob("*.position"))
+    assert {} == made.spools.states()
+
+
 def test_the_streams_that_may_still_be_read_are_told(made: Made) -> None:
     """So that the broker goes on keeping what comes for them, and for no others."""
     for name in ("a", "b"):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -99,8 +100,12 @@ def ended(process: psutil.Process) -> bool:
 
 def opens_in_vain(process: psutil.Process) -> bool:
     """Whether one of its threads opens a pipe that nobody writes to."""
-    tasks = Path(f"/proc/{process.pid}/task").iterdir()
-    return any((task / "wchan").read_text() == "wait_for_partner" for task in tasks)
+    for task in Path(f"/proc/{process.pid}/task").iterdir():
+        # A thread may end meanwhile.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if (task / "wchan").read_text() == "wait_for_partner":
+                return True
+    return False
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

@@ -10,6 +10,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from bridge import Message, broker_mosquitto
 from bridge.address import Address
 from bridge.broker import start_broker
 from bridge.drops import watch_drops
-from bridge.mqtt import Client, spoken
+from bridge.mqtt import Client, NotConnected, spoken
 from tests import needs
 
 pytestmark = pytest.mark.mosquitto
@@ -219,6 +220,16 @@ def test_a_wrong_password_is_refused(address: Address) -> None:
         f"the broker at {address} let nobody in: {told}",
         f"the broker at {address} let nobody watch: {told}",
     ] == refusals(wrong)
+
+
+@pytest.mark.usefixtures("trusted")
+def test_who_is_turned_away_does_not_wait(address: Address) -> None:
+    """A wrong password is told as soon as the broker has refused it, however long whoever asks would wait."""
+    client = Client(replace(address, password=f"{PASSWORD} not"), "waits")
+    with ThreadPoolExecutor(1) as threads:
+        refused = threads.submit(client.start, timeout=4 * BOUND)
+        error = refused.exception(timeout=BOUND)
+    assert isinstance(error, NotConnected)
 
 
 def test_a_port_without_tls_is_told(tmp_path: Path) -> None:
