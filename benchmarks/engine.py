@@ -49,6 +49,7 @@ def main(*, quick: bool) -> None:
             "plain_spark_events_per_core_s": plain,
             "python_loop_events_per_core_s": {"arrow": loop, "json": json_loop},
             "json_ratio_to_python_loop": round(raw / json_loop, 2),
+            "json_ratio_to_plain_spark": round(raw / plain, 4),
             "spool": spool,
         },
     }

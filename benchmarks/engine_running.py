@@ -4,6 +4,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.engine_bed import Bed
@@ -52,11 +53,17 @@ def idle(bed: Bed, seconds: float) -> Found:
 
 
 def at_rate(bed: Bed, seconds: float) -> Found:
-    """One job with a hundred events a second, generated in the host, and as one raw message each."""
+    """One job with a hundred events a second: generated in the host, and as one raw message each.
+
+    A JVM becomes faster over its first hundreds of batches, so twenty of them a second come first.
+    """
     generated = quiet("generated", 500, 100)
-    bed.run(generated)
+    bed.run(replace(generated, pace=0.05))
+    time.sleep(3.0 * seconds)
+    found: Found = {"cpu_ms_per_batch_20_a_second": _per_batch(bed, ["generated"], lambda: time.sleep(seconds))}
+    bed.run(replace(generated, version=2))
     time.sleep(3.0)
-    found: Found = {"cpu_ms_per_batch_100_generated": _per_batch(bed, ["generated"], lambda: time.sleep(seconds))}
+    found["cpu_ms_per_batch_100_generated"] = _per_batch(bed, ["generated"], lambda: time.sleep(seconds))
     bed.end("generated")
     raw = delivering("raw", 510, subscribed("raw"), pace=1.0)
     bed.run(raw)

@@ -5,32 +5,24 @@
 Linux the kernel ends it when the parent dies, however that happens. Elsewhere a parent that is killed leaves it behind.
 """
 
-import contextlib
 import ipaddress
-import os
 import random
 import re
+import signal
 import socket
-import subprocess
-import sys
-import threading
-import time
-import uuid
 from collections.abc import Mapping
-from concurrent.futures import Future
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
-
-import paho.mqtt.client as paho
-from paho.mqtt.enums import CallbackAPIVersion
+from typing import Literal, Self
 
 from bridge import broker_amqtt, broker_mosquitto
 from bridge.address import Address
+from bridge.broker_mosquitto import Entrance
+from bridge.broker_process import Child
 from bridge.files import make_folder
 from bridge.lease import Lease
-from bridge.mqtt import prepare
 
 Kind = Literal["mosquitto", "amqtt"]
 
@@ -39,38 +31,36 @@ _OWN_PORTS = range(20_000, 32_768)
 _ATTEMPTS = 5
 _UNFIT = re.compile(r"[\x00-\x1f\x7f:]|^\s|\s$|^$")
 _RULE = "not empty, no colons, no control characters, no spaces around it"
-_OUTPUT = 2_000
-# Runs in the child before the broker. Python's own hook for that may deadlock in a program with threads.
-_LAUNCHER = """
-import ctypes, os, signal, sys
-if sys.platform == "linux":
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
-if os.getppid() != int(sys.argv[1]):
-    sys.exit("the parent died")
-os.execv(sys.argv[2], sys.argv[2:])
-"""
 
 
 class BrokerDown(RuntimeError):
     """A broker did not come up; says what it last wrote."""
 
 
+class NoAccessLists(RuntimeError):
+    """A broker keeps no access lists; says why, and what to do."""
+
+
 class Broker:
     """A broker that runs as a child process; made by `start_broker`."""
 
-    def __init__(  # noqa: PLR0913 - what to run, where, for whom, and how patiently are six things
+    def __init__(  # noqa: PLR0913 - what to run, where, for whom, and how patiently are seven things
         self,
         folder: Path,
         kind: Kind,
         users: Mapping[str, str],
         *,
+        entrance: Entrance | None,
         host: str,
         port: int,
         max_queued_messages: int,
         timeout: float,
     ) -> None:
         self.kind: Kind = kind
+        self.entrance = entrance
+        """Where users come in who may do only what an access list says, if there is such a list."""
         self._folder = folder
+        self._reloads = 0
         self._users = dict(users)
         self._host = host
         self._port = port
@@ -109,7 +99,22 @@ class Broker:
         self._child.stop(self._timeout)
         if self._lease is None:
             self._lease = Lease(self._folder)
+        reloads = self._reloads
         self._child = self._start()
+        if reloads != self._reloads:
+            # Whoever asked meanwhile asked the process before.
+            self.reload()
+
+    def reload(self) -> None:
+        """Have it read the users and the access list of the entrance again; returns at once, and any thread may ask.
+
+        Connections stay, but those of users whose password is not the same any more. What a user may do holds from then
+        on, also for those that are connected. A broker that does not run reads the files when it is started.
+        """
+        if self.entrance is None:
+            raise NoAccessLists(_no_lists(self.kind))
+        self._reloads += 1
+        self._child.process.send_signal(signal.SIGHUP)
 
     def __enter__(self) -> Self:
         return self
@@ -119,28 +124,37 @@ class Broker:
     ) -> None:
         self.stop()
 
-    def _start(self) -> "_Child":
+    def _start(self) -> Child:
         """Start the process and wait until it lets a client in."""
+        listeners = [(self._host, self._port)]
+        if self.entrance is not None:
+            listeners.append((self.entrance.host, self.entrance.port))
+        given = [(host, port) for host, port in listeners if port]
         for _ in range(_ATTEMPTS):
-            port = self._port or random.choice(_OWN_PORTS)  # noqa: S311 - no secret
+            chosen = random.sample(_OWN_PORTS, len(listeners))
+            tried = [(host, port or own) for (host, port), own in zip(listeners, chosen, strict=True)]
             # Else a stranger on this port might answer in the child's place.
-            if _is_free(self._host, port) and (child := self._child_on(port)) is not None:
-                self._port = port
-                return child
-            if self._port:
+            if all(_is_free(host, port) for host, port in tried):
+                ports = [port for _, port in tried]
+                entrance = None if self.entrance is None else replace(self.entrance, port=ports[-1])
+                if (child := self._child_on(ports[0], entrance)) is not None:
+                    self._port, self.entrance = ports[0], entrance
+                    return child
+            if given == listeners:
                 break
-        where = f"port {self._port}" if self._port else f"every one of {_ATTEMPTS} ports tried"
-        raise BrokerDown(f"{self.kind} did not come up: on {self._host}, {where} is in use or may not be used")
+        host, port = next((each for each in given if not _is_free(*each)), listeners[0])
+        where = f"port {port}" if port else f"every one of {_ATTEMPTS} ports tried"
+        raise BrokerDown(f"{self.kind} did not come up: on {host}, {where} is in use or may not be used")
 
-    def _child_on(self, port: int) -> "_Child | None":
-        """A child that lets clients in, or nothing if another process took the port meanwhile."""
+    def _child_on(self, port: int, entrance: Entrance | None) -> Child | None:
+        """A child that lets clients in, or nothing if another process took a port meanwhile."""
         if self.kind == "mosquitto":
-            command = broker_mosquitto.command(self._folder, self._host, port, self._max_queued_messages)
+            command = broker_mosquitto.command(self._folder, self._host, port, self._max_queued_messages, entrance)
         else:
             command = broker_amqtt.command(self._folder, self._host, port)
         user, password = next(iter(self._users.items()))
         address = Address(host=_reached(self._host), port=port, user=user, password=password)
-        child = _Child(command, self._folder / "broker.log")
+        child = Child(command, self._folder / "broker.log")
         try:
             if (trouble := child.trouble(address, self._timeout)) is None:
                 return child
@@ -158,6 +172,7 @@ def start_broker(  # noqa: PLR0913 - all but two have a default that is right
     folder: Path,
     users: Mapping[str, str],
     *,
+    entrance: Entrance | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
     kind: Kind | None = None,
@@ -169,6 +184,10 @@ def start_broker(  # noqa: PLR0913 - all but two have a default that is right
     The users are names with passwords. Nobody else can connect, and from other machines only with another host. A free
     port is taken where none is given. Mosquitto runs where it is installed, if no kind is asked for. The limit of
     messages queued for each client is mosquitto's; 0 stands for none.
+
+    These users may do everything. Where an entrance is given, others may come in there, and do what its access list
+    says; `reload` has it read again. amqtt cannot do that: then its `entrance` is None, nobody but these users is let
+    in, and it listens on loopback only. Give both ports where sessions shall outlive this process.
     """
     if not users:
         raise ValueError("a broker needs a user, or nobody could connect")
@@ -182,86 +201,39 @@ def start_broker(  # noqa: PLR0913 - all but two have a default that is right
         kind = "mosquitto" if broker_mosquitto.executable() else "amqtt"
     if kind == "amqtt" and find_spec("amqtt") is None:
         raise BrokerDown("no broker is installed: install mosquitto, or the Python package amqtt for a first try")
+    if entrance is not None:
+        entrance = _kept(entrance, kind, host)
     folder = folder.resolve()
     make_folder(folder)
-    return Broker(folder, kind, users, host=host, port=port, max_queued_messages=max_queued_messages, timeout=timeout)
+    return Broker(
+        folder,
+        kind,
+        users,
+        entrance=entrance,
+        host=host,
+        port=port,
+        max_queued_messages=max_queued_messages,
+        timeout=timeout,
+    )
 
 
-class _Child:
-    """One life of a broker's process."""
-
-    def __init__(self, command: list[str], log: Path) -> None:
-        self.ended = threading.Event()
-        self._log = log
-        started: Future[subprocess.Popen[bytes]] = Future()
-        # Linux takes the thread that started a child for its parent, so that thread lives as long as the child.
-        threading.Thread(target=self._live, args=(command, started), name="broker", daemon=True).start()
-        self.process = started.result()
-
-    def trouble(self, address: Address, timeout: float) -> str | None:
-        """Wait until a client could connect; if none can, say why."""
-        deadline = time.monotonic() + timeout
-        refusal: str | None = "it was not asked"
-        while time.monotonic() < deadline:
-            if self.ended.wait(0.02):
-                return f"it ended with status {self.process.returncode}"
-            refusal = _refusal(address, deadline)
-            if refusal is None:
-                return None
-        return f"after {timeout:g} s nobody could connect ({refusal})"
-
-    def stop(self, timeout: float) -> None:
-        self.process.terminate()
-        if not self.ended.wait(timeout):
-            self.process.kill()
-            self.ended.wait()
-
-    def output(self) -> str:
-        """What the process wrote last."""
-        return self._log.read_bytes()[-_OUTPUT:].decode(errors="replace").strip()
-
-    def _live(self, command: list[str], started: "Future[subprocess.Popen[bytes]]") -> None:
-        try:
-            with self._log.open("wb") as log:
-                process = subprocess.Popen(  # noqa: S603 - our own command
-                    [sys.executable, "-I", "-c", _LAUNCHER, str(os.getpid()), *command],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    # Errors in English, since one of them is looked for.
-                    env={**os.environ, "LC_ALL": "C"},
-                    umask=0o077,
-                    # An interrupt from the keyboard is for the parent, which ends its broker when it is done.
-                    process_group=0,
-                )
-        except BaseException as error:  # noqa: BLE001 - raised again where the child was asked for
-            started.set_exception(error)
-            return
-        started.set_result(process)
-        process.wait()
-        self.ended.set()
+def _kept(entrance: Entrance, kind: Kind, host: str) -> Entrance | None:
+    """The entrance that such a broker has, or nothing where it can have none and is out of reach for others."""
+    if kind == "amqtt":
+        if not _is_loopback(host):
+            raise NoAccessLists(f"{_no_lists(kind)}, or have it listen on 127.0.0.1 instead of {host}")
+        return None
+    folder = entrance.folder.resolve()
+    for name in (broker_mosquitto.PASSWORDS, broker_mosquitto.ACCESS_LIST):
+        if not (folder / name).is_file():
+            raise BrokerDown(f"{kind} did not come up: {folder / name} is not there; write it before the broker starts")
+    return replace(entrance, folder=folder)
 
 
-def _refusal(address: Address, deadline: float) -> str | None:
-    """Why a client cannot connect now, or nothing if it can."""
-    answers: list[Any] = []
-    client = paho.Client(CallbackAPIVersion.VERSION2, client_id=f"braid-ready-{uuid.uuid4().hex[:8]}")
-    prepare(client, address)
-    client.on_connect = lambda _client, _data, _flags, reason, _properties: answers.append(reason)
-    client.connect_timeout = 1.0
-    try:
-        client.connect(address.host, address.port)
-        while not answers and time.monotonic() < deadline:
-            if client.loop(timeout=0.1) != paho.MQTT_ERR_SUCCESS:
-                break
-    except OSError as error:
-        return str(error)
-    finally:
-        with contextlib.suppress(OSError):
-            client.disconnect()
-    if not answers:
-        return "no answer"
-    return str(answers[0]) if answers[0].is_failure else None
+def _no_lists(kind: Kind) -> str:
+    if kind == "amqtt":
+        return "amqtt keeps to no access list that changes, so nobody but Braid is let in; install mosquitto"
+    return f"this {kind} was started without an access list; give an entrance when it is started"
 
 
 def _is_free(host: str, port: int) -> bool:
@@ -277,6 +249,13 @@ def _is_free(host: str, port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _reached(host: str) -> str:

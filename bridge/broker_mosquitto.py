@@ -13,7 +13,30 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+
+PASSWORDS = "passwords"
+"""The file with the users that mosquitto knows, and the hashes of their passwords."""
+ACCESS_LIST = "acl"
+"""The file with what each user may read and write."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrance:
+    """Where users come in who may do only what an access list says; made by whoever starts a broker.
+
+    It is a listener of its own, because mosquitto forgets at each reload what the users of a listener with an access
+    list may do whose sessions it restored from its store, until they connect again: it would drop what comes meanwhile
+    for a host that is away. Braid's own users have a listener without a list.
+    """
+
+    folder: Path
+    """Has the files `passwords` and `acl`, which somebody else keeps; mosquitto reads them again at a reload."""
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 stands for a free one. Mosquitto knows by its port which listener a session is of."""
+
 
 # Debian keeps daemons where ordinary users do not look.
 _MORE_PLACES = ("/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin")
@@ -29,7 +52,7 @@ def write_passwords(folder: Path, users: Mapping[str, str]) -> None:
     tool = _found("mosquitto_passwd")
     if tool is None:
         raise FileNotFoundError("mosquitto_passwd is not installed; it comes with mosquitto")
-    passwords = folder / "passwords"
+    passwords = folder / PASSWORDS
     plain = folder / "passwords.new"
     plain.unlink(missing_ok=True)
     plain.touch(mode=0o600)
@@ -45,15 +68,16 @@ def write_passwords(folder: Path, users: Mapping[str, str]) -> None:
         plain.unlink(missing_ok=True)
 
 
-def command(folder: Path, host: str, port: int, max_queued_messages: int) -> list[str]:
+def command(
+    folder: Path, host: str, port: int, max_queued_messages: int, entrance: Entrance | None = None
+) -> list[str]:
     """Write the configuration, and name the command that runs mosquitto with it."""
     program = executable()
     if program is None:
         raise FileNotFoundError("mosquitto is not installed")
-    settings = {
-        "listener": f"{port} {host}",
-        "allow_anonymous": "false",
-        "password_file": folder / "passwords",
+    # These precede the listeners, since some of them hold for the listener in front of them only.
+    general = {
+        "per_listener_settings": "false" if entrance is None else "true",
         "persistence": "true",
         "persistence_location": f"{folder}/",
         "autosave_interval": 1,
@@ -66,14 +90,26 @@ def command(folder: Path, host: str, port: int, max_queued_messages: int) -> lis
         # Started by root it would become another user, who may not write here and would not die with its parent.
         "user": "root",
     }
-    lines = [f"{name} {value}" for name, value in settings.items()]
+    own = {"listener": f"{port} {host}", "allow_anonymous": "false", "password_file": folder / PASSWORDS}
+    theirs = {} if entrance is None else _listening(entrance)
+    settings = [*general.items(), *own.items(), *theirs.items()]
+    lines = [f"{name} {value}" for name, value in settings]
     if any("\n" in line or "\r" in line for line in lines):
-        raise ValueError("a broker's folder and host are written on one line each")
+        raise ValueError("a broker's folders and host are written on one line each")
     configuration = folder / "mosquitto.conf"
     configuration.write_text(
         "\n".join([*lines, "log_dest stderr", "log_type error", "log_type warning", ""]), encoding="utf-8"
     )
     return [program, "-c", str(configuration)]
+
+
+def _listening(entrance: Entrance) -> dict[str, object]:
+    return {
+        "listener": f"{entrance.port} {entrance.host}",
+        "allow_anonymous": "false",
+        "password_file": entrance.folder / PASSWORDS,
+        "acl_file": entrance.folder / ACCESS_LIST,
+    }
 
 
 def _found(name: str) -> str | None:

@@ -13,14 +13,15 @@ def no_steps(_name: str) -> None:
     """Nobody is told."""
 
 
-def write_whole(path: Path, content: bytes, step: Steps = no_steps) -> None:
+def write_whole(path: Path, content: bytes, step: Steps = no_steps, *, mode: int | None = None) -> None:
     """Write a file so that readers see all of it or none, and so that it stays.
 
     The temporary file lies in a folder of its own, so that whoever watches the file's folder sees finished files only.
+    Given a mode, neither of the two is ever open to more than that; else it is as usual for the process.
     """
     temporary = path.parent / "tmp" / path.name
     try:
-        _write(temporary, content, step)
+        _write(temporary, content, step, mode)
         step("rename")
         temporary.replace(path)
     except OSError:
@@ -55,9 +56,14 @@ def link_whole(path: Path, content: bytes, step: Steps = no_steps) -> bool:
     return first
 
 
-def _write(temporary: Path, content: bytes, step: Steps) -> None:
+def _write(temporary: Path, content: bytes, step: Steps, mode: int | None = None) -> None:
     temporary.parent.mkdir(exist_ok=True)
     step("open")
+    if mode is not None:
+        # One that a crash left may be open to others.
+        temporary.unlink(missing_ok=True)
+        temporary.touch(mode=mode, exist_ok=False)
+        temporary.chmod(mode)
     with temporary.open("wb") as file:
         step("write")
         file.write(content)

@@ -21,9 +21,13 @@ class _Session:
     unacknowledged: dict[int, tuple[str, bytes]] = field(default_factory=dict)
     """By message id, in the order in which they came."""
     next_mid: int = 1
+    lasting: bool = True
+    """Whether messages are kept for a client that is away."""
 
     def take(self, topic: str, payload: bytes) -> None:
         """Keep a message, and deliver it if the client is there."""
+        if self.client is None and not self.lasting:
+            return
         mid = self.next_mid
         self.next_mid += 1
         self.unacknowledged[mid] = (topic, payload)
@@ -61,11 +65,11 @@ class MemoryBroker:
         found = self._retained.items()
         return [each for each in found if any(topic_matches_sub(topic, each[0]) for topic in wanted)]
 
-    def session(self, client_id: str, topics: Iterable[str]) -> _Session:
+    def session(self, client_id: str, topics: Iterable[str], *, lasting: bool = True) -> _Session:
         """The session of a client id, new or as it was."""
         with self.lock:
             session = self._sessions.setdefault(client_id, _Session({}))
-            session.topics = dict.fromkeys(topics)
+            session.topics, session.lasting = dict.fromkeys(topics), lasting
             return session
 
 
@@ -82,9 +86,10 @@ class MemoryClient:
         on_connection: Callable[[], None] = lambda: None,
         on_disconnection: Callable[[], None] = lambda: None,
         will: tuple[str, bytes] | None = None,
+        lasting: bool = True,
     ) -> None:
         self._broker = broker
-        self._session = broker.session(client_id, topics)
+        self._session = broker.session(client_id, topics, lasting=lasting)
         self._on_message = on_message
         self._on_connection = on_connection
         self._on_disconnection = on_disconnection
@@ -110,6 +115,8 @@ class MemoryClient:
         with self._broker.lock:
             if self._session.client is self:
                 self._session.client = None
+                if not self._session.lasting:
+                    self._session.unacknowledged.clear()
                 self._on_disconnection()
 
     def vanish(self) -> None:

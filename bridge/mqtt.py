@@ -1,10 +1,12 @@
 """The client that joins a receiver or a sender to a broker, over MQTT 5 or 3.1.1.
 
-Its session outlives its connections, so that the broker keeps what was not acknowledged. Callbacks run in paho's thread
-and only hand things on: to publish or wait inside one deadlocks. One client id belongs to one client.
+Its session outlives its connections, so that the broker keeps what was not acknowledged; one that is not lasting is
+content with what is retained. Callbacks run in paho's thread and only hand things on: to publish or wait inside one
+deadlocks. One client id belongs to one client.
 """
 
 import contextlib
+import hmac
 import ssl
 import sys
 import threading
@@ -29,6 +31,16 @@ _MIDS = 1 << 16
 _OTHER_NAME = {62, 64}
 """How OpenSSL numbers that a certificate is for another host, and for another address."""
 _WHO_ARE_YOU = {"Not authorized", "Bad user name or password"}
+
+
+def _known_to_both(client_id: str, address: Address) -> str:
+    """A client id that only who knows the password can name.
+
+    A broker hangs up on a client when another one comes with its id, whoever that is.
+    """
+    if not address.password:
+        return client_id
+    return f"{client_id}-{hmac.digest(address.password.encode(), client_id.encode(), 'sha256').hex()[:16]}"
 
 
 def prepare(client: paho.Client, address: Address) -> None:
@@ -65,7 +77,7 @@ class NotConnected(ConnectionError):
 class Client:
     """A lasting connection to a broker; reconnects by itself."""
 
-    def __init__(  # noqa: PLR0913 - where to, as whom, for what, and whom to tell are eight things
+    def __init__(  # noqa: PLR0913 - where to, as whom, for what, for how long, and whom to tell are nine things
         self,
         address: Address,
         client_id: str,
@@ -76,8 +88,11 @@ class Client:
         on_disconnection: Callable[[], None] = lambda: None,
         will: tuple[str, bytes] | None = None,
         protocol: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv5,
+        lasting: bool = True,
     ) -> None:
+        """Where `lasting` is false the broker keeps nothing for it while it is away, but what is retained."""
         self._address = address
+        self._lasting = lasting
         self._topics = dict.fromkeys(topics)
         self._hand_on = on_message
         self._on_connection = on_connection
@@ -97,9 +112,9 @@ class Client:
         self._answered: dict[int, str] = {}
         self._client = paho.Client(
             CallbackAPIVersion.VERSION2,
-            client_id=client_id,
+            client_id=_known_to_both(client_id, address),
             # MQTT 5 says so at every connect instead.
-            clean_session=None if protocol is MQTTProtocolVersion.MQTTv5 else False,
+            clean_session=None if protocol is MQTTProtocolVersion.MQTTv5 else not lasting,
             protocol=protocol,
             manual_ack=True,
         )
@@ -216,9 +231,9 @@ class Client:
         if self._protocol is not MQTTProtocolVersion.MQTTv5:
             return {}
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho ships it without types
-        properties.SessionExpiryInterval = SESSION
+        properties.SessionExpiryInterval = SESSION if self._lasting else 0
         properties.ReceiveMaximum = UNACKNOWLEDGED
-        return {"clean_start": False, "properties": properties}
+        return {"clean_start": not self._lasting, "properties": properties}
 
     def _await_subscriptions(self, topics: Iterable[str], timeout: float) -> bool:
         wanted = set(topics)

@@ -62,3 +62,8 @@ def job(name: str, what: str) -> str:
     'braid/1/jobs/3/plan'
     """
     return f"{ROOT}/jobs/{name}/{what}"
+
+
+def manager(name: str) -> str:
+    """Where a manager hears itself, and so that all that was retained for it has come."""
+    return f"{ROOT}/managers/{name}"

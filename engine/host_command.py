@@ -51,9 +51,11 @@ def host(
 
 def _own_broker(root: Path, running: ExitStack) -> Address:
     root.mkdir(parents=True, exist_ok=True)
-    started = running.enter_context(start_broker(root / "broker", {USER: secrets.token_urlsafe()}))
-    address = started.address(USER)
     kept = root / "broker.url"
+    # The same as before, because clients are known to a broker by names that hang on it.
+    before = Address.parse(kept.read_text().strip()).password if kept.exists() else None
+    started = running.enter_context(start_broker(root / "broker", {USER: before or secrets.token_urlsafe()}))
+    address = started.address(USER)
     kept.unlink(missing_ok=True)
     # Nobody else may read it, not even for a moment.
     kept.touch(mode=0o600)

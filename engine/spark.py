@@ -23,7 +23,7 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
-    # Each batch starts a process or two, to set the permissions of checkpoint files; so started they cost a little less.
+    # Each batch starts a process or two, which set the permissions of checkpoint files; so they cost a little less.
     "spark.driver.extraJavaOptions": (
         "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -Djdk.lang.Process.launchMechanism=VFORK"
     ),

@@ -2,20 +2,43 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
 from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Slot, SlotState
 from engine.supply import Bridged, Supply
 from merge import Instance, Job, JobId, Jobs, RunningGraph, RunningTask
 
 
+class Supplied(NamedTuple):
+    """A registered source's spool, and what fills it."""
+
+    stream: str
+    supply: Supply
+
+
+class Delivered(NamedTuple):
+    """A sink of a dataflow, by the id that the running graph has of the dataflow."""
+
+    dataflow: str
+    sink: str
+
+
 class Planner:
     """Makes the plans of one state of the running graph and its jobs."""
 
-    def __init__(self, running: RunningGraph, jobs: Jobs, supplies: Mapping[str, Supply]) -> None:
-        """`supplies` says for each registered source, by name, where its events come from."""
+    def __init__(
+        self,
+        running: RunningGraph,
+        jobs: Jobs,
+        sources: Mapping[str, Supplied],
+        epochs: Mapping[Delivered, int] = MappingProxyType({}),
+    ) -> None:
+        """`sources` has each registered source by name, `epochs` each sink whose numbers began anew."""
         self._running = running
         self._jobs = jobs
-        self._supplies = supplies
+        self._sources = sources
+        self._epochs = epochs
 
     def plan(self, job: JobId, *, version: int, term: int = 1, before: Plan | None = None) -> Plan:
         """The plan of a job; what it pauses has its slot in the plan before."""
@@ -76,8 +99,8 @@ class Planner:
             if task.inputs:
                 yield Ingress(stream=f"bridge/{parent}:{port}", instance=parent, port=port, supply=Bridged())
             else:
-                source = task.config["source"]
-                yield Ingress(stream=f"source/{source}", instance=parent, port=port, supply=self._supplies[source])
+                stream, supply = self._sources[task.config["source"]]
+                yield Ingress(stream=stream, instance=parent, port=port, supply=supply)
 
     def _forwards(self, job: JobId) -> Iterator[Forward]:
         leaving = {
@@ -89,7 +112,27 @@ class Planner:
             yield Forward(instance=parent, port=port)
 
     def _deliveries(self, job: Job) -> Iterator[Delivery]:
-        for name, dataflow in sorted(self._running.dataflows.items()):
-            for sink, instance in sorted(self._running.produced(name).items()):
-                if instance in job.active:
-                    yield Delivery(instance=instance, tenant=dataflow.tenant, dataflow=name, sink=sink)
+        for instance in sorted(job.active):
+            if self._running.tasks[instance].type.is_sink:
+                for dataflow in sorted(self._running.serves(instance)):
+                    yield from self._delivered(instance, dataflow)
+
+    def _delivered(self, instance: Instance, dataflow: str) -> Iterator[Delivery]:
+        for sink, produced in sorted(self._running.produced(dataflow).items()):
+            if produced == instance:
+                yield Delivery(
+                    instance=instance,
+                    tenant=self._running.dataflow(dataflow).tenant,
+                    dataflow=public_id(dataflow),
+                    sink=sink,
+                    epoch=self._epochs.get(Delivered(dataflow, sink), 1),
+                )
+
+
+def public_id(dataflow: str) -> str:
+    """What its tenant calls a dataflow that the running graph tells apart by revision.
+
+    >>> public_id("d-1~2"), public_id("d-1")
+    ('d-1', 'd-1')
+    """
+    return dataflow.partition("~")[0]

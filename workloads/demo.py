@@ -13,8 +13,8 @@ from bridge.broker import BrokerDown
 from dags import Dataflow, canonicalise
 from engine import installed_catalogue
 from engine.plan import Delivery, Plan, SlotState
-from engine.supply import Replayed, Supply
-from manager.planning import Planner
+from engine.supply import Replayed
+from manager.planning import Planner, Supplied
 from manager.source_file import read_sources
 from merge import Change, Costs, Host, Jobs, RunningGraph, RunningTask, merge, place, release, unmerge
 from workloads.demo_run import DemoFailed, Running, running, show_outputs, show_work
@@ -154,11 +154,14 @@ def _topic(delivery: Delivery) -> str:
     return topics.output(delivery.tenant, delivery.dataflow, delivery.sink)
 
 
-def _supplies() -> dict[str, Supply]:
+def _supplies() -> dict[str, Supplied]:
     """Where the events of the examples' sources come from: their traces, over and over."""
     return {
-        name: Replayed(
-            path=str(trace), fields=dict(read_sources(SOURCES)[name].schema.fields), per_second=_RATE, repeat=True
+        name: Supplied(
+            f"source/{name}",
+            Replayed(
+                path=str(trace), fields=dict(read_sources(SOURCES)[name].schema.fields), per_second=_RATE, repeat=True
+            ),
         )
         for name, trace in TRACES.items()
     }

@@ -20,6 +20,7 @@ def test_every_topic_has_its_documented_form() -> None:
         "braid/1/jobs/3/status",
         "braid/1/hosts/one/status",
         "braid/1/dead/unread/sensors/street",
+        "braid/1/managers/one",
     ] == [
         topics.stream(7, "out"),
         topics.again(7, "out"),
@@ -30,6 +31,7 @@ def test_every_topic_has_its_documented_form() -> None:
         topics.job("3", "status"),
         topics.host("one", "status"),
         topics.unread("sensors/street"),
+        topics.manager("one"),
     ]
 
 
@@ -51,5 +53,6 @@ def test_no_two_kinds_of_topic_meet(instance: int, name: str) -> None:
         topics.dead(instance),
         topics.output(name, name, name),
         topics.job(str(instance), name),
+        topics.manager(name),
     ]
     assert len(kinds) == len(set(kinds))

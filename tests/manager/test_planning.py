@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from dags import Kind
 from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Slot, SlotState, read_plan, written_plan
 from engine.supply import Bridged, Subscribed
-from manager.planning import Planner
+from manager.planning import Planner, Supplied
 from merge import Costs, Host, JobId, Jobs, RunningGraph, merge, place, release, unmerge
 from tests.catalogue import SOURCES
 from tests.notation import flow
@@ -41,8 +41,8 @@ class Service:
         self.running.advance(change)
 
     def plan(self, job: int, version: int = 1, before: Plan | None = None) -> Plan:
-        supplies = dict.fromkeys(SOURCES, SUPPLY)
-        return Planner(self.running, self.jobs, supplies).plan(JobId(job), version=version, before=before)
+        sources = {name: Supplied(f"source/{name}", SUPPLY) for name in SOURCES}
+        return Planner(self.running, self.jobs, sources).plan(JobId(job), version=version, before=before)
 
 
 def test_a_dataflow_becomes_slots_an_ingress_and_a_delivery() -> None:

@@ -1,0 +1,22 @@
+"""Who may read and write what on the broker: access lists and credentials for mosquitto, made from tenants and sources.
+
+`grant` says what each tenant may, `access_list` writes it as mosquitto reads it, and `hashed` makes a password's hash.
+`AccessKeeper` keeps both in files beside a running broker, and has it read them again.
+"""
+
+from manager.access.grants import OWN_USER, Grant, OwnedTopic, UnfitName, access_list, grant, user_of
+from manager.access.keeping import AccessKeeper
+from manager.access.passwords import hashed, password_list
+
+__all__ = [
+    "OWN_USER",
+    "AccessKeeper",
+    "Grant",
+    "OwnedTopic",
+    "UnfitName",
+    "access_list",
+    "grant",
+    "hashed",
+    "password_list",
+    "user_of",
+]
