@@ -8,6 +8,8 @@ from hypothesis import HealthCheck, settings
 import dags.canonical
 from tests import needs, notation
 
+# Scripts that alembic runs; they have no doctests.
+collect_ignore = ["manager/store/migrations"]
 # Whole dataflows are slow to draw and have no natural deadline. The same examples in every run of a profile that is
 # seeded, so that continuous integration and mutation testing never fail by chance.
 _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -23,6 +25,8 @@ def _needs_of_the_platform(request: pytest.FixtureRequest) -> None:
     """A mark names what a test needs."""
     if request.node.get_closest_marker("mosquitto"):
         needs.mosquitto()
+    if request.node.get_closest_marker("postgresql"):
+        needs.postgresql()
 
 
 @pytest.fixture(autouse=True)

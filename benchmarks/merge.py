@@ -24,6 +24,7 @@ from merge import RunningGraph, merge, unmerge
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SAMPLES = 5_000
@@ -90,10 +91,10 @@ def sampled(
     return prepares, merges, unmerges
 
 
-def alone(measure: Callable[[int], R], size: int) -> R:
+def alone(measure: Callable[[T], R], about: T) -> R:
     """Measure in a process of its own, whose memory nothing else has used and whose collector has nothing to walk."""
     with multiprocessing.get_context("spawn").Pool(1) as process:
-        return process.apply(measure, (size,))
+        return process.apply(measure, (about,))
 
 
 def bytes_per_task(tasks: int) -> int:

@@ -24,6 +24,13 @@ class Delivered(NamedTuple):
     sink: str
 
 
+class Made(NamedTuple):
+    """A slot with the task that it was made of; good as long as that one runs as it is."""
+
+    task: RunningTask
+    slot: Slot
+
+
 class Planner:
     """Makes the plans of one state of the running graph and its jobs."""
 
@@ -33,12 +40,17 @@ class Planner:
         jobs: Jobs,
         sources: Mapping[str, Supplied],
         epochs: Mapping[Delivered, int] = MappingProxyType({}),
+        slots: dict[Instance, Made] | None = None,
     ) -> None:
-        """`sources` has each registered source by name, `epochs` each sink whose numbers began anew."""
+        """`sources` has each registered source by name, `epochs` each sink whose numbers began anew.
+
+        `slots` keeps those that are made, from plan to plan: most of a plan is as it was.
+        """
         self._running = running
         self._jobs = jobs
         self._sources = sources
         self._epochs = epochs
+        self._slots = {} if slots is None else slots
 
     def plan(self, job: JobId, *, version: int, term: int = 1, before: Plan | None = None) -> Plan:
         """The plan of a job; what it pauses has its slot in the plan before."""
@@ -64,11 +76,17 @@ class Planner:
             term=term,
             slots=(*(self._slot(task) for task in active if task.inputs), *paused),
             ingress=tuple(self._ingress(placed)),
-            forwards=tuple(self._forwards(job)),
+            forwards=tuple(self._forwards(placed)),
             deliveries=tuple(self._deliveries(placed)),
         )
 
     def _slot(self, task: RunningTask) -> Slot:
+        made = self._slots.get(task.instance)
+        if made is None or made.task is not task:
+            made = self._slots[task.instance] = Made(task, self._made(task))
+        return made.slot
+
+    def _made(self, task: RunningTask) -> Slot:
         edges = sorted(task.inputs, key=lambda edge: (edge.port, *self._rank(edge.parent), edge.parent_port))
         return Slot(
             instance=task.instance,
@@ -102,11 +120,12 @@ class Planner:
                 stream, supply = self._sources[task.config["source"]]
                 yield Ingress(stream=stream, instance=parent, port=port, supply=supply)
 
-    def _forwards(self, job: JobId) -> Iterator[Forward]:
+    def _forwards(self, job: Job) -> Iterator[Forward]:
         leaving = {
             (bridge.parent, bridge.port)
-            for bridge in self._jobs.bridges
-            if self._jobs.homes[bridge.parent].job == job and self._running.tasks[bridge.parent].inputs
+            for instance in job.active
+            if self._running.tasks[instance].inputs
+            for bridge in self._jobs.leaving.get(instance, ())
         }
         for parent, port in sorted(leaving):
             yield Forward(instance=parent, port=port)

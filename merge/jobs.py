@@ -6,15 +6,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, NewType
+from typing import NamedTuple, NewType, TypeVar
 
 import networkx as nx
-from rpds import HashTrieMap
+from rpds import HashTrieMap, HashTrieSet
 
 from merge.errors import StaleChange
 from merge.task import Instance, RunningTask
 
 JobId = NewType("JobId", int)
+End = TypeVar("End")
+"""An end of a bridge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,12 +107,35 @@ class Jobs:
     bridges: HashTrieMap[Bridge, int] = field(default_factory=HashTrieMap)
     """Each with the number of streams in its job that it feeds."""
     next_job: JobId = JobId(1)
+    leaving: HashTrieMap[Instance, HashTrieSet[Bridge]] = field(default_factory=HashTrieMap)
+    """The bridges again, by the instance that they come from."""
+    entering: HashTrieMap[JobId, HashTrieSet[Bridge]] = field(default_factory=HashTrieMap)
+    """And by the job that they lead to, so that neither asks for a walk through all of them."""
+
+    @classmethod
+    def of(
+        cls, jobs: Iterable[Job], homes: Mapping[Instance, Home], bridges: Mapping[Bridge, int], next_job: JobId
+    ) -> Jobs:
+        """The jobs that somebody has written down."""
+        leaving: dict[Instance, set[Bridge]] = {}
+        entering: dict[JobId, set[Bridge]] = {}
+        for bridge in bridges:
+            leaving.setdefault(bridge.parent, set()).add(bridge)
+            entering.setdefault(bridge.to, set()).add(bridge)
+        return cls(
+            jobs=HashTrieMap({job.id: job for job in jobs}),
+            homes=HashTrieMap(homes),
+            bridges=HashTrieMap(bridges),
+            next_job=next_job,
+            leaving=HashTrieMap({parent: HashTrieSet(those) for parent, those in leaving.items()}),
+            entering=HashTrieMap({job: HashTrieSet(those) for job, those in entering.items()}),
+        )
 
     def apply(self, assignment: Assignment) -> Jobs:
         """The next jobs. An assignment computed from another version is refused."""
         if assignment.base != self.version:
             raise StaleChange(assignment.base, self.version)
-        jobs, homes, bridges = self.jobs, self.homes, self.bridges
+        jobs, homes = self.jobs, self.homes
         drafts = {job: _Draft(id=job, host=host) for job, host in assignment.opens}
 
         def draft(job: JobId) -> _Draft:
@@ -128,9 +153,7 @@ class Jobs:
             draft(home.job).active.add(instance)
             draft(home.job).busy += home.busy
             homes = homes.insert(instance, home)
-        for bridge, more in assignment.crossings:
-            count = bridges.get(bridge, 0) + more
-            bridges = bridges.insert(bridge, count) if count else bridges.discard(bridge)
+        bridges, leaving, entering = self._crossed(assignment.crossings)
         for job, drafted in drafts.items():
             jobs = jobs.insert(job, drafted.done())
         for job in assignment.stops:
@@ -141,7 +164,33 @@ class Jobs:
             homes=homes,
             bridges=bridges,
             next_job=JobId(self.next_job + len(assignment.opens)),
+            leaving=leaving,
+            entering=entering,
         )
+
+    def feeding(self, job: JobId) -> frozenset[JobId]:
+        """The jobs from which bridges lead to a job."""
+        return frozenset(self.homes[bridge.parent].job for bridge in self.entering.get(job, ()))
+
+    def _crossed(
+        self, crossings: Iterable[tuple[Bridge, int]]
+    ) -> tuple[
+        HashTrieMap[Bridge, int],
+        HashTrieMap[Instance, HashTrieSet[Bridge]],
+        HashTrieMap[JobId, HashTrieSet[Bridge]],
+    ]:
+        """The bridges after some of them have grown or shrunk, and the same by their ends."""
+        bridges, leaving, entering = self.bridges, self.leaving, self.entering
+        for bridge, more in crossings:
+            count = bridges.get(bridge, 0) + more
+            if not count:
+                bridges = bridges.discard(bridge)
+                leaving, entering = _without(leaving, bridge.parent, bridge), _without(entering, bridge.to, bridge)
+            else:
+                if bridge not in bridges:
+                    leaving, entering = _with(leaving, bridge.parent, bridge), _with(entering, bridge.to, bridge)
+                bridges = bridges.insert(bridge, count)
+        return bridges, leaving, entering
 
     def streams_between(self) -> nx.DiGraph[JobId]:
         """The graph of jobs: an edge wherever a bridge leads. It has no cycles."""
@@ -149,6 +198,19 @@ class Jobs:
         graph.add_nodes_from(self.jobs)
         graph.add_edges_from((self.homes[bridge.parent].job, bridge.to) for bridge in self.bridges)
         return graph
+
+
+def _with(
+    bridges: HashTrieMap[End, HashTrieSet[Bridge]], end: End, bridge: Bridge
+) -> HashTrieMap[End, HashTrieSet[Bridge]]:
+    return bridges.insert(end, bridges.get(end, HashTrieSet()).insert(bridge))
+
+
+def _without(
+    bridges: HashTrieMap[End, HashTrieSet[Bridge]], end: End, bridge: Bridge
+) -> HashTrieMap[End, HashTrieSet[Bridge]]:
+    left = bridges.get(end, HashTrieSet()).discard(bridge)
+    return bridges.insert(end, left) if left else bridges.discard(end)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -33,8 +33,7 @@ class Ground:
         self.opened: dict[JobId, str] = {}
         self._tags_of = {host.name: host.tags for host in self.hosts}
         self._added: defaultdict[JobId, float] = defaultdict(float)
-        self._edges: list[tuple[JobId, JobId]] = []
-        self._graph: nx.DiGraph[JobId] | None = None
+        self._feeding: defaultdict[JobId, set[JobId]] = defaultdict(set)
 
     def job_of(self, instance: Instance) -> JobId:
         """The job that runs an instance."""
@@ -83,7 +82,7 @@ class Ground:
 
     def put(self, group: Group, job: JobId) -> None:
         """Place a group in a job."""
-        self._edges += [(other, job) for other in self.entering(group) if other != job]
+        self._feeding[job].update(other for other in self.entering(group) if other != job)
         self.placed |= {task.instance: job for task in group}
         self._added[job] += self.work(group)
 
@@ -121,12 +120,14 @@ class Ground:
 
     def _upstream(self, jobs: Iterable[JobId]) -> frozenset[JobId]:
         """The jobs from which streams reach any of these, over however many bridges."""
-        if self._graph is None:
-            self._graph = self.jobs.streams_between()
-        self._graph.add_nodes_from(jobs)
-        self._graph.add_edges_from(self._edges)
-        self._edges.clear()
-        return frozenset[JobId]().union(*(nx.ancestors(self._graph, job) for job in jobs))
+        found: set[JobId] = set()
+        ends = list(jobs)
+        while ends:
+            job = ends.pop()
+            above = (self.jobs.feeding(job) | self._feeding[job]) - found
+            found |= above
+            ends += above
+        return frozenset(found)
 
 
 class Strategy(NamedTuple):

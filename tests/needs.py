@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,25 @@ def mosquitto() -> None:
 def openssl() -> None:
     """Skip the test, or fail it, where the command openssl is not installed."""
     _needs("openssl", there=shutil.which("openssl") is not None)
+
+
+def postgresql() -> Path:
+    """The folder of PostgreSQL's programs; skip the test, or fail it, where it is not installed."""
+    found = postgresql_programs()
+    _needs("PostgreSQL", there=found is not None)
+    assert found is not None
+    return found
+
+
+def postgresql_programs() -> Path | None:
+    """The folder of the newest PostgreSQL that is installed: on the path, or where Debian has it beside the path."""
+    on_path = shutil.which("initdb")
+    # Debian has a folder for each version; the numbers are as long as each other.
+    beside = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    for folder in [*([Path(on_path).resolve().parent] if on_path else []), *reversed(beside)]:
+        if (folder / "initdb").exists() and (folder / "postgres").exists():
+            return folder
+    return None
 
 
 def _needs(name: str, *, there: bool) -> None:

@@ -1,0 +1,201 @@
+"""Administration: tenants, API keys, quotas, and with what tenants connect to the broker."""
+
+import secrets
+import time
+
+from sqlalchemy import func, select
+from sqlmodel import Session, col
+
+from bridge.address import Address
+from manager.access.grants import Grant, OwnedTopic, grant, user_of
+from manager.access.passwords import hashed
+from manager.answers import (
+    BrokerCredentials,
+    KeyAnswer,
+    KeyForm,
+    NewKeyAnswer,
+    OperationKind,
+    Page,
+    Quota,
+    Role,
+    TenantAnswer,
+    TenantForm,
+)
+from manager.cases.base import Base, Caller, Paging, moment, operators_only, paged
+from manager.committing.committer import OPERATOR
+from manager.committing.quota import used
+from manager.keys import NewKey, matches, new_key, parsed
+from manager.problem import Conflict, Forbidden, NotFound, Unauthenticated
+from manager.store.tables import CredentialRow, KeyRow, OperationRow, SourceRow, TenantRow
+
+
+class Administration(Base):
+    """What is done for tenants, and by whom."""
+
+    broker: Address | None = None
+    """Where tenants reach the broker."""
+
+    def caller(self, key: str) -> Caller:
+        """Who an API key belongs to; `Unauthenticated` where it is none, or revoked."""
+        if (told := parsed(key)) is None:
+            raise Unauthenticated
+        with self._store.read() as session:
+            row = session.get(KeyRow, told[0])
+        if row is None or not matches(told[1], row.hash) or row.revoked is not None:
+            raise Unauthenticated
+        return Caller(key=row.id, role=Role(row.role), tenant=row.tenant)
+
+    def first_key(self) -> str | None:
+        """An operator's key where there is none at all, so that somebody can begin; else nothing."""
+        with self._store.write() as session:
+            if session.scalar(select(func.count()).select_from(KeyRow)):
+                return None
+            return self._made_key(session, None, "the first").text
+
+    def admit(self, caller: Caller, form: TenantForm) -> TenantAnswer:
+        """Admit a tenant; operators only."""
+        operators_only(caller)
+        if form.name == OPERATOR:
+            raise Conflict(f"the journal calls operators {OPERATOR!r}; choose another name")
+        begun = time.monotonic()
+        with self._store.write() as session:
+            if session.get(TenantRow, form.name) is not None:
+                raise Conflict(f"there is a tenant {form.name!r} already; choose another name")
+            now = time.time()
+            session.add(TenantRow(name=form.name, **form.quota.model_dump(), created=now))
+            _note(session, OperationKind.ADMIT, caller, form.name, begun)
+        self._access_changed()
+        return self._tenant(form.name)
+
+    def tenants(self, caller: Caller, paging: Paging) -> Page[TenantAnswer]:
+        """Every tenant for an operator, itself for a tenant."""
+        wanted = select(TenantRow).order_by(col(TenantRow.name)).where(col(TenantRow.name) > (paging.after or ""))
+        if caller.tenant is not None:
+            wanted = wanted.where(col(TenantRow.name) == caller.tenant)
+        with self._store.read() as session:
+            rows = session.scalars(wanted.limit(paging.limit + 1)).all()
+            return paged(rows, paging.limit, cursor=lambda row: row.name, answer=lambda row: _tenant(session, row))
+
+    def set_quota(self, caller: Caller, tenant: str, quota: Quota) -> TenantAnswer:
+        """Set what a tenant may use; operators only."""
+        operators_only(caller)
+        begun = time.monotonic()
+        with self._store.write() as session:
+            row = session.get(TenantRow, tenant)
+            if row is None:
+                raise NotFound("tenant", tenant)
+            row.dataflows, row.tasks, row.submits_per_minute = quota.dataflows, quota.tasks, quota.submits_per_minute
+            session.add(row)
+            _note(session, OperationKind.QUOTA, caller, tenant, begun)
+        return self._tenant(tenant)
+
+    def make_key(self, caller: Caller, form: KeyForm) -> NewKeyAnswer:
+        """Make an API key: an operator for anybody, a tenant for itself."""
+        if caller.tenant is not None and form.tenant not in {None, caller.tenant}:
+            raise Forbidden("a tenant makes keys for itself only; leave the tenant out")
+        tenant = caller.tenant or form.tenant
+        begun = time.monotonic()
+        with self._store.write() as session:
+            if tenant is not None and session.get(TenantRow, tenant) is None:
+                raise NotFound("tenant", tenant)
+            made = self._made_key(session, tenant, form.note)
+            _note(session, OperationKind.MAKE_KEY, caller, made.id, begun)
+            session.flush()
+            answer = _key(session.get_one(KeyRow, made.id))
+        return NewKeyAnswer(**answer.model_dump(), key=made.text)
+
+    def keys(self, caller: Caller, paging: Paging) -> Page[KeyAnswer]:
+        """The caller's API keys; all of them for an operator."""
+        wanted = select(KeyRow).order_by(col(KeyRow.id)).where(col(KeyRow.id) > (paging.after or ""))
+        if caller.tenant is not None:
+            wanted = wanted.where(col(KeyRow.tenant) == caller.tenant)
+        with self._store.read() as session:
+            rows = session.scalars(wanted.limit(paging.limit + 1)).all()
+        return paged(rows, paging.limit, cursor=lambda row: row.id, answer=_key)
+
+    def revoke_key(self, caller: Caller, key: str) -> KeyAnswer:
+        """Have an API key let nobody in any more."""
+        begun = time.monotonic()
+        with self._store.write() as session:
+            row = session.get(KeyRow, key)
+            if row is None or caller.tenant not in {None, row.tenant}:
+                raise NotFound("API key", key)
+            if row.revoked is None:
+                if row.role == Role.OPERATOR and _operators(session) == 1:
+                    raise Conflict("this is the last key of an operator; make another one first")
+                row.revoked = time.time()
+                session.add(row)
+                _note(session, OperationKind.REVOKE_KEY, caller, key, begun)
+        return _key(row)
+
+    def make_credentials(self, caller: Caller, tenant: str) -> BrokerCredentials:
+        """Make a tenant's broker credentials; those it had before let nobody in any more."""
+        if caller.tenant not in {None, tenant}:
+            raise NotFound("tenant", tenant)
+        begun = time.monotonic()
+        password = secrets.token_urlsafe(32)
+        with self._store.write() as session:
+            if session.get(TenantRow, tenant) is None:
+                raise NotFound("tenant", tenant)
+            session.merge(CredentialRow(tenant=tenant, hash=hashed(password), created=time.time()))
+            _note(session, OperationKind.CREDENTIALS, caller, tenant, begun)
+        self._access_changed()
+        may = self.grants()[tenant]
+        url = str(self.broker) if self.broker else ""
+        return BrokerCredentials(url=url, user=user_of(tenant), password=password, reads=may.reads, writes=may.writes)
+
+    def grants(self) -> dict[str, Grant]:
+        """What each tenant may do on the broker."""
+        with self._store.read() as session:
+            tenants = session.scalars(select(col(TenantRow.name))).all()
+            topics = [
+                OwnedTopic(owner=row.owner, topic=row.connection["topic"])
+                for row in session.scalars(select(SourceRow))
+                if "topic" in row.connection
+            ]
+        return grant(tenants, topics)
+
+    def broker_hashes(self) -> dict[str, str]:
+        """The hashes of the tenants' broker passwords, by user."""
+        with self._store.read() as session:
+            return {user_of(row.tenant): row.hash for row in session.scalars(select(CredentialRow))}
+
+    def _tenant(self, name: str) -> TenantAnswer:
+        with self._store.read() as session:
+            return _tenant(session, session.get_one(TenantRow, name))
+
+    @staticmethod
+    def _made_key(session: Session, tenant: str | None, note: str) -> NewKey:
+        made = new_key()
+        role = Role.OPERATOR if tenant is None else Role.TENANT
+        session.add(KeyRow(id=made.id, hash=made.hash, role=role, tenant=tenant, note=note, created=time.time()))
+        return made
+
+
+def _tenant(session: Session, row: TenantRow) -> TenantAnswer:
+    dataflows, tasks = used(session, row.name)
+    quota = Quota(dataflows=row.dataflows, tasks=row.tasks, submits_per_minute=row.submits_per_minute)
+    return TenantAnswer(name=row.name, quota=quota, dataflows=dataflows, tasks=tasks, created=moment(row.created))
+
+
+def _key(row: KeyRow) -> KeyAnswer:
+    return KeyAnswer(
+        id=row.id,
+        role=Role(row.role),
+        tenant=row.tenant,
+        note=row.note,
+        created=moment(row.created),
+        revoked=None if row.revoked is None else moment(row.revoked),
+    )
+
+
+def _operators(session: Session) -> int:
+    """How many keys of operators let somebody in."""
+    held = (col(KeyRow.role) == Role.OPERATOR, col(KeyRow.revoked).is_(None))
+    return session.scalar(select(func.count()).select_from(KeyRow).where(*held)) or 0
+
+
+def _note(session: Session, kind: OperationKind, caller: Caller, subject: str, begun: float) -> None:
+    session.add(
+        OperationRow(at=time.time(), kind=kind, who=caller.who, subject=subject, seconds=time.monotonic() - begun)
+    )

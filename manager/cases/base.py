@@ -1,0 +1,133 @@
+"""What all use cases stand on: who asks, which part of a list is wanted, and what they work with."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from dags import Problem
+from manager.answers import Page, Role
+from manager.committing.committer import OPERATOR, Committer
+from manager.committing.seen import Seeing
+from manager.problem import Forbidden, InvalidRequest, NotFound
+from manager.store.database import Store
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks; made by `Service.caller` from an API key."""
+
+    key: str
+    """The id of the key."""
+    role: Role
+    tenant: str | None
+
+    @property
+    def who(self) -> str:
+        """What the journal calls it."""
+        return OPERATOR if self.tenant is None else self.tenant
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it may do everything."""
+        return self.role is Role.OPERATOR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paging:
+    """Which part of a list is wanted."""
+
+    after: str | None = None
+    """The cursor that the part before it ended with."""
+    limit: int = 100
+
+    @property
+    def after_number(self) -> int:
+        """The cursor of a list that is in the order of numbers; 0 at its beginning."""
+        if self.after is None:
+            return 0
+        # Longer ones are beyond what databases count to.
+        if (number := number_in(self.after)) is None:
+            raise InvalidRequest(
+                [
+                    Problem(
+                        pointer="/query/after",
+                        code="bad-cursor",
+                        message="the cursor is none of this list",
+                        remedy="use `next` of the part before, as it is",
+                    )
+                ]
+            )
+        return number
+
+
+def number_in(text: str) -> int | None:
+    """The number that a cursor or an id is, if it is one.
+
+    >>> number_in("12"), number_in("a"), number_in("9" * 19)
+    (12, None, None)
+    """
+    # Longer ones are beyond what databases count to.
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= _DIGITS else None
+
+
+_DIGITS = 18
+
+
+class Base:
+    """What the families of use cases share; any thread may call them."""
+
+    def __init__(
+        self, store: Store, committer: Committer, seeing: Seeing, *, access_changed: Callable[[], None] = lambda: None
+    ) -> None:
+        """`access_changed` is called when what tenants may do on the broker has changed."""
+        self._store = store
+        self._committer = committer
+        self._seeing = seeing
+        self._access_changed = access_changed
+
+
+def paged(rows: Sequence[T], limit: int, *, cursor: Callable[[T], object], answer: Callable[[T], A]) -> Page[A]:
+    """A part of a list, from rows of which one more was asked for than it may have."""
+    shown = rows[:limit]
+    following = str(cursor(shown[-1])) if len(rows) > limit and shown else None
+    return Page(items=tuple(map(answer, shown)), next=following)
+
+
+def operators_only(caller: Caller) -> None:
+    """Refuse whoever is no operator."""
+    if not caller.is_operator:
+        raise Forbidden("this is for operators only; ask one")
+
+
+def tenant_of(caller: Caller, tenant: str | None) -> str:
+    """For whom a caller acts: a tenant for itself, an operator for whom it names."""
+    if caller.tenant is not None:
+        if tenant is not None and tenant != caller.tenant:
+            raise NotFound("tenant", tenant)
+        return caller.tenant
+    if tenant is None:
+        raise InvalidRequest(
+            [
+                Problem(
+                    pointer="/query/tenant",
+                    code="missing",
+                    message="an operator acts for no tenant of its own",
+                    remedy="say for which tenant",
+                )
+            ]
+        )
+    return tenant
+
+
+def moment(seconds: float) -> datetime:
+    """A time in a row."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def hour(seconds: datetime) -> datetime:
+    """As exactly as tenants are told when something of others began."""
+    return seconds.replace(minute=0, second=0, microsecond=0)

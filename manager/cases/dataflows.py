@@ -1,0 +1,225 @@
+"""Dataflows: submitted, replaced, explained, removed and shown."""
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import defer
+from sqlmodel import col
+
+from bridge import topics
+from dags import State as Remembers
+from manager.answers import (
+    DataflowAnswer,
+    DataflowDetail,
+    DataflowState,
+    ExplainAnswer,
+    OutputAnswer,
+    Page,
+    Saving,
+    Stop,
+    SubmitAnswer,
+    TaskAnswer,
+)
+from manager.cases.base import Base, Caller, Paging, hour, moment, paged, tenant_of
+from manager.committing.draft import BUSY
+from manager.committing.seen import HostSeen
+from manager.committing.sources import full_name
+from manager.committing.state import State, running_id
+from manager.problem import NotFound, StateNotReady
+from manager.reconciler.concerning import needs_of
+from manager.reconciler.life import Need, find
+from manager.store.tables import DataflowRow, TenantRow
+from merge import Instance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    """How a dataflow stands in the committed state; made by `_standing`."""
+
+    needs: tuple[Need, ...] = ()
+    since: Mapping[int, datetime] = field(default_factory=dict)
+    """For each of its tasks with state when it was started, as exactly as a tenant may know."""
+
+
+_SHORT = defer(DataflowRow.document)  # type: ignore[arg-type]  # SQLModel tells the type checker of the value only
+
+
+class Dataflows(Base):
+    """What is done with dataflows."""
+
+    def submit(
+        self, caller: Caller, raw: bytes, *, tenant: str | None = None, idempotency_key: str | None = None
+    ) -> SubmitAnswer:
+        """Submit a document; an operator says for which tenant. The same key and document get the same answer again."""
+        submitted = self._committer.submit(
+            tenant_of(caller, tenant), raw, who=caller.who, idempotency_key=idempotency_key
+        )
+        return self._submit_answer(submitted.row)
+
+    def replace(self, caller: Caller, dataflow: str, raw: bytes) -> SubmitAnswer:
+        """Swap a dataflow's document for an edited one, as one change: what both have in common never stops."""
+        self._own_row(caller, dataflow)
+        return self._submit_answer(self._committer.replace(dataflow, raw, who=caller.who))
+
+    def remove(self, caller: Caller, dataflow: str, how: Stop) -> DataflowAnswer:
+        """Remove a dataflow."""
+        self._own_row(caller, dataflow)
+        if how is Stop.DRAIN:
+            row = self._committer.drain(dataflow, who=caller.who)
+        else:
+            row = self._committer.remove(dataflow, who=caller.who)
+        return self._answer(row, _Standing(), self._hosts())
+
+    def explain(self, caller: Caller, raw: bytes, *, tenant: str | None = None) -> ExplainAnswer:
+        """What submitting a document would do; nothing is changed."""
+        owner = tenant_of(caller, tenant)
+        with self._store.read() as session:
+            if session.get(TenantRow, owner) is None:
+                raise NotFound("tenant", owner)
+        told = self._committer.explain(owner, raw)
+        types = _types(raw)
+        saved = told.distinct - told.residue
+        return ExplainAnswer(
+            reused=tuple(
+                TaskAnswer(id=each.task, type=types[each.task], instance=0, reused=True, since=each.since)
+                for each in told.reuses
+            ),
+            started=told.starts,
+            collapsed=told.collapses,
+            saving=Saving(tasks=saved, cores=round(saved * BUSY, 6)),
+        )
+
+    def dataflows(  # noqa: PLR0913 - each is a filter
+        self,
+        caller: Caller,
+        paging: Paging,
+        *,
+        tenant: str | None = None,
+        state: DataflowState | None = None,
+        name: str | None = None,
+        source: str | None = None,
+    ) -> Page[DataflowAnswer]:
+        """The caller's dataflows, oldest first; an operator sees all. Removed ones only if that state is asked for."""
+        if caller.tenant is not None and tenant not in {None, caller.tenant}:
+            return Page(items=())
+        # States are seen and not stored, and documents are long: parts are read without, until enough of them fit.
+        wanted = select(DataflowRow).order_by(col(DataflowRow.number)).options(_SHORT)
+        removed = col(DataflowRow.removed)
+        wanted = wanted.where(removed.is_not(None) if state is DataflowState.REMOVED else removed.is_(None))
+        if (owner := caller.tenant or tenant) is not None:
+            wanted = wanted.where(col(DataflowRow.tenant) == owner)
+        if name is not None:
+            wanted = wanted.where(col(DataflowRow.name) == name)
+        if source is not None and caller.tenant is not None:
+            source = full_name(caller.tenant, source)
+        found: list[tuple[DataflowRow, DataflowAnswer]] = []
+        after = paging.after_number
+        while len(found) <= paging.limit:
+            with self._store.read() as session:
+                rows = session.scalars(wanted.where(col(DataflowRow.number) > after).limit(paging.limit + 1)).all()
+            reading = [row for row in rows if source is None or source in row.sources]
+            for row, answer in zip(reading, self._answers(reading), strict=True):
+                if state in {None, answer.state}:
+                    found.append((row, answer))
+            if len(rows) <= paging.limit:
+                break
+            after = rows[-1].number or 0
+        return paged(found, paging.limit, cursor=lambda each: each[0].number, answer=lambda each: each[1])
+
+    def dataflow(self, caller: Caller, dataflow: str) -> DataflowDetail:
+        """One dataflow with its document and tasks."""
+        row = self._own_row(caller, dataflow)
+        with self._committer.looking() as state:
+            standing = _standing(state, row)
+        return DataflowDetail(
+            **self._answer(row, standing, self._hosts()).model_dump(),
+            tasks=self._tasks(row, standing),
+            document=json.loads(row.document),
+        )
+
+    def _own_row(self, caller: Caller, dataflow: str) -> DataflowRow:
+        with self._store.read() as session:
+            row = session.scalar(select(DataflowRow).where(col(DataflowRow.id) == dataflow))
+        if row is None or caller.tenant not in {None, row.tenant}:
+            raise NotFound("dataflow", dataflow)
+        return row
+
+    def _submit_answer(self, row: DataflowRow) -> SubmitAnswer:
+        standing = None
+        # It is committed, so it is answered, even by a manager that does not lead any more.
+        with suppress(StateNotReady), self._committer.looking() as state:
+            standing = _standing(state, row)
+        tasks = self._tasks(row, standing or _Standing())
+        return SubmitAnswer(
+            **self._answer(row, standing, self._hosts()).model_dump(),
+            reused=tuple(task for task in tasks if task.reused),
+            started=tuple(task for task in tasks if not task.reused),
+        )
+
+    def _answers(self, rows: Iterable[DataflowRow]) -> list[DataflowAnswer]:
+        with self._committer.looking() as state:
+            standings = [(row, _standing(state, row)) for row in rows]
+        hosts = self._hosts()
+        return [self._answer(row, standing, hosts) for row, standing in standings]
+
+    def _answer(self, row: DataflowRow, standing: _Standing | None, hosts: Mapping[str, HostSeen]) -> DataflowAnswer:
+        state, reason = DataflowState.DEPLOYING, ""
+        if row.removed is not None:
+            state = DataflowState.REMOVED
+        elif row.draining is not None:
+            state, reason = DataflowState.DRAINING, "what its sources had sent is being worked off"
+        elif standing is not None:
+            jobs = {need.job: seen for need in standing.needs if (seen := self._seeing.job(need.job)) is not None}
+            found = find(standing.needs, jobs, hosts)
+            state, reason = found.state, found.reason
+        return DataflowAnswer(
+            id=row.id,
+            tenant=row.tenant,
+            name=row.name,
+            revision=row.revision,
+            state=state,
+            reason=reason,
+            submitted=moment(row.submitted),
+            outputs=tuple(OutputAnswer(sink=sink, topic=topics.output(row.tenant, row.id, sink)) for sink in row.sinks),
+        )
+
+    def _hosts(self) -> Mapping[str, HostSeen]:
+        return {host.host: host for host in self._seeing.hosts()}
+
+    def _tasks(self, row: DataflowRow, standing: _Standing) -> tuple[TaskAnswer, ...]:
+        started, types = set(row.started), _types(row.document)
+        failed: dict[int, str] = {}
+        for need in standing.needs:
+            if (seen := self._seeing.job(need.job)) is not None:
+                failed |= {each: seen.failed[each] for each in need.instances & seen.failed.keys()}
+        return tuple(
+            TaskAnswer(
+                id=task,
+                type=types[task],
+                instance=instance,
+                reused=instance not in started,
+                since=standing.since.get(instance) if instance not in started else None,
+                failed=failed.get(instance, ""),
+            )
+            for task, instance in zip(row.task_ids, row.instances, strict=True)
+        )
+
+
+def _standing(state: State, row: DataflowRow) -> _Standing:
+    if row.removed is not None:
+        return _Standing()
+    tasks = (state.running.tasks.get(Instance(instance)) for instance in row.instances)
+    running = state.running.dataflows.get(running_id(row.id, row.revision))
+    return _Standing(
+        needs=tuple(needs_of(state, running)) if running is not None else (),
+        since={task.instance: hour(task.since) for task in tasks if task and task.type.state is not Remembers.NONE},
+    )
+
+
+def _types(document: bytes | str) -> dict[str, str]:
+    """The type of each task of a document that was accepted."""
+    return {task["id"]: task["type"] for task in json.loads(document)["tasks"]}

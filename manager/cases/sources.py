@@ -1,0 +1,152 @@
+"""Sources: registered, shown, opened to others and revoked."""
+
+from dags import Problem
+from engine.supply import unfit
+from manager.access.grants import UnfitName, check_topic
+from manager.answers import (
+    Page,
+    ReplayConnection,
+    SourceAnswer,
+    SourceForm,
+    Stopped,
+    TopicConnection,
+    VisibilityForm,
+)
+from manager.cases.base import Base, Caller, Paging, paged
+from manager.committing.sources import Registered, full_name, supply_of
+from manager.committing.state import State
+from manager.problem import Forbidden, InvalidRequest, NotFound
+from manager.store.tables import SourceRow, TenantRow
+
+
+class Sources(Base):
+    """What is done with sources."""
+
+    def register_source(self, caller: Caller, form: SourceForm) -> SourceAnswer:
+        """Register a source."""
+        owner = self._owner(caller, form)
+        connection = form.connection
+        if isinstance(connection, ReplayConnection) and not caller.is_operator:
+            raise Forbidden("only operators register files of the hosts as sources; ask one, or publish on a topic")
+        supply = supply_of(connection, form.fields)
+        if why := unfit(supply):
+            raise InvalidRequest([_problem("/connection", "unfit-connection", why, "correct the connection")])
+        generated = dict(supply.schema.fields)
+        if form.fields and generated != dict(form.fields):
+            raise InvalidRequest(
+                [_problem("/schema", "fixed-schema", "a generated source has its own schema", "leave the schema out")]
+            )
+        if isinstance(connection, TopicConnection):
+            _check_topic(connection.topic)
+        row = SourceRow(
+            name=full_name(owner, form.name),
+            owner=owner,
+            connection=connection.model_dump(mode="json"),
+            fields={name: str(kind) for name, kind in generated.items()},
+            visibility=form.visibility,
+            readers=sorted(form.readers),
+            registered=0.0,
+        )
+        made = self._committer.register(row, who=caller.who)
+        self._access_changed()
+        # Nobody can have read it yet.
+        return _answer(made, caller, dataflows=0)
+
+    def sources(self, caller: Caller, paging: Paging) -> Page[SourceAnswer]:
+        """The sources that the caller may read, by name."""
+        with self._committer.looking() as state:
+            after = paging.after or ""
+            names = sorted(name for name, each in state.sources.items() if name > after and _visible(each, caller))
+            return paged(
+                names[: paging.limit + 1],
+                paging.limit,
+                cursor=lambda name: name,
+                answer=lambda name: _answer_in(state, caller, name),
+            )
+
+    def source(self, caller: Caller, name: str) -> SourceAnswer:
+        """One source."""
+        full = self._full(caller, name)
+        with self._committer.looking() as state:
+            found = state.sources.get(full)
+            if found is None or not _visible(found, caller):
+                raise NotFound("source", name)
+            return _answer_in(state, caller, full)
+
+    def set_visibility(self, caller: Caller, name: str, form: VisibilityForm) -> Stopped:
+        """Say who may read a source; dataflows of those who may not any more are removed."""
+        source = self._owned(caller, name)
+        stopped = self._committer.set_visibility(source, form.visibility, sorted(form.readers), who=caller.who)
+        return Stopped(dataflows=stopped)
+
+    def revoke_source(self, caller: Caller, name: str) -> Stopped:
+        """Take a source away, and remove every dataflow that reads it."""
+        stopped = self._committer.revoke(self._owned(caller, name), who=caller.who)
+        self._access_changed()
+        return Stopped(dataflows=stopped)
+
+    def _owner(self, caller: Caller, form: SourceForm) -> str:
+        owner = caller.tenant or form.owner
+        if owner is None:
+            raise InvalidRequest(
+                [_problem("/owner", "missing", "an operator owns no sources", "name the tenant that shall own it")]
+            )
+        if form.owner not in {None, owner}:
+            raise Forbidden("a tenant registers sources for itself only; leave the owner out")
+        with self._store.read() as session:
+            if session.get(TenantRow, owner) is None:
+                raise NotFound("tenant", owner)
+        return owner
+
+    @staticmethod
+    def _full(caller: Caller, name: str) -> str:
+        return name if caller.tenant is None else full_name(caller.tenant, name)
+
+    def _owned(self, caller: Caller, name: str) -> str:
+        full = self._full(caller, name)
+        with self._committer.looking() as state:
+            found = state.sources.get(full)
+        if found is None or not _visible(found, caller):
+            raise NotFound("source", name)
+        if caller.tenant not in {None, found.source.owner}:
+            raise Forbidden(f"the source {full!r} belongs to another tenant; ask its owner")
+        return full
+
+
+def _answer_in(state: State, caller: Caller, name: str) -> SourceAnswer:
+    """A source with how many dataflows of those that the caller may know of read it."""
+    found, readers = state.sources[name], state.readers.get(name, set())
+    if caller.tenant not in {None, found.source.owner}:
+        readers = {each for each in readers if state.running.dataflows[each].tenant == caller.tenant}
+    return _answer(found, caller, dataflows=len(readers))
+
+
+def _answer(found: Registered, caller: Caller, *, dataflows: int) -> SourceAnswer:
+    source = found.source
+    mine = caller.tenant in {None, source.owner}
+    return SourceAnswer(
+        name=source.name,
+        owner=source.owner,
+        fields=dict(source.schema.fields),
+        visibility=source.visibility,
+        connection=found.connection if mine else None,
+        readers=tuple(sorted(source.readers)) if mine else None,
+        dataflows=dataflows,
+    )
+
+
+def _visible(found: Registered, caller: Caller) -> bool:
+    return caller.tenant is None or found.source.visible_to(caller.tenant)
+
+
+def _check_topic(topic: str) -> None:
+    try:
+        check_topic(topic)
+    except UnfitName as error:
+        raise InvalidRequest(
+            [_problem("/connection/topic", "unfit-topic", str(error), "choose another topic")]
+        ) from error
+
+
+def _problem(pointer: str, code: str, message: str, remedy: str) -> Problem:
+    return Problem(pointer=pointer, code=code, message=message, remedy=remedy)

@@ -1,0 +1,191 @@
+"""The committed state in memory: the running graph, the jobs and their plans, as whoever leads has them.
+
+It is loaded from rows that hold signatures and instances: no document is parsed again, and a running task keeps its
+instance even where its type has a newer version by now.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import select
+from sqlmodel import Session, SQLModel
+
+from dags import AnyTaskType, Catalogue, Config, Input, Key, NamesSource, Scope, TaskType
+from engine.plan import Plan, SlotState, read_plan
+from manager.committing.sources import Registered, registered
+from manager.planning import Delivered, Made
+from manager.store.tables import DataflowRow, JobRow, Leadership, SourceRow, TaskRow
+from merge import Home, Instance, Job, JobId, Jobs, RunningDags, RunningGraph, RunningTask, Submitted
+from merge.jobs import crossings
+from merge.users import with_user
+
+
+@dataclass(slots=True, kw_only=True)
+class State:
+    """All that the next decision looks at; changed only by the committer."""
+
+    version: int
+    running: RunningGraph
+    jobs: Jobs
+    plans: dict[JobId, Plan]
+    """The newest plan of each job that runs."""
+    stopped: dict[JobId, Plan]
+    """The last plan of each job that was stopped, until its host has said that it is."""
+    sources: dict[str, Registered]
+    readers: dict[str, set[str]] = field(default_factory=dict)
+    """For each source that somebody reads the dataflows that do, as the running graph calls them."""
+    epochs: dict[Delivered, int] = field(default_factory=dict)
+    """For each sink whose numbers began anew the epoch in which they are."""
+    draining: dict[str, float] = field(default_factory=dict)
+    """The dataflows that are to be removed once what their sources had sent is worked off, with since when."""
+    slots: dict[Instance, Made] = field(default_factory=dict)
+    """The slots that were made of running tasks, for the next plans."""
+    needed: dict[str, dict[JobId, int]] = field(default_factory=dict)
+    """For each dataflow that was submitted since this was loaded the plans that brought its tasks; else the newest."""
+
+    def read_by(self, dataflow: str) -> frozenset[str]:
+        """The sources that a dataflow reads."""
+        parts = self.running.dataflow(dataflow).parts
+        return frozenset(self.running.tasks[source].config["source"] for part in parts for source in part)
+
+
+def load(session: Session, catalogue: Catalogue) -> State:
+    """The state in the database."""
+    leadership = session.get_one(Leadership, 1)
+    tasks, homes = _tasks(session, catalogue)
+    running = RunningGraph(
+        tasks=tasks,
+        index={task.key: instance for instance, task in tasks.items()},
+        next_instance=Instance(leadership.next_instance),
+    )
+    rows = session.scalars(select(JobRow)).all()
+    plans = {JobId(row.id): read_plan(row.plan.encode()) for row in rows}
+    alive = {JobId(row.id) for row in rows if not row.stopped}
+    state = State(
+        version=leadership.version,
+        running=running,
+        jobs=_jobs({job: plans[job] for job in alive}, tasks, homes, JobId(leadership.next_job)),
+        plans={job: plans[job] for job in alive},
+        stopped={job: plan for job, plan in plans.items() if job not in alive},
+        sources={row.name: registered(row) for row in session.scalars(select(SourceRow))},
+    )
+    _load_dataflows(session, state)
+    return state
+
+
+def running_id(dataflow: str, revision: int) -> str:
+    """What the running graph calls a dataflow, so that for a moment two revisions of it can run.
+
+    >>> running_id("d-1", 1), running_id("d-1", 2)
+    ('d-1', 'd-1~2')
+    """
+    return dataflow if revision == 1 else f"{dataflow}~{revision}"
+
+
+def columns(table: type[SQLModel]) -> Any:
+    """The columns of a table, for what would take too long row by row."""
+    return table.__table__.c  # type: ignore[attr-defined]  # SQLModel tells the type checker nothing of it
+
+
+def _tasks(session: Session, catalogue: Catalogue) -> tuple[dict[Instance, RunningTask], dict[Instance, Home]]:
+    types = _Types(catalogue)
+    tasks: dict[Instance, RunningTask] = {}
+    homes: dict[Instance, Home] = {}
+    wanted = columns(TaskRow)
+    # Columns rather than rows: there may be a hundred thousand.
+    rows = session.execute(select(*wanted).order_by(wanted.instance)).all()
+    feeding = {parent for row in rows for _, parent, *_ in row.inputs}
+    for row in rows:
+        instance = Instance(row.instance)
+        tasks[instance] = RunningTask(
+            instance=instance,
+            key=Key(row.signature, None if row.scope_task is None else Scope(row.scope_dataflow, row.scope_task)),
+            text=row.text,
+            type=types.find(row.type, row.version, fed=bool(row.inputs), feeds=instance in feeding),
+            inputs=tuple(Input(*each) for each in row.inputs),
+            since=datetime.fromtimestamp(row.since, UTC),
+        )
+        homes[instance] = Home(JobId(row.job), row.busy)
+    return tasks, homes
+
+
+def _load_dataflows(session: Session, state: State) -> None:
+    running = state.running
+    dags = RunningDags()
+    names = ("id", "revision", "tenant", "name", "task_ids", "instances", "sinks", "parts", "sources", "epochs")
+    every = columns(DataflowRow)
+    wanted = select(every.draining, *(every[name] for name in names)).where(every.removed.is_(None))
+    for row in session.execute(wanted.order_by(every.number)):
+        each = Submitted(
+            id=running_id(row.id, row.revision),
+            tenant=row.tenant,
+            name=row.name,
+            task_ids=tuple(row.task_ids),
+            instances=tuple(row.instances),
+            sinks=tuple(row.sinks),
+            parts=tuple(map(tuple, row.parts)),
+        )
+        running.dataflows[each.id] = each
+        for instance in set(each.instances):
+            running.users[instance] = with_user(running.users.get(instance, ()), each.id)
+        dags, _ = dags.join(each.parts)
+        for source in row.sources:
+            state.readers.setdefault(source, set()).add(each.id)
+        if row.draining is not None:
+            state.draining[each.id] = row.draining
+        state.epochs |= {Delivered(each.id, sink): row.epochs[sink] for sink in row.sinks if sink in row.epochs}
+    running.running_dags = dags
+
+
+def _jobs(
+    plans: Mapping[JobId, Plan], tasks: dict[Instance, RunningTask], homes: dict[Instance, Home], following: JobId
+) -> Jobs:
+    active: dict[JobId, set[Instance]] = {job: set() for job in plans}
+    busy: Counter[JobId] = Counter()
+    for instance, home in homes.items():
+        active[home.job].add(instance)
+        busy[home.job] += home.busy  # type: ignore[assignment]  # a counter adds whatever adds
+    jobs = (
+        Job(
+            id=job,
+            host=plan.host,
+            active=frozenset(active[job]),
+            paused=frozenset(Instance(slot.instance) for slot in plan.slots if slot.state is SlotState.PAUSED),
+            busy=busy[job],
+        )
+        for job, plan in plans.items()
+    )
+    bridges = dict(crossings(tasks.values(), {instance: home.job for instance, home in homes.items()}))
+    return Jobs.of(jobs, homes, bridges, following)
+
+
+class _Types:
+    """Task types as rows name them."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._found: dict[tuple[str, int, bool, bool], AnyTaskType] = {}
+
+    def find(self, name: str, version: int, *, fed: bool, feeds: bool) -> AnyTaskType:
+        """The type of a task that has inputs or not, and feeds others or not."""
+        found = self._found.get((name, version, fed, feeds))
+        if found is None:
+            found = self._made(name, version, fed=fed, feeds=feeds)
+            self._found[name, version, fed, feeds] = found
+        return found
+
+    def _made(self, name: str, version: int, *, fed: bool, feeds: bool) -> AnyTaskType:
+        known = self._catalogue.find(name)
+        if known is None:
+            # Its tasks run on; hosts that do not have it either say so.
+            return TaskType(
+                name=name,
+                version=version,
+                config=Config if fed else NamesSource,
+                inputs=("in",) if fed else (),
+                outputs=("out",) if feeds else (),
+            )
+        return known if known.version == version else replace(known, version=version)

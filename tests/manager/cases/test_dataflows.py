@@ -1,0 +1,288 @@
+"""Use cases of dataflows: what they refuse, what a tenant may see, and lists in parts."""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from dags import Visibility
+from manager.answers import DataflowState, OperationKind, Stop, VisibilityForm
+from manager.cases.base import Paging
+from manager.committing.seen import JobSeen
+from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound, StateNotReady
+from tests.manager.cases.parts import every, parts
+from tests.manager.managers import OPERATOR, Manager, caller, raw
+
+ANN, BOB, EVE = caller("ann"), caller("bob"), caller("eve")
+SHORT = "s:source > k:sink"
+LONG = "s:source > w:window > k:sink"
+
+
+@pytest.fixture
+def manager(sqlite: str) -> Iterator[Manager]:
+    made = Manager(sqlite).lead()
+    made.admit("ann", "bob", "eve")
+    made.register("weather", "traffic", "power")
+    yield made
+    made.close()
+
+
+def seen(manager: Manager, job: str = "1", **more: Any) -> None:
+    """As if a job's host had said that the newest plan is in effect."""
+    plan = manager.committer.wanted()[job].plan
+    assert plan is not None
+    told: dict[str, Any] = {"state": "running", "version": plan.version, "in_effect": plan.version, **more}
+    manager.seen.jobs[job] = JobSeen(job=job, host=plan.host, seen=datetime.now(UTC), **told)
+
+
+def test_a_submission_is_answered_with_all_that_it_did(manager: Manager) -> None:
+    """The answer has id, state, outputs, and each task as reused, with its hour where it has state, or started."""
+    first = manager.service.submit(ANN, raw(LONG))
+    assert (DataflowState.DEPLOYING, "job 1 has not run version 1 of its plan yet") == (first.state, first.reason)
+    assert ["k", "s", "w"] == [task.id for task in first.started]
+    assert first.reused == ()
+    second = manager.service.submit(BOB, raw("s:source > w:window > k:sink w > m:map > l:sink"))
+    assert [("k", None), ("s", None), ("w", True)] == [(task.id, task.since and True) for task in second.reused]
+    assert ["l", "m"] == [task.id for task in second.started]
+    assert {task.instance for task in first.started} == {task.instance for task in second.reused}
+    assert [("k", f"braid/1/out/bob/{second.id}/k"), ("l", f"braid/1/out/bob/{second.id}/l")] == [
+        (each.sink, each.topic) for each in second.outputs
+    ]
+    assert ("bob", "flow", 1) == (second.tenant, second.name, second.revision)
+
+
+def test_a_dataflows_state_is_what_is_seen_of_its_jobs(manager: Manager) -> None:
+    """It is deploying until its plan is in effect, then running; a task that fails makes it degraded, and says why."""
+    dataflow = manager.submit("ann", LONG)
+    seen(manager)
+    assert DataflowState.RUNNING == manager.service.dataflow(ANN, dataflow).state
+    other = manager.submit("bob", "s:source > w:window > x:map > k:sink")
+    assert DataflowState.RUNNING == manager.service.dataflow(ANN, dataflow).state
+    assert DataflowState.DEPLOYING == manager.service.dataflow(BOB, other).state
+    seen(manager, failed={2: "cannot divide"})
+    shown = manager.service.dataflow(ANN, dataflow)
+    assert DataflowState.DEGRADED == shown.state
+    assert {"w": "cannot divide"} == {task.id: task.failed for task in shown.tasks if task.failed}
+
+
+def test_a_dataflow_is_shown_with_its_document_and_tasks(manager: Manager) -> None:
+    """The document is as it was sent; equivalent tasks have the same instance; a removed one is still shown."""
+    text = raw("s:source > a:map > k:sink s > b:map > l:sink")
+    dataflow = manager.service.submit(ANN, text).id
+    shown = manager.service.dataflow(ANN, dataflow)
+    assert json.loads(text) == shown.document
+    places = {task.id: task.instance for task in shown.tasks}
+    assert ["a", "b", "k", "l", "s"] == list(places)
+    assert places["a"] == places["b"] != places["s"]
+    manager.service.remove(ANN, dataflow, Stop.NOW)
+    again = manager.service.dataflow(ANN, dataflow)
+    assert (DataflowState.REMOVED, shown.document) == (again.state, again.document)
+
+
+@pytest.mark.parametrize("shown", ["dataflow", "remove", "replace"])
+def test_others_dataflows_answer_as_if_there_were_none(manager: Manager, shown: str) -> None:
+    """A tenant gets the same answer for another's dataflow as for one that never was, but for the id it gave."""
+    dataflow = manager.submit("ann", SHORT)
+    asks: dict[str, Callable[[str], object]] = {
+        "dataflow": lambda name: manager.service.dataflow(BOB, name),
+        "remove": lambda name: manager.service.remove(BOB, name, Stop.NOW),
+        "replace": lambda name: manager.service.replace(BOB, name, b"{"),
+    }
+    told = []
+    for name in (dataflow, "d-000000000000"):
+        with pytest.raises(NotFound) as refused:
+            asks[shown](name)
+        told.append((refused.value.detail.replace(name, "?"), refused.value.errors))
+    assert told[0] == told[1]
+    assert DataflowState.DEPLOYING == manager.service.dataflow(OPERATOR, dataflow).state
+
+
+def test_a_removed_dataflow_takes_no_more_changes(manager: Manager) -> None:
+    """Removing or replacing it again is refused, with the remedy."""
+    dataflow = manager.submit("ann", SHORT)
+    assert DataflowState.REMOVED == manager.service.remove(ANN, dataflow, Stop.NOW).state
+    asks: tuple[Callable[[], object], ...] = (
+        lambda: manager.service.remove(ANN, dataflow, Stop.NOW),
+        lambda: manager.service.replace(ANN, dataflow, raw(SHORT)),
+    )
+    for ask in asks:
+        with pytest.raises(Conflict, match="was removed; submit it anew"):
+            ask()
+
+
+def test_an_operator_says_for_whom_it_submits(manager: Manager) -> None:
+    """An operator names a tenant, and the dataflow is that tenant's; a tenant can name itself only."""
+    with pytest.raises(InvalidRequest, match="say for which tenant"):
+        manager.service.submit(OPERATOR, raw(SHORT))
+    dataflow = manager.service.submit(OPERATOR, raw(SHORT), tenant="ann").id
+    assert "ann" == manager.service.dataflow(ANN, dataflow).tenant
+    manager.service.submit(ANN, raw(SHORT), tenant="ann")
+    for ask in (manager.service.submit, manager.service.explain):
+        with pytest.raises(NotFound, match="no tenant 'bob'"):
+            ask(ANN, raw(SHORT), tenant="bob")
+        with pytest.raises(NotFound, match="no tenant 'zoe'"):
+            ask(OPERATOR, raw(SHORT), tenant="zoe")
+
+
+def test_an_explanation_foretells_and_changes_nothing(manager: Manager) -> None:
+    """It names what would be reused, started and collapsed, no instance, and the journal and what runs stay."""
+    manager.submit("ann", LONG)
+    before = manager.service.operations(OPERATOR, Paging()).items
+    told = manager.service.explain(BOB, raw("s:source > w:window > k:sink w > a:map > l:sink w > b:map > l"))
+    assert [("k", 0), ("s", 0), ("w", 0)] == [(task.id, task.instance) for task in told.reused]
+    assert (("a", "b", "l"), (("a", "b"),)) == (told.started, told.collapsed)
+    assert 3 == told.saving.tasks
+    assert before == manager.service.operations(OPERATOR, Paging()).items
+    answer = manager.service.submit(BOB, raw("s:source > w:window > k:sink w > a:map > l:sink w > b:map > l"))
+    assert [task.id for task in answer.reused] == [task.id for task in told.reused]
+    assert [(task.id, task.since) for task in answer.reused] == [(task.id, task.since) for task in told.reused]
+
+
+def test_a_source_that_a_tenant_may_not_read_is_none_to_it(manager: Manager) -> None:
+    """Naming another's private source is refused in the words for one that does not exist."""
+    told = []
+    manager.register("diary")
+    for name in ("ann:diary", "ann:dairy"):
+        text = json.dumps(json.loads(raw(SHORT))).replace("ann:weather", name).encode()
+        with pytest.raises(InvalidDataflow) as refused:
+            manager.service.submit(EVE, text)
+        (problem,) = refused.value.errors
+        told.append((problem.pointer, problem.code, problem.message.replace(name, "?"), problem.remedy))
+    assert told[0][:3] == told[1][:3]
+    assert "diary" not in told[0][3]
+    assert "diary" not in told[1][3]
+
+
+def test_an_owner_may_leave_itself_out_of_a_sources_name(manager: Manager) -> None:
+    """The owner's short name, its full name, and the name that others use are one source, and share what runs."""
+    text = raw(SHORT)
+    short = text.replace(b"ann:weather", b"weather")
+    first = manager.service.submit(ANN, short)
+    assert len(first.started) == 2
+    assert manager.service.submit(ANN, text).started == ()
+    assert manager.service.submit(BOB, text).started == ()
+    with pytest.raises(InvalidDataflow, match="unknown source 'weather'"):
+        manager.service.submit(BOB, short)
+
+
+def test_lists_have_each_once_whatever_the_parts(manager: Manager) -> None:
+    """A list read in parts of any size is the whole, in the order of submission; another's are not in it."""
+    mine = [manager.submit("ann", f"s:source > a:map{{'add': {number}}} > k:sink") for number in range(7)]
+    others = [manager.submit("bob", SHORT) for _ in range(2)]
+    for limit in (1, 2, 3, 7, 100):
+        assert mine == [each.id for each in every(lambda p: manager.service.dataflows(ANN, p), limit)]
+        assert mine + others == [each.id for each in every(lambda p: manager.service.dataflows(OPERATOR, p), limit)]
+    assert [] == every(lambda p: manager.service.dataflows(EVE, p), 2)
+
+
+def test_lists_hold_while_things_change(manager: Manager) -> None:
+    """While others come and go between two parts, each that stays is listed once, and each that came is in the end."""
+    stay = [manager.submit("ann", SHORT) for _ in range(4)]
+    go = [manager.submit("ann", SHORT) for _ in range(2)]
+    found: list[str] = []
+    came = ""
+    for part in parts(lambda p: manager.service.dataflows(ANN, p), 2):
+        found += [each.id for each in part]
+        if len(found) == 2:
+            manager.service.remove(ANN, found[0], Stop.NOW)
+            manager.service.remove(ANN, go[0], Stop.NOW)
+            manager.service.replace(ANN, stay[2], raw(LONG))
+            came = manager.submit("ann", SHORT)
+    assert [*stay, go[1], came] == found
+
+
+def test_lists_are_filtered(manager: Manager) -> None:
+    """Filters by tenant, state, name and source hold together and over parts; removed ones only where asked for."""
+    one = manager.submit("ann", LONG)
+    two = manager.submit("ann", "s:source{'source': 'traffic'} > k:sink")
+    gone = manager.submit("ann", SHORT)
+    three = manager.submit("bob", {**json.loads(raw(SHORT)), "name": "third"})
+    manager.service.remove(ANN, gone, Stop.NOW)
+    listed = manager.service.dataflows
+
+    def ids(limit: int = 1, who: Any = OPERATOR, **filters: Any) -> list[str]:
+        return [each.id for each in every(lambda p: listed(who, p, **filters), limit)]
+
+    assert [one, two] == ids(tenant="ann") == ids(who=ANN) == ids(who=ANN, tenant="ann")
+    assert [] == ids(who=ANN, tenant="bob")
+    assert [gone] == ids(state=DataflowState.REMOVED)
+    assert [three] == ids(name="third")
+    assert [] == ids(name="third", tenant="ann")
+    assert [one, three] == ids(source="ann:weather")
+    assert [one] == ids(who=ANN, source="weather") == ids(who=ANN, source="ann:weather")
+    seen(manager)
+    assert [one, two, three] == ids(state=DataflowState.RUNNING, limit=2)
+    assert [] == ids(state=DataflowState.DEPLOYING)
+
+
+@pytest.mark.parametrize("cursor", ["x", "-1", "1.5", "9" * 19, "", "\u0661"])
+def test_a_cursor_that_is_none_is_refused(manager: Manager, cursor: str) -> None:
+    """A cursor that no part ended with is told with the remedy, never a traceback."""
+    with pytest.raises(InvalidRequest, match="use `next` of the part before"):
+        manager.service.dataflows(ANN, Paging(after=cursor))
+
+
+def test_who_committed_answers_although_it_leads_no_more(manager: Manager) -> None:
+    """A submission that was committed is answered even if the lead is lost right after; a look is not."""
+    manager.committer.on_change(manager.committer.step_down)
+    answer = manager.service.submit(ANN, raw(SHORT))
+    assert (DataflowState.DEPLOYING, 2) == (answer.state, len(answer.started))
+    for ask in (
+        lambda: manager.service.dataflow(ANN, answer.id),
+        lambda: manager.service.dataflows(ANN, Paging()),
+        lambda: manager.service.sources(ANN, Paging()),
+        lambda: manager.service.explain(ANN, raw(SHORT)),
+    ):
+        with pytest.raises(StateNotReady):
+            ask()
+
+
+def test_a_dataflow_that_drains_runs_until_what_was_sent_is_worked_off(manager: Manager) -> None:
+    """It is shown as draining, keeps its plan and cannot be replaced; then it is removed. Once is enough to ask."""
+    dataflow = manager.submit("ann", SHORT)
+    wanted = manager.committer.wanted()
+    for _ in range(2):
+        assert DataflowState.DRAINING is manager.service.remove(ANN, dataflow, Stop.DRAIN).state
+    assert wanted == manager.committer.wanted()
+    with pytest.raises(Conflict, match="drains, and is removed after that"):
+        manager.service.replace(ANN, dataflow, raw(SHORT))
+    manager.committer.drained(dataflow)
+    assert DataflowState.REMOVED is manager.service.dataflow(ANN, dataflow).state
+    assert () == manager.committer.draining()
+    manager.committer.drained(dataflow)
+
+
+def test_who_leads_next_knows_what_drains(manager: Manager) -> None:
+    """With the raw streams of its running DAG, others' among them, and with its own tasks that have something to do."""
+    dataflow = manager.submit("ann", SHORT)
+    manager.submit("ann", "s:source > a:map > k:sink w:source{'source': 'traffic'} > a")
+    manager.service.remove(ANN, dataflow, Stop.DRAIN)
+    (known,) = manager.committer.draining()
+    tasks = {task.id: task.instance for task in manager.service.dataflow(ANN, dataflow).tasks}
+    assert (dataflow, 2, frozenset({tasks["k"]})) == (known.dataflow, len(known.streams), known.instances)
+    another = Manager(manager.url, "another").lead()
+    assert (known,) == another.committer.draining()
+    another.close()
+
+
+def test_a_dataflow_that_drains_can_be_removed_at_once(manager: Manager) -> None:
+    """Whoever does not want to wait any more need not."""
+    dataflow = manager.submit("ann", SHORT)
+    manager.service.remove(ANN, dataflow, Stop.DRAIN)
+    assert DataflowState.REMOVED is manager.service.remove(ANN, dataflow, Stop.NOW).state
+    assert () == manager.committer.draining()
+
+
+def test_who_may_not_read_a_source_any_more_has_its_dataflows_removed(manager: Manager) -> None:
+    """Only those that read it and may not any more; the owner's and others' stay, and the journal says who did it."""
+    mine, theirs = manager.submit("ann", SHORT), manager.submit("bob", SHORT)
+    other = manager.submit("bob", "s:source{'source': 'traffic'} > k:sink")
+    stopped = manager.service.set_visibility(ANN, "weather", VisibilityForm(visibility=Visibility.PRIVATE))
+    assert 1 == stopped.dataflows
+    listed = manager.service.dataflows(OPERATOR, Paging()).items
+    assert [mine, other] == [each.id for each in listed]
+    assert DataflowState.REMOVED == manager.service.dataflow(BOB, theirs).state
+    newest = manager.service.operations(OPERATOR, Paging(limit=1)).items[0]
+    assert (OperationKind.CHANGE_SOURCE, "ann", "ann:weather") == (newest.kind, newest.who, newest.subject)

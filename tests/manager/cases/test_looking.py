@@ -1,0 +1,138 @@
+"""Use cases of looking: what runs, the journal; who sees what, and lists in parts."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from manager.answers import OperationKind, Page, Stop
+from manager.cases.base import Paging
+from manager.committing.seen import HostSeen, JobSeen
+from manager.problem import InvalidRequest, NotFound
+from tests.manager.cases.parts import every, parts
+from tests.manager.managers import OPERATOR, Manager, caller
+
+ANN, BOB = caller("ann"), caller("bob")
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.fixture
+def manager(sqlite: str) -> Iterator[Manager]:
+    made = Manager(sqlite, strategy="launch").lead()
+    made.admit("ann", "bob")
+    made.register("weather", "traffic")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def busy(manager: Manager) -> Manager:
+    """Three jobs: the second reads two streams of one task of the first, the third is apart."""
+    manager.submit("ann", "s:source > p:split p.even > k:sink p.odd > l:sink")
+    manager.submit("bob", "s:source > p:split p.even > a:map > k:sink p.odd > b:map > l:sink")
+    manager.submit("bob", "s:source{'source': 'traffic'} > k:sink")
+    return manager
+
+
+def test_running_tasks_are_listed_by_instance(busy: Manager) -> None:
+    """Each running task has its job, its inputs, how many dataflows it serves and its running DAG."""
+    tasks = every(lambda p: busy.service.running_tasks(OPERATOR, p), 2)
+    assert tasks == every(lambda p: busy.service.running_tasks(OPERATOR, p), 100)
+    assert list(range(1, 11)) == [task.instance for task in tasks]
+    found = {task.instance: (task.type, task.job, task.inputs, task.dataflows, task.dag) for task in tasks}
+    assert ("source", "1", (), 2, 1) == found[1]
+    assert ("split", "1", (1,), 2, 1) == found[2]
+    assert {("map", "2", (2,), 1, 1)} == {found[5], found[6]}
+    assert ("source", "3", (), 1, 2) == found[9]
+    assert {"active"} == {task.state for task in tasks}
+
+
+def test_a_task_that_fails_is_shown_as_failed(busy: Manager) -> None:
+    """What a host says of an instance is shown with it."""
+    busy.seen.jobs["2"] = JobSeen(job="2", host="north", state="running", failed={5: "broken"}, seen=NOW)
+    states = {task.instance: task.state for task in busy.service.running_tasks(OPERATOR, Paging()).items}
+    assert [5] == [instance for instance, state in states.items() if state == "failed"]
+
+
+def test_running_dags_are_the_connected_components(busy: Manager) -> None:
+    """Each has its tasks, its dataflows and its jobs."""
+    for limit in (1, 2, 5):
+        dags = every(lambda p: busy.service.running_dags(OPERATOR, p), limit)
+        assert [(1, 8, 2, ("1", "2")), (2, 2, 1, ("3",))] == [(d.id, d.tasks, d.dataflows, d.jobs) for d in dags]
+
+
+def test_jobs_are_shown_as_wanted_and_as_seen(busy: Manager) -> None:
+    """A job of which nothing was heard is awaited; else the answer has what its host said."""
+    busy.seen.jobs["1"] = JobSeen(
+        job="1", host="north", state="running", version=2, in_effect=1, batch=7, refused="too old", restarts=2, seen=NOW
+    )
+    jobs = {job.job: job for job in every(lambda p: busy.service.jobs(OPERATOR, p), 2)}
+    assert ["1", "2", "3"] == list(jobs)
+    one, three = jobs["1"], jobs["3"]
+    assert ("running", 2, 1, 7, "too old", 2, NOW) == (
+        *(one.state, one.version, one.in_effect, one.batch, one.trouble, one.restarts, one.seen),
+    )
+    assert ("awaited", 1, 0, -1, None) == (three.state, three.version, three.in_effect, three.batch, three.seen)
+    assert (3, 0) == (one.active, one.paused)
+    assert jobs["1"] == busy.service.job(OPERATOR, "1")
+    for missing in ("4", "0", "-1", "x", "1.0", "9" * 5_000, "\u0661", ""):
+        with pytest.raises(NotFound):
+            busy.service.job(OPERATOR, missing)
+
+
+def test_streams_between_jobs_are_listed(busy: Manager) -> None:
+    """Each derived stream that crosses has its producer and consumers; all ports of one instance are in one part."""
+    for limit in (1, 2, 9):
+        found = [each for part in parts(lambda p: busy.service.streams(OPERATOR, p), limit) for each in part]
+        assert [(2, "even", "1", ("2",)), (2, "odd", "1", ("2",))] == [
+            (each.instance, each.port, each.producer, each.consumers) for each in found
+        ]
+
+
+def test_hosts_are_listed_by_name(busy: Manager) -> None:
+    """Whatever was seen of a host is shown, in parts of any size."""
+    busy.seen.every_host = tuple(
+        HostSeen(host=name, alive=name != "b", jobs=("1",), dropped=3, seen=NOW) for name in ("c", "a", "b")
+    )
+    for limit in (1, 2, 3):
+        hosts = every(lambda p: busy.service.hosts(OPERATOR, p), limit)
+        assert [("a", True), ("b", False), ("c", True)] == [(host.name, host.alive) for host in hosts]
+
+
+@pytest.mark.parametrize("what", ["running_tasks", "running_dags", "jobs", "streams", "operations"])
+def test_a_cursor_that_is_none_is_refused(busy: Manager, what: str) -> None:
+    """A cursor that is no number is told with its remedy."""
+    read: Callable[..., Page[object]] = getattr(busy.service, what)
+    with pytest.raises(InvalidRequest, match="use `next` of the part before"):
+        read(OPERATOR, Paging(after="x"))
+
+
+def test_the_journal_is_each_tenants_own(busy: Manager) -> None:
+    """Newest first; a tenant reads what it did, an operator everything; each entry says what was done and how."""
+    mine = every(lambda p: busy.service.operations(BOB, p), 1)
+    assert [(OperationKind.SUBMIT, 2, 0), (OperationKind.SUBMIT, 4, 2)] == [
+        (each.kind, each.started, each.reused) for each in mine
+    ]
+    assert [("3",), ("2",)] == [each.jobs_started for each in mine]
+    everything = every(lambda p: busy.service.operations(OPERATOR, p), 3)
+    assert sorted((each.id for each in everything), reverse=True) == [each.id for each in everything]
+    assert {"ann", "bob", "operator"} == {each.who for each in everything}
+    gone = busy.service.dataflows(BOB, Paging()).items[-1].id
+    busy.service.remove(BOB, gone, Stop.NOW)
+    (newest, *_) = busy.service.operations(BOB, Paging(limit=1)).items
+    assert (OperationKind.REMOVE, gone, 2, ("3",)) == (newest.kind, newest.subject, newest.paused, newest.jobs_stopped)
+    assert newest.seconds >= 0
+
+
+def test_the_journal_is_filtered_and_holds_while_it_grows(busy: Manager) -> None:
+    """Filters hold over parts; entries that come meanwhile do not shift those that are to come."""
+    dataflow = busy.service.dataflows(ANN, Paging()).items[0].id
+    assert [dataflow] == [each.subject for each in busy.service.operations(OPERATOR, Paging(), subject=dataflow).items]
+    submits = every(lambda p: busy.service.operations(OPERATOR, p, kind=OperationKind.SUBMIT), 1)
+    assert 3 == len(submits)
+    before = [each.id for each in busy.service.operations(OPERATOR, Paging()).items]
+    found: list[int] = []
+    for part in parts(lambda p: busy.service.operations(OPERATOR, p), 2):
+        found += [each.id for each in part]
+        busy.submit("ann", "s:source > k:sink")
+    assert before == found

@@ -1,0 +1,230 @@
+"""Use cases of sources: what is refused, who sees what, and lists in parts."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from dags import Kind, Visibility
+from manager.answers import SourceForm, VisibilityForm
+from manager.cases.base import Caller, Paging
+from manager.problem import Conflict, Forbidden, InvalidRequest, NotFound
+from manager.store.tables import SourceRow
+from tests.manager.cases.parts import every
+from tests.manager.managers import OPERATOR, Manager, caller, form, raw
+
+ANN, BOB, EVE = caller("ann"), caller("bob"), caller("eve")
+SHORT = "s:source > k:sink"
+
+
+@pytest.fixture
+def manager(sqlite: str) -> Iterator[Manager]:
+    made = Manager(sqlite).lead()
+    made.admit("ann", "bob", "eve")
+    yield made
+    made.close()
+
+
+def asked(name: str = "street", connection: dict[str, Any] | None = None, **more: Any) -> SourceForm:
+    fields = {"schema": {"value": "integer"}} if connection is None else {}
+    given = connection or {"kind": "topic", "topic": f"city/{name}"}
+    return SourceForm.model_validate({"name": name, "connection": given, **fields, **more})
+
+
+def pointers(refused: pytest.ExceptionInfo[InvalidRequest]) -> list[tuple[str, str]]:
+    return [(each.pointer, each.code) for each in refused.value.errors]
+
+
+def test_a_source_is_registered_as_it_was_asked_for(manager: Manager) -> None:
+    """The answer and what is shown later have its full name, schema, visibility and connection."""
+    made = manager.service.register_source(ANN, asked(visibility="named", readers=["bob"]))
+    assert ("ann:street", "ann", Visibility.NAMED, 0) == (made.name, made.owner, made.visibility, made.dataflows)
+    assert ({"value": Kind.INTEGER}, ("bob",)) == (made.fields, made.readers)
+    for name in ("street", "ann:street"):
+        assert made == manager.service.source(ANN, name)
+    assert made == manager.service.source(OPERATOR, "ann:street")
+    other = Manager(manager.url, "two").lead()
+    assert made == other.service.source(ANN, "street")
+    with other.store.read() as session:
+        row = session.get(SourceRow, 1)
+        assert row is not None
+        assert row.registered > 1_700_000_000
+    other.close()
+
+
+def test_a_reader_sees_less_than_the_owner(manager: Manager) -> None:
+    """A reader learns neither the connection nor the other readers, and counts its own dataflows only."""
+    manager.register("weather", "power")
+    for tenant in ("ann", "bob", "bob"):
+        manager.submit(tenant, SHORT)
+    mine, theirs = (manager.service.source(who, "ann:weather") for who in (ANN, BOB))
+    assert (3, 2, 0) == (mine.dataflows, theirs.dataflows, manager.service.source(EVE, "ann:weather").dataflows)
+    assert mine.connection is not None
+    assert (None, None) == (theirs.connection, theirs.readers)
+    assert mine.fields == theirs.fields
+
+
+def test_others_private_sources_answer_as_if_there_were_none(manager: Manager) -> None:
+    """Looking at, opening and revoking another's private source is answered as for one that never was."""
+    manager.service.register_source(ANN, asked())
+    told = []
+    for name in ("ann:street", "ann:square"):
+        for ask in (
+            lambda name: manager.service.source(BOB, name),
+            lambda name: manager.service.revoke_source(BOB, name),
+            lambda name: manager.service.set_visibility(BOB, name, VisibilityForm(visibility=Visibility.PUBLIC)),
+        ):
+            with pytest.raises(NotFound) as refused:
+                ask(name)
+            told.append(refused.value.detail.replace(name, "?"))
+    assert len(set(told)) == 1
+    assert [] == every(lambda p: manager.service.sources(BOB, p), 10)
+
+
+def test_a_reader_may_not_change_what_it_reads(manager: Manager) -> None:
+    """Who may read another's source is told that it is another's, when it would open or revoke it."""
+    manager.register("weather")
+    with pytest.raises(Forbidden, match="belongs to another tenant; ask its owner"):
+        manager.service.revoke_source(BOB, "ann:weather")
+    with pytest.raises(Forbidden, match="belongs to another tenant"):
+        manager.service.set_visibility(BOB, "ann:weather", VisibilityForm(visibility=Visibility.PRIVATE))
+    assert manager.service.source(ANN, "weather").visibility is Visibility.PUBLIC
+
+
+def test_names_are_each_owners_own(manager: Manager) -> None:
+    """Two tenants may call a source the same; one tenant may not, until it has revoked the first."""
+    manager.service.register_source(ANN, asked())
+    manager.service.register_source(BOB, asked(connection={"kind": "rate", "per_second": 1}))
+    with pytest.raises(Conflict, match="there is a source 'ann:street' already; choose another name, or revoke"):
+        manager.service.register_source(ANN, asked(connection={"kind": "timer", "seconds": 1}))
+    manager.service.revoke_source(ANN, "street")
+    manager.service.register_source(ANN, asked(connection={"kind": "timer", "seconds": 1}))
+
+
+def test_a_name_that_is_registered_anew_is_another_source(manager: Manager) -> None:
+    """It has a spool of its own, so that nothing of what it was before is found in it."""
+    manager.register("weather")
+    manager.submit("ann", SHORT)
+    streams: set[str] = set()
+    for _ in range(2):
+        plan = next(each.plan for each in manager.committer.wanted().values() if each.plan)
+        streams |= plan.streams
+        manager.service.revoke_source(ANN, "weather")
+        manager.register("weather")
+        manager.submit("ann", SHORT)
+    assert {"source/1", "source/2"} == streams
+
+
+def test_one_topic_feeds_one_source(manager: Manager) -> None:
+    """A topic that feeds a source is refused for another, whoever asks; once revoked it is free."""
+    manager.service.register_source(ANN, asked())
+    for who in (ANN, BOB):
+        with pytest.raises(Conflict, match="feeds another source already; choose another topic"):
+            manager.service.register_source(who, asked("other", {"kind": "topic", "topic": "city/street"}))
+    manager.service.revoke_source(ANN, "street")
+    manager.service.register_source(BOB, asked("other", {"kind": "topic", "topic": "city/street"}))
+
+
+def test_one_topic_feeds_one_source_of_those_asked_for_at_once(manager: Manager) -> None:
+    """Of many that ask for one topic at the same time one gets it, so that nobody else may write there."""
+
+    def ask(number: int) -> bool:
+        try:
+            manager.service.register_source(ANN, asked(f"s{number}", {"kind": "topic", "topic": "city/street"}))
+        except Conflict:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        assert [True] == [each for each in threads.map(ask, range(8)) if each]
+
+
+@pytest.mark.parametrize("topic", ["a/+/b", "#", "braid/1/jobs/1/plan", "braid", "$SYS/x", "a\x00b", " a", "a\nuser x"])
+def test_a_topic_that_is_not_a_tenants_is_refused(manager: Manager, topic: str) -> None:
+    """Wildcards, Braid's and the broker's own topics, and what an access list cannot hold, are refused."""
+    with pytest.raises(InvalidRequest) as refused:
+        manager.service.register_source(ANN, asked(connection={"kind": "topic", "topic": topic}))
+    ((pointer, _),) = pointers(refused)
+    assert pointer in {"/connection", "/connection/topic"}
+    assert [] == every(lambda p: manager.service.sources(OPERATOR, p), 10)
+
+
+def test_files_of_the_hosts_are_for_operators(manager: Manager) -> None:
+    """A tenant is refused a file, whatever it holds; an operator registers it for a tenant."""
+    connection = {"kind": "replay", "path": "/data/trace.csv", "per_second": 5.0}
+    with pytest.raises(Forbidden, match="only operators register files"):
+        manager.service.register_source(ANN, asked(connection=connection, schema={"value": "float"}))
+    made = manager.service.register_source(
+        OPERATOR, asked(connection=connection, schema={"value": "float"}, owner="ann")
+    )
+    assert "ann:street" == made.name
+
+
+def test_a_generated_source_has_its_own_schema(manager: Manager) -> None:
+    """The schema is filled in where it is left out, and refused where it is another."""
+    made = manager.service.register_source(ANN, asked(connection={"kind": "rate", "per_second": 2}))
+    assert made.fields
+    manager.service.register_source(
+        ANN, asked("same", {"kind": "rate", "per_second": 2}, schema=dict(made.fields.items()))
+    )
+    with pytest.raises(InvalidRequest) as refused:
+        manager.service.register_source(
+            ANN, asked("other", {"kind": "timer", "seconds": 1}, schema={"nothing": "string"})
+        )
+    assert [("/schema", "fixed-schema")] == pointers(refused)
+
+
+def test_whose_a_source_is_has_to_be_said_by_an_operator(manager: Manager) -> None:
+    """An operator names an owner that is a tenant; a tenant is the owner itself."""
+    with pytest.raises(InvalidRequest) as refused:
+        manager.service.register_source(OPERATOR, asked())
+    assert [("/owner", "missing")] == pointers(refused)
+    with pytest.raises(NotFound, match="no tenant 'zoe'"):
+        manager.service.register_source(OPERATOR, asked(owner="zoe"))
+    with pytest.raises(Forbidden, match="for itself only"):
+        manager.service.register_source(ANN, asked(owner="bob"))
+    assert "ann" == manager.service.register_source(ANN, asked(owner="ann")).owner
+
+
+def test_revoking_removes_what_reads_it(manager: Manager) -> None:
+    """Every dataflow that reads the source goes, whoever's it is, also one that was replaced; the count is told."""
+    manager.register("weather", "traffic")
+    both = "s:source > j:join.left > k:sink t:source{'source': 'traffic'} > j.right"
+    manager.submit("ann", SHORT)
+    manager.submit("bob", both)
+    replaced = manager.submit("bob", "s:source{'source': 'traffic'} > k:sink")
+    manager.service.replace(BOB, replaced, raw(both))
+    stays = manager.submit("eve", both)
+    manager.service.replace(EVE, stays, raw("s:source{'source': 'traffic'} > k:sink"))
+    assert 3 == manager.service.revoke_source(ANN, "weather").dataflows
+    assert [stays] == [each.id for each in manager.service.dataflows(OPERATOR, Paging()).items]
+    with pytest.raises(NotFound):
+        manager.service.source(ANN, "weather")
+
+
+def test_lists_of_sources_have_each_once(manager: Manager) -> None:
+    """By name, in parts of any size, with those that the caller may read and no others."""
+    manager.register("weather", "traffic", "power", "diary")
+    seen: dict[Caller, list[str]] = {
+        ANN: ["ann:diary", "ann:power", "ann:weather", "bob:traffic"],
+        BOB: ["ann:power", "ann:weather", "bob:traffic"],
+        EVE: ["ann:weather", "bob:traffic"],
+        OPERATOR: ["ann:diary", "ann:power", "ann:weather", "bob:traffic"],
+    }
+    for limit in (1, 2, 3, 10):
+        for who, names in seen.items():
+            assert names == [each.name for each in every(lambda p, who=who: manager.service.sources(who, p), limit)]  # type: ignore[misc]
+
+
+def test_the_brokers_access_is_told_when_it_changes(sqlite: str) -> None:
+    """Registering and revoking change what tenants may write; who keeps the broker is told after it is committed."""
+    manager = Manager(sqlite).lead()
+    told: list[tuple[str, ...]] = []
+    manager.service._access_changed = lambda: told.append(manager.service.grants()["ann"].writes)
+    manager.admit("ann")
+    manager.service.register_source(ANN, asked())
+    manager.service.register_source(OPERATOR, form("weather"))
+    manager.service.revoke_source(ANN, "street")
+    assert [(), ("city/street",), ("city/street", "raw/ann/weather"), ("raw/ann/weather",)] == told
+    manager.close()

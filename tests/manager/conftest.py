@@ -1,0 +1,44 @@
+"""What tests of the service share: databases of both kinds, empty and brought up to date."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from manager.store.database import Store, sqlite_url
+from tests import needs
+from tests.manager.databases import Server, server
+
+BOTH = ("sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql))
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Server]:
+    """One server for all tests of a run; each has a database of its own."""
+    # Before its tests are asked what they need.
+    with server(needs.postgresql()) as made:
+        yield made
+
+
+@pytest.fixture(params=BOTH)
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database without tables."""
+    if request.param == "sqlite":
+        return sqlite_url(tmp_path / "braid.db")
+    made: Server = request.getfixturevalue("postgresql")
+    return made.new_database()
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of SQLite with all tables, to be copied."""
+    path = tmp_path_factory.mktemp("migrated") / "braid.db"
+    Store(sqlite_url(path)).close()
+    return path
+
+
+@pytest.fixture
+def sqlite(migrated: Path, tmp_path: Path) -> str:
+    """The URL of a file of SQLite with all tables, for tests that are not about databases."""
+    return sqlite_url(Path(shutil.copy(migrated, tmp_path / "braid.db")))

@@ -1,0 +1,106 @@
+"""Managers for tests: a service over a database, with hosts that offer everything, of which nothing is seen."""
+
+import json
+from typing import Any
+
+from dags import Kind, Visibility
+from manager.answers import Quota, Role, SourceForm, TenantForm
+from manager.cases.base import Caller
+from manager.committing.committer import Committer
+from manager.committing.draft import Ground
+from manager.committing.seen import HostSeen, JobSeen
+from manager.service import Service
+from manager.store.database import Store
+from manager.store.leadership import Candidate
+from manager.store.tables import Leadership
+from merge import Host
+from tests.catalogue import CATALOGUE
+from tests.catalogue import SOURCES as REGISTERED
+from tests.notation import document
+
+HOSTS = (Host(name="north", cores=64.0, tags=frozenset({"gpu", "fpga"})),)
+OPERATOR = Caller(key="0", role=Role.OPERATOR, tenant=None)
+PLENTY = Quota(dataflows=1_000_000, tasks=1_000_000, submits_per_minute=1_000_000)
+FIELDS = {"place": Kind.STRING, "value": Kind.INTEGER}
+
+
+def caller(tenant: str) -> Caller:
+    """A tenant that asks."""
+    return Caller(key=tenant, role=Role.TENANT, tenant=tenant)
+
+
+class Seen:
+    """What was seen of hosts and jobs; a test fills it."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, JobSeen] = {}
+        self.every_host: tuple[HostSeen, ...] = ()
+
+    def job(self, job: str) -> JobSeen | None:
+        return self.jobs.get(job)
+
+    def hosts(self) -> tuple[HostSeen, ...]:
+        return self.every_host
+
+
+class Manager:
+    """One manager of a database."""
+
+    def __init__(self, url: str, name: str = "one", *, strategy: str = "pack", hosts: tuple[Host, ...] = HOSTS) -> None:
+        self.url = url
+        self.store = Store(url)
+        self.hosts = hosts
+        self.seen = Seen()
+        self.changes = 0
+        ground = Ground(hosts=lambda: self.hosts, strategy=strategy)
+        self.committer = Committer(self.store, CATALOGUE, ground, name=name)
+        self.candidate = Candidate(self.store, name, won=self.committer.lead, lost=self.committer.step_down)
+        self.service = Service(self.store, self.committer, self.seen)
+
+    def lead(self) -> "Manager":
+        """Take the lead, from whoever has it."""
+        with self.store.write() as session:
+            session.get_one(Leadership, 1).until = 0.0
+        self.candidate.look()
+        return self
+
+    def close(self) -> None:
+        self.store.close()
+
+    def admit(self, *tenants: str, quota: Quota = PLENTY) -> None:
+        for tenant in tenants:
+            self.service.admit(OPERATOR, TenantForm(name=tenant, quota=quota))
+
+    def register(self, *sources: str) -> None:
+        """Register sources of the test catalogue, with their owners and readers."""
+        for name in sources:
+            self.service.register_source(OPERATOR, form(name))
+
+    def submit(self, tenant: str, text: str | dict[str, Any], key: str | None = None) -> str:
+        """Submit a line or a document; the dataflow's id."""
+        return self.service.submit(caller(tenant), raw(text), idempotency_key=key).id
+
+
+def form(name: str) -> SourceForm:
+    """The form of a source of the test catalogue."""
+    source = REGISTERED[name]
+    return SourceForm.model_validate(
+        {
+            "name": name,
+            "owner": source.owner,
+            "connection": {"kind": "topic", "topic": f"raw/{source.owner}/{name}"},
+            "schema": dict(FIELDS),
+            "visibility": source.visibility,
+            "readers": source.readers if source.visibility is Visibility.NAMED else (),
+        }
+    )
+
+
+def raw(text: str | dict[str, Any]) -> bytes:
+    """A document as it is sent, with the sources' names as everybody has them."""
+    written: dict[str, Any] = json.loads(json.dumps(document(text) if isinstance(text, str) else text))
+    for task in written["tasks"]:
+        name = task["config"].get("source")
+        if task["type"] == "source" and name in REGISTERED:
+            task["config"]["source"] = f"{REGISTERED[name].owner}:{name}"
+    return json.dumps(written).encode()

@@ -1,0 +1,235 @@
+"""The database: one writer at a time, all or nothing, and clear words where it cannot be used."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sqlalchemy.exc import DBAPIError
+from sqlmodel import select
+
+from manager.store.database import DatabaseDown, Store, sqlite_url
+from manager.store.tables import CredentialRow, Leadership, TenantRow
+from tests.manager.databases import Server
+
+DRIVER_LEAKS = pytest.mark.filterwarnings(
+    # The driver leaves the socket of a connection that is refused to the garbage collector.
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.fixture
+def store(empty_url: str) -> Iterator[Store]:
+    made = Store(empty_url)
+    yield made
+    made.close()
+
+
+def tenant(name: str) -> TenantRow:
+    return TenantRow(name=name, dataflows=1, tasks=1, submits_per_minute=1, created=0.0)
+
+
+class Broken(Exception):
+    """What a test breaks a change with."""
+
+
+def test_a_failed_change_leaves_nothing(store: Store) -> None:
+    """Of a change in which something fails after rows were written nothing is found, and the next one goes through."""
+
+    def change() -> None:
+        with store.write() as session:
+            session.add(tenant("ann"))
+            session.get_one(Leadership, 1).version = 5
+            session.flush()
+            raise Broken
+
+    with pytest.raises(Broken):
+        change()
+    with store.write() as session:
+        assert session.get(TenantRow, "ann") is None
+        assert session.get_one(Leadership, 1).version == 0
+        session.add(tenant("bob"))
+    with store.read() as session:
+        assert session.get(TenantRow, "bob") is not None
+
+
+def test_a_writer_waits_for_the_one_before_it(store: Store) -> None:
+    """A second change sees what the first has done, and not the state from before it; no count is lost."""
+    inside, go_on = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with store.write() as session:
+            row = session.get_one(Leadership, 1)
+            inside.set()
+            assert go_on.wait(30)
+            row.version += 1
+
+    def second() -> int:
+        assert inside.wait(30)
+        # The first goes on only once this one is about to wait.
+        threading.Timer(0.2, go_on.set).start()
+        with store.write() as session:
+            row = session.get_one(Leadership, 1)
+            row.version += 1
+            return row.version
+
+    with ThreadPoolExecutor(2) as threads:
+        one, other = threads.submit(first), threads.submit(second)
+        one.result(60)
+        assert other.result(60) == 2
+
+
+def test_many_writers_lose_nothing(store: Store) -> None:
+    """Whatever many threads add to one number by reading and writing it, the sum is all of it."""
+
+    def add(_: int) -> None:
+        for _ in range(10):
+            with store.write() as session:
+                session.get_one(Leadership, 1).version += 1
+
+    with ThreadPoolExecutor(20) as threads:
+        list(threads.map(add, range(20)))
+    with store.read() as session:
+        assert session.get_one(Leadership, 1).version == 200
+
+
+def test_a_reader_sees_one_state(store: Store) -> None:
+    """What is committed while somebody reads is not seen by that reader, and by the next one."""
+    with store.read() as reader:
+        assert reader.get_one(Leadership, 1).version == 0
+        with store.write() as session:
+            session.get_one(Leadership, 1).version = 3
+            session.add(tenant("ann"))
+        assert reader.scalars(select(TenantRow)).all() == []
+    with store.read() as reader:
+        assert reader.get_one(Leadership, 1).version == 3
+        assert [row.name for row in reader.scalars(select(TenantRow))] == ["ann"]
+
+
+def test_more_readers_than_a_pool_holds(store: Store) -> None:
+    """However many hold a session at once, a writer gets one too."""
+    with ThreadPoolExecutor(40) as threads:
+        everybody = threading.Barrier(41)
+
+        def read(_: int) -> int:
+            with store.read() as session:
+                session.get_one(Leadership, 1)
+                everybody.wait(60)
+                everybody.wait(60)
+            return 1
+
+        reading = [threads.submit(read, number) for number in range(40)]
+        everybody.wait(60)
+        with store.write() as session:
+            session.add(tenant("ann"))
+        everybody.wait(60)
+        assert sum(each.result(60) for each in reading) == 40
+
+
+def test_the_clock_is_the_databases(store: Store) -> None:
+    """The database's clock is seconds since 1970, and goes on within a transaction."""
+    with store.read() as session:
+        first = store.now(session)
+        assert first > 1_700_000_000
+        while store.now(session) == first:
+            pass
+
+
+def test_text_of_any_script_comes_back(store: Store) -> None:
+    """What is stored is read as it was, whatever it is written in."""
+    with store.write() as session:
+        session.add(CredentialRow(tenant="ann", hash="é→日本\U0001f600", created=0.0))
+    with store.read() as session:
+        assert session.get_one(CredentialRow, "ann").hash == "é→日本\U0001f600"
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        pytest.param("no url", "the database's URL cannot be read; write it as", id="no URL at all"),
+        pytest.param("postgresql://u:secret@host:port/n", "the database's URL cannot be read; write it as", id="port"),
+        pytest.param("mysql://u:secret@host/n", "SQLite or PostgreSQL, not in mysql; write it as", id="another kind"),
+        pytest.param("sqlite://", "a database in memory keeps nothing", id="memory"),
+        pytest.param("sqlite:///:memory:", "a database in memory keeps nothing", id="memory by name"),
+        pytest.param(
+            "sqlite:////no/such/folder/braid.db",
+            "the database sqlite:////no/such/folder/braid.db cannot be used: unable to open database file; see that",
+            id="no folder",
+        ),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_told(url: str, why: str) -> None:
+    """The message says what is wrong and what to write, and holds no password."""
+    with pytest.raises(DatabaseDown) as refused:
+        Store(url)
+    assert why in str(refused.value)
+    assert "secret" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
+    """A file of something else is named with what the database says, and is left as it was."""
+    path = tmp_path / "notes.txt"
+    path.write_text("These are notes. " * 100)
+    with pytest.raises(DatabaseDown, match=r"notes\.txt cannot be used: file is not a database; see that"):
+        Store(sqlite_url(path))
+    assert path.read_text() == "These are notes. " * 100
+
+
+@DRIVER_LEAKS
+def test_nobody_at_the_address_is_told() -> None:
+    """A server that does not run is named without the password."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"postgresql://braid:secret@127.0.0.1:{taken.getsockname()[1]}/braid"
+        with pytest.raises(DatabaseDown) as refused:
+            Store(url)
+    told = str(refused.value)
+    assert "braid:***@127.0.0.1" in told
+    assert "Can't create a connection to host 127.0.0.1" in told
+    assert "secret" not in told
+
+
+@DRIVER_LEAKS
+@pytest.mark.postgresql
+def test_postgresql_says_why_it_lets_nobody_in(postgresql: Server) -> None:
+    """A wrong password, a database that is not there and an unknown option are told in the server's words."""
+    right = postgresql.url()
+    cases = {
+        right.replace(postgresql.password, "secret"): 'password authentication failed for user "braid"',
+        postgresql.url("nowhere"): 'database "nowhere" does not exist',
+        f"{right}?sslmode=secret": "unexpected keyword argument 'sslmode'",
+    }
+    for url, why in cases.items():
+        with pytest.raises(DatabaseDown) as refused:
+            Store(url)
+        told = str(refused.value)
+        assert why in told
+        assert "secret" not in told
+        assert postgresql.password not in told
+
+
+@pytest.mark.postgresql
+def test_a_writer_does_not_wait_for_ever(postgresql: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manager that stands still in the middle of a change is thrown out, and a waiting one goes on."""
+    monkeypatch.setattr("manager.store.database.IDLE", 1.0)
+    url = postgresql.new_database().replace("postgresql://", "postgres://")
+    stuck, other = Store(url), Store(url)
+
+    def stand_still() -> None:
+        with stuck.write() as session:
+            session.get_one(Leadership, 1).version = 1
+            session.flush()
+            with other.write() as patient:
+                assert patient.get_one(Leadership, 1).version == 0
+                patient.add(tenant("ann"))
+
+    with pytest.raises(DBAPIError):
+        stand_still()
+    with stuck.read() as session:
+        assert session.get(TenantRow, "ann") is not None
+        assert session.get_one(Leadership, 1).version == 0
+    stuck.close()
+    other.close()
