@@ -37,6 +37,8 @@ class HostLine:
             f"braid-{name}-host",
             topics=[topics.job("+", "plan"), topics.host(name, "cut")],
             on_message=heard,
+            # A broker that was killed may have lost what it was told last, and nobody else would tell it again.
+            on_connection=self._told.clear,
             will=(topics.host(name, "status"), gone),
             protocol=self.protocol,
         )

@@ -258,3 +258,39 @@ def test_what_is_retained_and_the_will_come_to_who_subscribes_later(
     until(lambda: ("status", b"back") in got)
     late.stop()
     assert ("word", b"more") not in got
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("lasting", [True, False])
+def test_only_for_a_lasting_client_the_broker_keeps_what_comes_meanwhile(
+    broker: Broker, protocol: MQTTProtocolVersion, *, lasting: bool
+) -> None:
+    """Any other is content with what is retained, and leaves no session behind that would fill."""
+    got = list[tuple[str, bytes]]()
+    name = f"listener {protocol} {lasting}"
+
+    def listening() -> Client:
+        return Client(
+            broker.address("braid"),
+            name,
+            topics=[f"{name}/+"],
+            on_message=lambda message: got.append((message.topic.rsplit("/")[-1], message.payload)),
+            protocol=protocol,
+            lasting=lasting,
+        )
+
+    first = listening()
+    first.start()
+    first.stop()
+    sender = Client(broker.address("braid"), f"sender of {name}", protocol=protocol)
+    sender.start()
+    answers = list[str]()
+    sender.publish(f"{name}/word", b"gone", answered=answers.append)
+    sender.publish(f"{name}/kept", b"kept", retain=True, answered=answers.append)
+    until(lambda: answers == ["", ""])
+    second = listening()
+    second.start()
+    until(lambda: ("kept", b"kept") in got)
+    second.stop()
+    sender.stop()
+    assert lasting == (("word", b"gone") in got)

@@ -1,0 +1,199 @@
+"""The process that keeps broker and host: `python -m manager.keeper_process`, with its order as a line on its input.
+
+It belongs to no manager: one that dies leaves it running, and the next one finds it by its record in the root. While it
+lives it holds the lease of its folder, so that one root has one keeper. Broker and host die with it. The order may hold
+passwords, which arguments would show to everybody on the machine.
+"""
+
+import logging
+import secrets
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import psutil
+from pydantic import TypeAdapter
+
+from bridge.address import Address
+from bridge.broker import Broker, BrokerDown, start_broker
+from bridge.broker_mosquitto import Entrance
+from bridge.files import write_whole
+from bridge.lease import Lease, LeaseTaken
+from engine.host_keeper import HostKeeper
+
+USER = "braid"
+"""As whom Braid's own processes connect."""
+TAKEN = 3
+"""The exit code that says that another keeper has the lease."""
+TAKING = 5.0
+"""Seconds that a keeper waits for the lease of one that is about to end."""
+LOOKING = 0.5
+AGAIN = 5.0
+"""Seconds after which a broker that did not come up is started again."""
+log = logging.getLogger("braid.keeper")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is to be kept; made by a manager."""
+
+    root: str
+    release: str
+    """Of Braid: the next one's manager does not go on with this one's keeper."""
+    host: str | None = None
+    master: str | None = None
+    broker: str | None = None
+    """The URL of a broker that somebody else runs; none is run then."""
+    entrance: bool = False
+    """Whether the broker is to let tenants in, by the lists in the folder `access` of the root."""
+    listen: str = "127.0.0.1"
+    """Where the broker listens for them."""
+
+    @property
+    def digest(self) -> str:
+        """The same for the same order."""
+        return sha256(written_order(self)).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What a keeper says of itself once its broker is up; it stays when it ends, and names the ports for the next."""
+
+    pid: int
+    created: float
+    """When its process began, because another one may get its id."""
+    digest: str
+    broker: str
+    """The URL for Braid's own processes, with its password."""
+    entrance: int | None = None
+    """The port for tenants."""
+
+
+_ORDER = TypeAdapter(Order)
+_RECORD = TypeAdapter(Record)
+
+
+def folder(root: Path) -> Path:
+    """Where a keeper has its lease, its record and its log."""
+    return root / "keeper"
+
+
+def written_order(order: Order) -> bytes:
+    """An order as a line."""
+    return _ORDER.dump_json(order) + b"\n"
+
+
+def read_record(root: Path) -> Record | None:
+    """What the last keeper of a root said of itself, if there was one."""
+    try:
+        return _RECORD.validate_json((folder(root) / "record").read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        log.warning("%s: passed over, because it cannot be read: %s", folder(root) / "record", error)
+        return None
+
+
+def main() -> None:
+    """Keep what was ordered, until told to end."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    order = _ORDER.validate_json(sys.stdin.buffer.readline())
+    sys.stdin.close()
+    # Not an event: what a signal interrupts may hold its lock.
+    told: SimpleQueue[int] = SimpleQueue()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda number, _frame: told.put(number))
+    root = Path(order.root)
+    with ExitStack() as kept:
+        try:
+            kept.enter_context(_leased(folder(root)))
+        except LeaseTaken as error:
+            log.error("%s", error)  # noqa: TRY400 - it says where and what to do
+            sys.exit(TAKEN)
+        try:
+            _keep(order, root, told, kept)
+        except BrokerDown as error:
+            log.error("%s", error)  # noqa: TRY400 - as above
+            sys.exit(1)
+
+
+def _keep(order: Order, root: Path, told: "SimpleQueue[int]", kept: ExitStack) -> None:
+    before = read_record(root)
+    broker = None if order.broker else kept.enter_context(_broker(order, root, before))
+    address = broker.address(USER) if broker is not None else Address.parse(order.broker or "")
+    if order.host is not None:
+        kept.enter_context(HostKeeper(order.host, root, address, master=order.master))
+    record = Record(
+        pid=psutil.Process().pid,
+        created=psutil.Process().create_time(),
+        digest=order.digest,
+        broker=address.url,
+        entrance=broker.entrance.port if broker is not None and broker.entrance is not None else None,
+    )
+    if broker is not None:
+        # For hosts that are started by hand on this machine.
+        write_whole(root / "broker.url", f"{address.url}\n".encode(), mode=0o600)
+    # Last, because whoever reads it takes everything else to be there.
+    write_whole(folder(root) / "record", _RECORD.dump_json(record), mode=0o600)
+    log.info("keeps %s over %s", f"host {order.host}" if order.host else "no host", address)
+    _watch(broker, told)
+
+
+def _watch(broker: Broker | None, told: "SimpleQueue[int]") -> None:
+    """See to the broker until told to end."""
+    again = 0.0
+    while True:
+        try:
+            number = told.get(timeout=LOOKING)
+        except Empty:
+            number = 0
+        if number in {signal.SIGTERM, signal.SIGINT}:
+            return
+        if broker is None:
+            continue
+        if number == signal.SIGHUP and broker.entrance is not None:
+            broker.reload()
+        if not broker.alive() and time.monotonic() > again:
+            log.warning("the broker died and is started again")
+            try:
+                broker.restart()
+            except BrokerDown as error:
+                again = time.monotonic() + AGAIN
+                log.error("%s", error)  # noqa: TRY400 - it says where and what to do
+
+
+def _leased(path: Path) -> Lease:
+    """The lease of a keeper; one that ends is waited for."""
+    deadline = time.monotonic() + TAKING
+    while True:
+        try:
+            return Lease(path)
+        except LeaseTaken:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def _broker(order: Order, root: Path, before: Record | None) -> Broker:
+    """A broker, with the password and at the ports that the one before had: sessions and hosts elsewhere know them."""
+    known = Address.parse(before.broker) if before is not None else None
+    password = (known.password if known else None) or secrets.token_urlsafe()
+    entrance = Entrance(folder=root / "access", host=order.listen) if order.entrance else None
+    start: dict[str, Any] = {"folder": root / "broker", "users": {USER: password}}
+    if known is not None and before is not None:
+        same = replace(entrance, port=before.entrance or 0) if entrance is not None else None
+        try:
+            return start_broker(**start, entrance=same, port=known.port)
+        except BrokerDown as error:
+            log.warning("%s; another port is taken", error)
+    return start_broker(**start, entrance=entrance)
+
+
+if __name__ == "__main__":
+    main()

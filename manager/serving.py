@@ -1,0 +1,353 @@
+"""Serving: everything that makes a manager, put together, begun and ended in order.
+
+A manager serves REST from its first moment and answers that it is not ready until it leads. Once it leads, it loads
+what is committed, sees to the keeper of broker and host, and has the reconciler drive the hosts. It ends the other way
+round:
+REST first, so that nothing new is accepted; then the reconciler; then host and broker, in this order, so that the
+host's last words are heard; then the lead is given back. A manager that does not lead leaves host and broker alone.
+"""
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import cached_property, partial
+from importlib.metadata import version
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self
+
+import uvicorn
+from fastapi import FastAPI
+from sqlalchemy.exc import SQLAlchemyError
+
+from bridge.address import Address
+from bridge.mqtt import Client, spoken
+from engine import installed_catalogue
+from engine.job_folder import job_folder
+from manager.access import AccessKeeper
+from manager.answers import OperationKind
+from manager.committing.committer import Committer
+from manager.committing.draft import Ground
+from manager.keeper_process import Order
+from manager.keeping import KeeperDown, Keeping
+from manager.reconciler.concerning import Committed
+from manager.reconciler.events import Events
+from manager.reconciler.journal import JournalTail
+from manager.reconciler.listening import Line, Listener
+from manager.reconciler.parking import Parking, Served
+from manager.reconciler.reconciling import Reconciler
+from manager.rest.app import make_app
+from manager.service import Service
+from manager.settings import Settings, write_key
+from manager.store.database import DatabaseDown, Store, sqlite_url
+from manager.store.leadership import Candidate
+from merge import Host
+
+NO_HOST = "none"
+"""The setting that leaves the jobs to hosts that are started elsewhere."""
+TAILING = 0.5
+"""Seconds between two looks for what other managers noted in the journal."""
+GROUPING = 0.05
+"""Seconds for which a look at the journal waits for what else is committed."""
+AGAIN = 5.0
+"""Seconds after which what did not come up is tried again."""
+GRACE = 5
+"""Seconds that requests have to end."""
+_OF_DATAFLOWS = frozenset({OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.REMOVE})
+"""What changes nothing of what tenants may do on the broker."""
+log = logging.getLogger("braid.manager")
+
+
+class CannotServe(RuntimeError):
+    """The service cannot begin; says why, and what to do."""
+
+
+class _Word(NamedTuple):
+    """Something that the main thread has to do next."""
+
+    what: Literal["stop", "broken", "won", "lost", "news", "nothing"]
+    term: int = 0
+
+
+def serve(settings: Settings) -> None:
+    """Run the service until SIGTERM or SIGINT."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    told: SimpleQueue[_Word] = SimpleQueue()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # Not an event: what a signal interrupts may hold its lock.
+        signal.signal(number, lambda _number, _frame: told.put(_Word("stop")))
+    try:
+        Manager(settings, told).run()
+    except (CannotServe, DatabaseDown) as error:
+        log.error("%s", error)  # noqa: TRY400 - it says where and what to do
+        sys.exit(1)
+
+
+class Manager:
+    """One manager; `run` until it is told to stop."""
+
+    def __init__(self, settings: Settings, told: "SimpleQueue[_Word]") -> None:
+        self._settings = settings
+        self._told = told
+        self._root = settings.root.absolute()
+        # The database has documents, the spools have events.
+        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        url = settings.database.get_secret_value() if settings.database else sqlite_url(self._root / "braid.db")
+        self._store = Store(url)
+        self._events = Events()
+        self._journal = JournalTail(self._store, self._events)
+        self._listener = Listener(self._connect)
+        self._keeping: Keeping | None = None
+        self._reconciler: Reconciler | None = None
+        self._leading: ExitStack | None = None
+        self._again: float | None = None
+        """When it is tried to drive the hosts; None while it does, or may not."""
+        self._term = 0
+        self._said_ready = False
+        self._waits: str | None = "this manager does not lead yet: it is starting, or another one leads"
+        name = f"{os.uname().nodename}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._committer = Committer(
+            self._store, installed_catalogue(), Ground(hosts=self._hosts, pace=settings.pace), name=name
+        )
+        self._noted = False
+        """Whether it is known already that there is something in the journal to look at."""
+        self._committer.on_change(self._note)
+        self._access = AccessKeeper(self._root / "access", self._reload)
+        self._service = Service(self._store, self._committer, self._listener, access_changed=self._keep_access)
+        self._candidate = Candidate(
+            self._store, name, won=lambda term: told.put(_Word("won", term)), lost=self._step_down
+        )
+
+    def run(self) -> None:
+        """Serve until told to stop; everything that was begun has ended then."""
+        with ExitStack() as begun:
+            begun.callback(self._store.close)
+            self._candidate.start()
+            begun.callback(self._candidate.stop)
+            # A manager that fails leaves host and broker to the next one, as one that is killed.
+            begun.push(lambda error, _error, _at: self._end(keeps=error is not None))
+            begun.enter_context(
+                _Rest(
+                    self._settings,
+                    make_app(self._service, self._events, self._awaits),
+                    lambda: self._told.put(_Word("broken")),
+                )
+            )
+            # Else those who listen to it would hold up the end of REST.
+            begun.callback(self._events.close)
+            self._obey()
+            log.info("ends")
+
+    def _obey(self) -> None:
+        while True:
+            try:
+                word = self._told.get(timeout=TAILING)
+            except Empty:
+                word = _Word("nothing")
+            match word:
+                case _Word(what="stop"):
+                    return
+                case _Word(what="news"):
+                    # Many a commit comes with others, and one look finds them all.
+                    time.sleep(GROUPING)
+                case _Word(what="won", term=term):
+                    log.info("leads, in term %d", term)
+                    self._term, self._again = term, 0.0
+                case _Word(what="broken"):
+                    raise CannotServe("REST ended by itself; see above, and start the service again")
+                case _Word(what="lost"):
+                    log.warning("does not lead any more")
+                    self._committer.step_down()
+                    self._end(keeps=True)
+            self._look()
+
+    def _note(self) -> None:
+        """Something was committed; from any thread."""
+        if not self._noted:
+            self._noted = True
+            self._told.put(_Word("news"))
+
+    def _look(self) -> None:
+        """What is due between two words."""
+        if self._again is not None and time.monotonic() >= self._again:
+            try:
+                self._begin()
+                self._again = None
+            except (KeeperDown, SQLAlchemyError, OSError) as error:
+                log.error("%s", error)  # noqa: TRY400 - it says where and what to do
+                self._waits, self._again = str(error), time.monotonic() + AGAIN
+        # Before the journal is read: what is committed from now on may not be in it.
+        self._noted = False
+        try:
+            if self._journal.follow() - _OF_DATAFLOWS and self._leading is not None:
+                # Another manager may have changed who may do what.
+                self._keep_access()
+        except SQLAlchemyError as error:
+            log.warning("the journal cannot be read: %s", error)
+        ready = self._leading is not None and self._awaits() is None
+        if ready and not self._said_ready:
+            log.info("is ready at %s", self._settings.here)
+        self._said_ready = ready
+
+    def _begin(self) -> None:
+        """Drive the hosts, now that this manager leads."""
+        self._waits = "what was committed is being loaded"
+        if not self._committer.leads:
+            self._committer.lead(self._term)
+        self._waits = "broker and host are starting"
+        self._keep_access()
+        with ExitStack() as begun:
+            if self._order.broker is None or self._order.host is not None:
+                self._keeping = Keeping(self._order)
+                begun.callback(self._keeping.leave)
+                self._keeping.start()
+                if (entrance := self._keeping.entrance) is not None:
+                    self._service.broker = Address(host=_reached(self._settings.listen), port=entrance)
+            self._listener.start()
+            begun.callback(self._listener.stop)
+            self._reconciler = Reconciler(
+                self._committer,
+                self._listener,
+                self._events,
+                dataflows=Committed(self._committer),
+                belongs=self._belongs,
+                leads=lambda: self._committer.leads,
+                on_gone=self._committer.ended,
+                drains=self._committer,
+            )
+            self._reconciler.start()
+            begun.callback(self._reconciler.stop)
+            parking = Parking(self._store, partial(self._connect, lasting=True), Served(self._committer))
+            begun.callback(parking.stop)
+            parking.start()
+            self._leading = begun.pop_all()
+        if (key := self._service.first_key()) is not None:
+            log.info("the first operator's API key lies in %s", write_key(self._root, key))
+        self._waits = None
+
+    def _end(self, *, keeps: bool) -> None:
+        """Drive the hosts no more; whether broker and host live on for whoever leads next."""
+        self._waits, self._again = "this manager does not lead", None
+        if self._leading is not None:
+            self._leading.close()
+            self._leading = None
+        self._reconciler = None
+        if self._keeping is not None and not keeps:
+            self._keeping.stop()
+        self._keeping = None
+
+    def _step_down(self) -> None:
+        self._committer.step_down()
+        self._told.put(_Word("lost"))
+
+    def _awaits(self) -> str | None:
+        """What this manager waits for before it is ready; nothing once it is."""
+        if self._waits is not None:
+            return self._waits
+        if not (sight := self._listener.sight()).complete:
+            return "the broker has not answered yet"
+        host = sight.hosts.get(self._settings.host)
+        if self._order.host is not None and (host is None or not host.alive):
+            return f"host {self._settings.host} is starting"
+        if self._reconciler is None or not self._reconciler.settled:
+            return "the hosts have not taken up yet what was committed"
+        return None
+
+    # Asked for at each submission, and to find out the release takes as long as a good part of one.
+    @cached_property
+    def _order(self) -> Order:
+        settings = self._settings
+        return Order(
+            root=str(self._root),
+            release=version("braid"),
+            host=None if settings.host == NO_HOST else settings.host,
+            master=settings.master,
+            broker=settings.broker.get_secret_value() if settings.broker else None,
+            entrance=settings.broker is None,
+            listen=settings.listen,
+        )
+
+    def _connect(self, client_id: str, *, lasting: bool = False, **told: Any) -> Line:
+        address = self._keeping.address if self._keeping is not None else Address.parse(self._order.broker or "")
+        client = Client(address, client_id, protocol=spoken(address), lasting=lasting, **told)
+        client.begin()
+        return client
+
+    def _hosts(self) -> tuple[Host, ...]:
+        """The hosts that jobs are placed on: the one that is run here, and those that are there."""
+        names = {host.host for host in self._listener.hosts() if host.alive}
+        if self._order.host is not None:
+            names.add(self._order.host)
+        return tuple(Host(name=name, cores=float(os.cpu_count() or 1)) for name in sorted(names))
+
+    def _belongs(self, job: str) -> bool:
+        """Whether a job is one of this service's: named as the committer names jobs, and at home in this root."""
+        return job.isdecimal() and job == str(int(job)) and job_folder(self._root, job).path.is_dir()
+
+    def _keep_access(self) -> None:
+        self._access.keep(self._service.grants(), self._service.broker_hashes())
+
+    def _reload(self) -> None:
+        if self._keeping is not None:
+            self._keeping.reload()
+
+
+class _Rest:
+    """REST, served in a thread of its own while the context lasts."""
+
+    def __init__(self, settings: Settings, app: FastAPI, ended: Callable[[], None]) -> None:
+        """`ended` is told when it ends by itself."""
+        self._url = settings.here
+        self._ended = ended
+        self._socket = _listening(settings.listen, settings.port)
+        self._server = uvicorn.Server(
+            uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=GRACE)
+        )
+        self._thread = threading.Thread(target=self._run, name="serves REST", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        log.info("serves at %s", self._url)
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._server.run(sockets=[self._socket])
+        except Exception:
+            log.exception("REST ended")
+        finally:
+            self._socket.close()
+            self._ended()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=2_048)
+    except OSError as error:
+        raise CannotServe(
+            f"REST cannot be served on {host}, port {port}: {error.strerror}; stop what listens there, or choose "
+            "another --listen or --port"
+        ) from error
+    # What it accepts inherits this. An answer is sent in two parts, and the second would wait for up to 40 ms until the
+    # client has acknowledged the first; asyncio sees to it only where a socket names its protocol.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+def _reached(host: str) -> str:
+    """The host at which this machine reaches what listens on all of its addresses."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - nothing listens

@@ -1,0 +1,180 @@
+"""The service, with real Spark and a real mosquitto: what tenants submit runs, whatever of it is killed."""
+
+import os
+import signal
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from manager.answers import DataflowState, Stop
+from tests.integration.hosting import counted, numbers
+from tests.integration.serving import Served, counting, passing, runs, street
+
+pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service for all tests here; each leaves it running."""
+    made = Served(tmp_path_factory.mktemp("served"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+def test_what_is_submitted_runs_and_what_is_removed_stops_alone(served: Served) -> None:
+    """A second tenant reuses what it has in common with the first, and goes on when the first has left."""
+    line = served.line
+    ann, bob = served.admit("ann"), served.admit("bob")
+    with ann, bob:
+        ann.register_source(street("shared", visibility="public"))
+        first = ann.submit(counting("ann:shared"))
+        second = bob.submit(passing("ann:shared", 1_000))
+        assert ["in", "low"] == sorted(each.id for each in second.reused)
+        served.until_state(ann, first.id, DataflowState.RUNNING)
+        served.until_state(bob, second.id, DataflowState.RUNNING)
+        served.publish("city/shared", numbers(0, 5))
+        assert counted(numbers(0, 5)) == served.until_delivered(first, "out", 5)
+        assert numbers(0, 5) == served.until_delivered(second, "out", 5)
+        assert DataflowState.REMOVED is ann.remove(first.id, Stop.NOW).state
+        with served.client() as operator:
+            served.until(
+                lambda: all(job.in_effect == job.version for job in operator.jobs()), "every job to run its plan"
+            )
+            assert [2] == [job.paused for job in operator.jobs()]
+        served.publish("city/shared", numbers(5, 9))
+        assert numbers(0, 9) == served.until_delivered(second, "out", 9)
+        assert 5 == len(served.delivered(first, "out"))
+        bob.remove(second.id, Stop.NOW)
+        with served.client() as operator:
+            served.until(lambda: [] == list(operator.jobs()), "no job")
+    assert line is served.line
+
+
+def test_a_dataflow_that_drains_delivers_what_was_sent(served: Served) -> None:
+    """All that its sources had sent is delivered before it is removed; who shares its tasks goes on."""
+    with served.admit("eel") as eel:
+        eel.register_source(street("drained"))
+        stays, goes = eel.submit(passing("drained", 1_000)), eel.submit(counting("drained"))
+        for each in (stays, goes):
+            served.until_state(eel, each.id, DataflowState.RUNNING)
+        served.publish("city/drained", numbers(0, 40))
+        served.until_delivered(stays, "out", 1)
+        assert DataflowState.DRAINING is eel.remove(goes.id, Stop.DRAIN).state
+        served.until_state(eel, goes.id, DataflowState.REMOVED)
+        assert counted(numbers(0, 40)) == served.until_delivered(goes, "out", 40)
+        served.publish("city/drained", numbers(40, 44))
+        assert numbers(0, 44) == served.until_delivered(stays, "out", 44)
+        assert 40 == len(served.delivered(goes, "out"))
+        eel.remove(stays.id, Stop.NOW)
+
+
+def test_while_nobody_manages_jobs_run_on(served: Served) -> None:
+    """Killed, the manager takes nothing with it; the next one finds host, broker and jobs, and changes nothing."""
+    with served.admit("cat") as cat:
+        cat.register_source(street("lane"))
+        dataflow = cat.submit(counting("cat:lane"))
+        served.until_state(cat, dataflow.id, DataflowState.RUNNING)
+        served.publish("city/lane", numbers(0, 3))
+        served.until_delivered(dataflow, "out", 3)
+        served.look()
+        before = lasting(served)
+        served.kill()
+        served.publish("city/lane", numbers(3, 7))
+        served.until_delivered(dataflow, "out", 7)
+        served.start()
+        served.until_state(cat, dataflow.id, DataflowState.RUNNING)
+        assert before == lasting(served)
+        served.publish("city/lane", numbers(7, 9))
+        assert counted(numbers(0, 9)) == served.until_delivered(dataflow, "out", 9)
+        second = cat.submit(passing("cat:lane", 1_000))
+        served.until_state(cat, second.id, DataflowState.RUNNING)
+        cat.remove(dataflow.id)
+        cat.remove(second.id)
+
+
+def test_what_is_committed_while_the_broker_is_away_is_done_when_it_is_back(served: Served) -> None:
+    """A broker that is killed is started again where it was, and told what it missed."""
+    with served.admit("dan") as dan:
+        dan.register_source(street("road"))
+        first = dan.submit(counting("dan:road"))
+        served.until_state(dan, first.id, DataflowState.RUNNING)
+        broker = served.below_keeper("mosquitto.conf")
+        broker.kill()
+        second = dan.submit(passing("dan:road", 1_000))
+        served.until(lambda: not runs(broker), "the end of the broker")
+        served.until_state(dan, second.id, DataflowState.RUNNING)
+        served.publish("city/road", numbers(0, 4))
+        assert counted(numbers(0, 4)) == served.until_delivered(first, "out", 4)
+        assert numbers(0, 4) == served.until_delivered(second, "out", 4)
+        dan.remove(first.id)
+        dan.remove(second.id)
+
+
+def test_a_host_that_is_killed_comes_back_with_its_jobs(served: Served) -> None:
+    """Its dataflows are degraded meanwhile, and nothing of their outputs is missing or doubled afterwards."""
+    with served.admit("eve") as eve:
+        eve.register_source(street("alley"))
+        dataflow = eve.submit(counting("eve:alley"))
+        served.until_state(eve, dataflow.id, DataflowState.RUNNING)
+        served.publish("city/alley", numbers(0, 4))
+        served.until_delivered(dataflow, "out", 4)
+        os.kill(served.below_keeper("engine.host_process").pid, signal.SIGKILL)
+        served.until_state(eve, dataflow.id, DataflowState.DEGRADED)
+        served.publish("city/alley", numbers(4, 8))
+        served.until_state(eve, dataflow.id, DataflowState.RUNNING)
+        assert counted(numbers(0, 8)) == served.until_delivered(dataflow, "out", 8)
+        eve.remove(dataflow.id)
+
+
+def test_a_keeper_that_is_killed_is_started_again(served: Served) -> None:
+    """Broker and host die with it, and come back at the same address, with everything that ran."""
+    with served.admit("fay") as fay:
+        fay.register_source(street("bridge"))
+        dataflow = fay.submit(counting("fay:bridge"))
+        served.until_state(fay, dataflow.id, DataflowState.RUNNING)
+        served.publish("city/bridge", numbers(0, 4))
+        served.until_delivered(dataflow, "out", 4)
+        keeper = served.keeper
+        served.look()
+        keeper.kill()
+        served.until(lambda: served.keeper_pid != keeper.pid, "another keeper")
+        served.until_state(fay, dataflow.id, DataflowState.DEGRADED)
+        served.until_state(fay, dataflow.id, DataflowState.RUNNING)
+        served.publish("city/bridge", numbers(4, 8))
+        assert counted(numbers(0, 8)) == served.until_delivered(dataflow, "out", 8)
+        fay.remove(dataflow.id)
+
+
+def test_of_a_service_that_is_told_to_stop_no_process_is_left(served: Served) -> None:
+    """It drains its host and ends its broker; started again it goes on with what was submitted."""
+    with served.admit("gil") as gil:
+        gil.register_source(street("quay"))
+        dataflow = gil.submit(counting("gil:quay"))
+        served.until_state(gil, dataflow.id, DataflowState.RUNNING)
+        served.publish("city/quay", numbers(0, 4))
+        served.until_delivered(dataflow, "out", 4)
+        assert 0 == served.stop()
+        assert [] == served.alive()
+        assert [] == [each for each in psutil.process_iter() if named(each, str(served.root))]
+        served.start()
+        served.until_state(gil, dataflow.id, DataflowState.RUNNING)
+        served.publish("city/quay", numbers(4, 6))
+        assert counted(numbers(0, 6)) == served.until_delivered(dataflow, "out", 6)
+        gil.remove(dataflow.id)
+
+
+def lasting(served: Served) -> set[psutil.Process]:
+    """The processes that last: keeper, broker, host and JVM. Those that work for Spark come and go."""
+    return {served.keeper, *(served.below_keeper(name) for name in ("mosquitto.conf", "engine.host_process", "java"))}
+
+
+def named(process: psutil.Process, word: str) -> bool:
+    """Whether a word is in the command line of a process that runs."""
+    try:
+        return any(word in each for each in process.cmdline()) and runs(process)
+    except psutil.Error:
+        return False

@@ -1,0 +1,91 @@
+"""What the reconciler asks of the committed state and of the journal, on a real store."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine import installed_catalogue
+from manager.answers import OperationKind, Role, TenantForm
+from manager.cases.base import Caller
+from manager.committing.committer import Committer
+from manager.committing.draft import Ground
+from manager.reconciler.concerning import Committed
+from manager.reconciler.events import Events
+from manager.reconciler.journal import JournalTail
+from manager.reconciler.listening import Listener
+from manager.service import Service
+from manager.store.database import Store, sqlite_url
+from manager.store.leadership import Candidate
+from merge import Host
+from tests.integration.serving import counting, passing, street
+from tests.manager.reconciler.hearing import Hearing
+
+OPERATOR = Caller(key="k", role=Role.OPERATOR, tenant=None)
+
+
+class Stored:
+    """A service that leads, without hosts."""
+
+    def __init__(self, path: Path) -> None:
+        self.store = Store(sqlite_url(path))
+        ground = Ground(hosts=lambda: (Host(name="h", cores=2.0),))
+        self.committer = Committer(self.store, installed_catalogue(), ground, name="me")
+        self.listener: Listener = Hearing().listener
+        self.service = Service(self.store, self.committer, self.listener)
+        self.candidate = Candidate(self.store, "me", won=self.committer.lead, lost=self.committer.step_down)
+        self.candidate.look()
+
+    def submit(self, document: object, tenant: str = "ann") -> str:
+        """Submit a document; the dataflow's id."""
+        return self.service.submit(OPERATOR, json.dumps(document).encode(), tenant=tenant).id
+
+
+@pytest.fixture
+def stored(migrated: Path, tmp_path: Path) -> Iterator[Stored]:
+    made = Stored(Path(shutil.copy(migrated, tmp_path / "braid.db")))
+    for tenant in ("ann", "bob"):
+        made.service.admit(OPERATOR, TenantForm(name=tenant))
+    made.service.register_source(OPERATOR, street(owner="ann", visibility="public"))
+    yield made
+    made.store.close()
+
+
+def test_it_is_known_which_dataflows_a_job_concerns(stored: Stored) -> None:
+    """Those with tasks in it, and what each needs there: the version that brought it, and its own instances."""
+    first = stored.submit(counting("ann:street"))
+    second = stored.submit(passing("ann:street", 5), "bob")
+    committed = Committed(stored.committer)
+    assert {first, second} == committed.every()
+    assert [{first, second}, frozenset()] == [committed.in_jobs(["1", "x"]), committed.in_jobs(["2"])]
+    found = committed.concerned([first, second, "d-none"])
+    assert {first: "ann", second: "bob"} == {name: each.tenant for name, each in found.items()}
+    needs = [
+        (need.job, need.host, need.version, len(need.instances))
+        for name in (first, second)
+        for need in found[name].needs
+    ]
+    assert [("1", "h", 1, 4), ("1", "h", 2, 4)] == needs
+
+
+def test_what_is_removed_concerns_nobody(stored: Stored) -> None:
+    """It is in no job any more."""
+    name = stored.submit(counting("ann:street"))
+    stored.committer.remove(name, who="operator")
+    committed = Committed(stored.committer)
+    assert [frozenset(), frozenset()] == [committed.every(), committed.in_jobs(["1"])]
+    assert {} == committed.concerned([name])
+
+
+def test_operations_are_told_once_and_not_those_before(stored: Stored) -> None:
+    """In the order of the journal, as callers see them in its list."""
+    events = Events(last=0)
+    tail = JournalTail(stored.store, events)
+    assert not tail.follow()
+    name = stored.submit(counting("ann:street"))
+    stored.committer.remove(name, who="operator")
+    assert [{OperationKind.SUBMIT, OperationKind.REMOVE}, set()] == [tail.follow(), tail.follow()]
+    told = [(event.kind, event.told["kind"], event.told["subject"]) for event in events.since(0)]
+    assert [("operation", OperationKind.SUBMIT, name), ("operation", OperationKind.REMOVE, name)] == told

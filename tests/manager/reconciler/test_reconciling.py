@@ -1,0 +1,257 @@
+"""The loop that carries decisions out: when it acts, what it publishes, and what it tells."""
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+import pytest
+
+from bridge import topics
+from engine.plan import Plan, read_plan
+from manager.answers import EventAnswer
+from manager.committing.wanted import WantedJob
+from manager.reconciler.concerning import Concerned
+from manager.reconciler.events import Events
+from manager.reconciler.life import Need
+from manager.reconciler.reconciling import Reconciler
+from tests.manager.reconciler.hearing import Hearing
+from tests.manager.reconciler.worlds import plan, wanting
+
+
+class Committed:
+    """What is wanted, and for whom, as a test says it."""
+
+    def __init__(self) -> None:
+        self.jobs: Mapping[str, WantedJob] = {}
+        self.flows: dict[str, tuple[Need, ...]] = {}
+        self.tell: list[Callable[[], None]] = []
+
+    def wanted(self) -> Mapping[str, WantedJob]:
+        return self.jobs
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        self.tell.append(tell)
+
+    def every(self) -> frozenset[str]:
+        return frozenset(self.flows)
+
+    def in_jobs(self, jobs: Collection[str]) -> frozenset[str]:
+        return frozenset(name for name, needs in self.flows.items() if any(need.job in jobs for need in needs))
+
+    def concerned(self, dataflows: Collection[str]) -> Mapping[str, Concerned]:
+        return {
+            name: Concerned(dataflow=name, tenant="ann", needs=self.flows[name])
+            for name in dataflows
+            if name in self.flows
+        }
+
+    def commit(self, *plans: Plan, stopped: Collection[str] = ()) -> None:
+        """Want something else."""
+        self.jobs = wanting(*plans, stopped=stopped)
+        for tell in self.tell:
+            tell()
+
+
+class Driven:
+    """A reconciler over a broker in memory; looks only when a test says so, unless it is started."""
+
+    def __init__(self) -> None:
+        self.hearing = Hearing()
+        self.committed = Committed()
+        self.events = Events(last=0)
+        self.leads = True
+        self.gone: list[str] = []
+        self.published: list[tuple[str, int | None]] = []
+        self.looked = threading.Event()
+        self.hearing.broker.swallows = self._note
+        self.reconciler = Reconciler(
+            self.committed,
+            self.hearing.listener,
+            self.events,
+            dataflows=self.committed,
+            belongs=lambda job: job != "99",
+            leads=lambda: self.leads,
+            on_gone=self.gone.append,
+            clock=lambda: self.hearing.clock,
+        )
+
+    def _note(self, topic: str, payload: bytes) -> bool:
+        if topic.endswith("/plan"):
+            job = topic.split("/")[-2]
+            self.published.append((job, read_plan(payload).version if payload else None))
+        return False
+
+    def look(self) -> list[tuple[str, int | None]]:
+        """Hear everything, and look once; what was published."""
+        self.hearing.settle()
+        before = len(self.published)
+        self.reconciler.look()
+        self.hearing.settle()
+        return self.published[before:]
+
+    def told(self, kind: str) -> list[EventAnswer]:
+        """The events of a kind."""
+        return [event for event in self.events.since(0) if event.kind == kind]
+
+
+@pytest.fixture
+def driven() -> Iterator[Driven]:
+    made = Driven()
+    made.hearing.say(topics.host("h", "status"), {"alive": True})
+    made.hearing.listener.start()
+    made.hearing.until_complete()
+    yield made
+    made.reconciler.stop()
+    made.hearing.listener.stop()
+
+
+def test_what_is_committed_is_published_retained(driven: Driven) -> None:
+    """Whole, so that a host that was away finds it."""
+    driven.committed.commit(plan("1", 4))
+    assert [("1", 4)] == driven.look()
+    assert [plan("1", 4)] == [read_plan(payload) for _, payload in driven.hearing.broker.retained(["+/+/+/+/plan"])]
+
+
+def test_nothing_is_published_before_everything_was_heard() -> None:
+    """Nor while this manager does not lead."""
+    made = Driven()
+    made.committed.commit(plan("1"))
+    made.reconciler.look()
+    made.hearing.listener.start()
+    made.hearing.until_complete()
+    made.leads = False
+    assert [] == made.look()
+    made.leads = True
+    assert [("1", 1)] == made.look()
+    made.hearing.listener.stop()
+
+
+def test_who_loses_the_lead_while_it_looks_stops_no_job(driven: Driven) -> None:
+    """That nothing is wanted of it then is not to be taken for that nothing is wanted."""
+    driven.hearing.say_status("1")
+    driven.leads = True
+
+    def wanted() -> Mapping[str, WantedJob]:
+        driven.leads = False
+        return {}
+
+    driven.committed.wanted = wanted  # type: ignore[method-assign]  # the moment that matters
+    assert [] == driven.look()
+
+
+def test_after_a_reconnect_only_what_is_behind_is_published_again(driven: Driven) -> None:
+    """What hosts said that they have logged needs no telling."""
+    driven.committed.commit(plan("1"), plan("2"))
+    assert [("1", 1), ("2", 1)] == driven.look()
+    driven.hearing.say_status("1", version=1, term=1)
+    assert [] == driven.look()
+    assert driven.hearing.client is not None
+    driven.hearing.client.stop()
+    driven.hearing.say(topics.job("2", "plan"), b"")
+    driven.published.clear()
+    driven.hearing.client.start()
+    driven.hearing.until(lambda: driven.hearing.listener.sight().connection == 2, "another connection")
+    driven.hearing.until_complete()
+    assert [("2", 1)] == driven.look()
+
+
+def test_a_plan_that_is_refused_is_published_again_only_after_a_while(driven: Driven) -> None:
+    """And its reason is told."""
+    driven.committed.commit(plan("1"))
+    assert [("1", 1)] == driven.look()
+    driven.hearing.refuse("1", "no such type")
+    assert [[], []] == [driven.look(), driven.look()]
+    assert ["no such type"] == [event.told["trouble"] for event in driven.told("job")]
+    driven.hearing.clock += 5.0
+    assert [("1", 1)] == driven.look()
+
+
+def test_a_job_that_is_gone_is_cleaned_and_forgotten(driven: Driven) -> None:
+    """Its status is not retained any more, and whoever wanted it stopped hears that it is."""
+    driven.committed.commit(plan("1"))
+    driven.look()
+    driven.hearing.say_status("1", version=1, term=1)
+    driven.committed.commit(stopped=["1"])
+    assert [("1", None)] == driven.look()
+    driven.hearing.say_status("1", version=1, term=1, state="stopped")
+    driven.look()
+    assert ["1"] == driven.gone
+    assert [] == driven.hearing.broker.retained(["braid/1/jobs/#"])
+
+
+def test_a_job_that_nobody_wants_is_stopped_unless_it_belongs_elsewhere(driven: Driven) -> None:
+    """Its status is no message of somebody who is gone, either."""
+    driven.hearing.say_status("5", version=1, term=1)
+    driven.hearing.say_status("99", version=1, term=1, state="stopped")
+    assert [("5", None)] == driven.look()
+    assert 2 == len(driven.hearing.broker.retained(["braid/1/jobs/+/status"]))
+
+
+def test_of_jobs_every_change_is_told_and_of_dataflows_every_state(driven: Driven) -> None:
+    """What was so already when the manager began is no news."""
+    driven.hearing.say_status("1", version=1, term=1, in_effect=1)
+    driven.committed.flows = {"a": (Need(job="1", host="h", version=1, instances=frozenset({7})),)}
+    driven.committed.commit(plan("1"))
+    driven.look()
+    assert () == driven.events.since(0)
+    driven.committed.flows["b"] = (Need(job="1", host="h", version=2),)
+    driven.committed.commit(plan("1", 2))
+    driven.look()
+    driven.hearing.say_status("1", version=2, term=1, in_effect=2)
+    driven.look()
+    driven.hearing.say_status("1", version=2, term=1, in_effect=2, failed={"7": {"reason": "no"}})
+    driven.look()
+    driven.hearing.say_status("1", version=2, term=1, in_effect=2)
+    driven.look()
+    driven.hearing.say(topics.host("h", "status"), {"alive": False})
+    driven.look()
+    assert [
+        ("b", "deploying"),
+        ("b", "running"),
+        ("a", "degraded"),
+        ("a", "running"),
+        ("a", "degraded"),
+        ("b", "degraded"),
+    ] == [(event.told["dataflow"], event.told["state"]) for event in driven.told("dataflow")]
+    assert {"ann"} == {event.told["tenant"] for event in driven.told("dataflow")}
+    assert [2, 2, 2] == [event.told["in_effect"] for event in driven.told("job")]
+
+
+def test_it_is_settled_once_everything_was_taken_up(driven: Driven) -> None:
+    """What cannot come is not waited for, and what is committed later does not undo it."""
+    driven.committed.commit(plan("1"), plan("2", host="away"))
+    driven.look()
+    settled = [driven.reconciler.settled]
+    driven.hearing.say_status("1", version=1, term=1)
+    driven.look()
+    settled.append(driven.reconciler.settled)
+    driven.committed.commit(plan("1", 2))
+    driven.look()
+    settled.append(driven.reconciler.settled)
+    assert [False, True, True] == settled
+
+
+def test_what_a_job_waits_for_is_told(driven: Driven) -> None:
+    """For whoever asks why it is not there yet."""
+    driven.committed.commit(plan("1", forwards=[7]), plan("2", reads=[7]))
+    assert [("2", 1)] == driven.look()
+    assert {"1": "job 2 is to read 'out' of instance 7 first"} == driven.reconciler.waits
+
+
+def test_the_thread_acts_on_a_commit_and_on_news_and_outlives_an_error(
+    driven: Driven, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A database that is away for a moment does not end it."""
+    driven.reconciler.start()
+    driven.committed.commit(plan("1"))
+    driven.hearing.until(lambda: ("1", 1) in driven.published, "the plan")
+
+    def wanted() -> Mapping[str, WantedJob]:
+        driven.committed.wanted = lambda: driven.committed.jobs  # type: ignore[method-assign]  # away only once
+        raise RuntimeError("away")
+
+    driven.committed.wanted = wanted  # type: ignore[method-assign]  # as above
+    driven.committed.commit(plan("1", 2))
+    driven.hearing.until(lambda: ("1", 2) in driven.published, "the next plan")
+    assert ["hosts and jobs stay as they are until the next look"] == [
+        record.getMessage() for record in caplog.records if record.name == "braid.reconciler" and record.exc_info
+    ]

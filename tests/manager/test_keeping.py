@@ -1,0 +1,179 @@
+"""The keeper of broker and host: it outlives managers, is adopted, and ends when it is told."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bridge.mqtt import Client, NotConnected
+from manager import keeping
+from manager.keeper_process import USER, Order, folder, read_record
+from manager.keeping import KeeperDown, Keeping
+from tests.integration.serving import runs
+
+pytestmark = pytest.mark.mosquitto
+BOUND = 60.0
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> Order:
+    return Order(root=str(tmp_path / "root"), release="1")
+
+
+@pytest.fixture
+def kept(order: Order) -> Iterator[Keeping]:
+    made = Keeping(order)
+    made.start()
+    yield made
+    made.stop()
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    """Wait for a condition, within a bound."""
+    deadline = time.monotonic() + BOUND
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {BOUND:g} s: {what}")
+        time.sleep(0.02)
+
+
+def connects(made: Keeping) -> bool:
+    """Whether the broker lets Braid in."""
+    client = Client(made.address, "tester")
+    try:
+        client.start()
+    except NotConnected:
+        return False
+    client.stop()
+    return made.address.user == USER
+
+
+def below(made: Keeping) -> list[psutil.Process]:
+    """The keeper's process and those below it."""
+    process = psutil.Process(made.pid)
+    return [process, *process.children(recursive=True)]
+
+
+def test_a_keeper_is_a_process_apart(kept: Keeping) -> None:
+    """It has a session of its own, so that what ends the manager's terminal or group does not end it."""
+    assert connects(kept)
+    assert kept.pid is not None
+    assert kept.pid == os.getsid(kept.pid) != os.getsid(0)
+
+
+def test_the_next_manager_adopts_it(kept: Keeping, order: Order) -> None:
+    """The same process goes on, and ends when the second is told to stop."""
+    kept.leave()
+    other = Keeping(order)
+    other.start()
+    assert (kept.pid, kept.address) == (other.pid, other.address)
+    processes = below(other)
+    other.stop()
+    until(lambda: not any(map(runs, processes)), "the end of all")
+
+
+def test_a_keeper_of_something_else_is_replaced(kept: Keeping, order: Order) -> None:
+    """What is wanted now is kept, and the broker is where it was: sessions and hosts elsewhere know its address."""
+    before, address = kept.pid, kept.address
+    kept.leave()
+    other = Keeping(replace(order, release="2"))
+    other.start()
+    assert before != other.pid
+    assert address == other.address
+    other.stop()
+
+
+def test_one_that_died_is_started_again(kept: Keeping, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its broker died with it, and comes back where it was."""
+    monkeypatch.setattr(keeping, "BACK_OFF", 0.0)
+    before, address, processes = kept.pid, kept.address, below(kept)
+    processes[0].kill()
+    until(lambda: kept.pid != before, "another keeper")
+    until(lambda: not any(map(runs, processes)), "the end of what was below it")
+    assert address == kept.address
+    assert connects(kept)
+
+
+def test_a_broker_that_died_is_started_again(kept: Keeping) -> None:
+    """By its keeper, which stays."""
+    keeper, broker = below(kept)
+    broker.kill()
+    until(lambda: not runs(broker) and len(below(kept)) > 1, "another broker")
+    until(lambda: connects(kept), "to be let in")
+    assert keeper.pid == kept.pid
+
+
+def test_of_one_that_was_stopped_nothing_is_left(kept: Keeping) -> None:
+    """And what it says of itself misleads nobody: the next one starts anew, at the same address."""
+    processes, address = below(kept), kept.address
+    kept.stop()
+    assert [] == [each for each in processes if runs(each)]
+    kept.start()
+    assert address == kept.address
+
+
+def test_only_its_owner_may_read_what_it_says(kept: Keeping, order: Order) -> None:
+    """It holds the broker's password, which no command line shows."""
+    password = kept.address.password
+    assert password
+    root = Path(order.root)
+    paths = [folder(root) / "record", root / "broker.url"]
+    assert [0o600, 0o600] == [path.stat().st_mode & 0o777 for path in paths]
+    assert not [each for each in below(kept) if any(password in word for word in each.cmdline())]
+
+
+def test_tenants_have_an_entrance_of_their_own(order: Order) -> None:
+    """Where access is kept, the broker listens for them on a second port, and reads the lists again when told."""
+    access = Path(order.root) / "access"
+    access.mkdir(parents=True)
+    for name in ("acl", "passwords"):
+        (access / name).touch()
+    made = Keeping(replace(order, entrance=True))
+    made.reload()
+    made.start()
+    assert made.entrance not in {None, made.address.port}
+    made.reload()
+    assert connects(made)
+    made.stop()
+
+
+def test_a_keeper_that_does_not_come_up_is_quoted(order: Order) -> None:
+    """The error says what it last wrote."""
+    made = Keeping(replace(order, entrance=True))
+    with pytest.raises(KeeperDown, match=r"the keeper did not come up; it last wrote: .*passwords is not there"):
+        made.start()
+    made.stop()
+
+
+def test_another_process_with_its_id_is_not_taken_for_it(kept: Keeping, order: Order) -> None:
+    """Ids of processes come round; the time when it began tells."""
+    record = read_record(Path(order.root))
+    assert record is not None
+    assert keeping._alive(record) is not None
+    assert keeping._alive(replace(record, created=record.created - 10.0)) is None
+    assert runs(psutil.Process(kept.pid))
+
+
+def test_a_record_that_cannot_be_read_is_passed_over(order: Order) -> None:
+    """A keeper is started then."""
+    path = folder(Path(order.root))
+    path.mkdir(parents=True)
+    (path / "record").write_text("{")
+    made = Keeping(order)
+    made.start()
+    assert connects(made)
+    made.stop()
+
+
+def test_a_keeper_that_hangs_is_killed(kept: Keeping, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all that is below it, once its time is over."""
+    monkeypatch.setattr(keeping, "ENDING", 0.1)
+    processes = below(kept)
+    processes[0].send_signal(signal.SIGSTOP)
+    kept.stop()
+    until(lambda: not any(map(runs, processes)), "the end of all")
