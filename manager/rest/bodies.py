@@ -1,0 +1,99 @@
+"""Bodies: read after the caller is known, bounded, and as they were sent, so that problems point into them.
+
+Documents go on as bytes, because `dags` reads them itself; forms are filled from them.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails, from_json
+
+from dags.problems import pointer
+from dags.reading import MOST_BYTES
+from dags.wording import worded
+from manager.problem import FieldError, InvalidRequest, TooLarge, UnsupportedMediaType
+from manager.rest.asking import TheCaller
+
+F = TypeVar("F", bound=BaseModel)
+MOST_FORM_BYTES = 1024 * 1024
+
+
+async def document(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - nobody else's body is read
+    """The bytes of a document."""
+    return await _read(request, MOST_BYTES)
+
+
+def form(model: type[F]) -> Callable[[Request, TheCaller], Awaitable[F]]:
+    """What fills a form from the body."""
+
+    async def filled(request: Request, caller: TheCaller) -> F:  # noqa: ARG001 - as above
+        raw = await _read(request, MOST_FORM_BYTES)
+        try:
+            return model.model_validate_json(raw, strict=True)
+        except ValidationError as error:
+            found = error.errors(include_url=False, include_input=False)
+            raise InvalidRequest(_problem(each, raw, model) for each in found) from None
+
+    return filled
+
+
+async def _read(request: Request, most: int) -> bytes:
+    _check_headers(request)
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced[:20]) > most:
+        raise TooLarge(most)
+    whole = bytearray()
+    async for part in request.stream():
+        whole += part
+        if len(whole) > most:
+            raise TooLarge(most)
+    return bytes(whole)
+
+
+def _check_headers(request: Request) -> None:
+    kind = request.headers.get("content-type", "")
+    if kind.partition(";")[0].strip().lower() != "application/json":
+        raise UnsupportedMediaType("Content-Type", kind)
+    coding = request.headers.get("content-encoding", "identity")
+    if coding.strip().lower() != "identity":
+        raise UnsupportedMediaType("Content-Encoding", coding)
+
+
+def _problem(found: ErrorDetails, raw: bytes, model: type[BaseModel]) -> FieldError:
+    if found["type"] == "json_invalid":
+        return FieldError(
+            pointer="",
+            code="not-json",
+            message=f"the body is not JSON: {found['ctx']['error']}",
+            remedy="send one JSON object",
+        )
+    known = tuple(field.alias or name for name, field in model.model_fields.items()) if len(found["loc"]) == 1 else ()
+    code, message, remedy = worded(found, known)
+    return FieldError(pointer=pointer(*_place(found["loc"], from_json(raw))), code=code, message=message, remedy=remedy)
+
+
+def _place(location: tuple[str | int, ...], value: Any) -> list[str | int]:
+    """Where in the body a finding is: pydantic also names the form it tried, and says of a key that it is one.
+
+    >>> _place(("connection", "topic", "topic"), {"connection": {"kind": "topic"}})
+    ['connection', 'topic']
+    >>> _place(("schema", "a", "[key]"), {"schema": {"a": 1}})
+    ['schema', 'a']
+    """
+    place: list[str | int] = []
+    entered = False
+    for token in location:
+        if token == "[key]":  # noqa: S105 - pydantic's word for a key, no password
+            break
+        if entered and isinstance(value, dict) and value.get("kind") == token:
+            entered = False
+            continue
+        place.append(token)
+        entered = True
+        try:
+            value = value[token]
+        except (KeyError, IndexError, TypeError):
+            value = None
+    return place

@@ -1,0 +1,85 @@
+"""Routes of dataflows: submit, list, show, replace, remove, explain."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Response
+
+from dags import Document
+from manager.answers import DataflowAnswer, DataflowDetail, DataflowState, ExplainAnswer, Page, Stop, SubmitAnswer
+from manager.problem import (
+    Conflict,
+    InvalidDataflow,
+    NotFound,
+    QuotaExceeded,
+    TooLarge,
+    UnsupportedMediaType,
+)
+from manager.rest import examples
+from manager.rest.asking import ForTenant, IdempotencyKey, Named, Text, TheCaller, ThePage, TheService
+from manager.rest.bodies import document
+from manager.rest.described import told
+
+router = APIRouter(prefix="/v1", tags=["dataflows"])
+_Raw = Annotated[bytes, Depends(document)]
+_BODY = (InvalidDataflow, TooLarge, UnsupportedMediaType)
+
+
+@router.post(
+    "/dataflows",
+    **told(examples.SUBMITTED, Conflict, NotFound, QuotaExceeded, *_BODY, body=Document, status=201),
+)
+def submit(  # noqa: PLR0913, PLR0917 - each is a part of the request
+    service: TheService,
+    caller: TheCaller,
+    raw: _Raw,
+    response: Response,
+    tenant: ForTenant = None,
+    idempotency_key: IdempotencyKey = None,
+) -> SubmitAnswer:
+    """Submit a dataflow; tells what is reused, what is started, and where its outputs are found."""
+    answer = service.submit(caller, raw, tenant=tenant, idempotency_key=idempotency_key)
+    response.headers["Location"] = f"/v1/dataflows/{answer.id}"
+    return answer
+
+
+@router.get("/dataflows", **told(examples.DATAFLOWS))
+def dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
+    service: TheService,
+    caller: TheCaller,
+    page: ThePage,
+    tenant: Annotated[ForTenant, Query(description="Of this tenant only.")] = None,
+    state: Annotated[DataflowState | None, Query(description="In this state; removed ones are listed so only.")] = None,
+    name: Annotated[Text | None, Query(description="Of this name.")] = None,
+    source: Annotated[Text | None, Query(description="That read this source.")] = None,
+) -> Page[DataflowAnswer]:
+    """List dataflows, oldest first: a tenant's own, or all for an operator."""
+    return service.dataflows(caller, page, tenant=tenant, state=state, name=name, source=source)
+
+
+@router.get("/dataflows/{id}", **told(examples.DETAIL, NotFound))
+def dataflow(service: TheService, caller: TheCaller, id: Named) -> DataflowDetail:  # noqa: A002 - its public name
+    """Show one dataflow with its tasks and its document."""
+    return service.dataflow(caller, id)
+
+
+@router.put("/dataflows/{id}", **told(examples.SUBMITTED, Conflict, NotFound, QuotaExceeded, *_BODY, body=Document))
+def replace(service: TheService, caller: TheCaller, id: Named, raw: _Raw) -> SubmitAnswer:  # noqa: A002 - as above
+    """Swap its document for an edited one, as one change: what both have in common never stops."""
+    return service.replace(caller, id, raw)
+
+
+@router.delete("/dataflows/{id}", **told(examples.DATAFLOW, Conflict, NotFound))
+def remove(
+    service: TheService,
+    caller: TheCaller,
+    id: Named,  # noqa: A002 - as above
+    stop: Annotated[Stop, Query(description="At once, or after what its sources have sent by now.")] = Stop.NOW,
+) -> DataflowAnswer:
+    """Remove a dataflow; what nobody else needs is paused."""
+    return service.remove(caller, id, stop)
+
+
+@router.post("/explain", **told(examples.EXPLAINED, NotFound, *_BODY, body=Document))
+def explain(service: TheService, caller: TheCaller, raw: _Raw, tenant: ForTenant = None) -> ExplainAnswer:
+    """What submitting a dataflow would do and save; nothing is changed."""
+    return service.explain(caller, raw, tenant=tenant)

@@ -1,0 +1,40 @@
+"""Routes of dead letters: list, discard."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from manager.answers import DeadLetterAnswer, Discarded, Page
+from manager.problem import NotFound
+from manager.rest import examples
+from manager.rest.asking import Named, Text, TheCaller, ThePage, TheService
+from manager.rest.described import told
+
+router = APIRouter(prefix="/v1", tags=["dead letters"])
+
+
+@router.get("/dead-letters", **told(examples.DEAD_LETTERS))
+def dead_letters(
+    service: TheService,
+    caller: TheCaller,
+    page: ThePage,
+    dataflow: Annotated[Text | None, Query(description="Of this dataflow's tasks only; it may be removed.")] = None,
+) -> Page[DeadLetterAnswer]:
+    """List events that tasks of the caller's dataflows could not take, newest first."""
+    return service.dead_letters(caller, page, dataflow=dataflow)
+
+
+@router.delete("/dead-letters", **told(examples.DISCARDED, NotFound))
+def discard_dead_letters(
+    service: TheService,
+    caller: TheCaller,
+    dataflow: Annotated[Text, Query(description="Of this dataflow's tasks; it may be removed.")],
+) -> Discarded:
+    """Discard the dead letters of a dataflow: for the caller, or where that is an operator for everybody."""
+    return service.discard_dead_letters(caller, dataflow)
+
+
+@router.delete("/dead-letters/{id}", **told(examples.DISCARDED, NotFound))
+def discard_dead_letter(service: TheService, caller: TheCaller, id: Named) -> Discarded:  # noqa: A002 - its public name
+    """Discard one dead letter: for the caller, or where that is an operator for everybody."""
+    return service.discard_dead_letter(caller, id)

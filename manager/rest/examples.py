@@ -1,0 +1,232 @@
+"""Examples for OpenAPI: what a city and its tenant ann send, and what they are answered."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel
+
+from dags import Document, Kind, Visibility
+from manager.answers import (
+    BrokerCredentials,
+    DataflowAnswer,
+    DataflowDetail,
+    DataflowState,
+    DeadLetterAnswer,
+    Discarded,
+    EventAnswer,
+    ExplainAnswer,
+    HostAnswer,
+    JobAnswer,
+    KeyAnswer,
+    KeyForm,
+    NewKeyAnswer,
+    OperationAnswer,
+    OperationKind,
+    OutputAnswer,
+    Page,
+    Quota,
+    Role,
+    RunningDagAnswer,
+    RunningTaskAnswer,
+    Saving,
+    SourceAnswer,
+    SourceForm,
+    Stopped,
+    StreamAnswer,
+    SubmitAnswer,
+    TaskAnswer,
+    TenantAnswer,
+    TenantForm,
+    TopicConnection,
+    VisibilityForm,
+)
+from manager.problem import (
+    Conflict,
+    FieldError,
+    Forbidden,
+    InvalidDataflow,
+    InvalidRequest,
+    MethodNotAllowed,
+    NotFound,
+    QuotaExceeded,
+    StateNotReady,
+    TooLarge,
+    Trouble,
+    Unauthenticated,
+    Unexpected,
+    UnsupportedMediaType,
+)
+
+_THEN = datetime(2026, 3, 1, 12, tzinfo=UTC)
+_ID = "d-5f0c9a1e77b2"
+_KEY_ID = "00112233aabbccdd"
+
+DOCUMENT: dict[str, Any] = {
+    "version": 1,
+    "name": "averages of plausible temperatures",
+    "tasks": [
+        {"id": "street", "type": "source", "config": {"source": "city:street"}},
+        {"id": "plausible", "type": "range_filter", "config": {"field": "temperature", "min": -12.5, "max": 43.1}},
+        {"id": "average", "type": "block_window_average", "config": {"field": "temperature", "window": 5}},
+        {"id": "averages", "type": "output"},
+    ],
+    "streams": [
+        {"from": "street", "to": "plausible"},
+        {"from": "plausible", "to": "average"},
+        {"from": "average", "to": "averages"},
+    ],
+}
+_REUSED = (
+    TaskAnswer(id="street", type="source", instance=1, reused=True),
+    TaskAnswer(id="plausible", type="range_filter", instance=2, reused=True),
+)
+_STARTED = (
+    TaskAnswer(id="average", type="block_window_average", instance=7, reused=False),
+    TaskAnswer(id="averages", type="output", instance=8, reused=False),
+)
+DATAFLOW = DataflowAnswer(
+    id=_ID,
+    tenant="ann",
+    name="averages of plausible temperatures",
+    revision=1,
+    state=DataflowState.RUNNING,
+    submitted=_THEN,
+    outputs=(OutputAnswer(sink="averages", topic=f"braid/1/out/ann/{_ID}/averages"),),
+)
+DETAIL = DataflowDetail(**dict(DATAFLOW), tasks=_REUSED + _STARTED, document=DOCUMENT)
+SUBMITTED = SubmitAnswer(**(dict(DATAFLOW) | {"state": DataflowState.DEPLOYING}), reused=_REUSED, started=_STARTED)
+EXPLAINED = ExplainAnswer(
+    reused=tuple(task.model_copy(update={"instance": 0}) for task in _REUSED),
+    started=("average", "averages"),
+    collapsed=(),
+    saving=Saving(tasks=2, cores=0.01),
+)
+DATAFLOWS = Page[DataflowAnswer](items=(DATAFLOW,), next="41")
+
+_CONNECTION = TopicConnection(kind="topic", topic="city/street")
+SOURCE = SourceAnswer(
+    name="city:street",
+    owner="city",
+    fields={"sensor": Kind.STRING, "temperature": Kind.FLOAT},
+    visibility=Visibility.NAMED,
+    connection=_CONNECTION,
+    readers=("ann",),
+    dataflows=1,
+)
+SOURCES = Page[SourceAnswer](items=(SOURCE,))
+STOPPED = Stopped(dataflows=1)
+
+TENANT = TenantAnswer(name="ann", quota=Quota(), dataflows=1, tasks=4, created=_THEN)
+TENANTS = Page[TenantAnswer](items=(TENANT,))
+KEY = KeyAnswer(id=_KEY_ID, role=Role.TENANT, tenant="ann", note="for the dashboard", created=_THEN, revoked=None)
+KEYS = Page[KeyAnswer](items=(KEY,))
+NEW_KEY = NewKeyAnswer(**dict(KEY), key=f"braid_{_KEY_ID}_{'x' * 43}")
+CREDENTIALS = BrokerCredentials(
+    url="mqtt://broker.example:1883",
+    user="tenant-ann",
+    password="shown this once",  # noqa: S106 - an example
+    reads=("braid/1/out/ann/#",),
+    writes=("ann/raw",),
+)
+
+RUNNING_TASKS = Page[RunningTaskAnswer](
+    items=(
+        RunningTaskAnswer(
+            instance=2, type="range_filter", job="1", state="active", inputs=(1,), dataflows=2, since=_THEN, dag=1
+        ),
+    )
+)
+RUNNING_DAGS = Page[RunningDagAnswer](items=(RunningDagAnswer(id=1, tasks=8, dataflows=3, jobs=("1",)),))
+JOB = JobAnswer(
+    job="1",
+    host="main",
+    version=3,
+    in_effect=3,
+    state="running",
+    trouble="",
+    active=8,
+    paused=0,
+    batch=812,
+    lag_events=0,
+    seen=_THEN,
+)
+JOBS = Page[JobAnswer](items=(JOB,))
+STREAMS = Page[StreamAnswer](items=(StreamAnswer(instance=2, port="out", producer="1", consumers=("2",)),))
+HOSTS = Page[HostAnswer](
+    items=(HostAnswer(name="main", alive=True, jobs=("1", "2"), spools={}, dropped=0, cpu={}, seen=_THEN),)
+)
+
+OPERATION = OperationAnswer(
+    id=17,
+    at=_THEN,
+    kind=OperationKind.SUBMIT,
+    who="ann",
+    subject=_ID,
+    started=2,
+    reused=2,
+    jobs_started=("2",),
+    seconds=0.008,
+)
+OPERATIONS = Page[OperationAnswer](items=(OPERATION,), next="17")
+DEAD_LETTERS = Page[DeadLetterAnswer](
+    items=(
+        DeadLetterAnswer(
+            id=3,
+            at=_THEN,
+            instance=2,
+            port="in",
+            dataflows=(_ID,),
+            reason="TypeError: 'str' is no number",
+            events=({"sensor": "s1", "temperature": "warm"},),
+        ),
+    )
+)
+DISCARDED = Discarded(dead_letters=3)
+EVENT = EventAnswer(id=17, kind="operation", told=OPERATION.model_dump(mode="json"))
+
+BODIES: dict[type[BaseModel], dict[str, Any]] = {
+    Document: DOCUMENT,
+    KeyForm: {"tenant": "ann", "note": "for the dashboard"},
+    Quota: {"dataflows": 100, "tasks": 2_000, "submits_per_minute": 60},
+    SourceForm: {
+        "name": "street",
+        "connection": {"kind": "topic", "topic": "city/street"},
+        "schema": {"sensor": "string", "temperature": "float"},
+        "visibility": "named",
+        "readers": ["ann"],
+    },
+    TenantForm: {"name": "ann"},
+    VisibilityForm: {"visibility": "public"},
+}
+"""What is sent, by its form."""
+
+_TOO_SMALL = FieldError(
+    pointer="/query/limit",
+    code="wrong-value",
+    message="the value should be greater than or equal to 1",
+    remedy="give one that does not break this rule",
+)
+_UNKNOWN = FieldError(
+    pointer="/tasks/1/type",
+    code="unknown-type",
+    message="there is no task type 'range_fliter'",
+    remedy="did you mean 'range_filter'?",
+)
+TROUBLES: dict[type[Trouble], Trouble] = {
+    type(trouble): trouble
+    for trouble in (
+        Unauthenticated(),
+        Forbidden("this is for operators only; ask one"),
+        NotFound("dataflow", _ID),
+        MethodNotAllowed("PATCH", ["GET", "PUT", "DELETE"]),
+        Conflict("there is a tenant 'ann' already; choose another name"),
+        TooLarge(4 * 1024 * 1024),
+        UnsupportedMediaType("Content-Type", "text/xml"),
+        InvalidRequest([_TOO_SMALL]),
+        InvalidDataflow([_UNKNOWN]),
+        QuotaExceeded("60 submissions a minute are allowed; wait, or ask an operator for more", retry_after=12.0),
+        Unexpected("5e1f8a2b9c3d4e6f"),
+        StateNotReady("this manager does not lead; ask again in a moment, or ask the one that leads"),
+    )
+}
+"""One of each kind."""

@@ -1,0 +1,47 @@
+"""Routes of what runs, for operators: the running graph, running DAGs, jobs, derived streams, hosts."""
+
+from fastapi import APIRouter
+
+from manager.answers import HostAnswer, JobAnswer, Page, RunningDagAnswer, RunningTaskAnswer, StreamAnswer
+from manager.problem import Forbidden, NotFound
+from manager.rest import examples
+from manager.rest.asking import Named, TheCaller, ThePage, TheService
+from manager.rest.described import told
+
+router = APIRouter(prefix="/v1", tags=["running"])
+
+
+@router.get("/running/tasks", **told(examples.RUNNING_TASKS, Forbidden))
+def running_tasks(service: TheService, caller: TheCaller, page: ThePage) -> Page[RunningTaskAnswer]:
+    """List the running graph, by instance; operators only."""
+    return service.running_tasks(caller, page)
+
+
+@router.get("/running/dags", **told(examples.RUNNING_DAGS, Forbidden))
+def running_dags(service: TheService, caller: TheCaller, page: ThePage) -> Page[RunningDagAnswer]:
+    """List the running DAGs; operators only."""
+    return service.running_dags(caller, page)
+
+
+@router.get("/jobs", **told(examples.JOBS, Forbidden))
+def jobs(service: TheService, caller: TheCaller, page: ThePage) -> Page[JobAnswer]:
+    """List the jobs: what is wanted of each, and what its host says of it; operators only."""
+    return service.jobs(caller, page)
+
+
+@router.get("/jobs/{job}", **told(examples.JOB, Forbidden, NotFound))
+def job(service: TheService, caller: TheCaller, job: Named) -> JobAnswer:
+    """Show one job; operators only."""
+    return service.job(caller, job)
+
+
+@router.get("/streams", **told(examples.STREAMS, Forbidden))
+def streams(service: TheService, caller: TheCaller, page: ThePage) -> Page[StreamAnswer]:
+    """List the derived streams that cross jobs; operators only."""
+    return service.streams(caller, page)
+
+
+@router.get("/hosts", **told(examples.HOSTS, Forbidden))
+def hosts(service: TheService, caller: TheCaller, page: ThePage) -> Page[HostAnswer]:
+    """List the hosts; operators only."""
+    return service.hosts(caller, page)

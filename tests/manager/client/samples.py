@@ -1,0 +1,101 @@
+"""An answer of each kind, as the service writes it."""
+
+AT = "2026-01-02T03:04:05Z"
+DATAFLOW = {
+    "id": "d1",
+    "tenant": "school",
+    "name": "Schools",
+    "revision": 1,
+    "state": "running",
+    "reason": "",
+    "submitted": AT,
+    "outputs": [{"sink": "out", "topic": "braid/1/out/school/d1/out"}],
+}
+REUSED = {"id": "a", "type": "count", "instance": 7, "reused": True, "since": AT, "failed": ""}
+STARTED = {"id": "b", "type": "output", "instance": 8, "reused": False, "since": None, "failed": ""}
+SUBMITTED = DATAFLOW | {"reused": [REUSED], "started": [STARTED]}
+DETAIL = DATAFLOW | {"tasks": [REUSED, STARTED], "document": {"name": "Schools"}}
+EXPLAINED = {
+    "reused": [REUSED | {"instance": 0}],
+    "started": ["b"],
+    "collapsed": [["b", "c"]],
+    "saving": {"tasks": 1, "cores": 0.25},
+}
+EVENT = {"id": 5, "kind": "operation", "told": {"kind": "submit", "subject": "d1", "paused": None}}
+QUOTA = {"dataflows": 1, "tasks": 2, "submits_per_minute": 3}
+SOURCE = {
+    "name": "city",
+    "owner": "school",
+    "schema": {"f": "float"},
+    "visibility": "named",
+    "connection": {"kind": "topic", "topic": "city/raw"},
+    "readers": ["health"],
+    "dataflows": 1,
+}
+TENANT = {"name": "school", "quota": QUOTA, "dataflows": 1, "tasks": 2, "created": AT}
+KEY_ANSWER = {"id": "k1", "role": "tenant", "tenant": "school", "note": "", "created": AT, "revoked": None}
+CREDENTIALS = {
+    "url": "mqtt://broker:1883",
+    "user": "school",
+    "password": "hush",
+    "reads": ["braid/1/out/school/#"],
+    "writes": ["city/raw"],
+}
+JOB = {
+    "job": "j1",
+    "host": "local",
+    "version": 2,
+    "in_effect": 1,
+    "state": "running",
+    "trouble": "it died",
+    "active": 4,
+    "paused": 5,
+    "batch": 3,
+    "lag_events": None,
+    "restarts": 0,
+    "seen": AT,
+}
+HOST = {
+    "name": "local",
+    "alive": True,
+    "jobs": ["j1"],
+    "spools": {"city": "well"},
+    "dropped": 0,
+    "cpu": {"workers": 0.5},
+    "seen": AT,
+}
+OPERATION = {
+    "id": 9,
+    "at": AT,
+    "kind": "submit",
+    "who": "school",
+    "subject": "d1",
+    "started": 1,
+    "reused": 2,
+    "paused": 0,
+    "jobs_started": [],
+    "jobs_stopped": [],
+    "seconds": 0.01,
+}
+DEAD_LETTER = {
+    "id": 3,
+    "at": AT,
+    "instance": 7,
+    "port": "in",
+    "dataflows": ["d1"],
+    "reason": "no number",
+    "events": [{"f": "x"}],
+    "dropped": 0,
+}
+RUNNING_TASK = {
+    "instance": 7,
+    "type": "count",
+    "job": "j1",
+    "state": "active",
+    "inputs": [1],
+    "dataflows": 2,
+    "since": AT,
+    "dag": 1,
+}
+RUNNING_DAG = {"id": 1, "tasks": 3, "dataflows": 2, "jobs": ["j1"]}
+STREAM = {"instance": 7, "port": "out", "producer": "j1", "consumers": ["j2"]}

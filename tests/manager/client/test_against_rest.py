@@ -1,0 +1,190 @@
+"""Both clients against REST as it is served, over a service that runs nothing."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from manager.answers import DataflowState, KeyForm, Quota, Stop, TenantForm, VisibilityForm
+from manager.client import AsyncClient, Client, Refused
+from manager.reconciler.events import Events
+from manager.rest import make_app
+from tests.manager.client.test_clients import LISTS, ROUTES
+from tests.manager.rest.fake import FakeService
+from tests.manager.rest.serving import serving
+
+DOCUMENT = {
+    "version": 1,
+    "name": "Schools",
+    "tasks": [{"id": "s", "type": "source", "config": {"source": "city"}}, {"id": "o", "type": "output"}],
+    "streams": [{"from": "s", "to": "o"}],
+}
+SOURCE = b'{"name": "city", "connection": {"kind": "topic", "topic": "city/raw"}, "schema": {"f": "float"}}'
+BELOW = re.compile(r"\{\w+\}")
+
+
+class Served:
+    """A service that is served, with what its callers need to know."""
+
+    def __init__(self, url: str, service: FakeService, events: Events) -> None:
+        self.url = url
+        self.service = service
+        self.events = events
+
+    def client(self, key: str) -> Client:
+        return Client(self.url, key)
+
+
+@contextmanager
+def rest() -> Iterator[Served]:
+    service, events = FakeService(), Events(last=0)
+    with serving(make_app(service, events, lambda: None)) as url:
+        try:
+            yield Served(url, service, events)
+        finally:
+            events.close()
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    with rest() as found:
+        yield found
+
+
+def test_every_route_has_a_method_and_every_method_a_route() -> None:
+    """What REST documents below /v1 is what the clients ask, but for the live stream, which has a test of its own."""
+    paths = make_app(FakeService(), Events(), lambda: None).openapi()["paths"]
+    documented = {
+        (verb.upper(), re.sub(BELOW, "x", path))
+        for path, verbs in paths.items()
+        for verb in verbs
+        if path.startswith("/v1/") and path != "/v1/events"
+    }
+    asked = {(verb, _without_ids(path)) for _, _, verb, path, *_ in ROUTES}
+    assert documented == asked | {("GET", path) for path, _ in LISTS.values()}
+
+
+def _without_ids(path: str) -> str:
+    """The path of a route as the clients ask it, each id replaced.
+
+    >>> _without_ids("/v1/tenants/school/quota"), _without_ids("/v1/explain")
+    ('/v1/tenants/x/quota', '/v1/explain')
+    """
+    found = re.fullmatch(r"(/v1/[^/?]+)(/[^/?]+)?(/[^?]+)?(\?.*)?", path)
+    assert found is not None
+    return f"{found[1]}{'/x' if found[2] else ''}{found[3] or ''}"
+
+
+def test_a_dataflow_is_submitted_replaced_and_removed(served: Served) -> None:
+    """One after the other, with the answers of each."""
+    with served.client(served.service.ann) as ann:
+        assert [each.id for each in ann.explain(DOCUMENT).reused] == []
+        submitted = ann.submit(DOCUMENT)
+        again = ann.replace(submitted.id, DOCUMENT | {"name": "More"})
+        assert (submitted.id, 2, "More") == (again.id, again.revision, again.name)
+        assert DOCUMENT | {"name": "More"} == ann.dataflow(submitted.id).document
+        assert ann.remove(submitted.id, Stop.DRAIN).state is DataflowState.DRAINING
+        assert [again.id] == [each.id for each in ann.dataflows(state=DataflowState.DRAINING, name="More")]
+        assert ann.remove(submitted.id).state is DataflowState.REMOVED
+        assert [] == list(ann.dataflows())
+        assert ["remove", "remove", "submit"] == [each.kind for each in ann.operations(subject=submitted.id)]
+
+
+def test_the_idempotency_key_reaches_the_service(served: Served) -> None:
+    """The same submission is submitted once, and each has a key of its own where none is given."""
+    with served.client(served.service.ann) as ann:
+        first, again = (ann.submit(DOCUMENT, idempotency_key="mine") for _ in range(2))
+        assert first.id == again.id
+        assert first.id != ann.submit(DOCUMENT).id
+    assert None not in [key for key, _ in served.service.seen]
+
+
+def test_a_long_list_is_read_whole(served: Served) -> None:
+    """Page by page, in order, with nothing left out or doubled."""
+    with served.client(served.service.operator) as operator:
+        ids = [operator.submit(DOCUMENT, tenant="ann").id for _ in range(103)]
+        assert ids == [each.id for each in operator.dataflows(tenant="ann")]
+
+
+def test_sources_tenants_and_keys_are_administered(served: Served) -> None:
+    """Forms arrive as they were filled in, and what is not given is the service's to say."""
+    with served.client(served.service.operator) as operator, served.client(served.service.ann) as ann:
+        source = ann.register_source(SOURCE)
+        assert {"f": "float"} == source.fields
+        assert ann.set_visibility(source.name, VisibilityForm(visibility="public")).dataflows == 0
+        assert [source.name] == [each.name for each in operator.sources()]
+        assert source.name == operator.source(source.name).name
+        assert ann.revoke_source(source.name).dataflows == 0
+        assert operator.admit(TenantForm(name="carl")).quota == Quota()
+        assert operator.set_quota("carl", Quota(tasks=1)).quota == Quota(tasks=1)
+        assert ["ann", "bob", "carl"] == [each.name for each in operator.tenants()]
+        assert operator.make_credentials("carl").user == "carl"
+        made = operator.make_key(KeyForm(tenant="carl", note="first"))
+        with served.client(made.key) as carl:
+            assert [made.id] == [each.id for each in carl.keys()]  # noqa: SIM118 - a client is no dictionary
+            operator.revoke_key(made.id)
+            with pytest.raises(Refused) as raised:
+                next(carl.keys())
+        assert (401, "unauthenticated") == (raised.value.status, raised.value.code)
+
+
+def test_what_runs_is_read_by_operators(served: Served) -> None:
+    """Every list of what runs is understood, and a tenant is refused."""
+    with served.client(served.service.operator) as operator:
+        for name in ("running_tasks", "running_dags", "jobs", "streams", "hosts"):
+            assert list(getattr(operator, name)()) != []
+        (job, *_) = operator.jobs()
+        assert job == operator.job(job.job)
+        assert [] == list(operator.dead_letters())
+    with served.client(served.service.ann) as ann, pytest.raises(Refused) as raised:
+        next(ann.jobs())
+    assert (403, "forbidden") == (raised.value.status, raised.value.code)
+
+
+def test_a_document_that_is_refused_comes_back_with_its_problems(served: Served) -> None:
+    """Each with its place, as REST told it."""
+    with served.client(served.service.ann) as ann, pytest.raises(Refused) as raised:
+        ann.submit(DOCUMENT | {"more": 1})
+    assert (422, "invalid-dataflow") == (raised.value.status, raised.value.code)
+    assert ["/more"] == [each.pointer for each in raised.value.errors]
+
+
+def test_a_quota_that_is_used_up_is_asked_again_when_the_service_says(served: Served) -> None:
+    """The client waits as long as Retry-After says, and gives up after some tries."""
+    waited: list[float] = []
+    with served.client(served.service.operator) as operator:
+        operator.set_quota("ann", Quota(dataflows=0))
+    with Client(served.url, served.service.ann, sleep=waited.append) as ann, pytest.raises(Refused) as raised:
+        ann.submit(DOCUMENT)
+    assert (429, "quota-exceeded", 1.0) == (raised.value.status, raised.value.code, raised.value.retry_after)
+    assert waited == [1.0] * 4
+
+
+def test_events_are_heard_as_they_happen(served: Served) -> None:
+    """Those after the last one that was heard come first, and an operator hears all."""
+    heard: list[Any] = []
+    with served.client(served.service.operator) as operator:
+        # The service counts from 1, so nothing is missed between the question and the first event.
+        served.events.tell("job", {"job": "j1", "state": "running"})
+        operator._http.headers["Last-Event-ID"] = "0"
+        for event in operator.events():
+            heard.append((event.kind, event.told))
+            if len(heard) == 2:
+                break
+            served.events.tell("dataflow", {"tenant": "ann", "dataflow": "d"})
+    assert [("job", {"job": "j1", "state": "running"}), ("dataflow", {"tenant": "ann", "dataflow": "d"})] == heard
+
+
+async def _asked(url: str, key: str) -> tuple[str, list[str]]:
+    async with AsyncClient(url, key) as client:
+        submitted = await client.submit(DOCUMENT)
+        return submitted.id, [each.id async for each in client.dataflows()]
+
+
+def test_the_async_client_asks_the_same(served: Served) -> None:
+    """It submits and lists as the other one does."""
+    submitted, listed = asyncio.run(_asked(served.url, served.service.bob))
+    assert [submitted] == listed

@@ -1,0 +1,362 @@
+"""Both clients: what they send, what they answer, and when they ask again."""
+
+import inspect
+import itertools
+import json
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr
+
+from manager.answers import KeyForm, Quota, SourceForm, Stop, TenantForm, VisibilityForm
+from manager.client import AsyncClient, Client, NotDone, NotUnderstood, Refused, Unreachable, live
+from manager.client.connecting import trusts_environment
+from manager.client.exchange import ATTEMPTS, PATIENCE
+from tests.manager.client.answering import (
+    KEY,
+    URL,
+    Ask,
+    Service,
+    asynchronously,
+    event,
+    lines,
+    ok,
+    page,
+    refusal,
+    synchronously,
+)
+from tests.manager.client.samples import (
+    CREDENTIALS,
+    DATAFLOW,
+    DEAD_LETTER,
+    DETAIL,
+    EXPLAINED,
+    HOST,
+    JOB,
+    KEY_ANSWER,
+    OPERATION,
+    QUOTA,
+    RUNNING_DAG,
+    RUNNING_TASK,
+    SOURCE,
+    STREAM,
+    SUBMITTED,
+    TENANT,
+)
+
+BOTH = pytest.mark.parametrize("ask", [synchronously, asynchronously])
+SOURCE_FORM = SourceForm.model_validate(
+    {"name": "city", "connection": {"kind": "topic", "topic": "city"}, "schema": {"f": "float"}}
+)
+TENANT_FORM = TenantForm(name="school", quota=Quota(tasks=2))
+
+ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
+    # method of the client, its arguments, HTTP method and path with query, body, answer
+    ("submit", ({"name": "x"},), "POST", "/v1/dataflows", {"name": "x"}, SUBMITTED),
+    ("submit", (b'{"name": "x"}',), "POST", "/v1/dataflows", {"name": "x"}, SUBMITTED),
+    ("replace", ("d1", {"name": "x"}), "PUT", "/v1/dataflows/d1", {"name": "x"}, SUBMITTED),
+    ("remove", ("d1",), "DELETE", "/v1/dataflows/d1?stop=now", None, DATAFLOW),
+    ("remove", ("d1", Stop.DRAIN), "DELETE", "/v1/dataflows/d1?stop=drain", None, DATAFLOW),
+    ("explain", ({"name": "x"},), "POST", "/v1/explain", {"name": "x"}, EXPLAINED),
+    ("dataflow", ("a/b?",), "GET", "/v1/dataflows/a%2Fb%3F", None, DETAIL),
+    ("register_source", (SOURCE_FORM,), "POST", "/v1/sources", SOURCE_FORM, SOURCE),
+    ("register_source", (b'{"name": "city"}',), "POST", "/v1/sources", {"name": "city"}, SOURCE),
+    ("source", ("city",), "GET", "/v1/sources/city", None, SOURCE),
+    ("revoke_source", ("city",), "DELETE", "/v1/sources/city", None, {"dataflows": 2}),
+    (
+        "set_visibility",
+        ("city", VisibilityForm(visibility="public")),
+        "PUT",
+        "/v1/sources/city/visibility",
+        {"visibility": "public"},
+        {"dataflows": 2},
+    ),
+    ("admit", (TENANT_FORM,), "POST", "/v1/tenants", {"name": "school", "quota": {"tasks": 2}}, TENANT),
+    ("set_quota", ("school", Quota(**QUOTA)), "PUT", "/v1/tenants/school/quota", QUOTA, TENANT),
+    ("make_credentials", ("school",), "POST", "/v1/tenants/school/credentials", None, CREDENTIALS),
+    ("make_key", (KeyForm(note="x"),), "POST", "/v1/keys", {"note": "x"}, KEY_ANSWER | {"key": "hush"}),
+    ("revoke_key", ("k1",), "DELETE", "/v1/keys/k1", None, KEY_ANSWER),
+    ("discard_dead_letter", (3,), "DELETE", "/v1/dead-letters/3", None, {"dead_letters": 1}),
+    ("discard_dead_letters", ("d1",), "DELETE", "/v1/dead-letters?dataflow=d1", None, {"dead_letters": 2}),
+    ("job", ("j1",), "GET", "/v1/jobs/j1", None, JOB),
+]
+LISTS = {
+    "dataflows": ("/v1/dataflows", DATAFLOW),
+    "sources": ("/v1/sources", SOURCE),
+    "tenants": ("/v1/tenants", TENANT),
+    "keys": ("/v1/keys", KEY_ANSWER),
+    "running_tasks": ("/v1/running/tasks", RUNNING_TASK),
+    "running_dags": ("/v1/running/dags", RUNNING_DAG),
+    "jobs": ("/v1/jobs", JOB),
+    "streams": ("/v1/streams", STREAM),
+    "hosts": ("/v1/hosts", HOST),
+    "operations": ("/v1/operations", OPERATION),
+    "dead_letters": ("/v1/dead-letters", DEAD_LETTER),
+}
+
+
+@BOTH
+@pytest.mark.parametrize(("method", "given", "verb", "path", "body", "answer"), ROUTES)
+def test_each_method_sends_one_request_and_gives_its_answer(  # noqa: PLR0913 - a route has these parts
+    *, ask: Ask, method: str, given: tuple[Any, ...], verb: str, path: str, body: Any, answer: Any
+) -> None:
+    """Method, path, query and body are those of the route, and the answer is what the service said."""
+    service = Service([ok(answer)])
+    found = ask(service, method, given)
+    (asked,) = service.asked
+    assert (verb, path) == (asked.method, asked.url.raw_path.decode())
+    sent = json.loads(asked.content) if asked.content else None
+    if isinstance(body, SourceForm):
+        body = json.loads(body.model_dump_json(by_alias=True, exclude_unset=True))
+    assert body == sent
+    assert answer == json.loads(found.model_dump_json(by_alias=True, exclude_unset=True))
+
+
+@BOTH
+@pytest.mark.parametrize("method", LISTS)
+def test_each_list_is_asked_for_by_its_route(ask: Ask, method: str) -> None:
+    """A short list is one request, and its items are what the service said."""
+    path, item = LISTS[method]
+    service = Service([page(item)])
+    (found,) = ask(service, method, ())
+    assert item == json.loads(found.model_dump_json(by_alias=True))
+    assert [path] == [asked.url.path for asked in service.asked]
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    """What one can be asked the other can be asked too, with the same words."""
+
+    def methods(client: type) -> dict[str, list[str]]:
+        found = inspect.getmembers(client, inspect.isfunction)
+        return {name: list(inspect.signature(each).parameters) for name, each in found if name[0] != "_"}
+
+    assert methods(Client) == methods(AsyncClient)
+    assert {method for method, *_ in ROUTES} | LISTS.keys() | {"events", "send", "close"} == methods(Client).keys()
+
+
+@BOTH
+def test_a_list_goes_on_from_page_to_page(ask: Ask) -> None:
+    """Each page is asked for with the cursor that the one before it ended with, and with the same filters."""
+    service = Service([page(DATAFLOW, following="c/1"), page(DATAFLOW | {"id": "d2"})])
+    assert [each.id for each in ask(service, "dataflows", ())] == ["d1", "d2"]
+    assert [{"limit": "100"}, {"limit": "100", "after": "c/1"}] == [dict(each.url.params) for each in service.asked]
+
+
+def test_a_page_is_asked_for_when_it_is_needed() -> None:
+    """Who takes the first items of a long list waits for no more."""
+    service = Service([page(DATAFLOW, following="more")])
+    with service.client() as client:
+        found = client.dataflows(name="x")
+        assert service.asked == []
+        next(found)
+    assert ["x"] == [asked.url.params["name"] for asked in service.asked]
+
+
+@BOTH
+def test_the_api_key_is_sent_and_shown_nowhere(ask: Ask) -> None:
+    """It goes into its header, and into nothing that is printed or logged of the client."""
+    service = Service([page()])
+    ask(service, "jobs", ())
+    (asked,) = service.asked
+    assert f"Bearer {KEY}" == asked.headers["Authorization"]
+    assert "hush" not in str(asked.url)
+    for client in (service.client(), Client(URL, SecretStr(KEY))):
+        assert "hush" not in repr((client, vars(client)))
+    assert "hush" not in repr(service.async_client())
+
+
+@BOTH
+def test_a_refusal_has_all_that_the_problem_says(ask: Ask) -> None:
+    """Programs go by status and code, people by detail and errors."""
+    wrong = {"pointer": "/tasks/0", "code": "unknown-type", "message": "unknown task type", "remedy": "mend it"}
+    service = Service([refusal(422, "invalid-dataflow", errors=[wrong])])
+    with pytest.raises(Refused, match="It is invalid-dataflow; mend it") as raised:
+        ask(service, "submit", ({},))
+    error = raised.value
+    assert (422, "invalid-dataflow", "No") == (error.status, error.code, error.title)
+    assert [wrong] == [each.model_dump() for each in error.errors]
+    assert len(service.asked) == 1
+
+
+@BOTH
+@pytest.mark.parametrize("status", [404, 500])
+def test_something_else_that_refuses_is_told(ask: Ask, status: int) -> None:
+    """Another program at the URL is a refusal that says what to look at."""
+    with pytest.raises(Refused, match="see whether this is the URL of a Braid service") as raised:
+        ask(Service([httpx.Response(status, text="<html>")]), "jobs", ())
+    assert (status, "unknown") == (raised.value.status, raised.value.code)
+
+
+@BOTH
+def test_something_else_that_answers_is_told(ask: Ask) -> None:
+    """An answer of another form names the request and the remedy."""
+    with pytest.raises(NotUnderstood, match=f"GET {URL}/v1/jobs answered something else than this client knows"):
+        ask(Service([httpx.Response(200, text="<html>")]), "jobs", ())
+
+
+@BOTH
+@pytest.mark.parametrize("passing", [refusal(503, "not-ready"), httpx.Response(502), httpx.ReadTimeout("slow")])
+def test_a_question_is_asked_again_where_that_may_help(ask: Ask, passing: Any) -> None:
+    """A service that starts, and a proxy before it, are given some time."""
+    service = Service([passing, passing, page()])
+    assert ask(service, "jobs", ()) == []
+    assert (3, [0.1, 0.2]) == (len(service.asked), service.waited)
+
+
+@BOTH
+def test_a_submission_is_sent_again_under_its_one_key(ask: Ask) -> None:
+    """However often it is sent, the service can tell that it is one; the next one has another key."""
+    service = Service([httpx.ReadError("broke"), ok(SUBMITTED)])
+    ask(service, "submit", ({},))
+    ask(service, "submit", ({},))
+    first, again, second = (asked.headers["Idempotency-Key"] for asked in service.asked)
+    assert first == again != second
+
+
+def test_a_submission_has_the_key_that_is_given() -> None:
+    """Who keeps the key of a submission can repeat it later."""
+    service = Service([ok(SUBMITTED)])
+    with service.client() as client:
+        client.submit({}, tenant="school", idempotency_key="mine")
+    (asked,) = service.asked
+    assert ("mine", "school") == (asked.headers["Idempotency-Key"], asked.url.params["tenant"])
+
+
+@BOTH
+def test_the_service_says_how_long_to_wait(ask: Ask) -> None:
+    """Retry-After goes before what the client would wait by itself."""
+    service = Service([refusal(429, "quota-exceeded", **{"Retry-After": "7"}), ok(SUBMITTED)])
+    ask(service, "submit", ({},))
+    assert service.waited == [7.0]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refusal(429, "quota-exceeded"),
+        refusal(429, "quota-exceeded", **{"Retry-After": f"{PATIENCE + 1:g}"}),
+        refusal(409, "conflict"),
+        refusal(500, "failed"),
+    ],
+)
+def test_what_waiting_does_not_help_is_told_at_once(answer: httpx.Response) -> None:
+    """A quota that is used up for long, and what is wrong in itself, is not asked again."""
+    service = Service([answer])
+    with pytest.raises(Refused):
+        synchronously(service, "submit", ({},))
+    assert (1, []) == (len(service.asked), service.waited)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("method", "given"),
+    [("remove", ("d1",)), ("replace", ("d1", {})), ("make_key", (KeyForm(),)), ("admit", (TENANT_FORM,))],
+)
+def test_what_may_have_been_done_is_not_sent_again(ask: Ask, method: str, given: tuple[Any, ...]) -> None:
+    """A change that is not known by a key is sent once, and the message says that it may have been done."""
+    service = Service([httpx.ReadError("broke")])
+    with pytest.raises(Unreachable, match="it may have been done all the same, so look before you ask again"):
+        ask(service, method, given)
+    assert len(service.asked) == 1
+
+
+@BOTH
+def test_a_service_that_is_not_there_is_one_clear_message(ask: Ask) -> None:
+    """The message names the URL, the reason and the remedy, and not a chain of causes."""
+    service = Service([httpx.ConnectError("[Errno 111] Connection refused")])
+    with pytest.raises(Unreachable) as raised:
+        ask(service, "jobs", ())
+    assert str(raised.value) == (
+        f"no service answers at {URL}: [Errno 111] Connection refused; "
+        "start one with: braid serve; or name another in BRAID_URL"
+    )
+    assert ATTEMPTS == len(service.asked)
+
+
+TROUBLES = st.sampled_from(
+    [
+        *(
+            refusal(status, "x", **{"Retry-After": wait})
+            for status in (429, 503)
+            for wait in ("0", "3", "29", "1e9", "x")
+        ),
+        *(refusal(status, "x") for status in (400, 429, 500, 502, 503, 504)),
+        httpx.ConnectError("refused"),
+        httpx.ReadTimeout("slow"),
+    ]
+)
+
+
+@given(troubles=st.lists(TROUBLES, min_size=1, max_size=8))
+def test_asking_again_has_an_end(troubles: list[Any]) -> None:
+    """Whatever comes, so many requests are sent at most, and so long is waited at most."""
+    service = Service(troubles)
+    with pytest.raises(NotDone):
+        synchronously(service, "jobs")
+    assert len(service.asked) <= ATTEMPTS
+    assert sum(service.waited) <= PATIENCE
+
+
+def take(count: int, service: Service) -> list[int]:
+    with service.client() as client:
+        return [found.id for found in itertools.islice(client.events(), count)]
+
+
+def test_events_come_one_by_one() -> None:
+    """Lines of the stream become events; signs of life and fields that say nothing more are passed over."""
+    service = Service([lines(": alive", *event(1), "retry: 10", "", *event(2))])
+    assert take(2, service) == [1, 2]
+    assert service.asked[0].headers["Accept"] == "text/event-stream"
+    assert "Last-Event-ID" not in service.asked[0].headers
+
+
+def test_a_broken_stream_is_taken_up_where_it_broke() -> None:
+    """The service is told which event came last; half an event does not count."""
+    service = Service([lines(*event(1), *event(2)[:3]), httpx.ReadError("broke"), lines(*event(2))])
+    assert take(2, service) == [1, 2]
+    assert [None, "1", "1"] == [asked.headers.get("Last-Event-ID") for asked in service.asked]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("trouble", "expected", "attempts"),
+    [
+        (httpx.ConnectError("refused"), Unreachable, live.ATTEMPTS),
+        (lines(), Unreachable, live.ATTEMPTS),
+        (refusal(503, "not-ready"), Refused, live.ATTEMPTS),
+        (refusal(401, "unauthenticated"), Refused, 1),
+        (lines("data: {}", ""), NotUnderstood, 1),
+    ],
+)
+def test_a_stream_that_stays_broken_is_told(ask: Ask, trouble: Any, expected: type[NotDone], attempts: int) -> None:
+    """After some tries without an event, or where trying is no use, the reader is told why."""
+    service = Service([trouble])
+    with pytest.raises(expected):
+        ask(service, "events", ())
+    assert attempts == len(service.asked)
+
+
+def test_both_clients_give_events() -> None:
+    """The async client reads the same stream."""
+    service = Service([lines(*event(1), *event(2)), refusal(403, "forbidden")])
+    with pytest.raises(Refused, match="forbidden"):
+        asynchronously(service, "events")
+    assert service.asked[1].headers["Last-Event-ID"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://127.0.0.1:8642", False),
+        ("http://[::1]:8642", False),
+        ("http://localhost", False),
+        ("https://braid.example", True),
+        ("http://10.0.0.7", True),
+    ],
+)
+def test_a_service_of_this_machine_is_asked_without_a_proxy(url: str, expected: bool) -> None:  # noqa: FBT001 - an example
+    """A proxy would learn the API key, and could not reach the service."""
+    assert expected == trusts_environment(url)

@@ -1,0 +1,178 @@
+"""What use cases answer over HTTP."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from manager.rest import examples
+from tests.manager.rest.conftest import Asking
+from tests.manager.rest.fake import FakeService
+
+DOCUMENT = json.dumps(examples.DOCUMENT).encode()
+JSON = {"Content-Type": "application/json"}
+
+
+def _submitted(client: httpx.Client, **headers: str) -> dict[str, Any]:
+    answer = client.post("/v1/dataflows", content=DOCUMENT, headers=JSON | headers)
+    assert 201 == answer.status_code, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+def test_a_submission_is_answered_with_where_it_is_found(ann: httpx.Client) -> None:
+    """A submission answers 201, and its location shows the dataflow with its document."""
+    answer = ann.post("/v1/dataflows", content=DOCUMENT, headers=JSON)
+    assert 201 == answer.status_code
+    found = ann.get(answer.headers["Location"])
+    assert (200, answer.json()["id"], examples.DOCUMENT) == (
+        found.status_code,
+        found.json()["id"],
+        found.json()["document"],
+    )
+
+
+def test_a_document_is_passed_on_byte_for_byte(ann: httpx.Client, service: FakeService) -> None:
+    """What was sent reaches the service as it was sent, with the idempotency key beside it."""
+    spaced = b"  " + DOCUMENT + b"\n"
+    ann.post("/v1/dataflows", content=spaced, headers=JSON | {"Idempotency-Key": "k-1"})
+    assert [("k-1", spaced)] == service.seen
+
+
+def test_an_idempotency_key_submits_once(ann: httpx.Client) -> None:
+    """The same key and document are answered again; with another document the key is refused."""
+    first = _submitted(ann, **{"Idempotency-Key": "once"})
+    assert first == _submitted(ann, **{"Idempotency-Key": "once"})
+    other = ann.post("/v1/dataflows", content=DOCUMENT + b" ", headers=JSON | {"Idempotency-Key": "once"})
+    assert (409, "/problems/conflict") == (other.status_code, other.json()["type"])
+    assert 1 == len(ann.get("/v1/dataflows").json()["items"])
+
+
+def test_an_operator_says_for_which_tenant(operator: httpx.Client) -> None:
+    """An operator's submission without a tenant is refused at that parameter, and with one belongs to it."""
+    without = operator.post("/v1/dataflows", content=DOCUMENT, headers=JSON)
+    assert (422, "/query/tenant") == (without.status_code, without.json()["errors"][0]["pointer"])
+    answer = operator.post("/v1/dataflows", params={"tenant": "ann"}, content=DOCUMENT, headers=JSON)
+    assert "ann" == answer.json()["tenant"]
+
+
+def test_a_list_is_read_in_parts(ann: httpx.Client) -> None:
+    """Following `next` from part to part gives every item once, in order."""
+    made = [_submitted(ann)["id"] for _ in range(5)]
+    seen: list[str] = []
+    query: dict[str, str] = {"limit": "2"}
+    ends: list[bool] = []
+    for _ in range(3):
+        page = ann.get("/v1/dataflows", params=query).json()
+        seen += [each["id"] for each in page["items"]]
+        ends.append(page["next"] is None)
+        query["after"] = page["next"]
+    assert (made, [False, False, True]) == (seen, ends)
+
+
+@pytest.mark.parametrize("limit", ["0", "501", "-1", "many", ""])
+def test_a_part_has_one_to_500_items(ann: httpx.Client, limit: str) -> None:
+    """Any other limit is refused, and the problem points at it."""
+    answer = ann.get("/v1/dataflows", params={"limit": limit})
+    assert (422, ["/query/limit"]) == (answer.status_code, [each["pointer"] for each in answer.json()["errors"]])
+
+
+def test_filters_reach_the_service(ann: httpx.Client) -> None:
+    """State and name select; removed dataflows are listed only where they are asked for."""
+    gone, kept = _submitted(ann)["id"], _submitted(ann)["id"]
+    assert "removed" == ann.delete(f"/v1/dataflows/{gone}").json()["state"]
+    listed = {
+        query: [each["id"] for each in ann.get(f"/v1/dataflows?{query}").json()["items"]]
+        for query in ("", "state=removed", "name=nobody")
+    }
+    assert {"": [kept], "state=removed": [gone], "name=nobody": []} == listed
+
+
+def test_a_dataflow_is_drained_where_that_is_asked_for(ann: httpx.Client) -> None:
+    """`stop=drain` reaches the service."""
+    made = _submitted(ann)["id"]
+    assert "draining" == ann.delete(f"/v1/dataflows/{made}", params={"stop": "drain"}).json()["state"]
+
+
+def test_a_replaced_document_raises_the_revision(ann: httpx.Client) -> None:
+    """PUT swaps the document."""
+    made = _submitted(ann)["id"]
+    answer = ann.put(f"/v1/dataflows/{made}", content=DOCUMENT, headers=JSON)
+    assert (200, 2) == (answer.status_code, answer.json()["revision"])
+
+
+def test_explain_changes_nothing(ann: httpx.Client) -> None:
+    """What a submission would do is told, and nothing is there afterwards."""
+    answer = ann.post("/v1/explain", content=DOCUMENT, headers=JSON)
+    assert (200, 4) == (answer.status_code, len(answer.json()["started"]))
+    assert [] == ann.get("/v1/dataflows").json()["items"]
+
+
+def test_a_source_is_registered_shown_and_revoked(ann: httpx.Client, bob: httpx.Client) -> None:
+    """A source lives under its name, its schema is called `schema`, and who may read it can be changed."""
+    form = {"name": "s", "connection": {"kind": "topic", "topic": "a/b"}, "schema": {"t": "float"}}
+    made = ann.post("/v1/sources", json=form)
+    assert (201, {"t": "float"}) == (made.status_code, made.json()["schema"])
+    place = made.headers["Location"]
+    assert [200, 404] == [client.get(place).status_code for client in (ann, bob)]
+    assert {"dataflows": 0} == ann.put(f"{place}/visibility", json={"visibility": "public"}).json()
+    assert [200, 200] == [client.get(place).status_code for client in (ann, bob)]
+    assert [403, 200] == [client.delete(place).status_code for client in (bob, ann)]
+    assert 404 == ann.get(place).status_code
+
+
+def test_a_key_that_is_made_lets_in_until_it_is_revoked(ask: Asking, operator: httpx.Client) -> None:
+    """An operator admits a tenant and makes its key, which works at once, and no more once it is revoked."""
+    assert 201 == operator.post("/v1/tenants", json={"name": "eve"}).status_code
+    made = operator.post("/v1/keys", json={"tenant": "eve"}).json()
+    eve = ask(made["key"])
+    assert ["eve"] == [each["name"] for each in eve.get("/v1/tenants").json()["items"]]
+    assert 201 == eve.post("/v1/tenants/eve/credentials").status_code
+    assert 200 == operator.delete(f"/v1/keys/{made['id']}").status_code
+    assert 401 == eve.get("/v1/tenants").status_code
+
+
+def test_a_quota_is_set_and_holds(ann: httpx.Client, operator: httpx.Client) -> None:
+    """Beyond its quota a tenant is told so, and when to ask again in whole seconds."""
+    assert 200 == operator.put("/v1/tenants/ann/quota", json={"dataflows": 0}).status_code
+    answer = ann.post("/v1/dataflows", content=DOCUMENT, headers=JSON)
+    assert (429, "1", "/problems/quota-exceeded") == (
+        answer.status_code,
+        answer.headers["Retry-After"],
+        answer.json()["type"],
+    )
+
+
+@pytest.mark.parametrize("path", ["running/tasks", "running/dags", "jobs", "jobs/1", "streams", "hosts"])
+def test_what_runs_is_the_operators_to_see(ann: httpx.Client, operator: httpx.Client, path: str) -> None:
+    """An operator is shown what runs; a tenant may not see it."""
+    assert [403, 200] == [client.get(f"/v1/{path}").status_code for client in (ann, operator)]
+
+
+def test_the_journal_is_each_ones_own(ann: httpx.Client, bob: httpx.Client, operator: httpx.Client) -> None:
+    """A tenant sees its operations, an operator all, newest first and by kind and subject."""
+    made = [_submitted(client)["id"] for client in (ann, bob)]
+    seen = [
+        [each["subject"] for each in client.get("/v1/operations").json()["items"]] for client in (ann, bob, operator)
+    ]
+    assert [[made[0]], [made[1]], made[::-1]] == seen
+    query = {"kind": "submit", "subject": made[0]}
+    assert [made[0]] == [each["subject"] for each in operator.get("/v1/operations", params=query).json()["items"]]
+
+
+def test_dead_letters_are_listed(ann: httpx.Client, service: FakeService) -> None:
+    """Dead letters come with their events as they were."""
+    service.parked.extend(examples.DEAD_LETTERS.items)
+    answer = ann.get("/v1/dead-letters").json()["items"]
+    assert [{"sensor": "s1", "temperature": "warm"}] == answer[0]["events"]
+
+
+def test_it_says_that_it_lives_and_whether_it_is_ready(ask: Asking, service: FakeService) -> None:
+    """Without a key: it lives always, and is ready where it leads; else it says what it waits for, and till when."""
+    nobody = ask(None)
+    assert [200, 200] == [nobody.get(path).status_code for path in ("/healthz", "/readyz")]
+    service.leads = False
+    assert [200, 503] == [nobody.get(path).status_code for path in ("/healthz", "/readyz")]
+    answer = nobody.get("/readyz")
+    assert ("another manager leads; ask that one", "1") == (answer.json()["detail"], answer.headers["Retry-After"])
