@@ -1,0 +1,72 @@
+"""Making a backup, while everything runs or while nothing does.
+
+What is in it: the database as of one moment; of each job the plans, the checkpoint, the records and the cuts; of each
+spool how far it is, and where asked for what lies in it; who may do what on the broker; and where asked the first
+operator's API key. The database is taken last, so that it knows of every plan and instance that a job does.
+
+Not in it: the broker, its ports and its password, which are made anew; and whatever only living processes mean.
+"""
+
+import shutil
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from bridge import Lease, LeaseTaken
+from bridge.files import make_folder
+from manager.backup.archive import DATABASE, BackupRefused, Contents, Manifest, write_archive
+from manager.backup.database import counted, dump, scheme, sqlite_file
+from manager.backup.picture import take_picture
+from manager.settings import KEY_FILE
+
+_FOLDER = "backup"
+"""In the root: where the picture is taken, on the file system that it is taken of."""
+
+
+def back_up(root: Path, url: str, path: Path, *, with_spools: bool = False, with_key: bool = False) -> Manifest:
+    """Back up a root and its database into an archive."""
+    if not root.is_dir():
+        raise BackupRefused(f"there is no root at {root}; name the root of a service")
+    if (file := sqlite_file(url)) is not None and not file.is_file():
+        raise BackupRefused(f"there is no database at {file}; name the root of a service")
+    if path.exists():
+        raise BackupRefused(f"{path} is there already; choose another name, or remove it first")
+    try:
+        lease = Lease(root / _FOLDER)
+    except LeaseTaken:
+        raise BackupRefused(f"another backup of {root} is being made; wait for it") from None
+    picture = root / _FOLDER / "picture"
+    with lease:
+        # One that was killed may have left its own.
+        shutil.rmtree(picture, ignore_errors=True)
+        try:
+            return _archive(root, url, path, picture, with_spools=with_spools, with_key=with_key)
+        finally:
+            shutil.rmtree(picture, ignore_errors=True)
+
+
+def _archive(  # noqa: PLR0913 - where from, where to, and with what
+    root: Path, url: str, path: Path, picture: Path, *, with_spools: bool, with_key: bool
+) -> Manifest:
+    make_folder(picture)
+    jobs = take_picture(root, picture, with_spools=with_spools)
+    dump(url, picture / DATABASE)
+    files = [(DATABASE, picture / DATABASE)]
+    for folder, name in ((picture, "jobs"), (picture, "spools"), (root, "access")):
+        files += [(str(each.relative_to(folder)), each) for each in _files(folder / name)]
+    if with_key and (root / KEY_FILE).is_file():
+        files.append((KEY_FILE, root / KEY_FILE))
+    contents = Contents(
+        braid=version("braid"),
+        scheme=scheme(picture / DATABASE),
+        made=datetime.now(UTC),
+        counts=counted(picture / DATABASE),
+        jobs=jobs,
+        spools=with_spools,
+        key=any(name == KEY_FILE for name, _ in files),
+    )
+    return write_archive(path, files, contents)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and "tmp" not in path.relative_to(folder).parts)

@@ -1,0 +1,265 @@
+"""A picture of what jobs go on from, taken while they run: links to files that never change once they are there.
+
+Links cost no time, so hardly a batch passes from the first to the last. What belongs together is held together by the
+order in which it is linked:
+
+- Of a job first what was published and cut, then Spark's checkpoint, and then the records of the batches in that: what
+  is pruned or added meanwhile is noticed, and the picture is taken again.
+- Jobs that read a stream before its spool, and that before the job that it comes from: so no job is behind what the
+  next one had from it, and no spool behind what a job had read.
+
+Without what lay in the spools a job is taken at the last batch that it had finished, since no other can be run again.
+Nor does it stay a consumer of its spools then: on its start it sees that it is none, and passes over what is gone. With
+the spools its consumers' positions are taken first, so that nothing that a job still needs is missing.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from bridge.files import make_folder, no_steps
+from bridge.log import LOG, LogFile, Mark, SpoolDamaged, expected_in, log_files, read_mark, write_mark
+from engine.damage import DAMAGE, damage_named
+from engine.job_folder import JobFolder, KeptCut, spool_folder
+from engine.plan import Plan
+from engine.record_store import RecordStore
+from engine.supply import Bridged
+from manager.backup.archive import BackupRefused
+
+TRIES = 5
+"""How often a picture is taken of a job or a spool that moves on too fast."""
+
+
+class Moved(Exception):
+    """Something went on so far meanwhile that what was linked does not belong together."""
+
+
+def take_picture(root: Path, into: Path, *, with_spools: bool) -> int:
+    """Link all that jobs go on from below a folder of the same file system; how many jobs they are."""
+    make_folder(into)
+    _again(partial(_picture, root, into, with_spools=with_spools), into, f"what runs in {root}")
+    return len(_below(into / "jobs"))
+
+
+def _picture(root: Path, into: Path, *, with_spools: bool) -> None:
+    spools = {path.name: path for path in _below(root / "spools") if path.is_dir()}
+    if with_spools:
+        for path in spools.values():
+            _link_all(path, into / "spools" / path.name, ["consumers", LOG])
+    for folder, plan in _downstream_first([JobFolder(path) for path in _below(root / "jobs") if path.is_dir()]):
+        for forward in plan.forwards if plan is not None else ():
+            name = spool_folder(root, f"bridge/{forward.instance}:{forward.port}").name
+            if name in spools:
+                _take_spool(spools.pop(name), into, whole=with_spools)
+        _take_job(folder.path, into / "jobs" / folder.path.name, whole=with_spools)
+    for path in spools.values():
+        _take_spool(path, into, whole=with_spools)
+    if with_spools:
+        for path in _below(into / "jobs"):
+            _check_spools(JobFolder(path), into)
+
+
+def _downstream_first(folders: Iterable[JobFolder]) -> list[tuple[JobFolder, Plan | None]]:
+    """Jobs, each after those that read what it forwards."""
+    plans = {folder.path.name: (folder, _last_plan(folder)) for folder in folders}
+    readers: dict[tuple[int, str], set[str]] = {}
+    for name, (_, plan) in plans.items():
+        for ingress in plan.ingress if plan is not None else ():
+            if isinstance(ingress.supply, Bridged):
+                readers.setdefault((ingress.instance, ingress.port), set()).add(name)
+    order = TopologicalSorter[str]()
+    for name, (_, plan) in plans.items():
+        forwards = plan.forwards if plan is not None else ()
+        order.add(
+            name, *{reader for each in forwards for reader in readers.get((each.instance, each.port), ())} - {name}
+        )
+    try:
+        return [plans[name] for name in order.static_order()]
+    except CycleError:
+        # Of plans that were never in effect at once; a gap between two jobs is counted, and not silent.
+        return list(plans.values())
+
+
+def _last_plan(folder: JobFolder) -> Plan | None:
+    try:
+        entries = folder.entries(1)
+    except DAMAGE:
+        # It is taken as it is, in any order, and says on its start what is damaged.
+        return None
+    return entries[-1].plan if entries else None
+
+
+def _take_job(path: Path, into: Path, *, whole: bool) -> None:
+    _again(partial(_job_whole if whole else _job_finished, path, into), into, f"job {path.name}")
+
+
+def _job_whole(path: Path, into: Path) -> None:
+    """A job with the batch that it was about to run."""
+    _link_all(path, into, ["published", "cuts"])
+    _link_all(path, into, ["checkpoint"])
+    planned = max(_numbers(into / "checkpoint" / "offsets"), default=-1)
+    _link_all(path, into, ["records"], most=planned)
+    # Attempts are those of processes that live; verdicts are for good.
+    _link_all(path, into, ["attempts"], ending=".json")
+    _link_all(path, into, ["plans", "runs", "stopped"])
+    _check_job(into, range(planned - 1, planned + 1))
+
+
+def _job_finished(path: Path, into: Path) -> None:
+    """A job as it was after the last batch that it had finished."""
+    finished = max(_numbers(path / "checkpoint" / "commits"), default=-1)
+    if finished >= 0:
+        _link_all(path, into, ["published", "cuts"])
+        _link_all(path, into, ["checkpoint", "records"], most=finished)
+    _link_all(path, into, ["plans", "runs", "stopped"])
+    for each in JobFolder(into).kept_cuts() if (into / "cuts").is_dir() else ():
+        if each.batch > finished:
+            _cut_path(into, each).unlink()
+    if (told := _published(into)) and told["batch"] > finished + 1:
+        # The link is the job's own file; it must not be written into.
+        (into / "published").unlink()
+        (into / "published").write_text(json.dumps({**told, "batch": finished + 1}))
+    _check_job(into, range(finished, finished + 1))
+
+
+def _check_job(into: Path, last: range) -> None:
+    """See that the records are there which a job goes on from."""
+    folder = JobFolder(into)
+    batches = RecordStore(folder.records).batches() if folder.records.is_dir() else range(0)
+    if not batches:
+        if last[-1] > 0:
+            raise Moved("its records were removed meanwhile")
+        return
+    needed = [RecordStore(folder.records).base(batches[-1]), *(cut.batch for cut in folder.kept_cuts())]
+    if told := _published(into):
+        needed.append(min(told["batch"], batches[-1]))
+    names = set(_numbers(folder.records))
+    if batches[-1] not in last or batches[0] > min(needed) or names != set(batches):
+        raise Moved("its records were removed meanwhile")
+
+
+def _published(folder: Path) -> dict[str, Any]:
+    """What a job has written down of how far its records have left."""
+    path = folder / "published"
+    if not path.exists():
+        return {}
+    with damage_named(path):
+        told: dict[str, Any] = json.loads(path.read_bytes())
+        return {**told, "batch": int(told["batch"])}
+
+
+def _check_spools(folder: JobFolder, into: Path) -> None:
+    """See that what a job has yet to read is there."""
+    store = RecordStore(folder.records)
+    batches = store.batches() if folder.records.is_dir() else range(0)
+    for stream, position in store.file(batches[-1]).header.end.at.items() if batches else ():
+        spool = spool_folder(into, stream)
+        files = log_files(spool / LOG) if (spool / LOG).is_dir() else []
+        if position < (files[0].first if files else read_mark(spool).end):
+            raise Moved("events came and went meanwhile")
+
+
+def _take_spool(path: Path, into: Path, *, whole: bool) -> None:
+    target = into / "spools" / path.name
+    _again(partial(_spool_whole if whole else _spool_mark, path, target), None, f"the spool {path.name}")
+
+
+def _spool_whole(path: Path, into: Path) -> None:
+    """A spool with what lies in it: of which its oldest part was linked before the jobs, lest it be gone by now."""
+    # Twice: a listing may lack a file that is older than one in it, but the next one does not.
+    for _ in range(2):
+        _link_all(path, into, [LOG])
+    mark = _mark(path)
+    files = _after_holes(into / LOG)
+    end = files[-1].end if files else mark.end
+    if end < mark.end:
+        raise Moved("events came and went meanwhile")
+    write_mark(into, Mark(end, expected_in(files[-1]) if end > mark.end else mark.producers), no_steps)
+
+
+def _after_holes(log: Path) -> list[LogFile]:
+    """The files behind which nothing is missing; what lay in a hole was removed meanwhile, as needed by nobody."""
+    listed = [LogFile(int(path.name[:20]), int(path.name[21:]), path) for path in _below(log)]
+    begin = max((at for at, (one, next_one) in enumerate(pairwise(listed), 1) if one.end != next_one.first), default=0)
+    for file in listed[:begin]:
+        file.path.unlink()
+    return listed[begin:]
+
+
+def _spool_mark(path: Path, into: Path) -> None:
+    """Where a spool ends, so that no position is given twice."""
+    mark = _mark(path)
+    # Jobs begin in the middle of what they forwarded: only their next opening can tell which number comes.
+    producers = {} if path.name.startswith(quote("bridge/", safe="")) else mark.producers
+    make_folder(into)
+    write_mark(into, Mark(mark.end, producers), no_steps)
+
+
+def _mark(path: Path) -> Mark:
+    """How far a spool is, and what it expects."""
+    files = log_files(path / LOG) if (path / LOG).is_dir() else []
+    mark = read_mark(path)
+    if not files or files[-1].end <= mark.end:
+        return mark
+    try:
+        return Mark(files[-1].end, expected_in(files[-1]))
+    except SpoolDamaged as error:
+        if files[-1].path.exists():
+            raise
+        raise Moved("it was emptied meanwhile") from error
+
+
+def _again(take: Callable[[], None], into: Path | None, what: str) -> None:
+    """Take a picture until what is on it belongs together."""
+    for _ in range(TRIES):
+        if into is not None:
+            _clear(into)
+        with suppress(Moved):
+            try:
+                take()
+            except DAMAGE as error:
+                raise BackupRefused(f"{what}: {error}") from error
+            return
+    raise BackupRefused(f"{what} goes on too fast for a picture of it, or is damaged; try again, or stop the service")
+
+
+def _link_all(source: Path, target: Path, names: Iterable[str], *, most: int | None = None, ending: str = "") -> None:
+    """Link files and all files in folders; of those that are named by a batch, those up to one."""
+    for name in names:
+        path = source / name
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            relative = file.relative_to(source)
+            # What is being written has no place in it, nor has what only a living process means something by.
+            if not file.is_file() or "tmp" in relative.parts or file.name.startswith(".") or file.name == "lease":
+                continue
+            if most is not None and file.name.isdigit() and int(file.name) > most:
+                continue
+            if not file.name.endswith(ending):
+                continue
+            linked = target / relative
+            make_folder(linked.parent)
+            with suppress(FileNotFoundError, FileExistsError):
+                linked.hardlink_to(file)
+
+
+def _numbers(folder: Path) -> Iterator[int]:
+    return (int(path.name) for path in _below(folder) if path.name.isdigit())
+
+
+def _below(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def _cut_path(into: Path, cut: KeptCut) -> Path:
+    return into / "cuts" / f"{quote(cut.name, safe='')}.{cut.batch:020d}"
+
+
+def _clear(folder: Path) -> None:
+    for path in sorted(folder.rglob("*"), reverse=True) if folder.exists() else ():
+        path.rmdir() if path.is_dir() else path.unlink()

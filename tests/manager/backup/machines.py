@@ -1,0 +1,124 @@
+"""A machine that a backup is made of: a root with a database, and jobs that run without Spark."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from sqlalchemy import select
+
+from bridge import Item, Spool, commit, packed
+from bridge.files import write_whole
+from bridge.intake import Expected
+from dags import Kind
+from engine.behaviour import installed_behaviours
+from engine.job_folder import job_folder, spool_folder
+from engine.plan import Delivery, Edge, Ingress, Plan, Slot
+from engine.record_store import RecordStore
+from engine.supply import Subscribed
+from engine.twin import TwinJob
+from manager.store.database import Store
+from manager.store.tables import Leadership
+
+STREAM = "source/1"
+JOB = "1"
+ADVANCED = {"leader", "until", "term", "next_instance", "next_job"}
+"""What a restore changes of the leadership."""
+
+
+class CountingJob:
+    """A job that counts what comes, with a checkpoint as Spark has it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = job_folder(root, JOB)
+        self.spool = Spool(spool_folder(root, STREAM), most_bytes=10_000_000)
+        self.twin = TwinJob(root, JOB, installed_behaviours())
+        for name in ("offsets", "commits"):
+            (self.folder.checkpoint / name).mkdir(parents=True, exist_ok=True)
+        (self.folder.checkpoint / "metadata").write_text("{}")
+        if not self.folder.entries(1):
+            commit(self.spool.folder, JOB, 0)
+            self.twin.log(counting())
+
+    def receive(self, *values: int) -> None:
+        """Spool events, in one file."""
+        events = pa.record_batch({"n": pa.array(values, pa.int64()), "_rest": pa.nulls(len(values), pa.string())})
+        self.spool.append([Item(count=len(values), stamp=0, payload=packed(events))], {"p": Expected(next=len(values))})
+
+    def plan_batch(self) -> bool:
+        """Write down the next batch as Spark does before it runs it, and run it."""
+        (self.folder.checkpoint / "offsets" / str(self.twin.batch)).write_text("v1")
+        ran = self.twin.step()
+        if not ran:
+            (self.folder.checkpoint / "offsets" / str(self.twin.batch)).unlink()
+        return ran
+
+    def finish_batch(self) -> None:
+        """Write down that the last batch is finished, and let go what nobody needs."""
+        done = self.twin.batch - 1
+        (self.folder.checkpoint / "commits" / str(done)).write_text("v1")
+        published = {"batch": done + 1, "opened": [], "closing": []}
+        write_whole(self.folder.path / "published", json.dumps(published).encode())
+        # As far back as Spark may go.
+        oldest = max(done - 3, 0)
+        commit(self.spool.folder, JOB, self.twin.store.file(oldest).header.end.at.get(STREAM, 0))
+
+    def work(self) -> None:
+        """Run and finish batches until there is nothing to do."""
+        while self.plan_batch():
+            self.finish_batch()
+
+    def prune(self) -> None:
+        """Remove the records and the events that nobody needs."""
+        store = RecordStore(self.folder.records)
+        batches = store.batches()
+        store.prune(min(store.base(batches[-1]), max(0, batches[-1] - 5)))
+        self.spool.prune()
+
+    def close(self) -> None:
+        self.spool.close()
+
+
+def kept(root: Path, before: int | None = None) -> Any:
+    """What the job of a root keeps by its records, by the last one or before a batch."""
+    store = RecordStore(job_folder(root, JOB).records)
+    return store.state(store.batches().stop if before is None else before).kept
+
+
+def counting() -> Plan:
+    return Plan(
+        job=JOB,
+        host="local",
+        version=1,
+        ingress=(Ingress(stream=STREAM, instance=1, supply=Subscribed(topic="raw", fields={"n": Kind.INTEGER})),),
+        slots=(
+            Slot(instance=2, type="count", config='{"by": ["n"]}', inputs=(Edge(parent=1),)),
+            Slot(instance=3, type="output", inputs=(Edge(parent=2),)),
+        ),
+        deliveries=(Delivery(instance=3, tenant="ann", dataflow="d-1", sink="out"),),
+    )
+
+
+def everything(url: str) -> dict[str, list[dict[str, Any]]]:
+    """All rows of all tables, but for what a restore changes."""
+    store = Store(url)
+    try:
+        with store.read() as session:
+            return {
+                table.name: sorted(
+                    (
+                        {
+                            name: value
+                            for name, value in row.items()
+                            if table.name != "leadership" or name not in ADVANCED
+                        }
+                        for row in session.execute(select(table)).mappings()
+                        if row.get("kind") != "restore backup"
+                    ),
+                    key=str,
+                )
+                for table in Leadership.metadata.sorted_tables
+            }
+    finally:
+        store.close()

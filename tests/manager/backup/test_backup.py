@@ -1,0 +1,493 @@
+"""Backup and restore: what was there is there again, elsewhere, and whatever is not sound is refused."""
+
+import io
+import json
+import os
+import shutil
+import stat
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from bridge import FolderReader, Spool, consumers
+from bridge.intake import Expected
+from bridge.log import read_mark
+from engine.job_folder import KeptCut, job_folder, spool_folder
+from engine.record_store import RecordStore
+from engine.twin import TwinJob
+from manager.answers import OperationKind
+from manager.backup import BackupRefused, back_up, restore
+from manager.backup import restoring as how
+from manager.backup.archive import Contents, verified, write_archive
+from manager.cases.base import Paging
+from manager.reconciler.parking import Served
+from manager.settings import write_key
+from manager.store.database import Store, sqlite_url
+from manager.store.dead_letters import Letter, keep
+from tests.manager.backup.machines import JOB, STREAM, CountingJob, everything, kept
+from tests.manager.conftest import BOTH
+from tests.manager.databases import Server
+from tests.manager.managers import OPERATOR, Manager
+
+LINE = "s:source > m:map{{'add': {}}} > k:sink"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "root"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def job(root: Path) -> Iterator[CountingJob]:
+    made = CountingJob(root)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=BOTH)
+def other_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of another database, without tables."""
+    if request.param == "sqlite":
+        return sqlite_url(tmp_path / "other" / "braid.db")
+    made: Server = request.getfixturevalue("postgresql")
+    return made.new_database()
+
+
+def filled(url: str, name: str = "one") -> Manager:
+    """A manager that leads, with something in every table that has to do with dataflows."""
+    made = Manager(url, name).lead()
+    made.admit("ann", "bob")
+    made.register("weather")
+    removed = made.submit("ann", LINE.format(0))
+    for number in range(3):
+        made.submit("ann", LINE.format(number), key=str(number))
+        made.submit("bob", LINE.format(number))
+    made.committer.remove(removed, who="ann")
+    park(made, 1, 2, 3)
+    return made
+
+
+def park(manager: Manager, *batches: int) -> None:
+    letters = [Letter(instance=2, port="in", batch=batch, reason="é\u2192", events=[{"n": 1.5}]) for batch in batches]
+    with manager.store.write() as session:
+        keep(session, letters, Served(manager.committer)({2}), at=1.25)
+
+
+def small(root: Path) -> str:
+    """A database in a root, with next to nothing in it."""
+    url = sqlite_url(root / "braid.db")
+    Store(url).close()
+    return url
+
+
+def test_what_was_committed_is_there_again(empty_url: str, other_url: str, root: Path, tmp_path: Path) -> None:
+    """From either kind of database to either kind, row by row; a manager leads it and goes on from there."""
+    before = filled(empty_url)
+    manifest = back_up(root, empty_url, tmp_path / "backup.tar")
+    assert (6 + 1, 3, "0001") == (manifest.counts["dataflow"], manifest.counts["dead_letter"], manifest.scheme)
+    restore(tmp_path / "backup.tar", tmp_path / "other", other_url)
+    assert everything(empty_url) == everything(other_url)
+    after = Manager(other_url, "two").lead()
+    with before.committer.looking() as old, after.committer.looking() as new:
+        assert old.running.dataflows == new.running.dataflows
+        assert (old.plans, old.running.tasks.keys()) == (new.plans, new.running.tasks.keys())
+    after.submit("ann", LINE.format(7))
+    (told,) = after.service.operations(OPERATOR, Paging(), kind=OperationKind.RESTORE).items
+    assert manifest.made.isoformat(timespec="seconds") == told.subject
+    for each in (before, after):
+        each.close()
+
+
+def test_numbers_that_were_given_are_not_given_again(
+    empty_url: str, other_url: str, root: Path, tmp_path: Path
+) -> None:
+    """Neither of rows that are gone by the time of the backup, nor of instances and jobs that came after it."""
+    before = filled(empty_url)
+    letters = before.service.dead_letters(OPERATOR, Paging()).items
+    before.service.discard_dead_letter(OPERATOR, str(letters[0].id))
+    back_up(root, empty_url, tmp_path / "backup.tar")
+    restore(tmp_path / "backup.tar", tmp_path / "other", other_url)
+    after = Manager(other_url, "two").lead()
+    for _ in range(3):
+        before.submit("ann", "s:source > k:sink")
+    park(after, 9)
+    assert after.service.dead_letters(OPERATOR, Paging()).items[0].id == letters[0].id + 1
+    numbers = [
+        {each.instance for each in manager.service.dataflow(OPERATOR, dataflow).tasks if not each.reused}
+        for manager, dataflow in ((manager, manager.submit("ann", LINE.format(99))) for manager in (before, after))
+    ]
+    assert not numbers[0] & numbers[1]
+    with before.store.read() as session:
+        last = session.scalar(text("SELECT max(number) FROM dataflow")) or 0
+    assert last > 7
+    for each in (before, after):
+        each.close()
+
+
+def test_who_is_restored_leads_under_a_higher_term(root: Path, tmp_path: Path) -> None:
+    """However often the old one was taken over since; plans carry it, and a job refuses those of an older term."""
+    url = sqlite_url(root / "braid.db")
+    before = filled(url)
+    back_up(root, url, tmp_path / "backup.tar")
+    for _ in range(20):
+        before.candidate.leave()
+        before.lead()
+    old = before.submit("ann", LINE.format(50))
+    other = sqlite_url(tmp_path / "other" / "braid.db")
+    restore(tmp_path / "backup.tar", tmp_path / "other", other)
+    after = Manager(other, "two").lead()
+    new = after.submit("ann", LINE.format(50))
+    terms = []
+    for manager, dataflow in ((before, old), (after, new)):
+        with manager.committer.looking() as state:
+            instance = state.running.dataflows[dataflow].instances[-1]
+            terms.append(state.plans[state.jobs.homes[instance].job].term)
+    assert terms[0] < terms[1]
+    shutil.rmtree(tmp_path / "other")
+    restore(tmp_path / "backup.tar", tmp_path / "other", other)
+    for each in (before, after):
+        each.close()
+
+
+def test_a_backup_of_a_database_that_is_written_is_one_state_of_it(empty_url: str, root: Path, tmp_path: Path) -> None:
+    """While dataflows are submitted and removed, each backup holds what one version of the state says, whole."""
+    manager = filled(empty_url)
+    done = threading.Event()
+
+    def change() -> None:
+        number = 0
+        while not done.is_set() and number < 400:
+            number += 1
+            dataflow = manager.submit("bob", LINE.format(number % 5))
+            if number % 2:
+                manager.committer.remove(dataflow, who="bob")
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    versions = set()
+    try:
+        for number in range(3):
+            archive, other = tmp_path / f"{number}.tar", tmp_path / f"other{number}"
+            back_up(root, empty_url, archive)
+            restore(archive, other, sqlite_url(other / "braid.db"))
+            after = Manager(sqlite_url(other / "braid.db"), "two").lead()
+            with after.committer.looking() as state:
+                needed = {instance for each in state.running.dataflows.values() for instance in each.instances}
+                assert needed == set(state.running.tasks)
+                homes = {instance: state.jobs.homes[instance].job for instance in needed}
+                assert all(state.plans[job] for job in homes.values())
+                versions.add(state.version)
+            after.close()
+    finally:
+        done.set()
+        changing.join()
+        manager.close()
+    assert len(versions) == 3
+
+
+def test_a_job_goes_on_from_its_last_finished_batch(root: Path, job: CountingJob, tmp_path: Path) -> None:
+    """Its state is as it was, its spool gives no position again, and what it had not finished is lost."""
+    url = small(root)
+    job.receive(1, 2, 1)
+    job.work()
+    finished = job.twin.batch
+    state = kept(root)
+    job.receive(5, 5)
+    assert job.plan_batch()
+    job.receive(6)
+    for batch in (finished - 1, finished):
+        job.folder.keep_cut(KeptCut(f"c{batch}", batch, (2,), {STREAM: 0}))
+    assert kept(root) != state
+    (job.folder.path / "published").write_text(json.dumps({"batch": job.twin.batch, "opened": [], "closing": []}))
+    assert not back_up(root, url, tmp_path / "backup.tar").spools
+    other = tmp_path / "other"
+    restore(tmp_path / "backup.tar", other, sqlite_url(other / "braid.db"))
+    there = job_folder(other, JOB)
+    assert (range(finished), state) == (RecordStore(there.records).batches(), kept(other))
+    for name in ("offsets", "commits"):
+        assert set(map(str, range(finished))) == {path.name for path in (there.checkpoint / name).iterdir()}
+    assert [finished - 1] == [cut.batch for cut in there.kept_cuts()]
+    assert finished == json.loads((there.path / "published").read_bytes())["batch"]
+    assert job.twin.batch == json.loads((job.folder.path / "published").read_bytes())["batch"]
+    folder = spool_folder(other, STREAM)
+    assert {} == consumers(folder)
+    assert read_mark(folder) == (6, {"p": Expected(next=1)})
+    # As a job that starts looks at it, before anybody owns it.
+    assert 6 == FolderReader(folder).first
+    spool = Spool(folder, most_bytes=1_000_000)
+    assert (6, 6) == (spool.first, spool.end)
+    spool.close()
+    assert there.begin_run() > job.folder.begin_run()
+
+
+def test_with_the_spools_nothing_is_lost(root: Path, job: CountingJob, tmp_path: Path) -> None:
+    """A job works off what waited, the batch that it was about to run first, and comes to the same state."""
+    url = small(root)
+    job.receive(1, 2, 1)
+    job.work()
+    job.prune()
+    job.receive(5, 5)
+    assert job.plan_batch()
+    (job.folder.checkpoint / "offsets" / str(job.twin.batch)).write_text("v1")
+    job.receive(6, 1)
+    (job.folder.attempts / f"{0:020d}-{0:020d}-00").write_text("of a process that lives")
+    (job.folder.attempts / "1.json").write_text("a verdict")
+    assert back_up(root, url, tmp_path / "backup.tar", with_spools=True).spools
+    other = tmp_path / "other"
+    restore(tmp_path / "backup.tar", other, sqlite_url(other / "braid.db"))
+    there = job_folder(other, JOB)
+    assert kept(root) == kept(other)
+    assert {str(number) for number in range(job.twin.batch + 1)} == {
+        p.name for p in (there.checkpoint / "offsets").iterdir()
+    }
+    assert ["1.json"] == [path.name for path in there.attempts.iterdir()]
+    assert consumers(spool_folder(root, STREAM)) == consumers(spool_folder(other, STREAM))
+    assert (7, {"p": Expected(next=2)}) == (
+        Spool(spool_folder(other, STREAM), most_bytes=1).end,
+        read_mark(spool_folder(other, STREAM)).producers,
+    )
+    job.work()
+    twin = TwinJob(other, JOB, {})
+    twin.settle()
+    assert kept(root) == kept(other)
+
+
+@pytest.mark.parametrize("with_spools", [False, True])
+def test_a_picture_of_a_job_that_runs_belongs_together(
+    root: Path, job: CountingJob, tmp_path: Path, *, with_spools: bool
+) -> None:
+    """Batches, records and events come and go meanwhile, and every backup can be gone on from."""
+    url = small(root)
+    job.receive(1)
+    job.work()
+    done = threading.Event()
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        number = 0
+        try:
+            while not done.is_set() and number < 3_000:
+                number += 1
+                job.receive(*range(number % 5 + 1))
+                job.work()
+                job.prune()
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    running = threading.Thread(target=run)
+    running.start()
+    try:
+        for number in range(4):
+            archive, other = tmp_path / f"{number}.tar", tmp_path / f"other{number}"
+            back_up(root, url, archive, with_spools=with_spools)
+            restore(archive, other, sqlite_url(other / "braid.db"))
+            store = RecordStore(job_folder(other, JOB).records)
+            last = store.batches()[-1]
+            assert kept(other) is not None
+            planned = max(int(path.name) for path in (job_folder(other, JOB).checkpoint / "offsets").iterdir())
+            spool = Spool(spool_folder(other, STREAM), most_bytes=1)
+            position = store.file(last).header.end.at.get(STREAM, 0)
+            assert position <= spool.end
+            assert spool.first <= position if with_spools else spool.first == spool.end
+            assert last in {planned, planned - 1} if with_spools else last == planned
+            spool.close()
+            if with_spools:
+                TwinJob(other, JOB, {}).settle()
+    finally:
+        done.set()
+        running.join()
+    assert not failed
+
+
+def test_what_is_the_owners_stays_so(root: Path, tmp_path: Path) -> None:
+    """The archive is its owner's only; the key is in it where that was asked for; modes come back."""
+    url = small(root)
+    write_key(root, "braid_secret")
+    (root / "access" / "tmp").mkdir(parents=True)
+    for name, mode in (("passwords", 0o600), ("acl", 0o640), ("tmp/half", 0o600)):
+        (root / "access" / name).write_text(name)
+        (root / "access" / name).chmod(mode)
+    (root / "broker.url").write_text("mqtt://braid:secret@127.0.0.1:1")
+    without = back_up(root, url, tmp_path / "without.tar")
+    assert (False, {"access/acl", "access/passwords", "database.sqlite"}) == (without.key, set(without.files))
+    assert 0o600 == stat.S_IMODE((tmp_path / "without.tar").stat().st_mode)
+    assert b"secret" not in (tmp_path / "without.tar").read_bytes()
+    assert back_up(root, url, tmp_path / "with.tar", with_key=True).key
+    other = tmp_path / "other"
+    restore(tmp_path / "with.tar", other, sqlite_url(other / "braid.db"))
+    modes = {
+        str(path.relative_to(other)): stat.S_IMODE(path.stat().st_mode)
+        for path in other.rglob("*")
+        if path.is_file() and path.name != "braid.db"
+    }
+    assert {"key": 0o600, "access/passwords": 0o600, "access/acl": 0o640} == modes
+    assert not list((root / "backup").glob("*/*"))
+
+
+def test_nothing_is_written_over(root: Path, tmp_path: Path) -> None:
+    """A backup takes no other file's place, and a restore neither a root's nor a database's; each says what to do."""
+    url = small(root)
+    archive = tmp_path / "backup.tar"
+    archive.write_text("mine")
+    with pytest.raises(BackupRefused, match="is there already; choose another name"):
+        back_up(root, url, archive)
+    assert "mine" == archive.read_text()
+    archive.unlink()
+    back_up(root, url, archive)
+    with pytest.raises(BackupRefused, match="is not empty; name another root"):
+        restore(archive, root, url)
+    there = tmp_path / "there.db"
+    there.write_text("mine")
+    with pytest.raises(BackupRefused, match=r"there is a database at .*there\.db already"):
+        restore(archive, tmp_path / "other", sqlite_url(there))
+    assert (False, "mine") == ((tmp_path / "other").exists(), there.read_text())
+    with pytest.raises(BackupRefused, match="there is no root at"):
+        back_up(tmp_path / "nowhere", url, tmp_path / "2.tar")
+    with pytest.raises(BackupRefused, match="there is no database at"):
+        back_up(root, sqlite_url(tmp_path / "no.db"), tmp_path / "2.tar")
+
+
+@pytest.mark.postgresql
+def test_a_database_of_postgresql_that_holds_something_is_refused(
+    postgresql: Server, root: Path, tmp_path: Path
+) -> None:
+    """One that was ever led, or that has rows, is left as it is."""
+    archive = tmp_path / "backup.tar"
+    back_up(root, small(root), archive)
+    url = postgresql.new_database()
+    manager = Manager(url)
+    restore(archive, tmp_path / "first", url)
+    with pytest.raises(BackupRefused, match="the database is not empty"):
+        restore(archive, tmp_path / "other", url)
+    assert not (tmp_path / "other").exists()
+    manager.close()
+
+
+def test_a_restore_that_fails_leaves_an_empty_root(
+    root: Path, job: CountingJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that it can be tried again: what was written is taken away, whether the root was there before or not."""
+    job.receive(1)
+    job.work()
+    archive = tmp_path / "backup.tar"
+    back_up(root, small(root), archive)
+
+    def fail(_path: Path, _url: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "there").mkdir()
+    with monkeypatch.context() as patched:
+        patched.setattr(how, "load", fail)
+        for name in ("there", "new"):
+            with pytest.raises(OSError, match="No space"):
+                restore(archive, tmp_path / name, sqlite_url(tmp_path / name / "braid.db"))
+    assert ([], False) == (list((tmp_path / "there").iterdir()), (tmp_path / "new").exists())
+    restore(archive, tmp_path / "there", sqlite_url(tmp_path / "there" / "braid.db"))
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive of a root with a file."""
+    folder = tmp_path_factory.mktemp("sound")
+    (folder / "root" / "access").mkdir(parents=True)
+    (folder / "root" / "access" / "acl").write_text("user ann\n")
+    back_up(folder / "root", small(folder / "root"), folder / "sound.tar")
+    return folder / "sound.tar"
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_a_damaged_archive_is_refused(sound: Path, data: st.DataObject) -> None:
+    """Cut off anywhere, or with a bit turned, it is refused before anything is written, or nothing of it is lost."""
+    content = bytearray(sound.read_bytes())
+    whole = verified(sound)
+    path = sound.with_name("damaged.tar")
+    if data.draw(st.booleans()):
+        del content[data.draw(st.integers(0, len(content) - 1)) :]
+    else:
+        at = data.draw(st.integers(0, len(content) - 1))
+        content[at] ^= 1 << data.draw(st.integers(0, 7))
+    path.write_bytes(content)
+    try:
+        assert whole == verified(path)
+    except BackupRefused:
+        other = sound.with_name("other")
+        with pytest.raises(BackupRefused, match=r"\A[^\n]*; use another backup\Z"):
+            restore(path, other, sqlite_url(other / "braid.db"))
+        assert not other.exists()
+
+
+def with_member(archive: Path, name: str, *, kind: bytes = tarfile.REGTYPE) -> Path:
+    changed = archive.with_name("changed.tar")
+    shutil.copy(archive, changed)
+    with tarfile.open(changed, "a") as tar:
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname = kind, "/etc/passwd"
+        tar.addfile(info, io.BytesIO(b""))
+    return changed
+
+
+@pytest.mark.parametrize(
+    "name", ["../out", "/out", "jobs/../../out", "keeper/record", "jobs", "manifest.json", "access/acl"]
+)
+def test_an_archive_with_something_else_in_it_is_refused(sound: Path, name: str) -> None:
+    """Whatever was added, and wherever it would be written."""
+    with pytest.raises(BackupRefused):
+        verified(with_member(sound, name))
+
+
+def test_an_archive_with_a_link_in_it_is_refused(sound: Path) -> None:
+    """Nothing is read or written through it."""
+    with pytest.raises(BackupRefused, match="is no file"):
+        verified(with_member(sound, "jobs/1/link", kind=tarfile.SYMTYPE))
+
+
+@pytest.mark.parametrize("content", [b"", b"no tar at all", os.urandom(4_096)])
+def test_a_file_that_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
+    """It is named, with what to do."""
+    path = tmp_path / "notes"
+    path.write_bytes(content)
+    with pytest.raises(BackupRefused, match=r"notes is damaged: .*; use another backup"):
+        verified(path)
+    with pytest.raises(BackupRefused, match="is not there; name a file that"):
+        verified(tmp_path / "nothing")
+
+
+def test_a_database_of_a_newer_braid_is_refused(root: Path, tmp_path: Path) -> None:
+    """What this one does not know is told before anything is written."""
+    url = small(root)
+    store = Store(url)
+    with store.write() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    store.close()
+    back_up(root, url, tmp_path / "backup.tar")
+    with pytest.raises(BackupRefused, match=r"this Braid cannot restore what .* made: .*a newer Braid"):
+        restore(tmp_path / "backup.tar", tmp_path / "other", sqlite_url(tmp_path / "other" / "braid.db"))
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_manifest_that_was_changed_is_refused(sound: Path) -> None:
+    """What it says is held against its own checksum."""
+    changed = sound.with_name("changed.tar")
+    changed.write_bytes(sound.read_bytes().replace(b'"tenant":0', b'"tenant":1'))
+    with pytest.raises(BackupRefused, match="its manifest is not as it was written"):
+        verified(changed)
+
+
+@pytest.mark.parametrize("name", ["../out", "/out", "jobs/../../out", "jobs//1", "keeper/record", "jobs", "braid.db"])
+def test_an_archive_that_was_made_to_write_elsewhere_is_refused(sound: Path, name: str) -> None:
+    """Although its manifest and all checksums are in order."""
+    path = sound.with_name("made.tar")
+    path.unlink(missing_ok=True)
+    write_archive(path, [(name, sound)], Contents.model_validate(verified(sound).model_dump()))
+    with pytest.raises(BackupRefused, match="which no backup of Braid's does"):
+        verified(path)
