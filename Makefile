@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check chaos bench bench-merge bench-engine mutate schema lock clean
+.PHONY: help demo test check chaos bench bench-merge bench-engine bench-manager mutate schema lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -16,7 +16,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $(READY)
 
-demo: $(READY)  ## merge bundled dataflows and run them as one Spark job
+demo: $(READY)  ## serve, run dataflows of two tenants that share parts, count the cores
 	@$(BIN)/braid demo
 
 test: $(READY)  ## run all tests
@@ -32,13 +32,16 @@ check: $(READY)  ## lint, types, import contracts, links and examples in the doc
 chaos: $(READY)  ## kill drivers, workers and brokers for hours, and look for what was lost
 	$(BIN)/python -m pytest -m chaos $(PYTEST_ARGS) tests/chaos
 
-bench: bench-merge bench-engine  ## run all benchmarks
+bench: bench-merge bench-engine bench-manager  ## run all benchmarks
 
 bench-merge: $(READY)  ## measure merge and unmerge up to a million running tasks
 	$(BIN)/python -m benchmarks.merge
 
 bench-engine: $(READY)  ## measure batches, throughput, latency, swaps, start and state of real jobs
 	$(BIN)/python -m benchmarks.engine
+
+bench-manager: $(READY)  ## measure submissions and the start of a manager, with up to ten thousand stored dataflows
+	$(BIN)/python -m benchmarks.manager
 
 mutate: $(READY)  ## mutation testing of dags/ and merge/; takes long
 	$(BIN)/python -m tests.mutation

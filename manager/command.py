@@ -1,88 +1,134 @@
 """The command line: `braid`. Other packages add commands through the entry point group `braid.commands`.
 
-Exit codes: 0 all well, 1 a document or a file has problems, 2 the command was called wrongly.
+What a command needs is imported when it is called, so that `braid --help` and the small commands answer at once. Until
+then a command is known by its name and the first sentence of its docstring, which is read without running the module.
 """
 
-import json
-from datetime import UTC, datetime
-from importlib.metadata import entry_points, version
+import ast
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
+import typer.main
 
-from dags import Document, InvalidDocument, canonicalise
-from engine import BrokenTaskTypes, installed_catalogue
-from manager.source_file import UnreadableSources, read_sources
-from merge import RunningGraph, explain, merge
+from manager.commands.exit_codes import ExitCode
 
 GROUP = "braid.commands"
 """The entry point group: each entry names a function that becomes a command."""
 
-app = typer.Typer(
-    help="Run the streaming dataflows of many tenants as few jobs.", no_args_is_help=True, add_completion=False
+HANDED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
+"""What has every word after a command's name left to the command."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command, or a group of commands, before it is imported."""
+
+    name: str
+    target: str
+    """`module:function`, or `module:app` for a group of commands."""
+    panel: str
+    """The heading that it stands under in the help."""
+
+
+def _command(panel: str, name: str, target: str) -> Command:
+    return Command(name=name, target=target, panel=panel)
+
+
+COMMANDS = (
+    _command("Dataflows", "submit", "manager.commands.dataflows:submit"),
+    _command("Dataflows", "replace", "manager.commands.dataflows:replace"),
+    _command("Dataflows", "remove", "manager.commands.dataflows:remove"),
+    _command("Dataflows", "list", "manager.commands.dataflows:list_dataflows"),
+    _command("Dataflows", "show", "manager.commands.dataflows:show"),
+    _command("Dataflows", "explain", "manager.commands.dataflows:explain"),
+    _command("Dataflows", "dead-letters", "manager.commands.dead_letters:app"),
+    _command("Dataflows", "sources", "manager.commands.sources:app"),
+    _command("What runs", "watch", "manager.commands.running:watch"),
+    _command("What runs", "jobs", "manager.commands.running:jobs"),
+    _command("What runs", "hosts", "manager.commands.running:hosts"),
+    _command("What runs", "operations", "manager.commands.running:operations"),
+    _command("Administration", "tenants", "manager.commands.tenants:app"),
+    _command("Administration", "keys", "manager.commands.keys:app"),
+    _command("On this machine", "serve", "manager.commands.serve:serve"),
+    _command("On this machine", "backup", "manager.commands.backup:backup"),
+    _command("On this machine", "restore", "manager.commands.backup:restore"),
+    _command("On this machine", "doctor", "manager.commands.doctor:doctor"),
+    _command("On this machine", "check", "manager.checking:check"),
+    _command("On this machine", "schema", "manager.checking:schema"),
+    _command("On this machine", "version", "manager.checking:show_version"),
 )
 
 
-@app.command()
-def check(
-    files: Annotated[list[Path], typer.Argument(help="Documents, one dataflow each.")],
-    sources: Annotated[Path, typer.Option(help="A JSON file that describes the sources.")],
-    tenant: Annotated[str, typer.Option(help="Who submits.")] = "me",
-) -> None:
-    """Check documents, and say what each would share with those before it."""
-    out = Console(soft_wrap=True)
-    running = RunningGraph()
-    refused = False
+def _added() -> tuple[Command, ...]:
+    """The commands that installed packages add, this one included."""
+    found = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+    return tuple(_command("On this machine", entry.name, entry.value) for entry in found)
+
+
+def summary(target: str) -> str:
+    """The first paragraph of the docstring that a target has, read from its source; a group's is its module's."""
+    module, _, name = target.partition(":")
     try:
-        registered = read_sources(sources)
-        catalogue = installed_catalogue()
-    except (UnreadableSources, BrokenTaskTypes) as error:
-        _complain(str(error))
-        raise typer.Exit(1) from None
-    now = datetime.now(UTC)
-    for number, file in enumerate(files):
+        found = find_spec(module)
+        tree = ast.parse(Path(found.origin).read_bytes()) if found is not None and found.origin else None
+    except (ImportError, OSError, SyntaxError):
+        # What is wrong with it is told when it is called.
+        tree = None
+    if tree is None:
+        return ""
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    documented: ast.FunctionDef | ast.Module = functions[0] if functions else tree
+    return (ast.get_docstring(documented) or "").partition("\n\n")[0]
+
+
+def _epilog() -> str:
+    codes = "\n\n".join(f"{code.value}: {code.meaning}" for code in ExitCode)
+    return f"Exit codes\n\n{codes}"
+
+
+def later(command: Command) -> Callable[[typer.Context], None]:
+    """What imports a command when it is called, and hands on how it was called."""
+
+    def run(context: typer.Context) -> None:
+        module, _, name = command.target.partition(":")
         try:
-            dataflow = canonicalise(
-                file.read_bytes(),
-                dataflow=f"{number}",
-                tenant=tenant,
-                catalogue=catalogue,
-                sources=registered,
+            loaded = getattr(import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            sys.stderr.write(
+                f"braid {command.name} cannot be loaded: {error}; install the package that brings it again\n"
             )
-        except OSError as error:
-            refused = True
-            _complain(f"{file}: {error.strerror}; name a file that can be read")
-        except InvalidDocument as error:
-            refused = True
-            for problem in error.problems:
-                _complain(f"{file}: {problem}")
-        else:
-            explanation = explain(running, dataflow, now)
-            shared = explanation.distinct - explanation.residue
-            shares = f"shares {shared} with the documents before it" if shared else "shares none"
-            out.print(escape(f"{file}: good; of {explanation.distinct} distinct tasks it {shares}"))
-            running.advance(merge(running, dataflow, now))
-    raise typer.Exit(1 if refused else 0)
+            raise typer.Exit(ExitCode.FAILED) from None
+        if not isinstance(loaded, typer.Typer):
+            function, loaded = loaded, typer.Typer(add_completion=False)
+            loaded.command()(function)
+        code = typer.main.get_command(loaded).main(
+            args=context.args, prog_name=context.command_path, standalone_mode=False
+        )
+        raise typer.Exit(code or ExitCode.WELL)
+
+    return run
 
 
-@app.command()
-def schema() -> None:
-    """Print the JSON Schema of documents."""
-    typer.echo(json.dumps(Document.model_json_schema(), indent=2, ensure_ascii=False))
-
-
-@app.command("version")
-def show_version() -> None:
-    """Print the version of Braid."""
-    typer.echo(version("braid"))
-
-
-def _complain(message: str) -> None:
-    Console(stderr=True, soft_wrap=True).print(escape(message))
-
-
-for _entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-    app.command(_entry.name)(_entry.load())
+app = typer.Typer(
+    help="Run the streaming dataflows of many tenants as few jobs.",
+    epilog=_epilog(),
+    no_args_is_help=True,
+    add_completion=False,
+    # A traceback that shows local variables would show secrets among them.
+    pretty_exceptions_show_locals=False,
+)
+for _each in (*COMMANDS, *_added()):
+    app.command(
+        _each.name,
+        help=summary(_each.target),
+        rich_help_panel=_each.panel,
+        # Options, --help among them, are the command's own.
+        add_help_option=False,
+        context_settings=HANDED_ON,
+    )(later(_each))

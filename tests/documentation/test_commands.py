@@ -37,9 +37,9 @@ def test_contributing_lists_every_target() -> None:
 
 
 def test_the_readme_names_the_commands_to_begin_with() -> None:
-    """The README has the two targets and the first command."""
+    """The README has the two targets and the first commands."""
     assert {"demo", "test"} <= named(page("README.md"), "make")
-    assert {"check"} <= named(page("README.md"), "braid")
+    assert {"check", "serve", "submit"} <= named(page("README.md"), "braid")
 
 
 def test_commits_are_checked_as_by_make_check() -> None:

@@ -41,6 +41,19 @@ def test_check_names_every_problem_and_goes_on_with_the_next_document(tmp_path: 
     assert result.exit_code == 1
 
 
+def test_check_tells_programs_the_same(tmp_path: Path) -> None:
+    """With --json standard output is one document, also where a document has problems or there are no sources."""
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"version": 1, "name": "x", "tasks": [{"id": "a", "type": "outptu"}], "streams": []}')
+    result = braid("check", EXAMPLES["school"], bad, "--sources", SOURCES, "--json")
+    good, refused = json.loads(result.stdout)
+    assert {"file": str(EXAMPLES["school"]), "good": True, "distinct": 4, "shared": 0, "problems": []} == good
+    assert (False, ["/tasks/0/type"]) == (refused["good"], [each["pointer"] for each in refused["problems"]])
+    assert result.exit_code == 1
+    unread = braid("check", bad, "--sources", tmp_path / "none.json", "--json")
+    assert (1, "no-use") == (unread.exit_code, json.loads(unread.stdout)["problem"]["code"])
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
@@ -87,6 +100,7 @@ def test_schema_prints_the_json_schema_of_documents() -> None:
 def test_version_prints_the_installed_version() -> None:
     """The version is that of the installed package."""
     assert braid("version").stdout == f"{version('braid')}\n"
+    assert json.loads(braid("version", "--json").stdout) == {"version": version("braid")}
 
 
 def test_a_wrong_call_exits_with_2() -> None:

@@ -16,4 +16,4 @@ EXAMPLES = {
     "taxi-office": _HERE / "taxi-fares.json",
     "planning": _HERE / "rides-and-heat.json",
 }
-"""A document for each tenant, in the order in which the demo submits them."""
+"""A document for each tenant."""

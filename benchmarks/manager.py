@@ -1,0 +1,159 @@
+"""The manager: how long a submission takes through the service and its database, and how long a manager takes to start.
+
+    python -m benchmarks.manager [--quick] [STORED ...]
+
+Dataflows are submitted and removed by turns over `Service`, which REST calls, with a file of SQLite on this machine's
+disk. With a service that runs, `benchmarks.manager_live` measures how long outputs take to come and to stop; the most
+of all samples is told. It needs mosquitto. Quickly, there are fewer dataflows and samples. Prints a line per
+measurement; the last is one JSON object.
+"""
+
+import gc
+import json
+import random
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks import drawn, manager_live
+from benchmarks.merge import alone, clocked
+from dags import Visibility
+from manager.answers import Quota, Role, SourceForm, Stop, TenantForm
+from manager.cases.base import Caller
+from manager.committing.committer import Committer
+from manager.committing.draft import Ground
+from manager.committing.seen import HostSeen, JobSeen
+from manager.service import Service
+from manager.store.database import Store, sqlite_url
+from manager.store.leadership import Candidate
+from manager.store.tables import Leadership
+from merge import Host
+
+SAMPLES = 1_000
+STORED = (1_000, 10_000)
+SHAPE = drawn.Shape(sources=2_000)
+OPERATOR = Caller(key="operator", role=Role.OPERATOR, tenant=None)
+TENANTS = tuple(Caller(key=name, role=Role.TENANT, tenant=name) for name in (f"tenant-{i}" for i in range(20)))
+PLENTY = Quota(dataflows=10**9, tasks=10**9, submits_per_minute=10**9)
+
+
+class Unseen:
+    """Nobody listens to the hosts."""
+
+    def job(self, _job: str) -> JobSeen | None:
+        """Nothing was seen."""
+        return None
+
+    def hosts(self) -> tuple[HostSeen, ...]:
+        """None was seen."""
+        return ()
+
+
+class Bench:
+    """A service over a database, and what it has stored."""
+
+    def __init__(self, path: Path) -> None:
+        self.service = _started(path)
+        self._draw = random.Random(7)
+        self._number = 0
+        self.there: list[tuple[Caller, str]] = []
+        for tenant in TENANTS:
+            self.service.admit(OPERATOR, TenantForm(name=tenant.key, quota=PLENTY))
+        self.service.admit(OPERATOR, TenantForm(name="city"))
+        for name in drawn.registered(SHAPE):
+            self.service.register_source(OPERATOR, _form(name))
+
+    def submit(self) -> float:
+        """Submit one more; the seconds that it took."""
+        document = json.loads(drawn.document(self._draw, SHAPE, self._number))
+        for task in document["tasks"]:
+            if task["type"] == "source":
+                task["config"]["source"] = f"city:{task['config']['source']}"
+        tenant = self._draw.choice(TENANTS)
+        self._number += 1
+        answer, seconds = clocked(self.service.submit, tenant, json.dumps(document).encode())
+        self.there.append((tenant, answer.id))
+        return seconds
+
+    def remove(self) -> float:
+        """Remove any one; the seconds that it took."""
+        place = self._draw.randrange(len(self.there))
+        self.there[place], self.there[-1] = self.there[-1], self.there[place]
+        tenant, dataflow = self.there.pop()
+        return clocked(self.service.remove, tenant, dataflow, Stop.NOW)[1]
+
+
+def main(stored: tuple[int, ...], *, quick: bool) -> None:
+    """Measure everything."""
+    live = manager_live.measured(quick=quick)
+    result = {
+        **by_stored(stored),
+        **{name: found["max"] for name, found in live.items() if name.endswith(("_to_output_s", "_to_paused_s"))},
+        "details": live,
+    }
+    print(json.dumps(result))
+
+
+def by_stored(stored: tuple[int, ...]) -> dict[str, Any]:
+    """Submissions at each number of stored dataflows, and the start of a manager with the most."""
+    submits: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "braid.db"
+        bench = Bench(path)
+        for size in sorted(stored):
+            while len(bench.there) < size:
+                bench.submit()
+            gc.collect()
+            taken = [(bench.submit(), bench.remove()) for _ in range(SAMPLES)]
+            (submit, submit_most), (remove, remove_most) = (_percentiles(each) for each in zip(*taken, strict=True))
+            submits[str(size)] = submit_most
+            print(
+                f"{size:,} dataflows: submit p50 {submit} ms, p99 {submit_most} ms; "
+                f"remove p50 {remove} ms, p99 {remove_most} ms",
+                flush=True,
+            )
+        start = alone(start_seconds, str(path))
+    return {"submit_p99_ms": submits, "manager_start_s": start}
+
+
+def start_seconds(path: str) -> float:
+    """Seconds from nothing but the database to a manager that leads: the median of three."""
+    taken = [clocked(_started, Path(path))[1] for _ in range(3)]
+    print(f"a manager starts in {[round(each, 2) for each in taken]} s", flush=True)
+    return round(statistics.median(taken), 3)
+
+
+def _started(path: Path) -> Service:
+    store = Store(sqlite_url(path))
+    hosts = (Host(name="host", cores=10_000.0),)
+    committer = Committer(store, drawn.CATALOGUE, Ground(hosts=lambda: hosts), name="bench")
+    candidate = Candidate(store, "bench", won=committer.lead, lost=committer.step_down)
+    # Whoever led this database before does not any more.
+    with store.write() as session:
+        session.get_one(Leadership, 1).until = 0.0
+    candidate.look()
+    return Service(store, committer, Unseen())
+
+
+def _percentiles(seconds: tuple[float, ...]) -> tuple[float, float]:
+    return round(statistics.median(seconds) * 1000, 2), round(statistics.quantiles(seconds, n=100)[98] * 1000, 2)
+
+
+def _form(name: str) -> SourceForm:
+    return SourceForm.model_validate(
+        {
+            "name": name,
+            "owner": "city",
+            "connection": {"kind": "topic", "topic": f"city/{name}"},
+            "schema": dict(drawn.SCHEMA.fields),
+            "visibility": Visibility.PUBLIC,
+        }
+    )
+
+
+if __name__ == "__main__":
+    quick = "--quick" in sys.argv
+    named = tuple(int(size) for size in sys.argv[1:] if size != "--quick")
+    main(named or (STORED[:1] if quick else STORED), quick=quick)

@@ -1,0 +1,113 @@
+"""Dataflows: submit, replace, remove, list, show, explain."""
+
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+
+from manager.answers import DataflowAnswer, DataflowState, OutputAnswer, Stop, SubmitAnswer, TaskAnswer
+from manager.client.client import Client
+from manager.commands.asking import File, Tenant, asks, read_file
+from manager.commands.showing import Shown, lines, moment, table
+
+Id = Annotated[str, typer.Argument(help="The id of a dataflow.")]
+
+
+@asks
+def submit(
+    client: Client,
+    file: File,
+    tenant: Tenant = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="A key of your own: submitting again with it submits nothing more.")
+    ] = None,
+) -> Shown:
+    """Submit a document, and say what is reused and where its outputs are found."""
+    answer = client.submit(read_file(file), tenant=tenant, idempotency_key=idempotency_key)
+    return Shown(data=answer, text=_submitted(answer))
+
+
+@asks
+def replace(client: Client, dataflow: Id, file: File) -> Shown:
+    """Swap a dataflow's document for an edited one; what both have in common never stops."""
+    answer = client.replace(dataflow, read_file(file))
+    return Shown(data=answer, text=_submitted(answer))
+
+
+@asks
+def remove(
+    client: Client,
+    dataflow: Id,
+    drain: Annotated[bool, typer.Option("--drain", help="After what its sources have sent by now.")] = False,  # noqa: FBT002 - a flag
+) -> Shown:
+    """Remove a dataflow; what nobody else needs is paused."""
+    answer = client.remove(dataflow, Stop.DRAIN if drain else Stop.NOW)
+    return Shown(data=answer, text=f"{answer.id} is {answer.state}")
+
+
+@asks
+def list_dataflows(
+    client: Client,
+    tenant: Annotated[str | None, typer.Option(help="Those of one tenant; for operators.")] = None,
+    state: Annotated[DataflowState | None, typer.Option(help="Those in one state; removed ones only so.")] = None,
+    name: Annotated[str | None, typer.Option(help="Those of one name.")] = None,
+    source: Annotated[str | None, typer.Option(help="Those that read one source.")] = None,
+) -> Shown:
+    """List dataflows, oldest first."""
+    found = tuple(client.dataflows(tenant=tenant, state=state, name=name, source=source))
+    rows = ((each.id, each.tenant, each.name, each.state, each.revision, each.submitted, each.reason) for each in found)
+    columns = ("id", "tenant", "name", "state", "revision", "submitted", "reason")
+    return Shown(data=found, text=table(*columns, rows=rows, empty="no dataflows"))
+
+
+@asks
+def show(client: Client, dataflow: Id) -> Shown:
+    """Show a dataflow: its state, its tasks and where each runs, its outputs."""
+    answer = client.dataflow(dataflow)
+    return Shown(data=answer, text=lines(_headed(answer), _tasks(answer.tasks), _outputs(answer.outputs)))
+
+
+@asks
+def explain(client: Client, file: File, tenant: Tenant = None) -> Shown:
+    """Say what submitting a document would reuse, start and save; nothing is changed."""
+    answer = client.explain(read_file(file), tenant=tenant)
+    text = lines(
+        f"reuses {len(answer.reused)} tasks and starts {len(answer.started)}; "
+        f"saves {answer.saving.tasks} tasks and about {answer.saving.cores:.3g} cores",
+        _tasks(answer.reused) if answer.reused else None,
+        f"starts {', '.join(answer.started)}" if answer.started else None,
+        *(f"runs as one: {', '.join(group)}" for group in answer.collapsed),
+    )
+    return Shown(data=answer, text=text)
+
+
+def _submitted(answer: SubmitAnswer) -> RenderableType:
+    return lines(
+        _headed(answer),
+        f"reuses {len(answer.reused)} tasks and starts {len(answer.started)}",
+        _tasks(answer.reused + answer.started),
+        _outputs(answer.outputs),
+    )
+
+
+def _headed(answer: DataflowAnswer) -> str:
+    reason = f": {answer.reason}" if answer.reason else ""
+    return f"{answer.id} “{answer.name}” of {answer.tenant}, revision {answer.revision}, is {answer.state}{reason}"
+
+
+def _tasks(tasks: tuple[TaskAnswer, ...]) -> RenderableType:
+    rows = (
+        (
+            each.id,
+            each.type,
+            each.instance or "",
+            f"since {moment(each.since)}" if each.reused and each.since else each.reused,
+            each.failed,
+        )
+        for each in tasks
+    )
+    return table("task", "type", "instance", "reused", "failed", rows=rows, empty="no tasks")
+
+
+def _outputs(outputs: tuple[OutputAnswer, ...]) -> RenderableType:
+    return table("sink", "topic", rows=((each.sink, each.topic) for each in outputs), empty="no outputs")

@@ -1,0 +1,34 @@
+"""The command that runs the service: `braid serve`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from manager.commands.asking import SettingsFile, ending
+from manager.settings import read_settings
+
+
+def serve(  # noqa: PLR0913 - one for each setting that is no secret
+    *,
+    root: Annotated[Path | None, typer.Option(help="The folder for everything that is kept.")] = None,
+    listen: Annotated[str | None, typer.Option(help="The address to serve on; 127.0.0.1 if not given.")] = None,
+    port: Annotated[int | None, typer.Option(help="The port to serve on; 8642 if not given.")] = None,
+    master: Annotated[str | None, typer.Option(help="Spark's master; all cores of this machine if not given.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="The name of the host that is run besides; none for no host. local if not given.")
+    ] = None,
+    pace: Annotated[float | None, typer.Option(help="Seconds from one batch to the next; 1 if not given.")] = None,
+    settings: SettingsFile = None,
+) -> None:
+    """Serve: run broker, database, host and REST, until it is told to stop.
+
+    Each option can be given as BRAID_<NAME> too, or in the file of settings. The broker's and the database's URL hold
+    secrets, so they are given only there: as BRAID_BROKER and BRAID_DATABASE, or as broker and database.
+    """
+    flags = {"root": root, "listen": listen, "port": port, "master": master, "host": host, "pace": pace}
+    with ending(as_json=False):
+        told = read_settings(flags, settings)
+        from manager.serving import serve as run  # noqa: PLC0415 - it brings all of the service
+
+        run(told)

@@ -1,0 +1,85 @@
+"""Tenants: list, admit, set quotas, make broker credentials."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from manager.answers import Quota, TenantForm
+from manager.client.client import Client
+from manager.client.errors import Refused
+from manager.commands.asking import asks, fill
+from manager.commands.showing import Shown, lines, table
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+Name = Annotated[str, typer.Argument(help="The name of a tenant.")]
+Dataflows = Annotated[int | None, typer.Option(help="How many dataflows it may have.")]
+Tasks = Annotated[int | None, typer.Option(help="How many tasks its dataflows may have together.")]
+Submits = Annotated[int | None, typer.Option(help="How often it may submit in a minute.")]
+
+
+@app.command("list")
+@asks
+def list_tenants(client: Client) -> Shown:
+    """List the tenants, with what they use and may use."""
+    found = tuple(client.tenants())
+    rows = (
+        (
+            each.name,
+            f"{each.dataflows:,} of {each.quota.dataflows:,}",
+            f"{each.tasks:,} of {each.quota.tasks:,}",
+            each.quota.submits_per_minute,
+            each.created,
+        )
+        for each in found
+    )
+    columns = ("name", "dataflows", "tasks", "submits per minute", "since")
+    return Shown(data=found, text=table(*columns, rows=rows, empty="no tenants"))
+
+
+@app.command()
+@asks
+def admit(
+    client: Client, name: Name, dataflows: Dataflows = None, tasks: Tasks = None, submits_per_minute: Submits = None
+) -> Shown:
+    """Admit a tenant; it gets its API keys and broker credentials by commands of their own."""
+    wanted = _given(dataflows, tasks, submits_per_minute)
+    answer = client.admit(fill(TenantForm, name=name, quota=fill(Quota, **wanted) if wanted else None))
+    return Shown(data=answer, text=f"{answer.name} is admitted; make a key for it: braid keys make --tenant {name}")
+
+
+@app.command()
+@asks
+def quota(
+    client: Client, name: Name, dataflows: Dataflows = None, tasks: Tasks = None, submits_per_minute: Submits = None
+) -> Shown:
+    """Set what a tenant may use; what is not given stays as it is."""
+    before = next((tenant.quota for tenant in client.tenants() if tenant.name == name), None)
+    if before is None:
+        raise Refused(
+            status=404, code="not-found", detail=f"There is no tenant '{name}'; list them: braid tenants list"
+        )
+    wanted = fill(Quota, **{**before.model_dump(), **_given(dataflows, tasks, submits_per_minute)})
+    answer = client.set_quota(name, wanted)
+    text = ", ".join(f"{what.replace('_', ' ')} {number:,}" for what, number in answer.quota.model_dump().items())
+    return Shown(data=answer, text=f"{answer.name} may use: {text}")
+
+
+@app.command()
+@asks
+def credentials(client: Client, name: Name) -> Shown:
+    """Make a tenant's broker credentials, shown this once; those it had before let nobody in any more."""
+    answer = client.make_credentials(name)
+    topics = [("reads", topic) for topic in answer.reads] + [("writes", topic) for topic in answer.writes]
+    return Shown(
+        data=answer,
+        text=lines(
+            f"broker {answer.url}\nuser {answer.user}\npassword {answer.password} (shown this once)",
+            table("may", "topic", rows=topics, empty="it may read and write no topic yet"),
+        ),
+    )
+
+
+def _given(dataflows: int | None, tasks: int | None, submits_per_minute: int | None) -> Mapping[str, int]:
+    given = {"dataflows": dataflows, "tasks": tasks, "submits_per_minute": submits_per_minute}
+    return {name: value for name, value in given.items() if value is not None}

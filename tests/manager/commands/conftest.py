@@ -1,0 +1,20 @@
+"""What the tests of the commands have in common."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.manager.commands.calling import Braid
+
+
+@pytest.fixture
+def braid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Braid]:
+    """The command line, in a folder of its own, where clocks show UTC."""
+    made = Braid(monkeypatch, tmp_path)
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield made
+    monkeypatch.undo()
+    time.tzset()

@@ -1,0 +1,65 @@
+"""What docs/commands.md says of commands, exit codes and settings is what the code says."""
+
+import re
+
+import pytest
+import typer.main
+
+from manager.command import COMMANDS, app
+from manager.commands import dead_letters, keys, sources, tenants
+from manager.commands.exit_codes import ExitCode
+from manager.settings import SECRETS, ClientSettings, Settings
+from tests.documentation.pages import page
+
+PAGE = page("docs/commands.md")
+GROUPS = {"dead-letters": dead_letters.app, "sources": sources.app, "tenants": tenants.app, "keys": keys.app}
+
+
+def names(group: typer.Typer) -> list[str]:
+    """The commands of a group, in order."""
+    return list(getattr(typer.main.get_command(group), "commands"))  # noqa: B009 - the type of a group is not stable
+
+
+def test_every_exit_code_is_documented() -> None:
+    """Code, name and meaning are those of the table in the code, in its order."""
+    known = [(str(code.value), f"`{code.name}`", code.meaning) for code in ExitCode]
+    assert known == [tuple(row) for row in PAGE.table("Exit codes").rows[1:]]
+
+
+def test_every_command_is_documented() -> None:
+    """The table has each command, and each of a group, in the order of the help."""
+    expected = [
+        f"{name} {nested}" if nested else name
+        for name in names(app)
+        for nested in (names(GROUPS[name]) if name in GROUPS else [""])
+    ]
+    told = [re.sub(r"( [A-Z]+)+$", "", cell.removeprefix("braid ")) for cell in PAGE.table("Commands").column()]
+    assert expected == told
+
+
+def test_every_group_of_commands_is_known_here() -> None:
+    """A new group is looked into by the test above."""
+    assert GROUPS.keys() == {command.name for command in COMMANDS if command.target.endswith(":app")}
+
+
+def test_every_setting_is_documented() -> None:
+    """The table has each with its variable, who reads it, and whether it is secret."""
+    service, client = Settings.model_fields.keys(), ClientSettings.model_fields.keys()
+    expected = [
+        (
+            f"`{name}`",
+            f"`BRAID_{name.upper()}`",
+            "both" if name in service and name in client else "service" if name in service else "client",
+            name in SECRETS,
+        )
+        for name in dict.fromkeys([*service, *client])
+    ]
+    rows = PAGE.table("Settings").rows[1:]
+    assert expected == [(name, variable, reader, what.endswith("; secret")) for name, variable, reader, what, _ in rows]
+
+
+@pytest.mark.parametrize("name", ["listen", "port", "host", "pace"])
+def test_documented_defaults_are_those_that_are_taken(name: str) -> None:
+    """Where the default is a value, it is the one in the code."""
+    defaults = {row[0].strip("`"): row[4].strip("`") for row in PAGE.table("Settings").rows[1:]}
+    assert str(Settings.model_fields[name].default) == defaults[name]

@@ -1,0 +1,158 @@
+"""What the tenants of the demo hear: their outputs, live from the broker, each with credentials of its own."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from paho.mqtt.enums import MQTTProtocolVersion
+
+from bridge import Message, topics
+from bridge.address import Address
+from bridge.mqtt import Client as Line
+from bridge.mqtt import NotConnected, spoken
+from manager.answers import BrokerCredentials
+from workloads.demo_service import DemoFailed
+
+PATIENCE = 90.0
+"""Seconds after which the demo gives up waiting for events."""
+_LET_IN = 10.0
+"""Seconds within which the broker lets somebody in whose credentials were just made; it takes milliseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """What came of one output."""
+
+    begun: int | None = None
+    """The number of the first event that came."""
+    events: int = 0
+    """How many came, each counted once."""
+    missing: int = 0
+    """How many numbers no event came with."""
+    last: Any = None
+    """The newest event."""
+    at: float = 0.0
+    """When it came, by the clock of `time.monotonic`."""
+    longest: float = 0.0
+    """The longest time between two messages since somebody asked."""
+
+    def take(self, first: int, events: list[Any], now: float) -> "Heard":
+        """Take up a message; what was sent twice bears the same numbers.
+
+        >>> heard = Heard().take(7, ["a", "b"], 1.0).take(8, ["b", "c"], 2.0)
+        >>> heard.events, heard.missing, heard.last
+        (3, 0, 'c')
+        >>> heard.take(12, ["f"], 3.0).missing
+        2
+        """
+        begun = first if self.begun is None else self.begun
+        due = begun + self.events + self.missing
+        new = events[max(0, due - first) :]
+        if not new:
+            return self
+        return Heard(
+            begun=begun,
+            events=self.events + len(new),
+            missing=self.missing + max(0, first - due),
+            last=new[-1],
+            at=now,
+            longest=max(self.longest, now - self.at if self.at else 0.0),
+        )
+
+
+class Outputs:
+    """What came of every output, by topic; the connections' threads write it."""
+
+    def __init__(self) -> None:
+        self._heard: dict[str, Heard] = {}
+        self._changed = threading.Condition()
+
+    def __getitem__(self, topic: str) -> Heard:
+        with self._changed:
+            return self._heard.get(topic, Heard())
+
+    def deliver(self, message: Message) -> None:
+        """Take up a message of the broker."""
+        if not message.payload:
+            return
+        told = json.loads(message.payload)
+        with self._changed:
+            before = self._heard.get(message.topic, Heard())
+            self._heard[message.topic] = before.take(told["first"], told["events"], time.monotonic())
+            self._changed.notify_all()
+
+    def all(self) -> dict[str, Heard]:
+        """What came of each output so far."""
+        with self._changed:
+            return dict(self._heard)
+
+    def begin_waits(self) -> dict[str, Heard]:
+        """Have `longest` begin anew; gives what came until now."""
+        with self._changed:
+            self._heard = {topic: replace(heard, longest=0.0) for topic, heard in self._heard.items()}
+            return dict(self._heard)
+
+    def wait_for_more(self, wanted: Mapping[str, int]) -> None:
+        """Wait until each of these outputs has got so many events more."""
+        due = {topic: self[topic].events + more for topic, more in wanted.items()}
+        with self._changed:
+            if not self._changed.wait_for(lambda: not self._short(due), PATIENCE):
+                raise DemoFailed(f"nothing more came on {', '.join(self._short(due))} for {PATIENCE:g} s")
+
+    def _short(self, due: Mapping[str, int]) -> list[str]:
+        return [topic for topic, number in due.items() if self[topic].events < number]
+
+
+@contextmanager
+def listening(outputs: Outputs, credentials: Mapping[str, BrokerCredentials], root: Path) -> Iterator[str]:
+    """Connect every tenant to the broker while the context lasts; says as whom they are connected.
+
+    A broker without access lists lets no tenant in, and their credentials name none then; Braid's own are used instead.
+    """
+    with ExitStack() as lines:
+        if not all(each.url for each in credentials.values()):
+            own = Address.parse((root / "broker.url").read_text(encoding="utf-8").strip())
+            _connect(lines, outputs, own, "demo", [f"{topics.ROOT}/out/{tenant}/#" for tenant in credentials])
+            yield (
+                "The broker is amqtt, which keeps no access lists and so lets no tenant in: the demo reads the outputs "
+                "with Braid's own credentials. With mosquitto installed each tenant has its own."
+            )
+            return
+        for tenant, each in credentials.items():
+            address = replace(Address.parse(each.url), user=each.user, password=each.password)
+            _connect(lines, outputs, address, f"demo-{tenant}", each.reads)
+        users = " and ".join(
+            f"{each.user}, who may read {', '.join(each.reads)}" for _, each in sorted(credentials.items())
+        )
+        yield f"Connected to the broker as {users}."
+
+
+def _connect(lines: ExitStack, outputs: Outputs, address: Address, name: str, wanted: Sequence[str]) -> None:
+    """Subscribe until the context ends; whose credentials were just made is let in a moment later."""
+    deadline = time.monotonic() + _LET_IN
+    protocol = spoken(address)
+    while True:
+        line = _line(outputs, address, name, wanted, protocol)
+        try:
+            line.start()
+        except NotConnected:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            lines.callback(line.stop)
+            return
+
+
+def _line(outputs: Outputs, address: Address, name: str, wanted: Sequence[str], protocol: MQTTProtocolVersion) -> Line:
+    def take(message: Message) -> None:
+        outputs.deliver(message)
+        line.acknowledge([message.token])
+
+    line = Line(address, name, topics=wanted, on_message=take, protocol=protocol, lasting=False)
+    return line
