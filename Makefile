@@ -40,7 +40,7 @@ bench-merge: $(READY)  ## measure merge and unmerge up to a million running task
 bench-engine: $(READY)  ## measure batches, throughput, latency, swaps, start and state of real jobs
 	$(BIN)/python -m benchmarks.engine
 
-bench-manager: $(READY)  ## measure submissions and the start of a manager, with up to ten thousand stored dataflows
+bench-manager: $(READY)  ## measure submissions, what follows them, and the start of a manager
 	$(BIN)/python -m benchmarks.manager
 
 mutate: $(READY)  ## mutation testing of dags/ and merge/; takes long

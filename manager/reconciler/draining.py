@@ -10,6 +10,7 @@ of its own. Names follow from the dataflow and the time, so that whoever leads n
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from engine.host_spools import ELSEWHERE
 from engine.plan import CutWish
 from manager.committing.seen import HostSeen, JobSeen
 from manager.committing.wanted import Draining
@@ -20,8 +21,6 @@ TRYING = 60.0
 """Seconds after which another cut is tried; a host gives one up after thirty."""
 WISHING = 5.0
 """Seconds after which a wish that nothing came of is repeated; who has heard it takes no second cut."""
-ELSEWHERE = "elsewhere"
-"""What a host says of a stream that another one supplies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
