@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Protocol
 
 from bridge import topics
@@ -20,7 +21,7 @@ from manager.reconciler.concerning import Concerning
 from manager.reconciler.deciding import Clean, Memory, Tell, decide
 from manager.reconciler.draining import WISHING, Drained, Wish, drain
 from manager.reconciler.events import Events
-from manager.reconciler.life import find
+from manager.reconciler.life import find, path, turn
 from manager.reconciler.listening import Listener, Sight, news_of
 
 LOOKING = 2.0
@@ -184,11 +185,13 @@ class Reconciler:
         asked |= {name for name, state in self._states.items() if state is not DataflowState.RUNNING}
         seen = {name: sight.seen for name, sight in now.sight.jobs.items() if sight.seen is not None}
         for name, each in sorted(dataflows.concerned(asked).items()):
-            found = find(each.needs, seen, now.sight.hosts)
-            if self._states.get(name) != found.state and not first:
-                told = {"dataflow": each.dataflow, "tenant": each.tenant, "state": found.state, "reason": found.reason}
+            found, known = find(each.needs, seen, now.sight.hosts), self._states.get(name)
+            state = known or DataflowState.DEPLOYING
+            state = reduce(turn, path(state, found), state)
+            if known != state and not first:
+                told = {"dataflow": each.dataflow, "tenant": each.tenant, "state": state, "reason": found.reason}
                 self._events.tell("dataflow", told)
-            self._states[name] = found.state
+            self._states[name] = state
         for name in self._states.keys() - every:
             del self._states[name]
 
