@@ -18,7 +18,7 @@ from bridge.memory_spool import MemorySpool
 from bridge.mqtt import Client, NotConnected
 from bridge.output import dead_letter, output_message, unread_letter
 from bridge.raw import Unfit, events_in
-from bridge.reading import FolderReader, SpoolReader, between, read
+from bridge.reading import FolderReader, SpoolReader, between, position_since, read
 from bridge.receiver import Feed, Message, Receiver, Unread
 from bridge.sender import Sender, Trouble
 from bridge.spool import Spool, SpoolClosed, SpoolFull, SpoolOwner, SpoolState
@@ -84,6 +84,7 @@ __all__ = [
     "offer",
     "output_message",
     "packed",
+    "position_since",
     "read",
     "unpacked",
     "unread_letter",

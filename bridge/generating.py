@@ -19,8 +19,8 @@ from bridge.spool import SpoolOwner, SpoolState
 
 GENERATOR = "generator"
 """The producer under which a spool keeps a generator's progress: its start is the epoch, its number the next."""
-GROUPING = 0.05
-"""Seconds in which events are grouped into one file."""
+GROUPING = 0.25
+"""Seconds in which events are grouped into one file: each file costs more than the events in it."""
 LONGEST = 1.0
 """Seconds after which it is looked again, however far away the next event is: clocks are set, spools are emptied."""
 

@@ -75,7 +75,10 @@ class Timer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """The events of a file: JSON lines, CSV or Parquet, by its ending; in the order of the file."""
+    """The events of a file: JSON lines, CSV, Parquet or lines of text, by its ending; in the order of the file.
+
+    A line of text is the field `line`, and the field `time` has the milliseconds that it begins with, up to a comma.
+    """
 
     path: Path
     schema: Schema

@@ -21,12 +21,18 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from bridge.address import Address
+from bridge.mqtt_rounds import Publication, Rounds, RoundsClient
 from bridge.receiver import Message
+from bridge.topics import ROOT
 
 SESSION = 7 * 24 * 3600
 """Seconds for which a broker keeps the session of a client that is away."""
 UNACKNOWLEDGED = 1_000
 """How many messages may wait to be acknowledged; beyond that the broker holds back. MQTT 3.1.1 has no such bound."""
+PARTING = 2.0
+"""Seconds within which a broker takes up the last acknowledgements."""
+_NOBODYS = f"{ROOT}/nobody"
+"""A topic that nobody is subscribed to."""
 _MIDS = 1 << 16
 _OTHER_NAME = {62, 64}
 """How OpenSSL numbers that a certificate is for another host, and for another address."""
@@ -89,29 +95,39 @@ class Client:
         will: tuple[str, bytes] | None = None,
         protocol: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv5,
         lasting: bool = True,
+        grouping: float = 0.0,
     ) -> None:
-        """Where `lasting` is false the broker keeps nothing for it while it is away, but what is retained."""
+        """Where `lasting` is false the broker keeps nothing for it while it is away, but what is retained.
+
+        Messages are handed on together that come within so many seconds of `grouping`, and acknowledgements wait as
+        long: to wake up for each of them would cost more than to read it.
+        """
         self._address = address
         self._lasting = lasting
         self._topics = dict.fromkeys(topics)
         self._hand_on = on_message
         self._on_connection = on_connection
         self._on_disconnection = on_disconnection
+        self._arrived: list[Message] = []
+        """What came in this round of reading."""
         self._connections = 0
         self._connected = False
         self._subscribing: dict[int, tuple[str, ...]] = {}
         self._subscribed: set[str] = set()
+        self._left = 0
+        """The last message id by which the broker confirmed that a topic was left."""
         self._refusal = "no answer"
         self._turned_away = False
         """Whether the broker does not know who this is, so that to wait for it is no use."""
-        # Guards the six above, and tells whoever waits for them. It must not be held while publishing: paho holds its
+        # Guards the seven above, and tells whoever waits for them. It must not be held while publishing: paho holds its
         # own lock on outgoing messages while it calls back, and publishing takes that lock.
         self._changed = threading.Condition()
         self._publishing = threading.Lock()
         self._unanswered: dict[int, Callable[[str], None]] = {}
         self._answered: dict[int, str] = {}
-        self._client = paho.Client(
+        self._client = RoundsClient(
             CallbackAPIVersion.VERSION2,
+            rounds=Rounds(grouping=grouping, on_publication=self._on_publication, on_end=self._hand_all_on),
             client_id=_known_to_both(client_id, address),
             # MQTT 5 says so at every connect instead.
             clean_session=None if protocol is MQTTProtocolVersion.MQTTv5 else not lasting,
@@ -124,7 +140,7 @@ class Client:
         self._client.on_connect_fail = self._on_connect_fail
         self._client.on_disconnect = self._on_disconnect
         self._client.on_subscribe = self._on_subscribe
-        self._client.on_message = self._arrived
+        self._client.on_unsubscribe = self._on_unsubscribe
         self._client.on_publish = self._on_publish
         if will is not None:
             # Published by the broker, and retained, when the client is gone without a word.
@@ -148,7 +164,8 @@ class Client:
         self._client.loop_start()
 
     def stop(self) -> None:
-        """Disconnect; the broker keeps the session."""
+        """Disconnect; the broker keeps the session, less what was acknowledged."""
+        self._await_acknowledged()
         self._client.disconnect()
         self._client.loop_stop()
 
@@ -171,10 +188,8 @@ class Client:
 
     def acknowledge(self, tokens: Iterable[int]) -> None:
         """Acknowledge messages, in this order; those of an earlier connection come again and are left alone."""
-        for token in tokens:
-            connection, mid = divmod(token, _MIDS)
-            if connection == self._connections:
-                self._client.ack(mid, 1)
+        known = (divmod(token, _MIDS) for token in tokens)
+        self._client.acknowledge(mid for connection, mid in known if connection == self._connections)
 
     def subscribe(self, topics: Iterable[str], *, timeout: float = 10.0) -> None:
         """Get the messages of more topics, over reconnects too; returns once the broker has confirmed it.
@@ -243,6 +258,17 @@ class Client:
             )
             return self._connected and wanted <= self._subscribed
 
+    def _await_acknowledged(self) -> None:
+        """Wait until the broker has taken up what was acknowledged, if it is there.
+
+        A connection that is closed while the broker sends is reset, and then the broker loses what it has not read yet.
+        It answers in order, so its answer to anything that changes nothing will do.
+        """
+        with self._changed:
+            if self._connected:
+                _, mid = self._client.unsubscribe(_NOBODYS)
+                self._changed.wait_for(lambda: not self._connected or self._left == mid, PARTING)
+
     def _ask_for(self, topics: tuple[str, ...]) -> None:
         if topics:
             _, mid = self._client.subscribe([(topic, 1) for topic in topics])
@@ -256,6 +282,7 @@ class Client:
                 self._changed.notify_all()
             return
         self._connections += 1
+        self._hand_all_on()
         self._on_connection()
         with self._changed:
             self._connected, self._turned_away = True, False
@@ -274,6 +301,8 @@ class Client:
     def _on_disconnect(self, _client: paho.Client, _data: Any, _flags: Any, _reason: Any, _properties: Any) -> None:
         with self._changed:
             self._connected = False
+        # What came before is told before.
+        self._hand_all_on()
         self._on_disconnection()
 
     def _on_subscribe(self, _client: paho.Client, _data: Any, mid: int, reasons: list[Any], _properties: Any) -> None:
@@ -283,6 +312,13 @@ class Client:
                 self._refusal = "it refused a subscription"
                 return
             self._subscribed.update(topic for topic in topics if topic in self._topics)
+            self._changed.notify_all()
+
+    def _on_unsubscribe(
+        self, _client: paho.Client, _data: Any, mid: int, _reasons: list[Any], _properties: Any
+    ) -> None:
+        with self._changed:
+            self._left = mid
             self._changed.notify_all()
 
     def _on_publish(self, _client: paho.Client, _data: Any, mid: int, reason: Any, _properties: Any) -> None:
@@ -295,8 +331,13 @@ class Client:
         if answered is not None:
             answered(refusal)
 
-    def _arrived(self, _client: paho.Client, _data: Any, message: paho.MQTTMessage) -> None:
-        self._hand_on(Message(message.topic, bytes(message.payload), self._connections * _MIDS + message.mid))
+    def _on_publication(self, told: Publication) -> None:
+        self._arrived.append(Message(told.topic, told.payload, self._connections * _MIDS + told.mid))
+
+    def _hand_all_on(self) -> None:
+        arrived, self._arrived = self._arrived, []
+        for message in arrived:
+            self._hand_on(message)
 
 
 def spoken(address: Address, timeout: float = 5.0) -> MQTTProtocolVersion:

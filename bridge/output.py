@@ -6,7 +6,7 @@ All of it is JSON, in messages small enough for any broker.
 import base64
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,20 +38,53 @@ def output_message(
         yield number, _with_events(head, texts)
 
 
-def dead_letter(  # noqa: PLR0913 - five things are told of every letter
-    instance: int, port: str, reason: str, batch: int, events: pa.RecordBatch, *, json_fields: Collection[str] = ()
+def dead_letter(  # noqa: PLR0913 - six things are told of every letter
+    instance: int,
+    port: str,
+    reason: str,
+    batch: int,
+    events: pa.RecordBatch,
+    *,
+    first: int = 0,
+    json_fields: Collection[str] = (),
 ) -> Iterator[bytes]:
-    """Events that an instance could not take, as `{instance, port, reason, batch, count, events}`.
+    """Events that an instance could not take, as `{instance, port, reason, batch, count, first, events}`.
 
-    The count is of all of them, where one message cannot hold them.
+    The count is of all of them, where one message cannot hold them. The number of the first among all that the batch
+    could not take tells equal events apart.
 
     >>> list(dead_letter(7, "in", "no number", 3, pa.record_batch({"t": ["warm"]})))
-    [b'{"instance":7,"port":"in","reason":"no number","batch":3,"count":1,"events":[{"t":"warm"}]}']
+    [b'{"instance":7,"port":"in","reason":"no number","batch":3,"count":1,"first":0,"events":[{"t":"warm"}]}']
     """
     told = {"instance": instance, "port": port, "reason": reason, "batch": batch, "count": len(events)}
-    head = _json(told)
-    for _, texts in _cut(_texts(events, json_fields), 0, MOST_BYTES - 50 - len(head)):
-        yield _with_events(head, texts)
+    for number, texts in _cut(_texts(events, json_fields), first, MOST_BYTES - 80 - len(_json(told))):
+        yield _with_events(_json({**told, "first": number}), texts)
+
+
+def event_texts(events: pa.RecordBatch) -> Iterator[bytes]:
+    """Each event as its tenant knows it, in JSON.
+
+    >>> list(event_texts(pa.record_batch({"t": [21.5], "_rest": ['{"unit":"C"}']})))
+    [b'{"unit":"C","t":21.5}']
+    """
+    return _texts(events, ())
+
+
+def raw_messages(instance: int, epoch: int, first: int, texts: Iterable[bytes]) -> Iterator[bytes]:
+    """Events, each in JSON, as messages of raw events, each event with where it comes from in the field `_from`.
+
+    >>> list(raw_messages(7, 1, 3, [b'{"t":21.5}']))
+    [b'[{"t":21.5,"_from":{"instance":7,"epoch":1,"number":3}}]']
+    """
+    numbered = (
+        _signed(text, {"instance": instance, "epoch": epoch, "number": at}) for at, text in enumerate(texts, first)
+    )
+    for _, group in _cut(numbered, first, MOST_BYTES - 10):
+        yield b"[" + b",".join(group) + b"]"
+
+
+def _signed(text: bytes, origin: Mapping[str, int]) -> bytes:
+    return text[:-1] + (b"" if text == b"{}" else b",") + b'"_from":' + _json(origin) + b"}"
 
 
 def unread_letter(unread: Unread) -> bytes:

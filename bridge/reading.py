@@ -1,5 +1,6 @@
 """What lies in a spool, from a position on or between two. Anybody may read; nothing is locked."""
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -77,6 +78,16 @@ def read(folder: Path, start: int, most_bytes: int) -> Iterator[Placed]:
 def between(folder: Path, start: int, end: int) -> Iterator[Placed]:
     """Exactly what lies between two positions of a spool, for a batch that was planned and perhaps run before."""
     return up_to(_placed(folder, start), folder, start, end)
+
+
+def position_since(folder: Path, first: int, stamp: int) -> int:
+    """Where what was spooled from a moment on begins, in milliseconds, not before a position that is there."""
+    files = log_files(folder / LOG, first)
+    # The last item of a file is the youngest, so that few files are read of however many.
+    at = bisect_left(files, stamp, key=lambda file: max(placed.item.stamp for placed in items_in(file)))
+    if at == len(files):
+        return files[-1].end if files else max(first, read_mark(folder).end)
+    return max(first, next(placed.first for placed in items_in(files[at]) if placed.item.stamp >= stamp))
 
 
 def within(placed: Iterator[Placed], most_bytes: int) -> Iterator[Placed]:

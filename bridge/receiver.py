@@ -1,8 +1,9 @@
 """The receiver: from the broker into spools, acknowledging only what is there for good.
 
-The client's own thread does nothing but put messages into a queue. One thread takes them out, groups what comes within
-50 ms, puts each group through its stream's intake, appends it to the stream's spool, and only then acknowledges. What
-came early stays unacknowledged, and so does everything while a spool is full: the broker holds it back meanwhile.
+The client's own thread does nothing but put messages into a queue, in groups where it reads in rounds. One thread takes
+them out, groups what comes within 50 ms where the client does not, puts each group through its stream's intake, appends
+it to the stream's spool, and only then acknowledges. What came early stays unacknowledged, and so does everything while
+a spool is full: the broker holds it back meanwhile.
 
 An acknowledgement is good only for the connection that its message came over, because a broker gives message ids anew
 after a reconnect. So when a connection ends everything that waits is dropped: it was not acknowledged and comes again.
@@ -95,12 +96,15 @@ class Receiver:
         *,
         on_unread: Callable[[Unread], None],
         clock: Callable[[], float] = time.time,
+        grouping: float = GROUPING,
     ) -> None:
+        """Where the client groups messages already, `grouping` is 0."""
         self.feeds: dict[str, Feed] = {}
         self.intakes: dict[str, Intake[int]] = {}
         self._transport = transport
         self._on_unread = on_unread
         self._clock = clock
+        self._grouping = grouping
         self._queue: SimpleQueue[Message | None] = SimpleQueue()
         self._waiting: dict[str, list[Message]] = defaultdict(list)
         self._asked: dict[str, tuple[tuple[int, int], float]] = {}
@@ -175,7 +179,7 @@ class Receiver:
         except Empty:
             return []
         # To wake up for each of them would cost more than to read it.
-        time.sleep(GROUPING)
+        time.sleep(self._grouping)
         with suppress(Empty):
             while len(group) < _MOST_GROUPED:
                 group.append(self._queue.get_nowait())

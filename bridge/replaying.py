@@ -4,6 +4,7 @@ A file is read piece by piece, so its size does not matter. Rows are numbered ov
 unfit; a file that changes while it is being replayed breaks the numbering.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -22,6 +23,8 @@ from bridge.raw import Unfit, arrow_schema, events_in
 _ROWS = 2_000
 _MOST_BYTES = 1_000_000
 """How large the events are that are sent at once, about."""
+
+_MOMENT = re.compile(r"\d{1,15}")
 
 OnUnfit = Callable[[Unfit], None]
 """Told each line that the schema cannot take."""
@@ -122,11 +125,13 @@ def _pieces(replay: Replay, on_unfit: OnUnfit) -> Iterator[pa.RecordBatch]:
                 return
             case ".csv":
                 pieces = _csv(path)
+            case ".txt" | ".senml":
+                pieces = _texts(path, replay)
             case ".parquet":
                 pieces = pa.parquet.ParquetFile(path).iter_batches(_ROWS)
             case _:
                 raise Unreplayable(
-                    f"{path} cannot be replayed: it ends neither in .jsonl, .csv nor .parquet; rename it"
+                    f"{path} cannot be replayed: it ends neither in .jsonl, .csv, .parquet, .txt nor .senml; rename it"
                 )
         for piece in pieces:
             for begin in range(0, len(piece), _ROWS):
@@ -148,6 +153,20 @@ def _csv(path: Path) -> Iterator[pa.RecordBatch]:
     )
     with pa.csv.open_csv(path, read_options=reading, convert_options=converting) as reader:
         yield from reader
+
+
+def _texts(path: Path, replay: Replay) -> Iterator[pa.RecordBatch]:
+    """The lines of a file as they are, each with the milliseconds that it begins with, up to a comma, if it does."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        lines = (line.rstrip("\r\n") for line in file if not line.isspace())
+        while piece := list(islice(lines, _ROWS)):
+            columns = {"line": pa.array(piece, pa.string())}
+            if "time" in replay.schema.fields:
+                heads = (line.partition(",")[0].strip() for line in piece)
+                columns["time"] = pa.array(
+                    [int(head) if _MOMENT.fullmatch(head) else None for head in heads], pa.int64()
+                )
+            yield pa.record_batch(columns)
 
 
 def _lines(file: BinaryIO, replay: Replay, on_unfit: OnUnfit) -> Iterator[pa.RecordBatch]:

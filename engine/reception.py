@@ -20,6 +20,7 @@ from bridge import Clock, Counts, Feed, Message, NotConnected, Receiver, SpoolCl
 from bridge.address import Address
 from bridge.files import make_folder, sync_folder, write_whole
 from bridge.mqtt import Client
+from bridge.receiver import GROUPING
 
 log = logging.getLogger("braid.host")
 
@@ -63,13 +64,14 @@ class Receptions:
         self._clock = clock
         self._client = partial(Client, address, protocol=protocol)
         self._host = host
+        self._begun: list[_Received] = []
 
     def begin(self, stream: str, topic: str, feed: Feed, on_trouble: Callable[[str], None]) -> Reception:
         """Receive a stream from now on, or from when there is a connection."""
         make_folder(self._folder)
         # Before the broker keeps anything, so that whatever it keeps is known.
         write_whole(self._folder / _digest(stream), json.dumps({"stream": stream, "topic": topic}).encode())
-        return _Received(
+        received = _Received(
             topic,
             feed,
             partial(self._client, self._client_id(stream)),
@@ -78,6 +80,16 @@ class Receptions:
             on_left=lambda: self._forget(stream),
             clock=self._clock,
         )
+        self._begun = [each for each in self._begun if not each.ended] + [received]
+        return received
+
+    def hang_up(self) -> None:
+        """Receive no more, for a host that is lost: what is in spools is acknowledged, so that it does not come again.
+
+        From any thread, whatever the host's own is at.
+        """
+        for each in self._begun:
+            each.stop()
 
     def settle(self, kept: Collection[str]) -> None:
         """Have the broker keep nothing for streams that this host received before it died, and does not any more."""
@@ -117,10 +129,16 @@ class _Received:
         self._topic = topic
         self._on_trouble = on_trouble
         self._on_left = on_left
+        self.ended = False
+        """Whether it receives no more."""
         self._client = connect(
-            on_message=self._deliver, on_connection=self._reconnected, on_disconnection=self._reconnected
+            on_message=self._deliver,
+            on_connection=self._reconnected,
+            on_disconnection=self._reconnected,
+            grouping=GROUPING,
         )
-        self._receiver = Receiver({topic: feed}, self._client, on_unread=on_unread, clock=clock.now)
+        # The client groups already.
+        self._receiver = Receiver({topic: feed}, self._client, on_unread=on_unread, clock=clock.now, grouping=0.0)
         self._thread = threading.Thread(target=self._work, name=f"receives {topic}", daemon=True)
         self._thread.start()
         self._client.begin()
@@ -147,6 +165,7 @@ class _Received:
             self._on_left()
 
     def _end_work(self) -> None:
+        self.ended = True
         # First, so that nothing is acknowledged that is not in the spool.
         self._receiver.stop()
         self._thread.join()

@@ -123,7 +123,7 @@ def test_a_dead_letter_that_is_cut_counts_all_events() -> None:
     events = pa.record_batch({"s": ["x" * 600_000, "y" * 600_000]})
     letters = [json.loads(letter) for letter in dead_letter(7, "in", "no number", 3, events)]
     assert [("x", 2), ("y", 2)] == [(letter["events"][0]["s"][0], letter["count"]) for letter in letters]
-    assert {"instance", "port", "reason", "batch", "count", "events"} == set(letters[0])
+    assert {"instance", "port", "reason", "batch", "count", "first", "events"} == set(letters[0])
 
 
 def test_of_a_very_long_message_that_could_not_be_read_the_beginning_is_told() -> None:

@@ -244,7 +244,7 @@ def test_the_types_of_parquet_become_kinds(tmp_path: Path) -> None:
             b"a,b\n1,2\n3\n",
             "cannot be replayed after row 0: CSV parse error: Row #3: Expected 2 columns, got 1",
         ),
-        ("a.xml", b"", "cannot be replayed: it ends neither in .jsonl, .csv nor .parquet; rename it"),
+        ("a.xml", b"", "cannot be replayed: it ends neither in .jsonl, .csv, .parquet, .txt nor .senml; rename it"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
@@ -280,3 +280,22 @@ def test_of_a_chunk_exactly_what_is_due_is_sent(
         progress = ready.progress
         now = max(now, ready.then)
     assert list(range(len(gaps))) == sent
+
+
+@pytest.mark.parametrize("ending", ["senml", "txt"])
+def test_lines_of_text_are_replayed_as_they_are(tmp_path: Path, ending: str) -> None:
+    """Each with the time that it begins with, whose gaps are kept; what begins otherwise comes at once."""
+    rows = [
+        '1422748800000,{"e":[{"u":"string","n":"source","v":"ci4"},{"u":"far","n":"temperature","v":"27.3"}],"bt":1}',
+        '1422748801500,{"e":[],"bt":1422748801500}',
+        "a line, without a time",
+    ]
+    path = tmp_path / f"rows.{ending}"
+    path.write_text("\n".join([rows[0], "", *rows[1:]]) + "\n")
+    timed = Schema.of(line=Kind.STRING, time=Kind.TIMESTAMP)
+    found = replayed(Replay(path=path, schema=timed, time_field="time", speed=10))
+    assert [(0, rows[0]), (150, rows[1]), (150, rows[2])] == [(at, event["line"]) for _, at, event in found]
+    moments = [event["time"] and int(event["time"].timestamp() * 1000) for _, _, event in found]
+    assert [1_422_748_800_000, 1_422_748_801_500, None] == moments
+    (first, *_) = replayed(Replay(path=path, schema=Schema.of(line=Kind.STRING), per_second=2))
+    assert {"line": rows[0], "_rest": None} == first[2]

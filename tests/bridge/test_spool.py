@@ -13,7 +13,7 @@ from bridge.consumers import commit, consumers, leave
 from bridge.intake import Expected
 from bridge.lease import LeaseTaken
 from bridge.log import Placed, PositionsGone, SpoolDamaged, log_files, log_path, read_mark
-from bridge.reading import between, read
+from bridge.reading import between, position_since, read
 from bridge.spool import Spool, SpoolClosed, SpoolFull, SpoolState
 from tests.bridge.test_log import data, marker
 from tests.bridge.test_spool_twins import entries
@@ -53,6 +53,28 @@ def test_what_is_appended_is_read_with_its_positions(spool: Spool) -> None:
     assert 3 == spool.append([data(12)])
     assert (0, 4) == (spool.first, spool.end)
     assert [(0, 10), (1, 11), (2, "cut"), (3, 12)] == _all(spool.folder)
+
+
+@given(
+    files=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=3), max_size=5),
+    stamp=st.integers(0, 10),
+    first=st.integers(0, 4),
+)
+def test_what_came_from_a_moment_on_is_found(
+    tmp_path_factory: pytest.TempPathFactory, files: list[list[int]], stamp: int, first: int
+) -> None:
+    """As if every item had been looked at, in however many files; where all is older, it is the end."""
+    stamps = iter(sorted(each for file in files for each in file))
+    spool = Spool(tmp_path_factory.mktemp("spool"), most_bytes=ROOMY)
+    placed = []
+    for file in files:
+        items = [data(1, 2, stamp=next(stamps)) for _ in file]
+        position = spool.append(items)
+        placed += [(position + 2 * at, item.stamp) for at, item in enumerate(items)]
+    first = min(first, spool.end)
+    found = next((position for position, at in placed if at >= stamp and position + 2 > first), spool.end)
+    assert max(first, found) == position_since(spool.folder, first, stamp)
+    spool.close()
 
 
 @pytest.mark.parametrize("start", range(8))

@@ -133,6 +133,26 @@ def test_a_host_that_comes_back_misses_nothing_of_any_stream(broker: Broker, tmp
         streams.stop()
 
 
+def test_a_host_that_is_lost_and_hangs_up_gets_no_raw_event_twice(broker: Broker, tmp_path: Path) -> None:
+    """It does so amid what is published, without closing a spool, and the next one gets all that it did not have."""
+    streams = Streams(broker, tmp_path / "root")
+    try:
+        streams.need("a")
+        streams.publish("a", 0, UNACKNOWLEDGED)
+        until(lambda: streams.end("a") > 0)
+        streams.receptions.hang_up()
+        had = streams.end("a")
+        streams.spools.close()
+        streams.begin()
+        streams.need("a")
+        until(lambda: streams.end("a") >= UNACKNOWLEDGED)
+        streams.publish("a", UNACKNOWLEDGED, UNACKNOWLEDGED + 1)
+        until(lambda: streams.end("a") > UNACKNOWLEDGED)
+        assert (True, list(range(UNACKNOWLEDGED + 1))) == (had < UNACKNOWLEDGED, streams.taken("a"))
+    finally:
+        streams.stop()
+
+
 def test_a_stream_that_cannot_be_written_stands_alone_and_goes_on(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

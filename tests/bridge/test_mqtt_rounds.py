@@ -1,0 +1,197 @@
+"""The library's client as it is here: reading in rounds, however it is cut what comes, and acknowledging together."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import paho.mqtt.client as paho
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
+
+from bridge.address import Address
+from bridge.broker import start_broker
+from bridge.mqtt import Client
+from bridge.mqtt_rounds import Publication, Rounds, RoundsClient
+from bridge.receiver import Message
+from tests import needs
+
+BOUND = 20.0
+V5, V311 = MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311
+EXPIRING = b"\x05\x02\x00\x00\x00\x3c"
+"""A property that says when a message expires, as it stands in a packet."""
+
+
+class Scene:
+    """A client at one end of a pair of sockets, and what it told."""
+
+    def __init__(self, protocol: MQTTProtocolVersion = V5) -> None:
+        self.told: list[Publication] = []
+        self.rounds = 0
+        self.client = RoundsClient(
+            CallbackAPIVersion.VERSION2,
+            protocol=protocol,
+            manual_ack=True,
+            rounds=Rounds(grouping=0.0, on_publication=self.told.append, on_end=self._end),
+        )
+        self.connect()
+
+    def _end(self) -> None:
+        self.rounds += 1
+
+    def connect(self) -> None:
+        self.here, self.there = socket.socketpair()
+        self.there.settimeout(0)
+        self.client._sock = self.there
+
+    def read(self, sent: bytes) -> None:
+        self.here.sendall(sent)
+        assert MQTTErrorCode.MQTT_ERR_SUCCESS == self.client.loop_read()
+
+    def close(self) -> None:
+        self.here.close()
+        self.there.close()
+
+
+@contextmanager
+def scene(protocol: MQTTProtocolVersion = V5) -> Iterator[Scene]:
+    made = Scene(protocol)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def packet(told: Publication, *, retained: bool = False, properties: bytes | None = b"\x00") -> bytes:
+    """A message as a broker sends it; without properties over MQTT 3.1.1."""
+    topic = told.topic.encode()
+    named = len(topic).to_bytes(2) + topic + (told.mid.to_bytes(2) if told.mid else b"")
+    rest = named + (properties or b"") + told.payload
+    length = bytes([len(rest)]) if len(rest) < 128 else bytes([len(rest) % 128 | 128, len(rest) // 128])
+    return bytes([0x30 | (2 if told.mid else 0) | retained]) + length + rest
+
+
+publications = st.builds(
+    Publication,
+    st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20),
+    st.integers(0, 65_535),
+    st.binary(max_size=300),
+)
+
+
+@given(st.data(), st.sampled_from([V5, V311]))
+def test_what_comes_is_told_however_it_is_cut(data: st.DataObject, protocol: MQTTProtocolVersion) -> None:
+    """Each message is told once, in order, with or without an id and properties, wherever the network cuts."""
+    sent = data.draw(st.lists(publications, max_size=6))
+    properties = st.sampled_from([b"\x00", EXPIRING]) if protocol is V5 else st.none()
+    packets = b"".join(
+        packet(each, retained=data.draw(st.booleans()), properties=data.draw(properties)) for each in sent
+    )
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(packets)), max_size=6)))
+    with scene(protocol) as made:
+        parts = [packets[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(packets)], strict=True)]
+        for part in parts:
+            made.read(part)
+        assert (sent, len(parts)) == (made.told, made.rounds)
+
+
+def test_all_that_came_is_read_in_one_round() -> None:
+    """However much it is, nothing is left for which nobody would come back; it is handed on in parts."""
+    sent = [Publication("t", mid, b"") for mid in range(1, 3_001)]
+    with scene() as made:
+        made.read(b"".join(packet(each) for each in sent))
+        assert (sent, 4) == (made.told, made.rounds)
+
+
+def test_what_was_fetched_of_a_lost_connection_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A packet that a connection ended in is not continued by what the next one brings."""
+    told = Publication("t", 7, b"whole")
+    with scene() as made:
+        made.read(packet(told)[:-2])
+        made.client._fetched += packet(told)[:3]
+        made.close()
+        made.connect()
+        monkeypatch.setattr(made.client, "_create_socket", lambda: made.there)
+        made.client._sock = None
+        made.client._host = "127.0.0.1"
+        made.client.reconnect()
+        made.read(packet(told))
+        assert [told] == made.told
+
+
+def test_acknowledgements_leave_together() -> None:
+    """All ids go in one piece and in order; a message that has none is not acknowledged."""
+    with scene() as made:
+        made.client.acknowledge([1, 0, 300])
+        made.client.acknowledge([0])
+        assert b"\x40\x02\x00\x01\x40\x02\x01\x2c" == made.here.recv(1_000)
+
+
+def test_what_came_before_a_connection_ended_is_told_before_that() -> None:
+    """Whoever waits to acknowledge must not take it for a message of the next connection."""
+    told: list[object] = []
+    client = Client(
+        Address(host="127.0.0.1", port=1), "one", on_message=told.append, on_disconnection=lambda: told.append("ended")
+    )
+    client._on_publication(Publication("t", 7, b""))
+    client._on_disconnect(None, None, None, SimpleNamespace(), None)  # type: ignore[arg-type]  # they are not looked at
+    assert [Message("t", b"", 7), "ended"] == told
+
+
+@pytest.mark.mosquitto
+def test_many_messages_and_those_without_an_id_come_over_one_connection(tmp_path: Path) -> None:
+    """More than may be unacknowledged at once, some sent at QoS 0: all come, in order, and none comes again."""
+    needs.mosquitto()
+    many = 2_500
+    came: list[bytes] = []
+    connections: list[None] = []
+    complete = threading.Event()
+
+    def take(message: Message) -> None:
+        came.append(message.payload)
+        client.acknowledge([message.token])
+        if message.payload == b"last":
+            complete.set()
+
+    def listening() -> Any:
+        return Client(
+            address,
+            "listens",
+            topics=["t"],
+            on_message=take,
+            on_connection=lambda: connections.append(None),
+            grouping=0.01,
+        )
+
+    with start_broker(tmp_path, {"braid": "a word"}, kind="mosquitto") as broker:
+        address = broker.address("braid")
+        client = listening()
+        client.start()
+        sender = paho.Client(CallbackAPIVersion.VERSION2)
+        sender.username_pw_set(address.user, address.password)
+        sender.connect(address.host, address.port)
+        sender.loop_start()
+        for number in range(many):
+            sender.publish("t", str(number).encode(), qos=0 if number % 100 == 0 else 1)
+        sender.publish("t", b"last", qos=1)
+        assert complete.wait(BOUND)
+        # Those of one kind may pass those of the other.
+        for kind in (True, False):
+            assert [n for n in range(many) if (n % 100 == 0) is kind] == [
+                n for n in map(int, came[:-1]) if (n % 100 == 0) is kind
+            ]
+        client.stop()
+        complete.clear()
+        client = listening()
+        client.start()
+        sender.publish("t", b"last", qos=1)
+        assert complete.wait(BOUND)
+        assert ([b"last"] * 2, 2) == (came[many:], len(connections))
+        client.stop()
+        sender.disconnect()
+        sender.loop_stop()
