@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check chaos bench bench-merge bench-engine bench-manager mutate schema lock clean
+.PHONY: help demo test check chaos bench bench-merge bench-engine bench-manager bench-tasks mutate schema docs-tasks lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -32,7 +32,7 @@ check: $(READY)  ## lint, types, import contracts, links and examples in the doc
 chaos: $(READY)  ## kill drivers, workers and brokers for hours, and look for what was lost
 	$(BIN)/python -m pytest -m chaos $(PYTEST_ARGS) tests/chaos
 
-bench: bench-merge bench-engine bench-manager  ## run all benchmarks
+bench: bench-merge bench-engine bench-manager bench-tasks  ## run all benchmarks
 
 bench-merge: $(READY)  ## measure merge and unmerge up to a million running tasks
 	$(BIN)/python -m benchmarks.merge
@@ -43,11 +43,17 @@ bench-engine: $(READY)  ## measure batches, throughput, latency, swaps, start an
 bench-manager: $(READY)  ## measure submissions, what follows them, and the start of a manager
 	$(BIN)/python -m benchmarks.manager
 
+bench-tasks: $(READY)  ## measure every task type alone: events per second and core
+	$(BIN)/python -m benchmarks.tasks
+
 mutate: $(READY)  ## mutation testing of dags/ and merge/; takes long
 	$(BIN)/python -m tests.mutation
 
 schema: $(READY)  ## write docs/dataflow.schema.json anew
 	$(BIN)/braid schema > docs/dataflow.schema.json
+
+docs-tasks: $(READY)  ## write docs/task-library.md anew
+	$(BIN)/python -m tests.documentation.task_library
 
 lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 	$(BIN)/python -m pip install --quiet uv

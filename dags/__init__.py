@@ -4,7 +4,7 @@ Everything here is pure: bytes and records in, records or problems out; Spark, M
 Begin with `canonicalise`, which turns a tenant's document into a `Dataflow` or raises `InvalidDocument`.
 """
 
-from dags.canonical import SCHEME, canonicalise
+from dags.canonical import SCHEME, canonicalise, confine
 from dags.catalogue import Catalogue, Namespace
 from dags.dataflow import Dataflow, Input, Key, Scope, Task, config_in
 from dags.document import Document
@@ -17,11 +17,15 @@ from dags.task_type import (
     Effect,
     Emission,
     NamesSource,
+    Outside,
+    Owned,
+    Place,
     Read,
     Schemas,
     Secret,
     State,
     TaskType,
+    Unsuitable,
     passes_on,
 )
 
@@ -42,6 +46,9 @@ __all__ = [
     "Kind",
     "NamesSource",
     "Namespace",
+    "Outside",
+    "Owned",
+    "Place",
     "Problem",
     "Read",
     "Schema",
@@ -52,9 +59,11 @@ __all__ = [
     "State",
     "Task",
     "TaskType",
+    "Unsuitable",
     "Visibility",
     "canonicalise",
     "config_in",
+    "confine",
     "meet",
     "passes_on",
 ]

@@ -4,11 +4,25 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Generic, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Generic, Protocol, Self, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, SerializationInfo, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    ValidationInfo,
+    model_serializer,
+    model_validator,
+)
 
 from dags.schema import ANY, Kind, Schema
+
+_NAME = "[A-Za-z0-9_][A-Za-z0-9._-]*"
+"""A level of a path; none of them leads upwards."""
 
 
 def _holds_a_set(annotation: Any) -> bool:
@@ -31,8 +45,51 @@ class Config(BaseModel):
                 )
 
 
-class Secret(Config):
-    """A config value that only refers to a secret; it is hashed with its owner, so that tenants never share one.
+class Outside(Protocol):
+    """What a host knows of the world outside, for the configs of its tasks."""
+
+    def secret(self, owner: str, name: str) -> str:
+        """What a tenant keeps secret under a name."""
+
+    def place(self, owner: str, path: str) -> str:
+        """Where a path of a tenant's lies on this machine."""
+
+
+class Owned(Config):
+    """A config value that means something else for each tenant; it is hashed with its owner, so that none share one.
+
+    A host reads a plan's configs with itself as the context's `outside`. Only then may a value name its owner, and only
+    then is looked up what it refers to, once; the configs of documents and plans hold the reference alone.
+    """
+
+    _found: str = PrivateAttr("")
+
+    def _looked_up(self, owner: str, outside: Outside) -> str:
+        raise NotImplementedError
+
+    def _looked_up_once(self) -> str:
+        if not self._found:
+            raise LookupError(f"{self} means something only to a host's worker, which has its plan")
+        return self._found
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _of_a_plan(cls, told: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+        outside = (info.context or {}).get("outside")
+        if outside is None or not isinstance(told, dict):
+            return handler(told)
+        made = handler({name: value for name, value in told.items() if name != "owner"})
+        made._found = made._looked_up(told.get("owner", ""), outside)  # noqa: SLF001 - its own
+        return made
+
+    @model_serializer(mode="wrap")
+    def _with_owner(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        owner = {"owner": info.context["owner"]} if info.context else {}
+        return {**handler(self), **owner}
+
+
+class Secret(Owned):
+    """A config value that only refers to a secret.
 
     >>> Secret(secret="password").model_dump(context={"owner": "ann"})
     {'secret': 'password', 'owner': 'ann'}
@@ -40,10 +97,31 @@ class Secret(Config):
 
     secret: str
 
-    @model_serializer
-    def _with_owner(self, info: SerializationInfo) -> dict[str, str]:
-        owner = {"owner": info.context["owner"]} if info.context else {}
-        return {"secret": self.secret, **owner}
+    @property
+    def revealed(self) -> str:
+        """The secret itself, in a worker; for nobody's eyes."""
+        return self._looked_up_once()
+
+    def _looked_up(self, owner: str, outside: Outside) -> str:
+        return outside.secret(owner, self.secret)
+
+
+class Place(Owned):
+    """A config value that names a file or folder among those that hosts keep for the tenant.
+
+    >>> Place(place="readings/today").place
+    'readings/today'
+    """
+
+    place: Annotated[str, StringConstraints(max_length=200, pattern=f"^{_NAME}(/{_NAME})*$")]
+
+    @property
+    def path(self) -> str:
+        """Where it lies, in a worker."""
+        return self._looked_up_once()
+
+    def _looked_up(self, owner: str, outside: Outside) -> str:
+        return outside.place(owner, self.place)
 
 
 class NamesSource(Config):
@@ -87,6 +165,17 @@ class Read:
     port: str = "in"
 
 
+class Unsuitable(ValueError):
+    """What enters a task does not suit its config; raised by `output_schema`, told to the tenant at its place."""
+
+    def __init__(self, message: str, remedy: str, at: str = "") -> None:
+        super().__init__(f"{message}; {remedy}")
+        self.message = message
+        self.remedy = remedy
+        self.at = at
+        """The config field to blame, as in `Read`."""
+
+
 C = TypeVar("C", bound=Config)
 Schemas = Mapping[str, Schema]
 
@@ -116,6 +205,8 @@ class TaskType(Generic[C]):
     name: str
     version: int = 1
     """Raised whenever the same config would compute something else."""
+    summary: str = ""
+    """What its tasks do, in a sentence that tenants read."""
     config: type[C]
     inputs: tuple[str, ...] = ("in",)
     """Input ports. Each one has to be fed."""
@@ -132,6 +223,8 @@ class TaskType(Generic[C]):
     emission: Emission = Emission.AT_MOST_ONE
     unique_per_cause: bool = True
     """Whether no two events that it emits for one cause are equal."""
+    selectivity: str = "one for one"
+    """How many events come out for how many that go in, in words that tenants read."""
     tags: frozenset[str] = frozenset()
     """What a host must offer to run it."""
     normalise: Callable[[C], C] | None = None

@@ -2,13 +2,15 @@
 
 A description of a task type, in `engine/tasks`, imports no implementation. An `Implementation` joins a description to
 the code that computes it; packages offer theirs through the entry point group `braid.behaviours`, named as the type is.
-A host looks the group up and tells its workers the names, so that a worker only imports what its plans need.
+A host looks the group up and tells its workers the names, so that a worker only imports what its plans need. An entry
+whose name ends in a star implements a whole namespace, such as `opmw:*`.
 
 What a behaviour has to keep to:
 
 - Its outputs hang on its config, the events, their order and the state alone, and not on where batches are cut.
 - It takes an empty batch too, and answers with an empty batch for each output port: that is how its schemas are known.
 - It keeps what it remembers in the state it is given and nowhere else.
+- Where it writes outside, it is an `engine.acting.Acting`, and writes nothing twice though its batch be run again.
 """
 
 import importlib
@@ -21,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dags import Config, TaskType
+from dags import Config, Outside, TaskType
 from engine.plan import Slot
 from engine.staged import Staged
 from engine.watch import Unwatched, Watch
@@ -56,14 +58,14 @@ class Implementation(Generic[C]):
     make: Callable[[C], Behaviour]
     """Makes the behaviour of one config; called once for each plan in each worker."""
 
-    def behaviour(self, slot: Slot) -> Behaviour:
-        """What a slot runs."""
+    def behaviour(self, slot: Slot, outside: Outside | None = None) -> Behaviour:
+        """What a slot runs; its config's secrets and places are looked up outside."""
         if slot.version != self.type.version:
             raise NoBehaviour(
                 f"{slot.type!r} is installed in version {self.type.version} and the plan wants version {slot.version}; "
                 "install the package that has it on every worker"
             )
-        return self.make(self.type.config.model_validate_json(slot.config))
+        return self.make(self.type.config.model_validate_json(slot.config, context={"outside": outside}))
 
 
 AnyImplementation: TypeAlias = Implementation[Any]
@@ -81,27 +83,42 @@ def installed_behaviours() -> dict[str, str]:
     return found
 
 
+def place_of(name: str, places: Mapping[str, str]) -> str | None:
+    """The place of a task type's implementation: its own, else that of the longest namespace that it lies in.
+
+    >>> place_of("acme:clean", {"acme:*": "acme:step", "acme:load": "acme:load"})
+    'acme:step'
+    """
+    wholes = [each for each in places if each.endswith("*") and name.startswith(each[:-1])]
+    return places.get(name) or max(((len(each), places[each]) for each in wholes), default=(0, None))[1]
+
+
 _UNWATCHED = Unwatched()
 
 
-def behaviours_of(slots: Iterable[Slot], places: Mapping[str, str], watch: Watch = _UNWATCHED) -> dict[int, Behaviour]:
-    """What each instance runs; made in a worker.
+def behaviours_of(
+    slots: Iterable[Slot],
+    places: Mapping[str, str],
+    watch: Watch = _UNWATCHED,
+    outside: Outside | None = None,
+) -> dict[int, Behaviour]:
+    """What each instance runs; made in a worker, whose host knows what configs name outside.
 
     A task that cannot be run spoils no other: its behaviour refuses every event and says why.
     """
     found = {}
     for slot in slots:
         watch.running(slot.instance)
-        found[slot.instance] = _behaviour(slot, places, watch)
+        found[slot.instance] = _behaviour(slot, places, watch, outside)
     watch.idle()
     return found
 
 
-def _behaviour(slot: Slot, places: Mapping[str, str], watch: Watch) -> Behaviour:
+def _behaviour(slot: Slot, places: Mapping[str, str], watch: Watch, outside: Outside | None) -> Behaviour:
     if reason := watch.parked(slot.instance):
         return _refuses(reason)
     try:
-        return _implementation(slot.type, places).behaviour(slot)
+        return implementation_of(slot.type, places).behaviour(slot, outside)
     except NoBehaviour as error:
         return _refuses(str(error))
     except ImportError as error:
@@ -114,8 +131,9 @@ def _behaviour(slot: Slot, places: Mapping[str, str], watch: Watch) -> Behaviour
         return _refuses(f"the behaviour of {slot.type!r} cannot be made: {type(error).__name__}: {error}")
 
 
-def _implementation(name: str, places: Mapping[str, str]) -> AnyImplementation:
-    place = places.get(name)
+def implementation_of(name: str, places: Mapping[str, str]) -> AnyImplementation:
+    """What implements a task type, imported from its place."""
+    place = place_of(name, places)
     if place is None:
         raise NoBehaviour(f"nothing implements the task type {name!r}; install the package that offers it and restart")
     module, _, attribute = place.partition(":")

@@ -10,7 +10,7 @@ from dags.canonical.collapse import collapse
 from dags.canonical.configs import fill_configs
 from dags.canonical.draft import Accepted, Draft, accept
 from dags.canonical.fields import check_fields
-from dags.canonical.scopes import settle_scopes
+from dags.canonical.scopes import confine, settle_scopes
 from dags.canonical.shape import check_shape
 from dags.canonical.signing import SCHEME, sign
 from dags.canonical.sources import find_sources
@@ -67,6 +67,7 @@ __all__ = [
     "check_fields",
     "check_shape",
     "collapse",
+    "confine",
     "fill_configs",
     "find_sources",
     "find_types",

@@ -8,7 +8,7 @@ from dags.canonical.draft import Draft, Wire
 from dags.canonical.hooks import ask
 from dags.problems import MOST_PROBLEMS, Problem, listed, pointer, quoted, suggestion
 from dags.schema import Kind, Schema, meet
-from dags.task_type import AnyTaskType, Config, Read, Schemas, State
+from dags.task_type import AnyTaskType, Config, Read, Schemas, State, Unsuitable
 
 MOST_FIELDS = 250
 """The most fields that a stream may have."""
@@ -60,11 +60,19 @@ def _outputs(i: int, kind: AnyTaskType, config: Config, inputs: Schemas) -> Sche
         return lacking
     if kind.is_sink:
         return {}
-    outputs = ask(i, kind.name, kind.output_schema, config, inputs)
+    outputs = ask(i, kind.name, _given, i, kind, config, inputs)
     if isinstance(outputs, Problem):
         return [outputs]
     unfit = ask(i, kind.name, _unfit, i, kind, outputs)
     return outputs if unfit is None else [unfit]
+
+
+def _given(i: int, kind: AnyTaskType, config: Config, inputs: Schemas) -> Schemas | Problem:
+    try:
+        return kind.output_schema(config, inputs)
+    except Unsuitable as error:
+        place = pointer("tasks", i, "config", *error.at.split("/")) if error.at else pointer("tasks", i)
+        return Problem(pointer=place, code="wrong-kind-upstream", message=error.message, remedy=error.remedy)
 
 
 def _unfit(i: int, kind: AnyTaskType, outputs: Schemas) -> Problem | None:

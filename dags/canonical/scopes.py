@@ -1,9 +1,10 @@
-"""Pass: decide what may be shared."""
+"""Pass: decide what may be shared. And what else of it, by what only whoever runs dataflows knows."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from dags.canonical.draft import Accepted
-from dags.dataflow import Scope
+from dags.dataflow import Dataflow, Key, Scope, Task
 
 
 def settle_scopes(accepted: Accepted) -> Accepted:
@@ -22,3 +23,20 @@ def settle_scopes(accepted: Accepted) -> Accepted:
         own = accepted.fresh[i] or not accepted.types[i].shareable or len(above) > 1
         scopes[i] = Scope(accepted.dataflow, accepted.ids[i]) if own else next(iter(above), None)
     return replace(accepted, scopes=tuple(scopes))
+
+
+def confine(dataflow: Dataflow, scope_of: Callable[[int], Scope | None]) -> Dataflow:
+    """A dataflow of whose shareable tasks some are in scopes, as is said of each by its position.
+
+    Only those are asked for that follow no task in a scope; the others inherit, as in the pass above.
+    """
+    ids = {place: task for task, place in sorted(dataflow.places.items(), reverse=True)}
+    tasks: list[Task] = []
+    for at, task in enumerate(dataflow.tasks):
+        scope = task.key.scope
+        if scope is None:
+            above = {tasks[edge.parent].key.scope for edge in task.inputs}
+            inherited = Scope(dataflow.id, ids[at]) if len(above) > 1 else next(iter(above), None)
+            scope = inherited or scope_of(at)
+        tasks.append(task if scope == task.key.scope else replace(task, key=Key(task.key.signature, scope)))
+    return replace(dataflow, tasks=tuple(tasks))

@@ -2,14 +2,34 @@
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.behaviour import Behaviour, Emission, Implementation
+from engine.implementations import membership
+from engine.implementations.reading import unfit
+from engine.implementations.values import replaced
 from engine.staged import Staged
-from engine.tasks.filters import RANGE_FILTER, RangeFilterConfig
+from engine.tasks.filters import (
+    BLOOM_FILTER,
+    BLOOM_FILTER_TRAIN,
+    MULTI_BLOOM_FILTER,
+    MULTI_RANGE_FILTER,
+    RANGE_FILTER,
+    TRAINED_BLOOM_FILTER,
+    BloomFilterConfig,
+    BloomFilterTrainConfig,
+    MultiBloomFilterConfig,
+    MultiRangeFilterConfig,
+    RangeFilterConfig,
+    TrainedBloomFilterConfig,
+)
+
+if TYPE_CHECKING:
+    from rbloom import Bloom
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
@@ -19,19 +39,55 @@ def _range_filter(config: RangeFilterConfig) -> Behaviour:
 
     A null is not in range: its event is dropped where others are, and passes as it is where others become null. NaN
     is not in range either.
+
+    >>> from engine.trying import tried
+    >>> events = [{"warmth": 20.5}, {"warmth": 99.0}]
+    >>> tried(range_filter, {"field": "warmth", "min": -10, "max": 40, "outside": "null"}, events)
+    {'out': [{'warmth': 20.5}, {'warmth': None}]}
     """
 
     def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
-        at = events.schema.get_field_index(config.field)
-        column = events.column(at)
+        column = events.column(config.field)
         inside = _within(column, config.min, config.max)
         if config.outside == "null":
-            return {"out": Emission(events.set_column(at, events.schema.field(at), _nulled(column, inside)))}
-        if pc.all(inside).as_py() is not False:
-            return {"out": Emission(events)}
-        return {"out": Emission(events.filter(inside), np.flatnonzero(inside))}
+            return {"out": Emission(replaced(events, config.field, _nulled(column, inside)))}
+        return {"out": _kept(events, inside)}
 
     return behave
+
+
+def _multi_range_filter(config: MultiRangeFilterConfig) -> Behaviour:
+    """What is in range in every field passes, bounds included.
+
+    A null, and NaN, is not in range, as for `range_filter`. With `named_by` each event has one number, and the bounds
+    are those of the name that it has in that field; a name without bounds passes with any number, a null too.
+
+    >>> from engine.trying import tried
+    >>> ranges = {"warmth": {"min": -10, "max": 40}, "dust": {"min": 0, "max": 500}}
+    >>> tried(multi_range_filter, {"ranges": ranges}, [{"warmth": 20, "dust": 10}, {"warmth": 99, "dust": 10}])
+    {'out': [{'dust': 10, 'warmth': 20}]}
+    >>> told = [{"of": "warmth", "is": 99}, {"of": "dust", "is": 99}, {"of": "noise", "is": 99}]
+    >>> tried(multi_range_filter, {"ranges": ranges, "named_by": "of", "field": "is", "outside": "null"}, told)["out"]
+    [{'is': None, 'of': 'warmth'}, {'is': 99, 'of': 'dust'}, {'is': 99, 'of': 'noise'}]
+    """
+
+    def by_field(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+        insides = {name: _within(events.column(name), each.min, each.max) for name, each in config.ranges.items()}
+        return {"out": _passed(events, insides, nulls=config.outside == "null")}
+
+    if config.named_by is None or config.field is None:
+        return by_field
+    named_by, field = config.named_by, config.field
+
+    def by_name(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+        column, names = events.column(field), events.column(named_by)
+        inside = pa.array(np.ones(events.num_rows, bool))
+        for name, each in config.ranges.items():
+            here = pc.equal(names, name).fill_null(False)  # noqa: FBT003 - it is the value
+            inside = pc.if_else(here, _within(column, each.min, each.max), inside)
+        return {"out": _passed(events, {field: inside}, nulls=config.outside == "null")}
+
+    return by_name
 
 
 def _within(column: pa.Array, least: float, most: float) -> pa.Array:
@@ -52,5 +108,155 @@ def _nulled(column: pa.Array, inside: pa.Array) -> pa.Array:
     return pc.if_else(inside, column, pa.scalar(None, column.type))
 
 
+def _kept(events: pa.RecordBatch, inside: pa.Array) -> Emission:
+    if pc.all(inside).as_py() is not False:
+        return Emission(events)
+    return Emission(events.filter(inside), np.flatnonzero(inside))
+
+
+def _passed(events: pa.RecordBatch, insides: Mapping[str, pa.Array], *, nulls: bool) -> Emission:
+    """Events of which all fields are inside; or all, with those fields null that are not."""
+    if nulls:
+        for name, inside in insides.items():
+            events = replaced(events, name, _nulled(events.column(name), inside))
+        return Emission(events)
+    all_inside = pa.array(np.ones(events.num_rows, bool))
+    for inside in insides.values():
+        all_inside = pc.and_(all_inside, inside)
+    return _kept(events, all_inside)
+
+
+def _bloom_filter(config: BloomFilterConfig) -> Behaviour:
+    """What belongs to the set passes, and by mistake a few strangers do.
+
+    A null does not belong: its event is dropped where others are. A number is looked up by its digits.
+
+    >>> from engine.trying import tried
+    >>> config = {"field": "sensor", "known": ["a", "b"], "expected": 100, "outside": "null", "nulls": "warmth"}
+    >>> tried(bloom_filter, config, [{"sensor": "a", "warmth": 20.5}, {"sensor": "x", "warmth": 21.0}])["out"]
+    [{'sensor': 'a', 'warmth': 20.5}, {'sensor': 'x', 'warmth': None}]
+    """
+    bloom = membership.bloom_for(config)
+
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+        return {"out": _looked_up(events, config, bloom)}
+
+    return behave
+
+
+def _looked_up(
+    events: pa.RecordBatch, config: BloomFilterConfig | TrainedBloomFilterConfig, bloom: "Bloom"
+) -> Emission:
+    inside = _belongs(events.column(config.field), bloom)
+    if config.outside == "null":
+        nulls = config.nulls or config.field
+        return Emission(replaced(events, nulls, _nulled(events.column(nulls), inside)))
+    return _kept(events, inside)
+
+
+def _belongs(column: pa.Array, bloom: "Bloom") -> pa.Array:
+    """Where a value belongs; each is looked up once, however often it comes."""
+    encoded = column.cast(pa.string()).dictionary_encode()
+    found = pa.array([membership.number(value) in bloom for value in encoded.dictionary.to_pylist()], pa.bool_())
+    return found.take(encoded.indices).fill_null(False)  # noqa: FBT003 - it is the value
+
+
+def _multi_bloom_filter(config: MultiBloomFilterConfig) -> Behaviour:
+    """What belongs in every field passes, each looked up as `bloom_filter` does.
+
+    >>> from engine.trying import tried
+    >>> filters = {"sensor": {"known": ["a"], "expected": 100}, "street": {"known": ["7"], "expected": 100}}
+    >>> tried(multi_bloom_filter, {"filters": filters}, [{"sensor": "a", "street": 7}, {"sensor": "a", "street": 8}])
+    {'out': [{'sensor': 'a', 'street': 7}]}
+    """
+    blooms = {name: membership.bloom_for(members) for name, members in config.filters.items()}
+
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+        insides = {name: _belongs(events.column(name), bloom) for name, bloom in blooms.items()}
+        return {"out": _passed(events, insides, nulls=config.outside == "null")}
+
+    return behave
+
+
+def _bloom_filter_train(config: BloomFilterTrainConfig) -> Behaviour:
+    """The model of each block of events, at the event that completes it; a null is passed over.
+
+    What is kept is 16 bytes for each event of the block so far.
+
+    >>> from engine.trying import tried
+    >>> config = {"field": "sensor", "every": 2, "expected": 10}
+    >>> [event["model"][:10] for event in tried(bloom_filter_train, config, [{"sensor": "a"}, {"sensor": "b"}])["out"]]
+    ['bloom1:10:']
+    """
+    full = config.every * membership.BYTES
+    membership.bloom_of((), 1, 0.5)
+
+    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, Emission]:
+        column = events.column(config.field)
+        present = np.flatnonzero(column.is_valid())
+        kept: bytes = state.get(()) or b""
+        digests = kept + b"".join(map(membership.digest, column.cast(pa.string()).drop_null().to_pylist()))
+        count = len(digests) // full
+        models = [_model(digests[at * full : (at + 1) * full], config) for at in range(count)]
+        if len(present):
+            state.put((), digests[count * full :])
+        ends = present[np.arange(1, count + 1) * config.every - len(kept) // membership.BYTES - 1]
+        return {"out": Emission(pa.record_batch({"model": pa.array(models, pa.string())}), ends)}
+
+    return behave
+
+
+def _model(digests: bytes, config: BloomFilterTrainConfig) -> str:
+    bloom = membership.bloom_of(membership.numbers(digests), config.expected, config.false_positives)
+    return membership.model_of(bloom, config.expected, config.false_positives)
+
+
+def _trained_bloom_filter(config: TrainedBloomFilterConfig) -> Behaviour:
+    """What belongs by the latest model passes; until there is one, everything does.
+
+    A text that is no model is parked, and the model before it stays. The model is kept.
+
+    >>> from engine.trying import tried
+    >>> (model,) = tried(bloom_filter_train, {"field": "sensor", "every": 1, "expected": 10}, [{"sensor": "a"}])["out"]
+    >>> events = [("in", {"sensor": "x"}), ("model", model), ("in", {"sensor": "x"}), ("in", {"sensor": "a"})]
+    >>> tried(trained_bloom_filter, {"field": "sensor"}, events)
+    {'out': [{'sensor': 'x'}, {'sensor': 'a'}]}
+    """
+    membership.bloom_of((), 1, 0.5)
+    loaded: dict[str, Bloom] = {}
+
+    def of(model: str) -> "Bloom":
+        if model not in loaded:
+            bloom = membership.bloom_in(model)
+            loaded.clear()
+            loaded[model] = bloom
+        return loaded[model]
+
+    def behave(port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, Emission]:
+        if port == "model":
+            models = events.column("model").to_pylist()
+            for model in models:
+                if model is None:
+                    raise unfit("model", None, "it needs a model")
+                of(model)
+            if models:
+                state.put((), models[-1])
+            return {}
+        latest = state.get(())
+        return {"out": Emission(events) if latest is None else _looked_up(events, config, of(latest))}
+
+    return behave
+
+
 range_filter = Implementation(type=RANGE_FILTER, make=_range_filter)
 """Keeps the events whose field is in range."""
+multi_range_filter = Implementation(type=MULTI_RANGE_FILTER, make=_multi_range_filter)
+"""Keeps the events whose fields are in range."""
+bloom_filter = Implementation(type=BLOOM_FILTER, make=_bloom_filter)
+"""Keeps the events whose value is known."""
+multi_bloom_filter = Implementation(type=MULTI_BLOOM_FILTER, make=_multi_bloom_filter)
+"""Keeps the events whose values are known."""
+bloom_filter_train = Implementation(type=BLOOM_FILTER_TRAIN, make=_bloom_filter_train)
+"""Models of what belongs to a set."""
+trained_bloom_filter = Implementation(type=TRAINED_BLOOM_FILTER, make=_trained_bloom_filter)
+"""Keeps the events whose value the latest model knows."""

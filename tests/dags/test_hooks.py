@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dags import Kind, NamesSource, Problem, Read, Schema, State, TaskType
+from dags import Kind, NamesSource, Problem, Read, Schema, State, TaskType, Unsuitable
 from dags.canonical.hooks import ask
 from tests.catalogue import NoConfig
 from tests.dags.refusal import FreeConfig, catalogue_with, problem, problems
@@ -65,6 +65,13 @@ def test_a_hook_that_raises_is_one_problem_of_its_task(hook: str, error: Excepti
 def test_key_fields_that_raise_are_one_problem_of_their_task() -> None:
     """Where state is kept per key."""
     assert failed("KeyError: 'x'") == told(state=State.KEY, key_fields=raising(KeyError("x")))
+
+
+@pytest.mark.parametrize(("at", "place"), [("", "/tasks/1"), ("by/0", "/tasks/1/config/by/0")])
+def test_what_a_type_finds_unsuitable_is_told_at_its_place(at: str, place: str) -> None:
+    """In the type's own words, and as what the tenant can mend."""
+    found = told(output_schema=raising(Unsuitable("a is no b", "give it a b", at)))
+    assert [problem(place, "wrong-kind-upstream", "a is no b", "give it a b")] == found
 
 
 def test_what_is_no_error_is_not_caught() -> None:

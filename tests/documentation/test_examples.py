@@ -2,6 +2,8 @@
 
 import json
 import shlex
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,8 +27,15 @@ def having(language: str, text: str = "") -> list[str]:
 
 
 @pytest.fixture
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
+    # Modules that the text says to save may import each other.
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
 @pytest.mark.usefixtures("_in_an_empty_folder")
@@ -72,6 +81,7 @@ def test_the_pages_that_promise_examples_have_them() -> None:
         "docs/commands.md",
         "docs/documents.md",
         "docs/running.md",
+        "docs/task-library.md",
         "docs/task-types.md",
     }
     assert promised == set(having("python"))

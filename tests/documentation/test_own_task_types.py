@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine import installed_catalogue
+from engine.trying import tried
 from tests.documentation.pages import page
 
 
@@ -29,7 +30,8 @@ def _package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (about / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     yield
-    sys.modules.pop("acme_tasks", None)
+    for module in ("acme_tasks", "acme_behaviours"):
+        sys.modules.pop(module, None)
 
 
 @pytest.mark.usefixtures("_package")
@@ -38,6 +40,13 @@ def test_a_documented_type_is_found_once_its_package_is_installed() -> None:
     found = installed_catalogue().find("acme:convert")
     assert found is not None
     assert found.config.model_validate({"field": "celsius"}).model_dump() == {"field": "celsius", "to": "kelvin"}
+
+
+@pytest.mark.usefixtures("_package")
+def test_its_behaviour_is_found_by_hosts_under_its_name() -> None:
+    """And does what the text says."""
+    found = tried("acme:convert", {"field": "celsius"}, [{"celsius": 20}])
+    assert [{"celsius": 293.15}] == found["out"]
 
 
 def test_without_the_package_the_type_is_unknown() -> None:

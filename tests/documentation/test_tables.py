@@ -1,6 +1,5 @@
 """Tables in the documentation say what the code says, all of it and no more."""
 
-import json
 import tomllib
 from dataclasses import fields
 from typing import Any
@@ -14,8 +13,8 @@ from dags.canonical.fields import MOST_FIELDS
 from dags.document import MOST_STREAMS, MOST_TASKS, Document, StreamForm, TaskForm
 from dags.reading import LARGEST_INTEGER, MOST_BYTES, MOST_NESTING
 from engine.life import LIFE
-from engine.tasks import TYPES
 from merge import STRATEGIES
+from tests.documentation import task_library
 from tests.documentation.pages import ROOT, page
 
 
@@ -50,24 +49,9 @@ def test_limits_are_those_that_are_held() -> None:
     } == {row[0]: row[1] for row in page("docs/documents.md").table("Limits").rows[1:]}
 
 
-def test_every_built_in_type_is_described() -> None:
-    """The table of task types has a row for each, with its ports, its config with defaults, and its state."""
-    rows = page("docs/task-types.md").table("The built-in types").rows[1:]
-    assert {
-        (
-            f"`{kind.name}`",
-            ", ".join(f"`{port}`" for port in kind.inputs) or "-",
-            ", ".join(f"`{port}`" for port in kind.outputs) or "-",
-            ", ".join(
-                f"`{name}`" if field.is_required() else f"`{name}` = `{json.dumps(field.default)}`"
-                for name, field in kind.config.model_fields.items()
-            )
-            or "nothing",
-            kind.state.value,
-        )
-        for kind in TYPES
-    } == set(rows)
-    assert len(TYPES) == len(rows)
+def test_the_task_library_is_described_as_it_is() -> None:
+    """Its page is what `make docs-tasks` makes of the catalogue."""
+    assert task_library.made() == task_library.PAGE.read_text(encoding="utf-8")
 
 
 def test_every_field_of_a_task_type_is_described() -> None:

@@ -12,7 +12,16 @@ import pytest
 
 from bridge.raw import ARROW_TYPES
 from dags import Kind, Schema
-from engine.behaviour import Behaviour, Emission, NoBehaviour, behaviours_of, each_event, installed_behaviours
+from engine.behaviour import (
+    Behaviour,
+    Emission,
+    NoBehaviour,
+    behaviours_of,
+    each_event,
+    implementation_of,
+    installed_behaviours,
+    place_of,
+)
 from engine.plan import Slot
 from engine.staged import Staged
 from engine.tasks import TYPES
@@ -43,9 +52,18 @@ def _behaviour(each: Slot) -> Behaviour:
 
 
 def test_every_task_but_the_source_is_implemented() -> None:
-    """Each by an implementation of its own type, under its name."""
-    assert {kind.name for kind in TYPES if not kind.is_source} == set(PLACES)
-    assert PLACES == {name: place for name, place in installed_behaviours().items() if name in PLACES}
+    """Each by an implementation of its own type, under its name; steps of workflows all by one."""
+    places = installed_behaviours()
+    assert {kind.name for kind in TYPES if not kind.is_source} | {"opmw:*"} == places.keys()
+    assert {name: name for name in places} == {name: implementation_of(name, places).type.name for name in places}
+    assert PLACES == {name: places[name] for name in PLACES}
+
+
+def test_a_namespace_is_implemented_by_one_entry_point() -> None:
+    """A type's own goes before it, and of two namespaces the longer; a prefix that is no namespace's is nobody's."""
+    places = {"a:*": "short", "a:b:*": "long", "a:b:c": "own", "d:": "no namespace"}
+    names = ("a:x", "a:b:x", "a:b:c", "d:x", "a")
+    assert ["short", "long", "own", None, None] == [place_of(name, places) for name in names]
 
 
 @pytest.mark.parametrize(
@@ -195,15 +213,6 @@ def test_many_keys_are_kept_apart() -> None:
     numbers = 2 * list(range(70_000))
     assert [1] * 70_000 + [2] * 70_000 == task.values(numbers, "b", told="count")
     assert [3, 3, 1] == task.values([0, 69_999, 70_000], "b", told="count")
-
-
-def test_pi_is_computed_for_every_event() -> None:
-    """Close to pi with many steps, and as Viète's product says with one; also for more events than are done at once."""
-    found = Task("pi_viete").take(events([{}] * 5_000)).rows.column("pi").to_pylist()
-    assert 5_000 == len(found)
-    assert 1 == len(set(found))
-    assert math.isclose(math.pi, found[0], rel_tol=1e-12)
-    assert [2.0 * 2.0 / 2.0**0.5] == Task("pi_viete", iterations=1).values([None], told="pi")
 
 
 def test_an_output_hands_on_what_it_takes() -> None:

@@ -1,16 +1,34 @@
 """The catalogue of everything installed: what packages offer through their entry points."""
 
+import json
 import sys
 from pathlib import Path
 from subprocess import run
+from typing import Any
 
 import pytest
 
+from benchmarks.task_configs import CONFIGS, FIELDS
 from dags import Catalogue
 from engine import BrokenTaskTypes, installed_catalogue
 from engine.catalogue import GROUP
 from engine.tasks import TYPES
+from engine.tasks.compute import step_type
 
+HEAVY = {
+    "datasketches",
+    "matplotlib",
+    "numpy",
+    "paho",
+    "pandas",
+    "pyarrow",
+    "pyspark",
+    "rbloom",
+    "scipy",
+    "sklearn",
+    "sqlalchemy",
+}
+"""What only hosts and their workers need."""
 DESCRIBES = "from dags import Config, Namespace, TaskType\n\n\nclass C(Config):\n    pass\n\n\n"
 
 
@@ -124,8 +142,52 @@ def test_describing_tasks_loads_no_implementation(tmp_path: Path) -> None:
     script = (
         "import sys, dags, merge, engine, engine.tasks\n"
         "engine.installed_catalogue()\n"
-        "heavy = {'pyspark', 'sklearn', 'numpy', 'pandas', 'pyarrow', 'scipy', 'matplotlib', 'paho', 'sqlalchemy'}\n"
+        f"heavy = {HEAVY!r}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )
     done = run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
     assert ("[]\n", "", 0) == (done.stdout, done.stderr, done.returncode)
+
+
+def test_checking_every_type_loads_no_implementation(tmp_path: Path) -> None:
+    """A document that uses all of them is checked without Spark, scikit-learn and whatever else they compute with."""
+    script = (
+        "import json, sys\n"
+        "from dags import Kind, Schema, Source, canonicalise\n"
+        "from engine import installed_catalogue\n"
+        "text, fields = json.load(sys.stdin)\n"
+        "schema = Schema.of({name: Kind(kind) for name, kind in fields.items()})\n"
+        "source = Source(name='s', owner='ann', schema=schema)\n"
+        "flow = canonicalise(\n"
+        "    text, dataflow='d', tenant='ann', catalogue=installed_catalogue(), sources={'s': source}\n"
+        ")\n"
+        f"heavy = {HEAVY!r}\n"
+        "print(len({task.type for task in flow.tasks}), sorted(heavy & set(sys.modules)))\n"
+    )
+    told = json.dumps([json.dumps(every_type()), {name: kind.value for name, kind in FIELDS.items()}])
+    done = run([sys.executable, "-c", script], cwd=tmp_path, input=told, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
+    assert (f"{len(TYPES) + 1} []\n", "", 0) == (done.stdout, done.stderr, done.returncode)
+
+
+def every_type() -> dict[str, Any]:
+    """A document in which a task of each type reads one source at all its ports."""
+    tasks: list[dict[str, Any]] = [{"id": "s", "type": "source", "config": {"source": "s"}}]
+    streams: list[dict[str, str]] = []
+    for kind in (*TYPES, step_type("opmw:Step")):
+        if not kind.is_source:
+            tasks.append({"id": kind.name, "type": kind.name, "config": _unowned(CONFIGS.get(kind.name, {}))})
+            streams += [{"from": "s", "to": kind.name, "to_port": port} for port in kind.inputs]
+    sinks = [task["id"] for task in tasks if task["id"] not in {kind.name for kind in TYPES if kind.is_sink}]
+    tasks += [{"id": f"{each} out", "type": "null_sink"} for each in sinks]
+    kinds = {kind.name: kind for kind in TYPES}
+    for each in sinks:
+        port = kinds[each].outputs[0] if each in kinds else "out"
+        streams.append({"from": each, "from_port": port, "to": f"{each} out"})
+    return {"version": 1, "name": "all", "tasks": tasks, "streams": streams}
+
+
+def _unowned(value: Any) -> Any:
+    """A config as a document has it, which does not say who owns a place."""
+    if isinstance(value, dict):
+        return {name: _unowned(each) for name, each in value.items() if name != "owner"}
+    return value

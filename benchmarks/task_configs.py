@@ -1,0 +1,89 @@
+"""How the benchmark of the task library configures each type, over events of which fields."""
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from dags import Kind
+
+Config: TypeAlias = dict[str, Any]
+OWNER = "bench"
+NAMES = ("temperature", "humidity", "light", "dust", "air")
+FIELDS: Mapping[str, Kind] = {
+    **dict.fromkeys(NAMES, Kind.FLOAT),
+    "id": Kind.STRING,
+    "message": Kind.INTEGER,
+    "field": Kind.STRING,
+    "value": Kind.FLOAT,
+    "time": Kind.TIMESTAMP,
+    "class": Kind.STRING,
+    "prediction": Kind.FLOAT,
+    "average": Kind.FLOAT,
+    "low": Kind.INTEGER,
+    "high": Kind.INTEGER,
+    "senml": Kind.STRING,
+    "csv": Kind.STRING,
+    "json": Kind.STRING,
+    "xml": Kind.STRING,
+    "name": Kind.STRING,
+    "blob": Kind.STRING,
+    "model": Kind.STRING,
+}
+
+
+def _place(name: str) -> Config:
+    return {"place": name, "owner": OWNER}
+
+
+ANY = {"id", "value", "time"}
+"""What a task takes that reads no field by name."""
+KINDS = dict.fromkeys(NAMES, "float")
+BY = {"field": "value", "by": ["id", "field"]}
+KNOWN = [f"sensor {at}" for at in range(0, 100, 2)]
+CONFIGS: Mapping[str, Config] = {
+    "accumulate": {"fields": ["value"], "by": ["id", "field"]},
+    "annotate": {"field": "id", "fields": {"floor": "integer"}, "known": {each: {"floor": 1} for each in KNOWN}},
+    "annotate_class": {"field": "value"},
+    "blob_download": {"of": _place("blobs"), "field": "blob"},
+    "blob_upload": {"to": _place("uploads"), "field": "json"},
+    "block_window_average": BY,
+    "bloom_filter": {"field": "id", "known": KNOWN},
+    "bloom_filter_train": {"field": "id"},
+    "count": {"by": ["id", "field"]},
+    "csv_parse": {"field": "csv", "columns": [{"name": name, "kind": "float"} for name in NAMES]},
+    "csv_to_senml": {"time": "time", "measurements": [{"name": name} for name in NAMES]},
+    "decision_tree_classify": {"fields": list(NAMES)},
+    "decision_tree_train": {"fields": list(NAMES)},
+    "distinct_approx_count": {"field": "value", "by": ["field"]},
+    "error_estimate": {"observed": "value", "average": "average"},
+    "file_sink": {"to": _place("sink")},
+    "interpolate": BY,
+    "join_by_id": {"by": ["message"], "expected": len(NAMES), "observed": list(NAMES)},
+    "json_parse": {"field": "json", "fields": KINDS},
+    "kalman_filter": BY,
+    "line_plot": {"field": "value"},
+    "linear_regression_predict": {"fields": list(NAMES)},
+    "linear_regression_train": {"fields": list(NAMES), "target": "value"},
+    "mqtt_publish": {"topic": "bench"},
+    "multi_bloom_filter": {"filters": {"id": {"known": KNOWN}, "field": {"known": list(NAMES), "expected": 100}}},
+    "multi_line_plot": {"field": "value"},
+    "multi_range_filter": {"ranges": {name: {"min": 10, "max": 30} for name in NAMES}, "outside": "null"},
+    "range_filter": {"field": "value", "min": 10, "max": 30, "outside": "null"},
+    "second_order_moment": {"field": "value", "by": ["field"]},
+    "senml_parse": {"field": "senml", "observed": list(NAMES), "also": {"source": "string"}},
+    "sliding_linear_regression": BY,
+    "table_insert": {"database": _place("written"), "table": "rows", "fields": ["id", "value"]},
+    "table_range_query": {
+        "database": _place("readings"),
+        "table": "rows",
+        "column": "n",
+        "low": "low",
+        "high": "high",
+        "columns": {"value": "float"},
+    },
+    "trained_bloom_filter": {"field": "id"},
+    "tumbling_window": {"time": "time", "field": "value", "by": ["id", "field"], "size_ms": 1_000},
+    "where": {"expression": "temperature * 1.8 + 32 > 60 and (dust < 25 or humidity is null)"},
+    "xml_parse": {"field": "xml", "fields": KINDS},
+    "zip_files": {"field": "json", "name": "name"},
+}
+"""What is configured of each type; the rest is the default, and types that are not named have no need of any."""

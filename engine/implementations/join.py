@@ -1,0 +1,173 @@
+"""Joins: tasks that make one event of several."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from engine.behaviour import Behaviour, Emission, Implementation
+from engine.implementations.values import check_finite, check_present, moments, plain, restored
+from engine.staged import Staged
+from engine.tasks.join import JOIN_BY_ID, JoinByIdConfig
+
+_CLOCK = ("clock",)
+"""In the state: the latest time, the places in the queue of the first id and behind the last, and how many wait."""
+
+
+class _Joined(NamedTuple):
+    """What is emitted for an id."""
+
+    at: int
+    """The event at which it is."""
+    values: Sequence[Any]
+
+
+class _Merging(NamedTuple):
+    """What events put into the joined one."""
+
+    schema: pa.Schema
+    """That of what is emitted."""
+    rows: Sequence[Sequence[Any]]
+    """For each event the values of the first fields in the schema."""
+    places: Sequence[int]
+    """For each event the field that it is a measurement of; unless it is none."""
+    values: Sequence[Any]
+
+
+def _join_by_id(config: JoinByIdConfig) -> Behaviour:
+    """The merged event at the event that completes it.
+
+    Time is as late as the latest event so far. An id is given up when time has gone on by `expiry_ms` since the id's
+    first event came, or when too many wait; what it has leaves by the port `expired`, and later events of it begin
+    anew. An id or a time that is null is refused, and so is the name of a measurement that is not observed. Kept are
+    the merged events of the ids that wait, `most_waiting` at the most.
+
+    >>> from datetime import UTC, datetime
+    >>> from engine.trying import tried
+    >>> at = {"id": "m7", "time": datetime(2026, 5, 4, tzinfo=UTC)}
+    >>> rows = [at | {"field": "dust", "value": 200.5}, at | {"field": "light", "value": 1500.0}]
+    >>> (joined,) = tried("join_by_id", {"by": ["id"], "expected": 2, "observed": ["dust", "light"]}, rows)["out"]
+    >>> joined["id"], joined["dust"], joined["light"]
+    ('m7', 200.5, 1500.0)
+    """
+
+    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, Emission]:
+        for name in config.by:
+            check_present(events, name)
+        for name in events.schema.names:
+            check_finite(events, name)
+        times = moments(events, config.time).tolist()
+        merging = _merging(events, config)
+        ids = list(zip(*(plain(events.column(name)) for name in config.by), strict=True))
+        waiting = _Waiting(config, state)
+        whole: list[_Joined] = []
+        expired: list[_Joined] = []
+        for at, (id_, moment) in enumerate(zip(ids, times, strict=True)):
+            expired += [_Joined(at, values) for values in waiting.given_up(moment, id_)]
+            values = waiting.merged(id_, at, merging)
+            if values is not None:
+                whole.append(_Joined(at, values))
+        if ids:
+            waiting.keep()
+        return {"out": _emission(whole, merging.schema), "expired": _emission(expired, merging.schema)}
+
+    return behave
+
+
+class _Waiting:
+    """The ids that wait, in the order in which their first events came; made for one batch.
+
+    Under ("id", ...) the state has the id's place in the queue, how many of its events came, and what they put in;
+    under ("queue", place) the time at which it expires, and the id.
+    """
+
+    def __init__(self, config: JoinByIdConfig, state: Staged) -> None:
+        self._config = config
+        self._state = state
+        clock: tuple[int | None, int, int, int] = state.get(_CLOCK) or (None, 0, 0, 0)
+        self._latest, self._first, self._end, self._count = clock
+
+    def given_up(self, moment: int, id_: tuple[Any, ...]) -> list[Sequence[Any]]:
+        """What is given up before an event, by its time and because it needs room."""
+        latest = self._latest = moment if self._latest is None else max(self._latest, moment)
+        found = []
+        while (head := self._head()) is not None and head[0] <= latest:
+            found.append(self._pop(head))
+        if self._count >= self._config.most_waiting and self._state.get(("id", *id_)) is None:
+            while self._count >= self._config.most_waiting and (head := self._head()) is not None:
+                found.append(self._pop(head))
+        return found
+
+    def merged(self, id_: tuple[Any, ...], at: int, merging: _Merging) -> Sequence[Any] | None:
+        """Put an event in; what its id has, if that is all."""
+        record = self._state.get(("id", *id_))
+        if record is None:
+            record = [self._end, 0, [None] * len(merging.schema)]
+            self._state.put(("queue", self._end), [(self._latest or 0) + self._config.expiry_ms, *id_])
+            self._end += 1
+            self._count += 1
+        place, came, values = record
+        for column, value in enumerate(merging.rows[at]):
+            if values[column] is None:
+                values[column] = value
+        if merging.places and values[merging.places[at]] is None:
+            values[merging.places[at]] = merging.values[at]
+        if came + 1 < self._config.expected:
+            self._state.put(("id", *id_), [place, came + 1, values])
+            return None
+        self._forget(place, id_)
+        return list(values)
+
+    def keep(self) -> None:
+        """Put what holds for all ids in the state."""
+        self._state.put(_CLOCK, [self._latest, self._first, self._end, self._count])
+
+    def _head(self) -> list[Any] | None:
+        """The first in the queue: when it expires, and its id."""
+        while self._first < self._end:
+            found: list[Any] | None = self._state.get(("queue", self._first))
+            if found is not None:
+                return found
+            self._first += 1
+        return None
+
+    def _pop(self, head: list[Any]) -> Sequence[Any]:
+        id_ = tuple(head[1:])
+        place, _, values = self._state.get(("id", *id_))
+        self._forget(place, id_)
+        return list(values)
+
+    def _forget(self, place: int, id_: tuple[Any, ...]) -> None:
+        self._state.delete(("id", *id_))
+        self._state.delete(("queue", place))
+        self._count -= 1
+
+
+def _merging(events: pa.RecordBatch, config: JoinByIdConfig) -> _Merging:
+    observed = config.observed
+    apart = {config.field, config.value, *observed} if observed else set()
+    carried = [field for field in events.schema if field.name not in apart]
+    columns = [plain(events.column(field.name)) for field in carried]
+    rows = list(zip(*columns, strict=True))
+    if not observed:
+        return _Merging(pa.schema(carried), rows, (), ())
+    value = events.column(config.value)
+    known = {name: len(carried) + at for at, name in enumerate(dict.fromkeys(observed))}
+    names = events.column(config.field).to_pylist()
+    if strange := [name for name in names if name not in known]:
+        told = f"the field {config.field!r} is {strange[0]!r}"
+        raise ValueError(f"{told}, which is no measurement that is observed; filter it out, or add it")
+    schema = pa.schema([*carried, *(pa.field(name, value.type) for name in known)])
+    return _Merging(schema, rows, [known[name] for name in names], plain(value))
+
+
+def _emission(joined: Sequence[_Joined], schema: pa.Schema) -> Emission:
+    columns = [restored([each.values[at] for each in joined], field.type) for at, field in enumerate(schema)]
+    return Emission(
+        pa.record_batch(columns, schema=schema.remove_metadata()), np.array([each.at for each in joined], np.int64)
+    )
+
+
+join_by_id = Implementation(type=JOIN_BY_ID, make=_join_by_id)
+"""All that belongs to one message."""

@@ -1,0 +1,68 @@
+"""Blobs: files of one event each."""
+
+import hashlib
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from engine.acting import Act, Acting, EventNames
+from engine.behaviour import Behaviour, Emission, Implementation
+from engine.implementations.outside.contents import contents, texts, told
+from engine.implementations.outside.receipts import with_field, with_receipts
+from engine.implementations.outside.shelves import check_name, shelf
+from engine.staged import Staged
+from engine.tasks.outside import BLOB_DOWNLOAD, BLOB_UPLOAD, BlobDownloadConfig, BlobUploadConfig
+
+
+def _blob_upload(config: BlobUploadConfig) -> Behaviour:
+    """A blob that is named by its content is the same whenever it is written; one with a name is the last of its name.
+
+    A replay writes the same blobs in the same order, so nothing is left of having written them before.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from engine.outside import HostOutside
+    >>> from engine.trying import tried
+    >>> folder = TemporaryDirectory()
+    >>> outside, here = HostOutside(Path(folder.name)), {"place": "plots", "owner": "ann"}
+    >>> upload = {"to": here, "field": "svg", "name": "name"}
+    >>> tried("blob_upload", upload, [{"name": "t.svg", "svg": "<svg/>"}], outside=outside)
+    {'out': [{'name': 't.svg', 'svg': '<svg/>', 'receipt': 't.svg'}]}
+    >>> tried("blob_download", {"of": here}, [{"receipt": "t.svg"}], outside=outside)
+    {'out': [{'receipt': 't.svg', 'content': '<svg/>'}]}
+    >>> folder.cleanup()
+    """
+    kept = shelf(config.to)
+
+    def upload(_port: str, events: pa.RecordBatch, _state: Staged, _names: EventNames) -> Mapping[str, Emission]:
+        blobs = contents(events, config.field, config.encoding)
+        names = (
+            [check_name(config.name, each) for each in texts(events, config.name)]
+            if config.name
+            else [f"{hashlib.sha256(blob).hexdigest()}{config.suffix}" for blob in blobs]
+        )
+        # Of a name that comes twice the last one stays.
+        for name, blob in dict(zip(names, blobs, strict=True)).items():
+            kept.put(name, blob)
+        return {"out": Emission(with_receipts(events, names))}
+
+    act: Act = upload
+    return Acting(act=act)
+
+
+def _blob_download(config: BlobDownloadConfig) -> Behaviour:
+    kept = shelf(config.of)
+
+    def download(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+        names = [check_name(config.field, each) for each in texts(events, config.field)]
+        found = {name: told(kept.read(name, config.most_bytes), name, config.encoding) for name in dict.fromkeys(names)}
+        values = pa.array([found[name] for name in names], pa.string())
+        return {"out": Emission(with_field(events, config.into, values))}
+
+    return download
+
+
+blob_upload = Implementation(type=BLOB_UPLOAD, make=_blob_upload)
+"""Writes each event's content to a file of its own."""
+blob_download = Implementation(type=BLOB_DOWNLOAD, make=_blob_download)
+"""Reads the files that events name."""

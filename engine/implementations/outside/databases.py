@@ -1,0 +1,110 @@
+"""Databases: what a secret or a place of a config leads to, opened for one call."""
+
+import re
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, make_url
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    InterfaceError,
+    NoSuchModuleError,
+    OperationalError,
+    SQLAlchemyError,
+)
+from sqlalchemy.pool import NullPool
+
+from bridge.files import make_folder
+from dags import Place
+from engine.acting import Unreachable
+from engine.behaviour import NoBehaviour
+from engine.implementations.outside.contents import label
+from engine.tasks.outside import Where
+
+_SERVERS = frozenset({"mariadb", "mssql", "mysql", "oracle", "postgresql"})
+"""Databases that are reached over a network. Others are files of the host, of which tenants have places only."""
+_OPTIONS = frozenset({"application_name", "charset", "sslmode"})
+"""What a URL may say besides; other options lead drivers to files and sockets of the host."""
+_WAITING = 10
+"""Seconds that a database may take to answer, far below what a task may take."""
+_PASSWORD = re.compile(r"//[^/@\s]*@")
+
+
+class Refused(ValueError):
+    """A database does not take what it is given; says why."""
+
+
+class Database:
+    """One database; it is connected to for each call, since a second passes between two."""
+
+    def __init__(self, where: Where) -> None:
+        self._where = where
+        self.label = label(where)
+        self._engine = _engine(where)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A connection whose work counts as a whole, or not at all."""
+        if isinstance(self._where, Place):
+            make_folder(Path(self._where.path).parent)
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except (OperationalError, InterfaceError) as error:
+            raise Unreachable(f"the database {self.label!r} cannot be used: {_said(error)}") from None
+        except DBAPIError as error:
+            raise Refused(f"the database {self.label!r} refuses it: {_said(error)}") from None
+        except SQLAlchemyError as error:
+            raise ValueError(f"the database {self.label!r} cannot do it: {type(error).__name__}") from None
+
+
+def _engine(where: Where) -> Engine:
+    if isinstance(where, Place):
+        url = URL.create("sqlite", database=where.path)
+        return create_engine(url, poolclass=NullPool, connect_args={"timeout": _WAITING})
+    try:
+        url = make_url(where.revealed)
+    except (ArgumentError, ValueError):
+        raise NoBehaviour(f"the secret {where.secret!r} holds no URL of a database; put one there") from None
+    if url.get_backend_name() not in _SERVERS:
+        raise NoBehaviour(
+            f"the secret {where.secret!r} holds the URL of no database server, but of {url.get_backend_name()!r}; for "
+            "SQLite name a place instead"
+        )
+    if not url.host or "/" in url.host or set(url.query) - _OPTIONS:
+        known = ", ".join(sorted(_OPTIONS))
+        raise NoBehaviour(
+            f"the URL in the secret {where.secret!r} names no host, or has an option other than {known}; correct it"
+        )
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+pg8000")
+    try:
+        return create_engine(url.difference_update_query(["sslmode"]), poolclass=NullPool, connect_args=_arguments(url))
+    except (NoSuchModuleError, ImportError):
+        raise NoBehaviour(
+            f"the driver for {url.drivername} is not installed; install its package on every worker"
+        ) from None
+
+
+def _arguments(url: URL) -> dict[str, Any]:
+    if url.get_driver_name() != "pg8000":
+        return {"sslmode": url.query["sslmode"]} if "sslmode" in url.query else {}
+    arguments: dict[str, Any] = {"timeout": _WAITING}
+    match url.query.get("sslmode"):
+        case "require":
+            arguments["ssl_context"] = True
+        case "verify-full":
+            arguments["ssl_context"] = ssl.create_default_context()
+    return arguments
+
+
+def _said(error: DBAPIError) -> str:
+    """What a driver says of an error, in one line, without what may be secret."""
+    told = error.orig.args[0] if error.orig is not None and error.orig.args else error.orig
+    text = told.get("M", "") if isinstance(told, dict) else str(told)
+    return _PASSWORD.sub("//***@", " ".join(text.split())[:300])

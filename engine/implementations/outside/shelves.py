@@ -1,0 +1,131 @@
+"""Shelves: folders and buckets in which files are put whole, under names."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+from uuid import uuid4
+
+from bridge.files import make_folder, write_whole
+from dags import Place
+from engine.acting import Unreachable
+from engine.implementations.outside.contents import label
+from engine.implementations.outside.remotes import opened
+from engine.tasks.outside import Where
+
+_NAME = re.compile(r"[A-Za-z0-9_=][A-Za-z0-9_=.,@+-]*(/[A-Za-z0-9_=][A-Za-z0-9_=.,@+-]*)*")
+
+_LONGEST = 300
+
+
+class Missing(LookupError):
+    """A shelf has no file of a name."""
+
+
+class Shelf(Protocol):
+    """Where files are put and read."""
+
+    def put(self, name: str, content: bytes) -> None:
+        """Put a file, in place of what had its name; it is there whole or not at all."""
+
+    def read(self, name: str, most: int) -> bytes:
+        """A file; `ValueError` where it has more than so many bytes."""
+
+
+def shelf(where: Where) -> Shelf:
+    """What a config names."""
+    if isinstance(where, Place):
+        return LocalShelf(Path(where.path))
+    system, path, kind = opened(where)
+    return RemoteShelf(system, path, label(where), renames=kind.renames)
+
+
+def check_name(field: str, name: str) -> str:
+    """Refuse a name that leads elsewhere, or that some file system does not take.
+
+    >>> check_name("file", "2026/street.svg")
+    '2026/street.svg'
+    """
+    if len(name) > _LONGEST or not _NAME.fullmatch(name) or "tmp" in name.split("/"):
+        raise ValueError(
+            f"the field {field!r} holds no name of a file: {name[:100]!r}; names have letters, digits and _=.,@+- in "
+            "levels divided by /, none beginning with a dot, none called tmp"
+        )
+    return name
+
+
+class LocalShelf:
+    """A folder of this machine, or one that all machines share."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, name: str, content: bytes) -> None:
+        """As `Shelf` says."""
+        path = self._folder / name
+        try:
+            make_folder(path.parent)
+            write_whole(path, content)
+        except OSError as error:
+            raise Unreachable(f"{name} cannot be written: {error.strerror}") from None
+
+    def read(self, name: str, most: int) -> bytes:
+        """As `Shelf` says."""
+        try:
+            with (self._folder / name).open("rb") as file:
+                return _bounded(name, file.read(most + 1), most)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise Missing(f"there is no file {name!r}") from None
+        except OSError as error:
+            raise Unreachable(f"{name} cannot be read: {error.strerror}") from None
+
+
+class RemoteShelf:
+    """A folder or bucket of any file system that fsspec knows."""
+
+    def __init__(self, system: Any, path: str, label: str, *, renames: bool) -> None:
+        self._system = system
+        self._path = path.rstrip("/")
+        self._label = label
+        self._renames = renames
+
+    def put(self, name: str, content: bytes) -> None:
+        """As `Shelf` says."""
+        path = f"{self._path}/{name}"
+        with self._reaching("written"):
+            if not self._renames:
+                self._system.pipe_file(path, content)
+                return
+            self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
+            made = f"{path}.{uuid4().hex}.tmp"
+            self._system.pipe_file(made, content)
+            self._system.mv(made, path)
+
+    def read(self, name: str, most: int) -> bytes:
+        """As `Shelf` says."""
+        with self._reaching("read"):
+            try:
+                content: bytes = self._system.cat_file(f"{self._path}/{name}", start=0, end=most + 1)
+            except FileNotFoundError:
+                content = b""
+                found = False
+            else:
+                found = True
+        if not found:
+            raise Missing(f"there is no file {name!r}")
+        return _bounded(name, content, most)
+
+    @contextmanager
+    def _reaching(self, done: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - each file system raises errors of its own
+            # Its words may repeat the URL.
+            raise Unreachable(f"{self._label} cannot be {done}: {type(error).__name__}") from None
+
+
+def _bounded(name: str, content: bytes, most: int) -> bytes:
+    if len(content) > most:
+        raise ValueError(f"the file {name!r} has more than {most:,} bytes, which are the most; raise `most_bytes`")
+    return content

@@ -1,0 +1,78 @@
+"""Sinks that write files, or nothing."""
+
+import io
+from collections.abc import Mapping
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from bridge.output import event_texts
+from engine.acting import Act, Acting, EventNames
+from engine.behaviour import Behaviour, Emission, Implementation
+from engine.implementations.outside.shelves import shelf
+from engine.staged import Staged
+from engine.tasks.outside import FILE_SINK, NULL_SINK, FileSinkConfig, NullSinkConfig
+
+_RECEIPTS = pa.schema({"file": pa.string(), "events": pa.int64()})
+
+
+def _file_sink(config: FileSinkConfig) -> Behaviour:
+    """A batch is run again with all its events or not at all, so its file takes the place of the one before.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from engine.outside import HostOutside
+    >>> from engine.trying import tried
+    >>> folder = TemporaryDirectory()
+    >>> to = {"place": "readings", "owner": "ann"}
+    >>> tried("file_sink", {"to": to}, [{"t": 21.5}, {"t": 19.0}], outside=HostOutside(Path(folder.name)))
+    {'out': [{'file': '-1/-000000000000.jsonl', 'events': 2}]}
+    >>> folder.cleanup()
+    """
+    kept = shelf(config.to)
+
+    def write(_port: str, events: pa.RecordBatch, _state: Staged, names: EventNames) -> Mapping[str, Emission]:
+        receipts = []
+        if len(events):
+            writer = names.writer.replace("/", "-")
+            file = f"{writer}/{quote(names.batch, safe='').replace('%', '=')}.{config.format}"
+            kept.put(file, _lines(events) if config.format == "jsonl" else _parquet(events))
+            receipts.append({"file": file, "events": len(events)})
+        # As with an output, what a sink emits is delivered to its tenant.
+        return {
+            "out": Emission(
+                pa.RecordBatch.from_pylist(receipts, schema=_RECEIPTS),
+                np.full(len(receipts), len(events) - 1, np.int64),
+            )
+        }
+
+    act: Act = write
+    return Acting(act=act, whole=True)
+
+
+def _lines(events: pa.RecordBatch) -> bytes:
+    return b"".join(text + b"\n" for text in event_texts(events))
+
+
+def _parquet(events: pa.RecordBatch) -> bytes:
+    content = io.BytesIO()
+    pyarrow.parquet.write_table(pa.Table.from_batches([events]), content)
+    return content.getvalue()
+
+
+def _null_sink(_config: NullSinkConfig) -> Behaviour:
+    """What comes goes nowhere.
+
+    >>> from engine.trying import tried
+    >>> tried("null_sink", {}, [{"t": 21.5}])
+    {}
+    """
+    return lambda _port, _events, _state: {}
+
+
+file_sink = Implementation(type=FILE_SINK, make=_file_sink)
+"""Writes files of JSON lines or Parquet."""
+null_sink = Implementation(type=NULL_SINK, make=_null_sink)
+"""Drops what it takes."""

@@ -1,0 +1,214 @@
+"""Tables: rows that events write, and rows that they ask for."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    DateTime,
+    Double,
+    MetaData,
+    String,
+    Table,
+    Text,
+    column,
+    delete,
+    insert,
+    select,
+    table,
+)
+from sqlalchemy.types import TypeEngine
+
+from bridge.raw import ARROW_TYPES
+from dags import Kind
+from engine.acting import Act, Acting, EventNames
+from engine.behaviour import Behaviour, Emission, Implementation
+from engine.implementations.outside.databases import Database, Refused
+from engine.implementations.outside.receipts import with_receipts
+from engine.staged import Staged
+from engine.tasks.outside import TABLE_INSERT, TABLE_RANGE_QUERY, TableInsertConfig, TableRangeQueryConfig
+
+_TYPES: Mapping[Kind, TypeEngine[Any]] = {
+    Kind.BOOLEAN: Boolean(),
+    Kind.INTEGER: BigInteger(),
+    Kind.FLOAT: Double(),
+    Kind.STRING: Text(),
+    Kind.TIMESTAMP: DateTime(timezone=True),
+}
+_COLUMN_TYPES = {ARROW_TYPES[kind]: type_ for kind, type_ in _TYPES.items()}
+WRITTEN = Table(
+    "braid_written",
+    MetaData(),
+    Column("writer", String(64), primary_key=True),
+    Column("event", String(191), primary_key=True),
+    Column("job", String(64), nullable=False),
+    Column("batch", BigInteger, nullable=False),
+)
+"""Which events were written: the names of the newest batches' ones."""
+_REMEMBERED = 1_000
+"""So many batches back names are kept; only the last few may be run again."""
+_FORGETTING = 64
+"""One of so many batches forgets old names."""
+_AT_ONCE = 500
+"""Names that one query asks for."""
+
+
+def _table_insert(config: TableInsertConfig) -> Behaviour:
+    """Rows and the names of their events are written in one transaction, and an event whose name is there is passed by.
+
+    Whoever still runs the same batch at the same time meets the names that the other one wrote, fails, and is tried
+    again.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from engine.outside import HostOutside
+    >>> from engine.trying import tried
+    >>> folder = TemporaryDirectory()
+    >>> outside, here = HostOutside(Path(folder.name)), {"place": "own.db", "owner": "ann"}
+    >>> insert = {"database": here, "table": "readings", "fields": ["room", "t"]}
+    >>> tried("table_insert", insert, [{"room": "a", "t": 21.5}, {"room": "b", "t": 19.0}], outside=outside)["out"][1]
+    {'room': 'b', 't': 19.0, 'receipt': 'own.db/readings#:1.0'}
+    >>> query = {"database": here, "table": "readings", "column": "t", "low": "from", "high": "to"}
+    >>> columns = {"room": "string", "t": "float"}
+    >>> tried("table_range_query", {**query, "columns": columns}, [{"from": 20.0, "to": 30.0}], outside=outside)
+    {'out': [{'room': 'a', 't': 21.5}]}
+    >>> folder.cleanup()
+    """
+    database = Database(config.database)
+
+    def write(_port: str, events: pa.RecordBatch, _state: Staged, names: EventNames) -> Mapping[str, Emission]:
+        told = names.each()
+        if told:
+            _check(events, config.fields)
+            try:
+                _insert(database, config, events, names)
+            except Refused:
+                _insert(database, config, events, names)
+        place = f"{database.label}/{config.table}"
+        return {"out": Emission(with_receipts(events, [f"{place}#{name}" for name in told]))}
+
+    act: Act = write
+    return Acting(act=act)
+
+
+def _insert(database: Database, config: TableInsertConfig, events: pa.RecordBatch, names: EventNames) -> None:
+    target = _table(config, events.schema)
+    with database.transaction() as connection:
+        target.metadata.create_all(connection)
+        WRITTEN.metadata.create_all(connection)
+    rows = events.select(list(config.fields)).to_pylist()
+    with database.transaction() as connection:
+        named = dict(zip(names.each(), rows, strict=True))
+        for name in _written(connection, names.writer, list(named)):
+            del named[name]
+        told = {"writer": names.writer, "job": names.origins.job, "batch": names.origins.batch}
+        _in_batches(connection, WRITTEN, [{**told, "event": name} for name in named], config.batch)
+        _in_batches(connection, target, list(named.values()), config.batch)
+        if names.origins.batch % _FORGETTING == 0:
+            old = WRITTEN.c.batch < names.origins.batch - _REMEMBERED
+            connection.execute(
+                delete(WRITTEN).where(WRITTEN.c.writer == names.writer, WRITTEN.c.job == names.origins.job, old)
+            )
+
+
+def _written(connection: Connection, writer: str, names: Sequence[str]) -> Iterator[str]:
+    for first in range(0, len(names), _AT_ONCE):
+        asked = names[first : first + _AT_ONCE]
+        yield from connection.scalars(
+            select(WRITTEN.c.event).where(WRITTEN.c.writer == writer, WRITTEN.c.event.in_(asked))
+        ).all()
+
+
+def _in_batches(connection: Connection, target: Table, rows: Sequence[Mapping[str, Any]], size: int) -> None:
+    for first in range(0, len(rows), size):
+        connection.execute(insert(target), rows[first : first + size])
+
+
+def _table(config: TableInsertConfig, schema: pa.Schema) -> Table:
+    columns = [Column(field, _COLUMN_TYPES.get(schema.field(field).type, Text())) for field in config.fields]
+    return Table(config.table, MetaData(), *columns)
+
+
+def _check(events: pa.RecordBatch, fields: Sequence[str]) -> None:
+    """Refuse what no table should hold."""
+    for field in fields:
+        values = events.column(field)
+        if pa.types.is_floating(values.type) and not pc.all(pc.is_finite(values.drop_null())).as_py():
+            value = next(each for each in values.to_pylist() if each is not None and not math.isfinite(each))
+            raise ValueError(f"the field {field!r} is {value}, which is no number that a table takes")
+
+
+def _table_range_query(config: TableRangeQueryConfig) -> Behaviour:
+    """Rows come in the order of the column, and where it is the same in the order of the other columns."""
+    database = Database(config.database)
+    asked = table(
+        config.table, column(config.column), *(column(name, _TYPES.get(kind)) for name, kind in _read(config))
+    )
+
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+        found = {name: list[Any]() for name in config.columns}
+        origins: list[int] = []
+        if len(events):
+            with database.transaction() as connection:
+                for at, (low, high) in enumerate(_bounds(events, config)):
+                    rows = _between(connection, config, asked, low, high)
+                    origins += [at] * len(rows)
+                    for name, values in found.items():
+                        values += [row[name] for row in rows]
+        kept = events.select(list(config.keep)).take(pa.array(origins, pa.int64()))
+        columns = dict(zip(kept.schema.names, kept.columns, strict=True))
+        for name, kind in config.columns.items():
+            columns[name] = _column(name, kind, found[name])
+        return {"out": Emission(pa.record_batch(columns), np.array(origins, np.int64))}
+
+    return behave
+
+
+def _read(config: TableRangeQueryConfig) -> list[tuple[str, Kind]]:
+    return [(name, kind) for name, kind in config.columns.items() if name != config.column]
+
+
+def _bounds(events: pa.RecordBatch, config: TableRangeQueryConfig) -> Iterator[tuple[Any, Any]]:
+    for field in (config.low, config.high):
+        if events.column(field).null_count:
+            raise ValueError(f"the field {field!r} is null, and no bound")
+    yield from zip(events.column(config.low).to_pylist(), events.column(config.high).to_pylist(), strict=True)
+
+
+def _between(
+    connection: Connection, config: TableRangeQueryConfig, asked: Any, low: Any, high: Any
+) -> Sequence[Mapping[str, Any]]:
+    wanted = [asked.c[name] for name in config.columns]
+    within = asked.c[config.column].between(low, high)
+    order = [asked.c[config.column], *wanted]
+    found = connection.execute(select(*wanted).where(within).order_by(*order).limit(config.most + 1))
+    rows = found.mappings().all()
+    if len(rows) > config.most:
+        raise ValueError(
+            f"more than {config.most:,} rows lie between {config.low!r} = {low} and {config.high!r} = {high}; ask for "
+            "fewer, or raise `most`"
+        )
+    return list(map(dict, rows))
+
+
+def _column(name: str, kind: Kind, values: list[Any]) -> pa.Array:
+    if kind is Kind.FLOAT:
+        # Numbers of databases may be decimal.
+        values = [None if value is None else float(value) for value in values]
+    try:
+        return pa.array(values, ARROW_TYPES[kind])
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise ValueError(f"the column {name!r} does not hold what its kind, {kind}, says: {error}") from None
+
+
+table_insert = Implementation(type=TABLE_INSERT, make=_table_insert)
+"""Writes a row for each event."""
+table_range_query = Implementation(type=TABLE_RANGE_QUERY, make=_table_range_query)
+"""Asks for the rows between two bounds."""

@@ -1,0 +1,21 @@
+"""Predictive tasks: learning models from events, and using them on others.
+
+`learning` makes models, and the classes to learn from; `applying` uses models, and tells how wrong they are. What is
+named here is what the entry points name.
+"""
+
+from engine.implementations.predictive.applying import (
+    decision_tree_classify,
+    error_estimate,
+    linear_regression_predict,
+)
+from engine.implementations.predictive.learning import annotate_class, decision_tree_train, linear_regression_train
+
+__all__ = [
+    "annotate_class",
+    "decision_tree_classify",
+    "decision_tree_train",
+    "error_estimate",
+    "linear_regression_predict",
+    "linear_regression_train",
+]

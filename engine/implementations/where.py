@@ -1,0 +1,105 @@
+"""Expressions over the fields of events, computed for whole batches with three-valued logic as in SQL."""
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bridge.raw import ARROW_TYPES
+from dags import Kind, Schema
+from engine.behaviour import Behaviour, Emission, Implementation
+from engine.implementations.values import check_finite
+from engine.staged import Staged
+from engine.tasks.expressions import Name, Node, Value, names, read, suited
+from engine.tasks.filters import WHERE, WhereConfig
+
+
+def _where(config: WhereConfig) -> Behaviour:
+    """The events of which the expression is true.
+
+    Fields are named as they are, or in double quotes where a name is no plain word. There are `= != < <= > >=`,
+    `in (…)`, `is null`, `is not null`, `and`, `or`, `not`, the arithmetic of `+ - * /`, numbers, `true`, `false` and
+    texts in single quotes; a text that is compared with a moment is read as ISO 8601. An integer and a float are
+    compared as floats, and a quotient is a float.
+
+    What is compared or computed with a null is null, and so is what is divided by zero; `null and false` is false,
+    `null or true` is true, and `not null` is null. An event of which the expression is null does not pass. An event
+    with NaN or an infinity in a field that is named is parked, as is one of which integers grow too large.
+
+    >>> from engine.trying import tried
+    >>> events = [{"warmth": 31.0, "room": "a"}, {"warmth": 31.0, "room": "x"}, {"warmth": None, "room": "a"}]
+    >>> tried(where, {"expression": "warmth * 9 / 5 + 32 > 80 and room in ('a', 'b')"}, events)
+    {'out': [{'room': 'a', 'warmth': 31.0}]}
+    """
+    expression = read(config.expression)
+    fields = tuple(dict.fromkeys(names(expression)))
+    known: dict[pa.Schema, Node] = {}
+
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+        found = known.get(events.schema)
+        if found is None:
+            found = known[events.schema] = suited(expression, _kinds(events.schema, fields))
+        for field in fields:
+            check_finite(events, field)
+        try:
+            true = _computed(found, events)
+        except pa.ArrowInvalid as error:
+            told = {field: events.column(field)[0].as_py() for field in fields} if events.num_rows == 1 else fields
+            raise ValueError(f"the expression cannot be computed of {told}: {error}") from error
+        if isinstance(true, pa.Scalar):
+            true = pa.array(np.full(events.num_rows, bool(true.as_py())))
+        true = true.fill_null(False)  # noqa: FBT003 - it is the value
+        if pc.all(true).as_py() is not False:
+            return {"out": Emission(events)}
+        return {"out": Emission(events.filter(true), np.flatnonzero(true))}
+
+    return behave
+
+
+def _kinds(schema: pa.Schema, fields: tuple[str, ...]) -> Schema:
+    return Schema.of({field: _KIND_OF[schema.field(field).type] for field in fields})
+
+
+_KIND_OF = {type_: kind for kind, type_ in ARROW_TYPES.items() if kind is not Kind.JSON}
+"""Text and JSON are both strings here; that nothing is compared with JSON was checked when the task was submitted."""
+
+
+def _computed(node: Node, events: pa.RecordBatch) -> Any:
+    """The value of an expression for each event, or one for all."""
+    if isinstance(node, Value):
+        return pa.scalar(node.value)
+    if isinstance(node, Name):
+        return events.column(node.name)
+    operands = [_computed(each, events) for each in node.operands]
+    if node.operator == "in":
+        return reduce(pc.or_kleene, [pc.equal(operands[0], value) for value in operands[1:]])
+    return reduce(_OPERATORS[node.operator], operands) if len(operands) > 1 else _ALONE[node.operator](operands[0])
+
+
+def _quotient(left: Any, right: Any) -> Any:
+    divisor = pc.cast(right, pa.float64(), safe=False)
+    divisor = pc.if_else(pc.equal(divisor, 0.0), pa.scalar(None, pa.float64()), divisor)
+    return pc.divide(pc.cast(left, pa.float64(), safe=False), divisor)
+
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "and": pc.and_kleene,
+    "or": pc.or_kleene,
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+    "+": pc.add_checked,
+    "-": pc.subtract_checked,
+    "*": pc.multiply_checked,
+    "/": _quotient,
+}
+_ALONE: Mapping[str, Callable[[Any], Any]] = {"not": pc.invert, "is null": pc.is_null, "minus": pc.negate_checked}
+
+where = Implementation(type=WHERE, make=_where)
+"""Keeps the events of which an expression is true."""

@@ -1,0 +1,298 @@
+"""Boolean expressions over the fields of an event: how they are read, and of what kind each part is.
+
+    temperature > 30 and (room in ('a', 'b') or not checked) and "at noon" is not null
+
+Comparisons are `= != <> < <= > >=`, arithmetic is `+ - * /`, texts stand in single quotes and names that are no plain
+words in double quotes; both double their quote inside. A moment is compared with a text that is ISO 8601.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dags import NUMBER, Kind, Schema, Unsuitable
+
+if TYPE_CHECKING:
+    from lark import Lark, Token
+
+_MOST_PARTS = 500
+_DEEPEST = 50
+_LARGEST = 2**63 - 1
+_GRAMMAR = r"""
+    ?start: either
+    ?either: both ("or"i both)*
+    ?both: negated ("and"i negated)*
+    ?negated: test | "not"i negated -> opposite
+    ?test: sum
+        | sum COMPARISON sum -> compared
+        | sum "in"i "(" sum ("," sum)* ")" -> among
+        | sum "not"i "in"i "(" sum ("," sum)* ")" -> not_among
+        | sum "is"i "null"i -> missing
+        | sum "is"i "not"i "null"i -> present
+    ?sum: product | sum (PLUS | MINUS) product -> calculated
+    ?product: signed | product (TIMES | OVER) signed -> calculated
+    ?signed: atom | MINUS signed -> minus
+    ?atom: NUMBER -> number | TEXT -> text | "true"i -> true | "false"i -> false
+        | NAME -> name | QUOTED -> quoted | "(" either ")"
+    COMPARISON: "=" | "!=" | "<>" | "<=" | ">=" | "<" | ">"
+    PLUS: "+"
+    MINUS: "-"
+    TIMES: "*"
+    OVER: "/"
+    NUMBER: /[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?/i
+    TEXT: /'([^']|'')*'/
+    QUOTED: /"([^"]|"")*"/
+    NAME: /(?!(and|or|not|in|is|null|true|false)\b)[a-z_][a-z0-9_]*/i
+    %ignore /[ \t\r\n]+/
+"""
+_KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value that is written in the expression; a moment is one once it is compared with one."""
+
+    value: bool | int | float | str | datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A field."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operator and what it is applied to."""
+
+    operator: str
+    operands: "tuple[Node, ...]"
+
+
+Node: TypeAlias = Value | Name | Call
+
+
+def read(text: str) -> Node:
+    """The expression that a text is; raises ValueError with the place where it is none.
+
+    >>> read("a >= 1")
+    Call(operator='>=', operands=(Name(name='a'), Value(value=1)))
+    """
+    # Here, so that only documents that have an expression pay for it.
+    from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError  # noqa: PLC0415 - see above
+
+    found: Node = Name("")
+    try:
+        found = _made(_parser().parse(text))
+        parts, depth = _size(found)
+    except UnexpectedToken as error:
+        if error.token.type == "$END":
+            raise ValueError("the expression ends too early; complete it") from None
+        raise ValueError(_misread(text, error.column)) from None
+    except UnexpectedInput as error:
+        raise ValueError(_misread(text, error.column)) from None
+    except VisitError as error:
+        raise error.orig_exc from None
+    except RecursionError:
+        parts, depth = 0, _DEEPEST + 1
+    if depth > _DEEPEST or parts > _MOST_PARTS:
+        raise ValueError(
+            f"the expression has more than {_MOST_PARTS} parts, or {_DEEPEST} of them in each other; make it simpler"
+        )
+    return found
+
+
+def _size(node: Node) -> tuple[int, int]:
+    """How many parts an expression has, and how many are in each other."""
+    if not isinstance(node, Call):
+        return 1, 1
+    parts, depths = zip(*map(_size, node.operands), strict=True)
+    return 1 + sum(parts), 1 + max(depths)
+
+
+def _misread(text: str, column: int) -> str:
+    return f"the expression cannot be read from character {column} on: {text[column - 1 : column + 19]!r}"
+
+
+@cache
+def _parser() -> "Lark":
+    from lark import Lark  # noqa: PLC0415 - see `read`
+
+    return Lark(_GRAMMAR, parser="lalr")
+
+
+def _made(tree: Any) -> Node:
+    """The expression of a parsed tree."""
+    from lark import Transformer, v_args  # noqa: PLC0415 - see `read`
+
+    def call(operator: str) -> Callable[..., Call]:
+        return lambda *operands: Call(operator, operands)
+
+    def calculated(left: Node, operator: "Token", right: Node) -> Call:
+        return Call({"<>": "!="}.get(str(operator), str(operator)), (left, right))
+
+    def minus(_sign: "Token", operand: Node) -> Node:
+        if isinstance(operand, Value) and type(operand.value) in {int, float}:
+            return Value(-operand.value)  # type: ignore[operator] # it is one of these
+        return Call("minus", (operand,))
+
+    def joined(operator: str) -> Callable[..., Node]:
+        def join(*operands: Node) -> Node:
+            flat: list[Node] = []
+            for each in operands:
+                flat += each.operands if isinstance(each, Call) and each.operator == operator else (each,)
+            return Call(operator, tuple(flat))
+
+        return join
+
+    steps: dict[str, Callable[..., Node]] = {
+        "either": joined("or"),
+        "both": joined("and"),
+        "opposite": call("not"),
+        "among": _among,
+        "not_among": lambda *operands: Call("not", (_among(*operands),)),
+        "missing": call("is null"),
+        "present": lambda operand: Call("not", (Call("is null", (operand,)),)),
+        "compared": calculated,
+        "calculated": calculated,
+        "minus": minus,
+        "number": _number,
+        "text": lambda token: Value(str(token)[1:-1].replace("''", "'")),
+        "true": lambda: Value(True),  # noqa: FBT003 - it is the value
+        "false": lambda: Value(False),  # noqa: FBT003 - it is the value
+        "name": lambda token: Name(str(token)),
+        "quoted": lambda token: Name(str(token)[1:-1].replace('""', '"')),
+    }
+    methods = {name: staticmethod(step) for name, step in steps.items()}
+    made: Node = v_args(inline=True)(type("_Made", (Transformer,), methods))().transform(tree)
+    return made
+
+
+def _among(operand: Node, *values: Node) -> Call:
+    if not all(isinstance(value, Value) for value in values):
+        raise ValueError("what stands in the list after 'in' has to be numbers or texts, not fields; compare with 'or'")
+    return Call("in", (operand, *values))
+
+
+def _number(token: str) -> Value:
+    value = int(token) if token.isdecimal() else float(token)
+    if (isinstance(value, int) and value > _LARGEST) or not math.isfinite(value):
+        raise ValueError(f"the number {str(token)[:40]} is too large; write a smaller one")
+    return Value(value)
+
+
+def names(node: Node) -> Iterator[str]:
+    """Every field that an expression names, as often as it does."""
+    if isinstance(node, Name):
+        yield node.name
+    elif isinstance(node, Call):
+        for operand in node.operands:
+            yield from names(operand)
+
+
+def written(node: Node) -> str:
+    """An expression as text, the same for all that read as the same.
+
+    >>> written(read("a>1 AND  not b<>'x'"))
+    "(a > 1) and (not (b != 'x'))"
+    """
+    if isinstance(node, Name):
+        plain = node.name.isidentifier() and node.name.isascii() and node.name.lower() not in _KEYWORDS
+        return node.name if plain else '"{}"'.format(node.name.replace('"', '""'))
+    if isinstance(node, Value):
+        return _literal(node.value)
+    operands = [f"({written(each)})" if isinstance(each, Call) else written(each) for each in node.operands]
+    if node.operator == "is null":
+        return f"{operands[0]} is null"
+    if node.operator == "in":
+        return f"{operands[0]} in ({', '.join(operands[1:])})"
+    if len(operands) == 1:
+        return f"{'-' if node.operator == 'minus' else 'not '}{operands[0]}"
+    return f" {node.operator} ".join(operands)
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "'{}'".format(value.replace("'", "''")) if isinstance(value, str) else repr(value)
+
+
+def suited(node: Node, schema: Schema) -> Node:
+    """An expression as it is over events of a schema, with moments where texts are compared with them.
+
+    Raises `Unsuitable` where an operator is applied to what it cannot take, or the whole is neither true nor false.
+    """
+    found, kind = _typed(node, schema)
+    if kind is not Kind.BOOLEAN:
+        raise _unsuitable(f"the expression is of kind {kind}", "compare it with something, so that it is true or false")
+    return found
+
+
+def _typed(node: Node, schema: Schema) -> tuple[Node, Kind]:
+    if isinstance(node, Value):
+        return node, _KINDS[type(node.value)]
+    if isinstance(node, Name):
+        return node, schema.fields[node.name]
+    typed = [_typed(each, schema) for each in node.operands]
+    if node.operator in {"=", "!=", "<", "<=", ">", ">=", "in"}:
+        return _compared(node, typed), Kind.BOOLEAN
+    kinds = {kind for _, kind in typed}
+    wanted = _TAKES.get(node.operator, frozenset(Kind))
+    for operand, kind in typed:
+        if kind not in wanted:
+            raise _unsuitable(
+                f"{written(operand)} is of kind {kind}, which {node.operator!r} cannot take",
+                f"give it one of kind {' or '.join(sorted(wanted))}",
+            )
+    made = Call(node.operator, tuple(operand for operand, _ in typed))
+    if node.operator in _CALCULATES:
+        return made, Kind.INTEGER if kinds == {Kind.INTEGER} and node.operator != "/" else Kind.FLOAT
+    return made, Kind.BOOLEAN
+
+
+def _unsuitable(message: str, remedy: str) -> Unsuitable:
+    return Unsuitable(message, remedy, at="expression")
+
+
+def _compared(node: Call, typed: list[tuple[Node, Kind]]) -> Call:
+    kinds = [kind for _, kind in typed]
+    if Kind.TIMESTAMP in kinds:
+        typed = [_moment(operand, kind) for operand, kind in typed]
+        kinds = [kind for _, kind in typed]
+    ordered = node.operator in {"<", "<=", ">", ">="}
+    first = kinds[0]
+    same = all(kind is first or {kind, first} <= NUMBER for kind in kinds)
+    if not same or first is Kind.JSON or (ordered and first is Kind.BOOLEAN):
+        told = " and ".join(f"{written(operand)} of kind {kind}" for operand, kind in typed[:2])
+        raise _unsuitable(f"{node.operator!r} cannot compare {told}", "compare what is of one kind")
+    return Call(node.operator, tuple(operand for operand, _ in typed))
+
+
+def _moment(operand: Node, kind: Kind) -> tuple[Node, Kind]:
+    if not isinstance(operand, Value) or not isinstance(operand.value, str):
+        return operand, kind
+    try:
+        moment = datetime.fromisoformat(operand.value)
+    except ValueError:
+        raise _unsuitable(
+            f"{written(operand)} is no moment", "write it as ISO 8601, such as '2026-05-01T12:00Z'"
+        ) from None
+    return Value(moment if moment.tzinfo else moment.replace(tzinfo=UTC)), Kind.TIMESTAMP
+
+
+_KINDS: dict[type, Kind] = {
+    bool: Kind.BOOLEAN,
+    int: Kind.INTEGER,
+    float: Kind.FLOAT,
+    str: Kind.STRING,
+    datetime: Kind.TIMESTAMP,
+}
+_CALCULATES = frozenset({"+", "-", "*", "/", "minus"})
+_TAKES = {
+    **dict.fromkeys(_CALCULATES, NUMBER),
+    **dict.fromkeys(("and", "or", "not"), frozenset({Kind.BOOLEAN})),
+}

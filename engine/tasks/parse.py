@@ -1,0 +1,270 @@
+"""Parsing: tasks that make events of texts, texts of events, and that add what is known beforehand."""
+
+from collections import Counter
+from datetime import datetime
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from dags import Config, Emission, Kind, Read, Schema, Schemas, TaskType
+
+TEXT = frozenset({Kind.STRING, Kind.JSON})
+TIME, FIELD, VALUE = "time", "field", "value"
+"""What a measurement's event has besides the fields that the config names."""
+
+
+def _once(*names: str) -> None:
+    """Refuse a config of which an event would get two fields of one name."""
+    if twice := sorted(name for name, count in Counter(names).items() if count > 1):
+        raise ValueError(f"two fields of what is emitted would be called {twice[0]!r}; leave one of them out")
+
+
+def _kept(keep: tuple[str, ...]) -> tuple[Read, ...]:
+    return tuple(Read(at=f"keep/{i}", field=name) for i, name in enumerate(keep))
+
+
+class SenmlParseConfig(Config):
+    """Which measurements to take from rows of SenML."""
+
+    field: str
+    """The text field that holds a row."""
+    per: Literal["field", "row"] = "field"
+    """One event for each observed field, or one for the whole row."""
+    observed: Annotated[tuple[str, ...], Field(min_length=1)]
+    """The names of the measurements, which are numbers."""
+    also: dict[str, Kind] = Field(default_factory=dict)
+    """Names and kinds of what else a row tells, such as its sensor; every event has it."""
+    keep: tuple[str, ...] = ()
+    """Fields of the event that held the row, which every event gets."""
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        _once(TIME, *((FIELD, VALUE) if self.per == "field" else self.observed), *self.also, *self.keep)
+        _once(*self.observed)
+        return self
+
+
+def _senml(config: SenmlParseConfig, inputs: Schemas) -> Schemas:
+    measured = {FIELD: Kind.STRING, VALUE: Kind.FLOAT}
+    told = measured if config.per == "field" else dict.fromkeys(config.observed, Kind.FLOAT)
+    kept = {name: inputs["in"].fields[name] for name in config.keep}
+    return {"out": Schema.of({**kept, **config.also, TIME: Kind.TIMESTAMP, **told})}
+
+
+SENML_PARSE = TaskType(
+    name="senml_parse",
+    summary="Reads rows of sensor measurements (SenML) and emits the observed ones, each on its own or row by row.",
+    config=SenmlParseConfig,
+    reads=lambda config: (Read(at="field", field=config.field, kinds=TEXT), *_kept(config.keep)),
+    output_schema=_senml,
+    emission=Emission.MANY,
+    selectivity="one for each observed field, or one for one",
+)
+"""Rows of measurements."""
+
+
+class Column(Config):
+    """A column of CSV."""
+
+    name: str
+    kind: Kind
+
+
+class CsvParseConfig(Config):
+    """What the columns of a line of CSV are."""
+
+    field: str
+    """The text field that holds a line."""
+    columns: Annotated[tuple[Column, ...], Field(min_length=1)]
+    """The line's columns, in order."""
+    delimiter: Annotated[str, Field(min_length=1, max_length=1, pattern=r'[^"\r\n]')] = ","
+    keep: tuple[str, ...] = ()
+    """Fields of the event that held the line, which its event gets."""
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        _once(*(column.name for column in self.columns), *self.keep)
+        return self
+
+
+def _csv(config: CsvParseConfig, inputs: Schemas) -> Schemas:
+    kept = {name: inputs["in"].fields[name] for name in config.keep}
+    return {"out": Schema.of({**kept, **{column.name: column.kind for column in config.columns}})}
+
+
+CSV_PARSE = TaskType(
+    name="csv_parse",
+    summary="Reads a line of CSV in each event; its columns become fields.",
+    config=CsvParseConfig,
+    reads=lambda config: (Read(at="field", field=config.field, kinds=TEXT), *_kept(config.keep)),
+    output_schema=_csv,
+)
+"""Lines of CSV."""
+
+
+class FieldsConfig(Config):
+    """Which fields to take from a structured text."""
+
+    field: str
+    """The field that holds the text."""
+    fields: Annotated[dict[str, Kind], Field(min_length=1)]
+    """Names and kinds of what to take."""
+    keep: tuple[str, ...] = ()
+    """Fields of the event that held the text, which its event gets."""
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        _once(*self.fields, *self.keep)
+        return self
+
+
+def _fields(config: FieldsConfig, inputs: Schemas) -> Schemas:
+    kept = {name: inputs["in"].fields[name] for name in config.keep}
+    return {"out": Schema.of({**kept, **config.fields})}
+
+
+JSON_PARSE = TaskType(
+    name="json_parse",
+    summary="Reads a JSON object in each event; the members that the config names become fields.",
+    config=FieldsConfig,
+    reads=lambda config: (Read(at="field", field=config.field, kinds=TEXT), *_kept(config.keep)),
+    output_schema=_fields,
+)
+"""JSON objects."""
+
+XML_PARSE = TaskType(
+    name="xml_parse",
+    summary="Reads an XML document in each event; the elements and attributes that the config names become fields.",
+    config=FieldsConfig,
+    reads=lambda config: (Read(at="field", field=config.field, kinds=TEXT), *_kept(config.keep)),
+    output_schema=_fields,
+)
+"""XML documents."""
+
+
+class Measurement(Config):
+    """One measurement of a row."""
+
+    name: str
+    unit: str = ""
+    type: Literal["v", "sv"] = "v"
+    """Whether it is a number or a text, as SenML writes it."""
+
+
+class CsvToSenmlConfig(Config):
+    """Which values become the measurements of a row."""
+
+    measurements: Annotated[tuple[Measurement, ...], Field(min_length=1)]
+    time: str
+    """The field or column with the row's time, in milliseconds since 1970."""
+    field: str | None = None
+    """The text field that holds a line of CSV; without it the values are fields of the event itself."""
+    columns: tuple[str, ...] = ()
+    """The names of the line's columns, in order."""
+    keep: tuple[str, ...] = ()
+    """Fields of the event that its row gets."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        _once("senml", *self.keep)
+        _once(*(each.name for each in self.measurements))
+        if (self.field is None) != (not self.columns):
+            raise ValueError("field and columns belong together; give both for lines of CSV, or neither")
+        _once(*self.columns)
+        if self.field is not None:
+            for name in (self.time, *(each.name for each in self.measurements)):
+                if name not in self.columns:
+                    raise ValueError(f"the line has no column {name!r}; add it to columns")
+        return self
+
+
+_SIMPLE = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.FLOAT, Kind.STRING, Kind.TIMESTAMP})
+
+
+def _measured(config: CsvToSenmlConfig) -> tuple[Read, ...]:
+    if config.field is not None:
+        return Read(at="field", field=config.field, kinds=TEXT), *_kept(config.keep)
+    return (
+        Read(at="time", field=config.time, kinds=frozenset({Kind.INTEGER, Kind.TIMESTAMP})),
+        *(
+            Read(
+                at=f"measurements/{i}/name",
+                field=each.name,
+                kinds=frozenset({Kind.INTEGER, Kind.FLOAT}) if each.type == "v" else _SIMPLE,
+            )
+            for i, each in enumerate(config.measurements)
+        ),
+        *_kept(config.keep),
+    )
+
+
+CSV_TO_SENML = TaskType(
+    name="csv_to_senml",
+    summary="Writes the values of each event, or of a line of CSV in it, as a row of SenML.",
+    config=CsvToSenmlConfig,
+    reads=_measured,
+    output_schema=lambda config, inputs: {"out": inputs["in"].only(config.keep).plus("senml", Kind.STRING)},
+)
+"""Events as rows of measurements."""
+
+
+_TYPES: dict[Kind, tuple[type, ...]] = {
+    Kind.BOOLEAN: (bool,),
+    Kind.INTEGER: (int,),
+    Kind.FLOAT: (int, float),
+    Kind.STRING: (str,),
+    Kind.TIMESTAMP: (str, int),
+    Kind.JSON: (object,),
+}
+
+
+def _is_of(kind: Kind, value: JsonValue) -> bool:
+    if kind is Kind.TIMESTAMP and isinstance(value, str):
+        try:
+            datetime.fromisoformat(value)
+        except ValueError:
+            return False
+    return isinstance(value, _TYPES[kind]) and (kind in {Kind.BOOLEAN, Kind.JSON} or not isinstance(value, bool))
+
+
+class AnnotateConfig(Config):
+    """What is known of each id."""
+
+    field: str
+    """The field with the id."""
+    fields: Annotated[dict[str, Kind], Field(min_length=1)]
+    """Names and kinds of the fields that an event gets."""
+    known: dict[str, dict[str, JsonValue]]
+    """For each id the values of these fields; one that is left out is null."""
+    unknown: Literal["drop", "null"] = "drop"
+    """What happens where the id is not known: its event is dropped, or the fields are null."""
+
+    @model_validator(mode="after")
+    def _only_declared(self) -> Self:
+        for key, values in self.known.items():
+            if more := sorted(values.keys() - self.fields.keys()):
+                raise ValueError(f"{key!r} has a value for {more[0]!r}, which is not among the fields; add it there")
+            for name, value in values.items():
+                if value is not None and not _is_of(self.fields[name], value):
+                    raise ValueError(f"the value of {name!r} for {key!r} should be of kind {self.fields[name]}")
+        if self.field in self.fields:
+            raise ValueError(f"the field {self.field!r} is the id; give what is added another name")
+        return self
+
+
+def _annotated(config: AnnotateConfig, inputs: Schemas) -> Schemas:
+    schema = inputs["in"]
+    for name, kind in config.fields.items():
+        schema = schema.plus(name, kind)
+    return {"out": schema}
+
+
+ANNOTATE = TaskType(
+    name="annotate",
+    summary="Adds to each event what the config knows of its id.",
+    config=AnnotateConfig,
+    reads=lambda config: (Read(at="field", field=config.field, kinds=frozenset({Kind.STRING, Kind.INTEGER})),),
+    output_schema=_annotated,
+    selectivity="one for one, or fewer where ids are unknown",
+)
+"""What is known of an id."""

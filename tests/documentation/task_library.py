@@ -1,0 +1,264 @@
+"""The page of the task library, made from the catalogue; `python -m tests.documentation.task_library` writes it."""
+
+import ast
+import doctest
+import importlib
+import inspect
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from dags import AnyTaskType, Config, Effect, Emission, Kind, Place, Secret, State
+from engine.behaviour import AnyImplementation, implementation_of, installed_behaviours
+from engine.tasks import TYPES
+from engine.tasks.compute import step_type
+from tests.documentation.pages import ROOT
+
+PAGE = ROOT / "docs" / "task-library.md"
+_INTRODUCTION = """# The task library
+
+The task types that come with Braid. `make docs-tasks` makes this page from the catalogue; what is told of a type is
+told beside its code. How to add types of your own says [task types](task-types.md).
+
+An event whose fields a task cannot take (one is missing that it needs, is no finite number, or cannot be read) is
+parked on the dataflow's dead-letter topic with the reason, and the others go on. Each example below tries a type on a
+few events, without a host; `tried` is there for your own types too.
+"""
+_FAMILIES = {
+    "ends": "Where dataflows begin and end",
+    "parse": "Parsing",
+    "filters": "Filters",
+    "statistics": "Statistics",
+    "windows": "Windows",
+    "join": "Joins",
+    "predictive": "Prediction",
+    "visual": "Pictures",
+    "outside": "The world outside",
+    "compute": "Computation",
+}
+_OFTEN = {
+    "by": "The fields that make the key; none for one over the whole stream.",
+    "field": "The field that the task works on.",
+    "source": "The name of a registered source.",
+    "window": "How many events.",
+}
+"""What fields mean whose names say it well enough beside the code."""
+_PLAIN: Mapping[Any, str] = {
+    str: "text",
+    int: "integer",
+    float: "number",
+    bool: "true or false",
+    object: "anything",
+    Any: "anything",
+}
+
+
+def made() -> str:
+    """The whole page."""
+    types = sorted([*TYPES, step_type("opmw:*")], key=lambda kind: (_order(kind), kind.name))
+    places = installed_behaviours()
+    parts = [_INTRODUCTION, _table(types)]
+    family = ""
+    for kind in types:
+        if (heading := _FAMILIES[_family(kind)]) != family:
+            family = heading
+            parts.append(f"## {heading}\n")
+        found = None if kind.is_source else implementation_of(kind.name, places)
+        parts += _section(kind, found, places.get(kind.name, ""))
+    return "\n".join(parts)
+
+
+def _family(kind: AnyTaskType) -> str:
+    # A config that is the base of all sources' is not of a family's own.
+    module = kind.config.__module__
+    return module.rpartition(".")[2] if module.startswith("engine.tasks.") else "ends"
+
+
+def _order(kind: AnyTaskType) -> int:
+    return list(_FAMILIES).index(_family(kind))
+
+
+def _table(types: list[AnyTaskType]) -> str:
+    rows = [
+        "| type | takes | gives | state | how many |",
+        "|---|---|---|---|---|",
+        *(
+            f"| [`{kind.name}`](#{_anchor(kind.name)}) | {_ports(kind.inputs)} | {_ports(kind.outputs)} | "
+            f"{kind.state.value} | {kind.selectivity} |"
+            for kind in types
+        ),
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def _anchor(name: str) -> str:
+    return "".join(each for each in name.lower() if each.isalnum() or each in "_-")
+
+
+def _ports(ports: tuple[str, ...]) -> str:
+    return ", ".join(f"`{port}`" for port in ports) or "-"
+
+
+def _section(kind: AnyTaskType, found: AnyImplementation | None, place: str) -> Iterator[str]:
+    yield f"### `{kind.name}`\n"
+    yield f"{kind.summary}\n"
+    told = inspect.getdoc(found.make) if found else None
+    pieces = doctest.DocTestParser().parse(told or "")
+    for paragraph in "".join(each for each in pieces if isinstance(each, str)).split("\n\n"):
+        if text := " ".join(paragraph.split()):
+            yield f"{text}\n"
+    yield f"{_facts(kind)}\n"
+    yield _config(kind.config)
+    examples = [each for each in pieces if isinstance(each, doctest.Example)]
+    if examples:
+        yield _example(examples, place)
+
+
+def _facts(kind: AnyTaskType) -> str:
+    kept = {
+        State.NONE: "It keeps nothing.",
+        State.KEY: "It keeps state for each key.",
+        State.STREAM: "It keeps state for the whole stream.",
+    }
+    emitted = {
+        Emission.AT_MOST_ONE: "",
+        Emission.ONE_PER_PORT: " For one event it emits at most one at each port.",
+        Emission.MANY: " For one event it may emit many.",
+    }
+    shared = "" if kind.shareable else " It is never shared."
+    effect = {Effect.NONE: "", Effect.READS_OUTSIDE: " It reads", Effect.WRITES_OUTSIDE: " It writes"}[kind.effect]
+    return (
+        f"Version {kind.version}. {kept[kind.state]}{emitted[kind.emission]}"
+        f"{effect + ' outside its streams.' if effect else ''}{shared}"
+    )
+
+
+def _config(config: type[Config]) -> str:
+    fields = config.model_fields
+    if not fields:
+        return "There is nothing to configure.\n"
+    rows = ["| config | what | default | meaning |", "|---|---|---|---|"]
+    rows += list(_rows(config, ""))
+    return "\n".join(rows) + "\n"
+
+
+def _rows(config: type[Config], before: str) -> Iterator[str]:
+    meanings = _meanings(config)
+    for name, field in config.model_fields.items():
+        meaning = meanings.get(name, _OFTEN.get(name, "")).replace("|", "\\|")
+        yield f"| `{before}{name}` | {_what(field.annotation)} | {_default(field)} | {meaning} |"
+        for inner, way in _inner(field.annotation, ""):
+            yield from _rows(inner, f"{before}{name}{way}.")
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return ""
+    value = field.get_default(call_default_factory=True)
+    return f"`{json.dumps(value, default=str)}`"
+
+
+def _inner(annotation: Any, way: str) -> Iterator[tuple[type[Config], str]]:
+    """The configs that a field's value is made of, and the way to them."""
+    if isinstance(annotation, type) and issubclass(annotation, Config) and not issubclass(annotation, Secret | Place):
+        yield annotation, way
+    steps: dict[Any, str] = {tuple: "[]", dict: "{}"}
+    step = steps.get(get_origin(annotation), "")
+    for each in get_args(annotation):
+        if not isinstance(each, str):
+            yield from _inner(each, way + step)
+
+
+def _what(annotation: Any) -> str:
+    """A field's type in words."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return " or ".join(f"`{json.dumps(value)}`" for value in inner)
+    if origin in {Union, UnionType}:
+        return " or ".join("null" if each is NoneType else _what(each) for each in inner)
+    if origin in {tuple, dict}:
+        return f"list of {_what(inner[0])}" if origin is tuple else f"object of {_what(inner[1])}"
+    return _what(inner[0]) if hasattr(annotation, "__metadata__") else _plainly(annotation)
+
+
+def _plainly(annotation: Any) -> str:
+    if annotation in _PLAIN or not isinstance(annotation, type):
+        return _PLAIN.get(annotation, "anything")
+    if issubclass(annotation, Enum):
+        return "kind" if annotation is Kind else annotation.__name__
+    if issubclass(annotation, Secret | Place):
+        return f'`{{"{annotation.__name__.lower()}": name}}`'
+    return "object"
+
+
+def _meanings(config: type[Config]) -> Mapping[str, str]:
+    """What is written beside each field, its bases' included."""
+    found: dict[str, str] = {}
+    for base in reversed(config.__mro__):
+        if issubclass(base, Config) and base.__module__.startswith(("engine.", "dags.")):
+            found |= _written(base.__module__).get(base.__name__, {})
+    return found
+
+
+@cache
+def _written(module: str) -> dict[str, dict[str, str]]:
+    tree = ast.parse(Path(str(sys.modules[module].__file__)).read_text(encoding="utf-8"))
+    return {
+        each.name: {
+            field.target.id: " ".join(text.value.value.split())
+            for field, text in zip(each.body, each.body[1:], strict=False)
+            if isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(text, ast.Expr)
+            and isinstance(text.value, ast.Constant)
+            and isinstance(text.value.value, str)
+        }
+        for each in tree.body
+        if isinstance(each, ast.ClassDef)
+    }
+
+
+def _example(examples: list[doctest.Example], place: str) -> str:
+    """A doctest as a program that prints what the doctest shows, with what it finds in its module imported."""
+    module, imports, lines, shown = place.partition(":")[0], list[str](), list[str](), ""
+    around = vars(importlib.import_module(module))
+    for name in sorted({name for each in examples for name in _names(each.source)} & around.keys()):
+        found = inspect.ismodule(around[name])
+        imports.append(f"import {around[name].__name__}" if found else f"from {module} import {name}")
+    for each in examples:
+        source = each.source.rstrip("\n")
+        if not lines and source.startswith(("import ", "from ")):
+            imports.append(source)
+            continue
+        lines.append(_printed(source, each.want) if each.want else source)
+        shown += each.want
+    return "```python\n" + "\n".join([*imports, "", *lines]) + "\n```\n\n```text\n" + shown + "```\n"
+
+
+def _printed(source: str, want: str) -> str:
+    """A program that prints what a doctest shows of an expression."""
+    if want.startswith(("'", '"')):
+        # A text is shown in quotes, while all else shows itself.
+        return f"print(repr({source}))"
+    body = ast.parse(source, mode="eval").body
+    return f"print(({source}))" if isinstance(body, ast.Tuple) else f"print({source})"
+
+
+def _names(source: str) -> set[str]:
+    return {each.id for each in ast.walk(ast.parse(source)) if isinstance(each, ast.Name)}
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(made(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""The vault: what is kept secret is found by its owner and name alone, and by nobody who lacks the key."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.vault import FOLDER, KEY, NoSecret, Vault
+
+NAMES = st.one_of(
+    st.sampled_from(["", ".", "..", "tmp", "=.", "a/b", "changed"]), st.text(st.characters(codec="utf-8"), max_size=15)
+)
+
+
+@settings(max_examples=10)
+@given(kept=st.dictionaries(st.tuples(NAMES, NAMES), st.text(st.characters(codec="utf-8"), min_size=1), max_size=6))
+def test_every_secret_is_found_again(
+    kept: dict[tuple[str, str], str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Whatever owners and names are called; and each is listed with its owner."""
+    root = tmp_path_factory.mktemp("root")
+    for (owner, name), secret in kept.items():
+        Vault(root).put(owner, name, secret)
+    vault = Vault(root)
+    assert kept == {(owner, name): vault.reveal(owner, name) for owner, name in kept}
+    assert sorted(kept) == sorted((owner, name) for owner in vault.owners() for name in vault.names(owner))
+
+
+def test_files_and_key_are_for_their_owner_only(tmp_path: Path) -> None:
+    """And no file but the key tells a secret to who has not the key."""
+    vault = Vault(tmp_path)
+    vault.put("ann", "lake", "sesame")
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    for path in files:
+        assert b"sesame" not in path.read_bytes()
+    for path in (tmp_path / KEY, tmp_path / FOLDER / "=ann" / "=lake"):
+        assert 0o600 == stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_secret_is_replaced_and_removed(tmp_path: Path) -> None:
+    """Each time the version is another one, so that whoever holds a secret looks again."""
+    vault = Vault(tmp_path)
+    versions = [vault.version]
+    vault.put("ann", "lake", "one")
+    versions.append(vault.version)
+    vault.put("ann", "lake", "two")
+    versions.append(vault.version)
+    assert "two" == vault.reveal("ann", "lake")
+    assert (True, False) == (vault.remove("ann", "lake"), vault.remove("ann", "lake"))
+    versions.append(vault.version)
+    assert 4 == len(set(versions))
+    with pytest.raises(NoSecret, match="there is no secret 'lake' of 'ann'; put it with `braid secrets put lake`"):
+        vault.reveal("ann", "lake")
+
+
+def test_a_secret_is_nobody_elses(tmp_path: Path) -> None:
+    """Not even for who moves its file, nor with another key; and the message says what to do."""
+    vault = Vault(tmp_path)
+    vault.put("ann", "lake", "sesame")
+    vault.put("bob", "lake", "his own")
+    folder = tmp_path / FOLDER
+    (folder / "=bob" / "=lake").write_bytes((folder / "=ann" / "=lake").read_bytes())
+    with pytest.raises(NoSecret, match="put it anew with `braid secrets put lake`"):
+        vault.reveal("bob", "lake")
+    for content, told in ((None, "is missing; bring it back"), (b"short", "holds no key"), (None, "is missing")):
+        (tmp_path / KEY).unlink(missing_ok=True)
+        if content is not None:
+            (tmp_path / KEY).write_bytes(content)
+        with pytest.raises(NoSecret, match=told):
+            vault.reveal("ann", "lake")
+    vault.put("bob", "lake", "anew")
+    assert "anew" == vault.reveal("bob", "lake")
+    with pytest.raises(NoSecret, match="cannot be read with the key"):
+        vault.reveal("ann", "lake")

@@ -1,0 +1,290 @@
+"""RIoTBench's four applications on one host, one after the other: what comes out is what their definitions say."""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from bridge import Message
+from bridge.mqtt import Client
+from dags import Source, canonicalise
+from engine import installed_catalogue
+from engine.outside import FILES
+from engine.plan import Delivery, Edge, Ingress, Plan, Slot
+from engine.supply import Replayed, Subscribed
+from engine.trying import tried
+from tests.integration.hosting import HOST, QUICK, Hosting
+from tests.tasks.references import join, predictive, statistics
+from workloads import riotbench
+from workloads.riotbench import MODELS, OBSERVED, QUERIES, RANGES, ROWS, SCHEMAS, SENML, Document
+
+pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+SENSORS = ("a", "b")
+"""The sensors that are known; there is one more."""
+MANY = 60
+WINDOW = 20
+BUCKETS = {"field": "v", "by": ["source", "field"], "buckets": 32}
+FEATURES = ["temperature", "humidity", "light", "dust"]
+TARGET = "airquality_raw"
+Event = dict[str, Any]
+
+
+def readings(first: int = 0) -> list[Event]:
+    """What sensors measure in turn, some of it out of range, as rows have it."""
+    random = Random(first)
+    found = []
+    for number in range(first, first + MANY):
+        values = {name: round(random.uniform(low - (high - low) / 9, high), 3) for name, (low, high) in RANGES.items()}
+        found.append({"msg": number, "source": (*SENSORS, "x")[number % 3], "time": 1_000 * number, **values})
+    return found
+
+
+def rows(told: Sequence[Event]) -> list[Event]:
+    return [
+        {
+            "msg": each["msg"],
+            "row": riotbench.row(each["time"], each["source"], {name: each[name] for name in OBSERVED}),
+        }
+        for each in told
+    ]
+
+
+def measured(told: Sequence[Event]) -> list[Event]:
+    """Each reading as its measurements, whose values are called as the references call them."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC)
+    return [
+        {
+            "msg": each["msg"],
+            "source": each["source"],
+            "time": moment + timedelta(milliseconds=each["time"]),
+            "field": name,
+            "v": each[name],
+        }
+        for each in told
+        for name in OBSERVED
+    ]
+
+
+def emitted(found: Iterator[tuple[str, Mapping[str, Any]]] | Any) -> list[Event]:
+    return [dict(event) for port, event in found if port == "out"]
+
+
+def cleaned(told: Sequence[Event]) -> list[Event]:
+    """What ETL makes of readings, by the references."""
+    events = measured(told)
+    for event in events:
+        low, high = RANGES[event["field"]]
+        if not low <= event["v"] <= high or event["source"] not in SENSORS:
+            event["v"] = None
+    filled = emitted(statistics.interpolate(iter(events), ["source", "field"], 5))
+    single = [{**{k: v for k, v in each.items() if k != "v"}, "value": each["v"]} for each in filled]
+    joined = emitted(join.join_by_id(iter(single), ["msg"], 5, list(OBSERVED), timedelta(minutes=1), 10_000))
+    return [{**each, "city": f"city of {each['source']}"} for each in joined if each["source"] in SENSORS]
+
+
+@dataclass
+class Application:
+    """A document that runs on the host, with an output beside each of some tasks."""
+
+    plan: Plan
+    instances: dict[str, int]
+    deliveries: dict[str, Delivery]
+
+
+def started(hosting: Hosting, document: Document, *taps: str, replayed: Path | None = None) -> Application:
+    for tap in taps:
+        document["tasks"].append({"id": f"{tap} output", "type": "output"})
+        document["streams"].append({"from": tap, "to": f"{tap} output"})
+    name = f"d{hosting.fresh()}"
+    sources = {each: Source(name=each, owner="ann", schema=schema) for each, schema in SCHEMAS.items()}
+    flow = canonicalise(
+        json.dumps(document), dataflow=name, tenant="ann", catalogue=installed_catalogue(), sources=sources
+    )
+    numbers = [hosting.fresh() for _ in flow.tasks]
+    ingress = []
+    for number, task in zip(numbers, flow.tasks, strict=True):
+        if not task.inputs:
+            topic = task.config["source"]
+            fields = dict(SCHEMAS[topic].fields)
+            supply = Replayed(path=str(replayed), fields=fields, per_second=1_000.0) if replayed else None
+            stream = f"generated/{number}" if replayed else f"raw/{topic}"
+            ingress.append(
+                Ingress(stream=stream, instance=number, supply=supply or Subscribed(topic=topic, fields=fields))
+            )
+    found = {
+        sink: Delivery(instance=numbers[flow.places[sink]], tenant="ann", dataflow=name, sink=sink)
+        for sink in flow.sinks
+    }
+    plan = Plan(
+        job=name,
+        host=HOST,
+        version=0,
+        slots=tuple(
+            Slot(
+                instance=number,
+                type=task.type.name,
+                version=task.type.version,
+                config=json.dumps(task.config),
+                inputs=tuple(
+                    Edge(port=each.port, parent=numbers[each.parent], parent_port=each.parent_port, times=each.times)
+                    for each in task.inputs
+                ),
+            )
+            for number, task in zip(numbers, flow.tasks, strict=True)
+            if task.inputs
+        ),
+        ingress=tuple(ingress),
+        deliveries=tuple(found.values()),
+        pace=QUICK,
+    )
+    instances = {task: numbers[place] for task, place in flow.places.items()}
+    sent = hosting.send(plan)
+    hosting.until(lambda: hosting.in_effect(sent), f"{document['name']} in effect", bound=120.0)
+    return Application(sent, instances, found)
+
+
+@pytest.fixture
+def heard(hosting: Hosting) -> Iterator[dict[str, list[Event]]]:
+    """What the applications publish, by topic."""
+    found: dict[str, list[Event]] = {SENML: [], MODELS: [], "riotbench/predictions": []}
+
+    def take(message: Message) -> None:
+        told = json.loads(message.payload)
+        found[message.topic] += told if isinstance(told, list) else [told]
+        client.acknowledge([message.token])
+
+    client = Client(hosting.broker.address("braid"), "listener", topics=list(found), on_message=take)
+    client.start()
+    yield found
+    client.stop()
+
+
+@pytest.fixture
+def replayed(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows(readings())), encoding="utf-8")
+    return path
+
+
+def test_etl_train_and_pred(hosting: Hosting, heard: dict[str, list[Event]], replayed: Path) -> None:
+    """ETL's table is what TRAIN learns from, and TRAIN's models are those that PRED predicts with."""
+    expected = cleaned(readings())
+    loaded(hosting, heard, replayed, expected)
+    files = hosting.root / FILES / "ann" / "riotbench"
+
+    # PRED listens before TRAIN publishes.
+    pred = started(hosting, riotbench.pred(), "classify", "predict", "error")
+    train = started(hosting, riotbench.train(window=WINDOW))
+    hosting.publish(QUERIES, [{"from": 0, "to": MANY}])
+    hosting.until_delivered(train.deliveries["sink"], 2 * (len(expected) // WINDOW))
+    models = sorted(path.read_text(encoding="utf-8") for path in (files / "models").glob("*.json"))
+    trees = learned_trees(expected)
+    assert trees == sorted({model for model in models if json.loads(model)["kind"] == "decision_tree"})
+    hosting.until(
+        lambda: hosting.taken(pred.plan.job, pred.instances["download"]) == len(heard[MODELS]) == len(models),
+        "the models to come",
+    )
+    predicted(hosting, pred, models, heard)
+
+
+def loaded(hosting: Hosting, heard: dict[str, list[Event]], replayed: Path, expected: list[Event]) -> None:
+    """Run ETL to its end; what it wrote and published is what is expected."""
+    etl = started(hosting, riotbench.etl(SENSORS, expected=1_000), replayed=replayed)
+    # Each joined event comes to the sink from the table and from the publisher.
+    hosting.until_delivered(etl.deliveries["sink"], 2 * len(expected))
+    names = ("msg", "source", "city", *OBSERVED)
+    database = sqlite3.connect(hosting.root / FILES / "ann" / "riotbench" / "readings")
+    found = database.execute(f"select {', '.join(names)} from readings order by msg").fetchall()  # noqa: S608 - our own names
+    database.close()
+    assert [tuple(each[name] for name in names) for each in expected] == found
+    hosting.until(lambda: len(heard[SENML]) >= len(expected), "all rows of SenML")
+    config = {"field": "senml", "per": "row", "observed": list(OBSERVED), "also": {"city": "string"}}
+    again = tried("senml_parse", config, [{"senml": each["senml"]} for each in heard[SENML]])["out"]
+    wanted = ("city", "time", *OBSERVED)
+    assert [[each[name] for name in wanted] for each in expected] == [[each[name] for name in wanted] for each in again]
+
+
+def learned_trees(expected: Sequence[Event]) -> list[str]:
+    """The trees that TRAIN grows, by the references."""
+    rows = [{**each, "v": each[TARGET]} for each in expected]
+    classes = ["BAD", "GOOD", "VERYGOOD", "EXCELLENT"]
+    annotated = emitted(predictive.annotate_class(iter(rows), classes, WINDOW))
+    grown = emitted(predictive.decision_tree_train(iter(annotated), FEATURES, "class", WINDOW))
+    return sorted({each["model"] for each in grown})
+
+
+def predicted(hosting: Hosting, pred: Application, models: list[str], heard: dict[str, list[Event]]) -> None:
+    """Send rows to PRED; what it classifies and predicts is what the latest models say."""
+    told = readings(MANY)
+    hosting.publish(ROWS, rows(told))
+    latest = {json.loads(each)["kind"]: each for each in _contents(hosting, heard[MODELS])}
+    assert set(latest.values()) <= set(models)
+    asked: list[tuple[str, Event]] = [("in", each) for each in told]
+    tree = [("model", {"model": latest["decision_tree"]}), *asked]
+    line = [("model", {"model": latest["linear_regression"]}), *asked]
+    classes = emitted(predictive.decision_tree_classify(iter(tree), FEATURES))
+    predictions = emitted(predictive.linear_regression_predict(iter(line), FEATURES))
+    found = hosting.until_delivered(pred.deliveries["classify output"], len(told))
+    assert [each["class"] for each in classes] == [each["class"] for each in found]
+    found = hosting.until_delivered(pred.deliveries["predict output"], len(told))
+    assert [each["prediction"] for each in predictions] == pytest.approx([each["prediction"] for each in found])
+    errors = errors_of(told, [each["prediction"] for each in predictions])
+    found = hosting.until_delivered(pred.deliveries["error output"], len(told))
+    assert errors == [each["error"] if each["error"] is None else pytest.approx(each["error"]) for each in found]
+    # Each row is published once for its class and once for its error.
+    hosting.until(lambda: len(heard["riotbench/predictions"]) == 2 * len(told), "all predictions")
+
+
+def _contents(hosting: Hosting, receipts: Sequence[Event]) -> list[str]:
+    folder = hosting.root / FILES / "ann" / "riotbench" / "models"
+    return [(folder / each["receipt"]).read_text(encoding="utf-8") for each in receipts]
+
+
+def errors_of(told: Sequence[Event], predictions: Sequence[float]) -> list[float | None]:
+    """Where an average and a prediction come for one row, the average is taken as they stand in the plan."""
+    averages: dict[str, float] = {}
+    blocks: dict[str, list[float]] = {}
+    found: list[float | None] = []
+    for each, prediction in zip(told, predictions, strict=True):
+        block = blocks.setdefault(each["source"], [])
+        block.append(each[TARGET])
+        if len(block) == 5:
+            averages[each["source"]] = statistics.added(blocks.pop(each["source"])) / 5
+        average = averages.get(each["source"])
+        found.append((each[TARGET] - prediction) / average if average else None)
+    return found
+
+
+def test_stats(hosting: Hosting, replayed: Path) -> None:
+    """Each statistic is that of the definition, and what is drawn lies where the receipts say."""
+    taps = ("average", "kalman", "regression", "distinct")
+    stats = started(hosting, riotbench.stats(window=100), *taps, replayed=replayed)
+    by = ["source", "field"]
+    events = measured(readings())
+    smooth = emitted(statistics.kalman_filter(iter(events), by, 0.125, 0.32, 30.0))
+    expected: dict[str, tuple[str, list[Event]]] = {
+        "average": ("v", emitted(statistics.block_window_average(iter(events), by, 5))),
+        "kalman": ("v", smooth),
+        "regression": ("predicted", emitted(statistics.sliding_linear_regression(iter(smooth), by, 10, 10))),
+        # Held against its definition in a test of its own.
+        "distinct": ("distinct", tried("distinct_approx_count", BUCKETS, events)["out"]),
+    }
+    for tap, (name, wanted) in expected.items():
+        found = hosting.until_delivered(stats.deliveries[f"{tap} output"], len(wanted))
+        sent = "value" if name == "v" else name
+        assert [[each[field] for field in by] for each in wanted] == [[each[field] for field in by] for each in found]
+        assert near([each[name] for each in wanted]) == [each[sent] for each in found]
+    points = len(expected["average"][1]) + len(smooth) + len(events)
+    receipts = hosting.until_delivered(stats.deliveries["sink"], points // 100 // 3 * 3)
+    folder = hosting.root / FILES / "ann" / "riotbench" / "plots"
+    assert all("<svg" in (folder / each["receipt"]).read_text(encoding="utf-8") for each in receipts)
+
+
+def near(values: Sequence[float | None]) -> list[Any]:
+    return [None if value is None else pytest.approx(value, rel=1e-9) for value in values]

@@ -1,0 +1,28 @@
+"""A package of a third party: a task that needs a secret, and says how long it is."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from dags import Config, Secret, TaskType
+from engine.behaviour import Behaviour, Emission, Implementation
+from engine.staged import Staged
+
+
+class RevealConfig(Config):
+    """What it needs."""
+
+    password: Secret
+
+
+def _reveal(config: RevealConfig) -> Behaviour:
+    length = len(config.password.revealed)
+
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+        return {"out": Emission(pa.record_batch({"length": pa.array([length] * len(events), pa.int64())}))}
+
+    return behave
+
+
+reveal = Implementation(type=TaskType(name="reveal", config=RevealConfig), make=_reveal)
+"""Knows a secret."""

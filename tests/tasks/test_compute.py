@@ -1,0 +1,73 @@
+"""Computation for its own sake, against its definitions."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dags import Kind
+from engine.catalogue import installed_catalogue
+from engine.implementations.compute import noop, opmw, pi_viete
+from engine.plan import Slot
+from engine.trying import At, tried
+from tests.tasks.agreeing import agrees, few
+
+EVENTS = st.lists(st.fixed_dictionaries({"a": st.none() | st.floats(allow_nan=False)}), max_size=12)
+
+
+def viete(events: Iterator[Any], iterations: int) -> Iterator[At]:
+    """The product as the benchmark has it: each factor nested anew, the deepest first."""
+    for _ in events:
+        pi = 1.0
+        for factor in range(iterations, 1, -1):
+            root = 2.0
+            for _ in range(1, factor):
+                root = 2 + math.sqrt(root)
+            pi = pi * math.sqrt(root) / 2
+        yield "out", {"pi": 2 / (pi * math.sqrt(2) / 2)}
+
+
+@few
+@given(events=EVENTS, iterations=st.integers(1, 30))
+def test_pi_is_the_product_of_nested_roots(events: list[dict[str, Any]], iterations: int) -> None:
+    """To the last bit, however many events are computed at once."""
+    agrees(pi_viete, {"iterations": iterations}, events, lambda seen: viete(seen, iterations), exact=True)
+
+
+def test_with_the_steps_of_the_benchmark_it_is_pi() -> None:
+    """As near as the rounding of so many factors allows; many events at once give the same as one."""
+    (one,) = tried(pi_viete, {}, [{"a": 1}])["out"]
+    assert math.isclose(math.pi, one["pi"], rel_tol=1e-12)
+    assert [{"pi": 2.0 / (math.sqrt(2.0) / 2.0)}] * 5_000 == tried(pi_viete, {"iterations": 1}, [{"a": 1}] * 5_000)[
+        "out"
+    ]
+
+
+@few
+@given(events=EVENTS)
+def test_a_noop_passes_everything_on(events: list[dict[str, Any]]) -> None:
+    """Nulls, infinities and all."""
+    agrees(noop, {}, events, lambda seen: (("out", event) for event in seen), exact=True)
+
+
+def test_a_step_of_any_name_computes_pi() -> None:
+    """With parameters of any name, whose values are part of what is shared; it needs a name."""
+    catalogue = installed_catalogue()
+    found = catalogue.find("opmw:Stemmer")
+    assert found is not None
+    config = found.config.model_validate({"language": "en", "iterations": 3})
+    assert {"iterations": 3, "language": "en"} == config.model_dump()
+    assert {"pi": Kind.FLOAT} == dict(found.output_schema(config, {})["out"].fields)
+    assert catalogue.find("opmw:") is None
+    assert tried(pi_viete, {"iterations": 3}, [{}, {}]) == tried(opmw, {"iterations": 3, "language": "en"}, [{}, {}])
+
+
+@pytest.mark.parametrize("type_", ["opmw:Stemmer", "opmw:a b", "noop", "pi_viete"])
+def test_its_implementation_is_found_by_name(type_: str) -> None:
+    """A namespace is implemented by one entry point; its steps run under their own names."""
+    slot = Slot(instance=1, type=type_, version=2 if type_ == "pi_viete" else 1, config="{}", inputs=())
+    assert slot.type == type_
+    assert len(tried(type_, {"iterations": 2} if type_ != "noop" else {}, [{"a": 1}])["out"]) == 1

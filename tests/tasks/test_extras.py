@@ -1,0 +1,44 @@
+"""Packages that only some tasks need."""
+
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from dags import Kind, Schema
+from engine.behaviour import NoBehaviour
+from engine.trying import tried
+
+SCHEMA = Schema.of(v=Kind.FLOAT, w=Kind.INTEGER)
+
+
+@pytest.mark.parametrize(
+    ("type_", "config", "package", "extra"),
+    [
+        ("decision_tree_train", {"fields": ["v"]}, "sklearn.tree", "predictive"),
+        ("linear_regression_train", {"fields": ["v"], "target": "w"}, "sklearn.linear_model", "predictive"),
+        ("distinct_approx_count", {"field": "v"}, "datasketches", "sketches"),
+        ("line_plot", {"field": "v"}, "matplotlib", "plots"),
+        ("multi_line_plot", {"field": "v"}, "matplotlib", "plots"),
+    ],
+)
+def test_a_package_that_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch, type_: str, config: dict[str, Any], package: str, extra: str
+) -> None:
+    """With the extra that brings it; only tasks that need it miss it, and only when they are made."""
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(NoBehaviour, match=re.escape(f"install braid[{extra}] on every worker")):
+        tried(type_, config, [], SCHEMA)
+
+
+def test_no_package_is_loaded_before_it_is_needed() -> None:
+    """Documents are checked, and all else is run, without those of the extras."""
+    code = (
+        "import sys; import engine.tasks; from engine.behaviour import *; places = installed_behaviours(); "
+        "[implementation_of(name, places) for name in places if 'outside' not in places[name]]; "
+        "print([name for name in ('datasketches', 'matplotlib', 'sklearn', 'scipy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own code
+    assert "[]\n" == done.stdout

@@ -1,0 +1,276 @@
+"""Filters against their definitions, and the models that they look values up in."""
+
+import hashlib
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dags import Kind, Schema
+from engine.behaviour import AnyImplementation, NoBehaviour
+from engine.implementations.filters import (
+    bloom_filter,
+    bloom_filter_train,
+    multi_bloom_filter,
+    multi_range_filter,
+    range_filter,
+    trained_bloom_filter,
+)
+from engine.trying import At, Parked, tried
+from tests.tasks.agreeing import agrees, few
+
+NUMBERS = st.none() | st.floats(-10, 10) | st.just(math.nan)
+WIDE = Schema.of(a=Kind.FLOAT, b=Kind.INTEGER)
+NARROW = Schema.of(name=Kind.STRING, value=Kind.FLOAT)
+OUTSIDE = st.sampled_from(["drop", "null"])
+
+
+def within(value: float | None, least: float, most: float) -> bool:
+    return value is not None and least <= value <= most
+
+
+@few
+@given(values=st.lists(NUMBERS, max_size=10), outside=OUTSIDE)
+def test_what_is_in_range_passes(values: list[float | None], outside: str) -> None:
+    """Else its event is dropped, or the field becomes null."""
+
+    def reference(events: Iterator[dict[str, Any]]) -> Iterator[At]:
+        for event in events:
+            if within(event["a"], -1, 5):
+                yield "out", event
+            elif outside == "null":
+                yield "out", event | {"a": None}
+
+    config = {"field": "a", "min": -1, "max": 5, "outside": outside}
+    agrees(range_filter, config, [{"a": value, "b": 1} for value in values], reference, WIDE, exact=True)
+
+
+RANGES = {"a": {"min": -1, "max": 5}, "b": {"min": 0, "max": 0}}
+
+
+@few
+@given(
+    events=st.lists(st.fixed_dictionaries({"a": NUMBERS, "b": st.none() | st.integers(-1, 1)}), max_size=10),
+    outside=OUTSIDE,
+)
+def test_several_fields_have_their_ranges(events: list[dict[str, Any]], outside: str) -> None:
+    """All have to be in range; only those that are not become null."""
+
+    def reference(seen: Iterator[dict[str, Any]]) -> Iterator[At]:
+        for event in seen:
+            inside = {name: within(event[name], RANGES[name]["min"], RANGES[name]["max"]) for name in "ab"}
+            if all(inside.values()) or outside == "null":
+                yield "out", {name: value if inside[name] else None for name, value in event.items()}
+
+    agrees(multi_range_filter, {"ranges": RANGES, "outside": outside}, events, reference, WIDE, exact=True)
+
+
+@few
+@given(
+    events=st.lists(
+        st.fixed_dictionaries({"name": st.sampled_from(["a", "b", "c", None]), "value": NUMBERS}), max_size=10
+    ),
+    outside=OUTSIDE,
+)
+def test_each_kind_of_measurement_has_its_range(events: list[dict[str, Any]], outside: str) -> None:
+    """What has no range passes with any value."""
+
+    def reference(seen: Iterator[dict[str, Any]]) -> Iterator[At]:
+        for event in seen:
+            bounds = RANGES.get(event["name"])
+            if bounds is None or within(event["value"], bounds["min"], bounds["max"]):
+                yield "out", event
+            elif outside == "null":
+                yield "out", event | {"value": None}
+
+    config = {"ranges": RANGES, "named_by": "name", "field": "value", "outside": outside}
+    agrees(multi_range_filter, config, events, reference, NARROW, exact=True)
+
+
+SENSORS = Schema.of(id=Kind.STRING, street=Kind.INTEGER, warmth=Kind.FLOAT)
+EVENTS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "id": st.sampled_from(["a", "b", "x", None]),
+            "street": st.sampled_from([7, 8, None]),
+            "warmth": st.none() | st.floats(-10, 10),
+        }
+    ),
+    max_size=10,
+)
+
+
+@few
+@given(events=EVENTS, outside=OUTSIDE, nulls=st.sampled_from([None, "warmth"]))
+def test_what_is_known_passes(events: list[dict[str, Any]], outside: str, nulls: str | None) -> None:
+    """Where so few are known, no stranger is taken for one; the field that becomes null may be another."""
+    nulls = nulls if outside == "null" else None
+
+    def reference(seen: Iterator[dict[str, Any]]) -> Iterator[At]:
+        for event in seen:
+            if event["id"] in {"a", "b"}:
+                yield "out", event
+            elif outside == "null":
+                yield "out", event | {nulls or "id": None}
+
+    config = {"field": "id", "known": ["b", "a", "a"], "expected": 1_000, "outside": outside, "nulls": nulls}
+    agrees(bloom_filter, config, events, reference, SENSORS, exact=True)
+
+
+@few
+@given(events=EVENTS, outside=OUTSIDE)
+def test_several_fields_have_to_be_known(events: list[dict[str, Any]], outside: str) -> None:
+    """Each in its own set; numbers by their digits."""
+
+    def reference(seen: Iterator[dict[str, Any]]) -> Iterator[At]:
+        for event in seen:
+            inside = {"id": event["id"] in {"a", "b"}, "street": event["street"] == 7, "warmth": True}
+            if all(inside.values()) or outside == "null":
+                yield "out", {name: value if inside[name] else None for name, value in event.items()}
+
+    filters = {"id": {"known": ["a", "b"], "expected": 500}, "street": {"known": ["7"], "expected": 500}}
+    agrees(multi_bloom_filter, {"filters": filters, "outside": outside}, events, reference, SENSORS, exact=True)
+
+
+def test_few_strangers_pass() -> None:
+    """About as many as the config allows, and every member does."""
+    known = [f"member {at}" for at in range(2_000)]
+    config = {"field": "id", "known": known, "expected": 2_000, "false_positives": 0.05}
+    assert 2_000 == len(tried(bloom_filter, config, [{"id": each} for each in known])["out"])
+    passed = len(tried(bloom_filter, config, [{"id": f"stranger {at}"} for at in range(2_000)])["out"])
+    assert 40 < passed < 200
+
+
+TRAIN = {"field": "id", "every": 3, "expected": 50}
+BOTH = {"in": Schema.of(id=Kind.STRING), "model": Schema.of(model=Kind.STRING)}
+
+
+def models(seen: Iterator[dict[str, Any]]) -> Iterator[At]:
+    block: list[str] = []
+    for event in seen:
+        if event["id"] is not None:
+            block.append(event["id"])
+        if len(block) == 3:
+            # A model of one block is that of its values in any order: a filter is a set.
+            yield "out", tried(bloom_filter_train, TRAIN, [{"id": each} for each in reversed(block)])["out"][0]
+            block = []
+
+
+@few
+@given(ids=st.lists(st.sampled_from(["a", "b", "c", "d", None]), max_size=12))
+def test_a_model_is_made_of_every_block(ids: list[str | None]) -> None:
+    """At the event that completes it, and it is the same in whatever order its members came."""
+    agrees(bloom_filter_train, TRAIN, [{"id": each} for each in ids], models, BOTH["in"], exact=True)
+
+
+def test_a_model_is_the_same_on_every_machine() -> None:
+    """And from release to release: this one was written down."""
+    (event,) = tried(bloom_filter_train, {"field": "id", "every": 1, "expected": 5}, [{"id": "a"}])["out"]
+    assert "bloom1:5:0.01:BgAAAAAAAAAAAAIQLgA=" == event["model"]
+
+
+MODEL_A, MODEL_B = (
+    tried(bloom_filter_train, {"field": "id", "every": 1, "expected": 9}, [{"id": each}])["out"][0] for each in "ab"
+)
+
+
+@few
+@given(
+    events=st.lists(
+        st.sampled_from([*(("in", {"id": each}) for each in ("a", "b", None)), ("model", MODEL_A), ("model", MODEL_B)]),
+        max_size=12,
+    ),
+    outside=OUTSIDE,
+)
+def test_the_latest_model_counts(events: list[At], outside: str) -> None:
+    """Until there is one everything passes; a text that is none is parked and changes nothing."""
+
+    def reference(seen: Iterator[At]) -> Iterator[At]:
+        known: str | None = None
+        for port, event in seen:
+            if port == "model":
+                known = "a" if event == MODEL_A else "b"
+            elif known is None or event["id"] == known:
+                yield "out", event
+            elif outside == "null":
+                yield "out", {"id": None}
+
+    poisonous: list[At] = [("model", {"model": "bloom1:9:0.01:AAAA"}), ("model", {"model": None})]
+    agrees(
+        trained_bloom_filter,
+        {"field": "id", "outside": outside},
+        events,
+        reference,
+        BOTH,
+        poisonous=poisonous,
+        exact=True,
+    )
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "",
+        "bloom1:9:0.01",
+        "bloom2:" + MODEL_A["model"].removeprefix("bloom1:"),
+        MODEL_A["model"].replace(":9:", ":90000000:"),
+        MODEL_A["model"].replace(":0.01:", ":2.0:"),
+        MODEL_A["model"].replace(":0.01:", ":0.5:"),
+        MODEL_A["model"][:-4],
+        MODEL_A["model"].replace("BgAA", "////"),
+    ],
+)
+def test_a_text_that_is_no_model_is_refused(model: str) -> None:
+    """Whatever is wrong with it; it costs neither much memory nor time."""
+    with pytest.raises(Parked, match="is no Bloom filter"):
+        tried(trained_bloom_filter, {"field": "id"}, [("model", {"model": model})], BOTH)
+
+
+class Folder:
+    """What a host knows of a tenant's files, for one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def secret(self, _owner: str, name: str) -> str:
+        raise LookupError(name)
+
+    def place(self, _owner: str, path: str) -> str:
+        return str(self._root / path)
+
+
+def test_a_model_may_lie_in_a_file(tmp_path: Path) -> None:
+    """Under the digest that the config names, so that another file is not taken for it."""
+    (tmp_path / "known").write_text(MODEL_A["model"] + "\n", encoding="ascii")
+    digest = hashlib.sha256((tmp_path / "known").read_bytes()).hexdigest()
+    config = {"field": "id", "file": {"place": "known"}, "sha256": digest}
+    events, outside = [{"id": "a"}, {"id": "b"}], Folder(tmp_path)
+    assert [{"id": "a"}] == tried(bloom_filter, config, events, outside=outside)["out"]
+    with pytest.raises(NoBehaviour, match="has the digest"):
+        tried(bloom_filter, config | {"sha256": "0" * 64}, events, outside=outside)
+    with pytest.raises(NoBehaviour, match="cannot be read"):
+        tried(bloom_filter, config | {"file": {"place": "elsewhere"}}, events, outside=outside)
+
+
+@pytest.mark.parametrize(
+    ("implementation", "config", "told"),
+    [
+        (multi_range_filter, {"ranges": {"a": {"min": 2, "max": 1}}}, "min 2 is above max 1"),
+        (multi_range_filter, {"ranges": RANGES, "named_by": "a"}, "named_by and field belong together"),
+        (multi_range_filter, {"ranges": RANGES, "named_by": "a", "field": "a"}, "are the same"),
+        (bloom_filter, {"field": "a"}, "one of the two"),
+        (bloom_filter, {"field": "a", "known": ["x"], "sha256": "0" * 64}, "file and sha256 belong together"),
+        (bloom_filter, {"field": "a", "known": ["x"], "nulls": "b"}, "nulls only means something"),
+        (trained_bloom_filter, {"field": "a", "nulls": "b"}, "nulls only means something"),
+    ],
+)
+def test_a_config_that_contradicts_itself_is_refused(
+    implementation: AnyImplementation, config: dict[str, Any], told: str
+) -> None:
+    """Before anything runs, and it says where."""
+    with pytest.raises(ValueError, match=told):
+        tried(implementation, config, [])

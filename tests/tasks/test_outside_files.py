@@ -1,0 +1,258 @@
+"""Files: blobs, archives and sinks; each is there whole, once, and nowhere but where its tenant may write."""
+
+import base64
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import fsspec
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dags import Kind, Schema
+from engine.acting import Unreachable
+from engine.implementations.outside.archives import zip_files
+from engine.implementations.outside.shelves import LocalShelf, Missing, RemoteShelf
+from engine.plan import Port
+from engine.trying import At
+from engine.watch import Unwatched
+from tests.tasks.agreeing import agrees
+from tests.tasks.worksite import OWNER, Worksite, keep_secret
+
+BLOBS = {"name": Kind.STRING, "text": Kind.STRING}
+HERE = {"place": "own"}
+
+
+def own(root: Path) -> Path:
+    return root / "files" / OWNER / "own"
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.parent.name != "tmp"
+    }
+
+
+def test_a_blob_is_named_by_its_content_or_by_a_field(tmp_path: Path) -> None:
+    """The receipt is its name; equal contents are one blob, and of a name the last content stays."""
+    events = [{"name": f"{at % 2}/x.svg", "text": text} for at, text in enumerate(("warm", "cold", "warm"))]
+    by_content = Worksite(tmp_path, "blob_upload", BLOBS, to=HERE, field="text", suffix=".svg")
+    by_content.arrive(events)
+    by_content.die()
+    receipts = [each["receipt"] for each in by_content.run()]
+    assert [receipts[0], receipts[1], receipts[0]] == receipts
+    assert {receipts[0]: b"warm", receipts[1]: b"cold"} == files_in(own(tmp_path))
+    assert all(name.endswith(".svg") and len(name) == 68 for name in receipts)
+    by_name = Worksite(tmp_path, "blob_upload", BLOBS, to={"place": "own/named"}, field="text", name="name")
+    assert ["0/x.svg", "1/x.svg", "0/x.svg"] == [each["receipt"] for each in by_name.run(events)]
+    assert {"0/x.svg": b"warm", "1/x.svg": b"cold"} == files_in(own(tmp_path) / "named")
+
+
+def test_a_blob_is_read_by_the_name_in_its_receipt(tmp_path: Path) -> None:
+    """As text or in base64, bytes for bytes; what is missing, too large or no text is refused."""
+    raw = bytes(range(256))
+    upload = Worksite(tmp_path, "blob_upload", BLOBS, to=HERE, field="text", encoding="base64", name="name")
+    upload.run([{"name": "a.bin", "text": base64.b64encode(raw).decode()}, {"name": "b", "text": "d2FybQ=="}])
+    names = {"receipt": Kind.STRING}
+    binary = Worksite(tmp_path, "blob_download", names, of=HERE, encoding="base64", most_bytes=256)
+    assert [raw] == [base64.b64decode(each["content"]) for each in binary.run([{"receipt": "a.bin"}])]
+    text = Worksite(tmp_path, "blob_download", names, of=HERE, into="receipt", most_bytes=4)
+    assert [{"receipt": "warm", "_rest": None}] == text.run([{"receipt": "b"}])
+    wanted = ["a.bin", "c", "b", None, "../b"]
+    reasons = text.parked([{"receipt": each} for each in wanted])
+    assert ["the file 'a.bin' has more than 4 bytes", "there is no file 'c'", "the field 'receipt' is null"] == [
+        reason.split(": ", 1)[1].split(",")[0] for reason in reasons[:3]
+    ]
+    assert "the field 'receipt' holds no name of a file: '../b'" in reasons[3]
+    assert 4 == len(reasons)
+    plain = Worksite(tmp_path, "blob_download", names, of=HERE)
+    (reason,) = plain.parked([{"receipt": "a.bin"}])
+    assert "'a.bin' holds no text in UTF-8; read it with encoding base64" in reason
+
+
+@pytest.mark.parametrize(
+    "name", ["", "/etc/passwd", "..", "../x", "a/../x", "a//x", "a/", ".x", "a/.x", "a\\x", "a\nx", "tmp/a", "x" * 301]
+)
+def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    """Before anything is written."""
+    site = Worksite(tmp_path, "blob_upload", BLOBS, to=HERE, field="text", name="name")
+    (reason,) = site.parked([{"name": name, "text": "warm"}])
+    assert reason.startswith("ValueError: the field 'name' holds no name of a file: ")
+    assert {} == files_in(tmp_path / "files")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["own", "/etc", "file:///etc", "local:///etc", "memory://x", "simplecache::s3://x/y", "s3://x::file:///etc"],
+)
+def test_a_secret_leads_to_no_file_of_the_host(tmp_path: Path, url: str) -> None:
+    """Whatever its URL says; and the URL is not told."""
+    site = Worksite(tmp_path, "blob_upload", BLOBS, to=keep_secret(tmp_path, "lake", url), field="text")
+    (reason,) = site.parked([{"text": "warm"}])
+    assert "the secret 'lake' holds no URL of a bucket or folder; it begins with one of abfs://, " in reason
+    assert url not in reason
+
+
+@pytest.mark.parametrize(
+    ("secret", "why"),
+    [
+        (
+            "s3://sesame/x",
+            "says nothing of credentials; make it a JSON object with 'url' and 'key' and 'secret' or 'anon'",
+        ),
+        (
+            {"url": "s3://sesame", "profile": "default"},
+            "has the option 'profile', which is not for tenants; leave it out",
+        ),
+        ({"url": "s3://sesame", "anon": False}, "has an 'anon' that is not true; give credentials, or leave it out"),
+        ({"url": "gs://sesame", "token": "google_default"}, "has a 'token' that is no JSON object; put the service"),
+        ("sftp://sesame.example/x", "has no user and password in its URL; put them there"),
+        ("{sesame", "is neither a URL nor JSON"),
+        ({"key": "sesame"}, "holds no URL of a bucket or folder"),
+    ],
+)
+def test_a_secret_brings_its_own_credentials(tmp_path: Path, secret: Any, why: str) -> None:
+    """The host's own, which a file system would find by itself, are its operator's."""
+    text = secret if isinstance(secret, str) else json.dumps(secret)
+    site = Worksite(tmp_path, "blob_upload", BLOBS, to=keep_secret(tmp_path, "lake", text), field="text")
+    (reason,) = site.parked([{"text": "warm"}])
+    assert f"the secret 'lake' {why}" in reason
+    assert "sesame" not in reason
+
+
+@pytest.mark.parametrize("renames", [False, True])
+def test_a_remote_shelf_is_as_a_local_one(tmp_path: Path, *, renames: bool) -> None:
+    """Puts in place of what was there, reads up to a bound, knows what is missing; and what fails tells no URL."""
+    system = fsspec.filesystem("memory")
+    remote = RemoteShelf(system, f"memory://{tmp_path.name}-{renames}/", "lake", renames=renames)
+    for shelf in (LocalShelf(tmp_path), remote):
+        for content in (b"cold", b"warm"):
+            shelf.put("a/b.txt", content)
+        assert b"warm" == shelf.read("a/b.txt", 4)
+        with pytest.raises(ValueError, match="more than 3 bytes"):
+            shelf.read("a/b.txt", 3)
+        with pytest.raises(Missing, match="there is no file 'a/c'"):
+            shelf.read("a/c", 4)
+    assert ["b.txt"] == [path.rpartition("/")[2] for path in system.find(f"{tmp_path.name}-{renames}")]
+    broken = RemoteShelf(object(), "sesame", "lake", renames=renames)
+    with pytest.raises(Unreachable) as error:
+        broken.put("a", b"")
+    assert "lake cannot be written: AttributeError" == str(error.value)
+
+
+def zipped(events: Iterator[dict[str, Any]]) -> Iterator[At]:
+    """Three files at a time, by the definition."""
+    files: list[dict[str, Any]] = []
+    for event in events:
+        files.append(event)
+        if len(files) == 3:
+            content = io.BytesIO()
+            with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+                for at, each in enumerate(files):
+                    twice = each["name"] in [other["name"] for other in files[:at]]
+                    name = f"{at}-{each['name']}" if twice else each["name"]
+                    info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+                    archive.writestr(info, each["text"], zipfile.ZIP_DEFLATED)
+            yield "out", {"archive": base64.b64encode(content.getvalue()).decode(), "files": 3}
+            files = []
+
+
+@settings(max_examples=20)
+@given(st.lists(st.fixed_dictionaries({"name": st.sampled_from(["a", "b", "c/d"]), "text": st.text()}), max_size=12))
+def test_files_are_zipped_so_many_at_a_time(files: list[dict[str, str]]) -> None:
+    """Wherever batches are cut; an event without content or with a bad name is parked."""
+    poisonous: list[dict[str, Any]] = [
+        {"name": "a", "text": None},
+        {"name": None, "text": "x"},
+        {"name": "../a", "text": "x"},
+    ]
+    config = {"field": "text", "name": "name", "files": 3}
+    agrees(zip_files, config, files, zipped, Schema.of(BLOBS), poisonous=poisonous)
+
+
+class Alone(Unwatched):
+    def alone(self, instance: int) -> bool:
+        return instance == 2
+
+
+@settings(max_examples=10)
+@given(data=st.data())
+def test_a_file_sink_writes_each_event_once_whatever_is_run_again(data: st.DataObject) -> None:
+    """A file for each batch, whose receipt tells its name; as JSON lines or Parquet."""
+    kind = data.draw(st.sampled_from(["jsonl", "parquet"]))
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        site = Worksite(root, "file_sink", {"n": Kind.INTEGER}, to=HERE, format=kind)
+        count = 0
+        receipts: list[dict[str, Any]] = []
+        for size in data.draw(st.lists(st.integers(0, 4), max_size=4), label="batches"):
+            site.arrive([{"n": count + n} for n in range(size)])
+            count += size
+            for alone in data.draw(st.lists(st.booleans(), max_size=2), label="deaths"):
+                site.die(Alone() if alone else Unwatched())
+                site.made = site.behaviours()
+            alone = data.draw(st.booleans(), label="the last time, event by event")
+            receipts += site.run(watch=Alone() if alone else Unwatched())
+        found = files_in(own(root)) if count else {}
+        assert {each["file"] for each in receipts} == set(found)
+        assert count == sum(each["events"] for each in receipts)
+        assert list(range(count)) == [n for _, content in sorted(found.items()) for n in _numbers(kind, content)]
+
+
+def _numbers(kind: str, content: bytes) -> list[int]:
+    if kind == "jsonl":
+        return [json.loads(line)["n"] for line in content.splitlines()]
+    numbers: list[int] = pyarrow.parquet.read_table(io.BytesIO(content)).column("n").to_pylist()
+    return numbers
+
+
+def test_a_file_sink_that_cannot_write_parks_all_at_once(tmp_path: Path) -> None:
+    """As the disk says, without the path."""
+    own(tmp_path).parent.mkdir(parents=True)
+    own(tmp_path).write_text("in the way")
+    site = Worksite(tmp_path, "file_sink", {"n": Kind.INTEGER}, to=HERE)
+    reasons = site.parked([{"n": 1}, {"n": 2}])
+    assert 2 == len(reasons)
+    assert all("cannot be written" in reason and str(tmp_path) not in reason for reason in reasons)
+
+
+def test_a_null_sink_takes_everything(tmp_path: Path) -> None:
+    """And gives nothing."""
+    record = Worksite(tmp_path, "null_sink", {"n": Kind.INTEGER}).batch([{"n": 1}])
+    assert ((), (), 1) == (record.emitted, record.dead, record.meters[2].taken)
+
+
+def test_what_is_published_leaves_in_the_record_with_its_number(tmp_path: Path) -> None:
+    """Events pass on with receipts; a batch that is run again gives the same numbers."""
+    site = Worksite(tmp_path, "mqtt_publish", {"n": Kind.INTEGER}, topic="city/models")
+    site.run([{"n": 1}])
+    site.arrive([{"n": 2}, {"n": 3}])
+    told = [
+        {
+            each.origin.port: (each.first, each.events.to_pylist() if each.events is not None else None)
+            for each in record.emitted
+        }
+        for record in (site.die(), site.batch())
+    ]
+    messages = [{"topic": "city/models", "event": f'{{"n":{n}}}'} for n in (2, 3)]
+    assert (1, messages) == told[0]["*messages"]
+    assert told[0] == told[1]
+    receipts = [(n, f"city/models#s:{n - 1}.0") for n in (2, 3)]
+    assert receipts == [(each["n"], each["receipt"]) for each in told[1]["out"][1] or ()]
+
+
+@pytest.mark.parametrize("topic", ["braid/1/jobs/1/plan", "$SYS/x", "a/#", "+/a"])
+def test_nothing_is_published_on_topics_of_others(tmp_path: Path, topic: str) -> None:
+    """Neither on Braid's own nor on the broker's."""
+    site = Worksite(tmp_path, "mqtt_publish", {"n": Kind.INTEGER}, topic=topic)
+    (reason,) = site.parked([{"n": 1}])
+    assert f"{topic!r} is no topic of raw events" in reason
+    assert Port(2, "*messages") not in {each.origin for each in site.batch([{"n": 2}]).emitted}
