@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bridge import FolderReader, commit, consumers, leave
+from bridge import FolderReader, commit, consumers, leave, position_since
 from bridge.log import LOG
 from engine.host_spools import HostSpools
 from engine.job import Job
 from engine.job_folder import JobFolder, spool_folder
-from engine.plan import Entry, Plan, RefusedPlan
+from engine.plan import Entry, Ingress, Plan, RefusedPlan
 
 log = logging.getLogger("braid.host")
 
@@ -49,7 +49,7 @@ class Consuming:
     def join(self, job: Job, plan: Plan) -> dict[str, int]:
         """Have the streams of a new plan supplied; where the job begins in each that it does not read yet."""
         # Joined first, so that what comes as soon as a stream is supplied is not taken for what was there before.
-        starts = {ingress.stream: self._start(job, ingress.stream, ingress.start) for ingress in plan.ingress}
+        starts = {ingress.stream: self._start(job, ingress) for ingress in plan.ingress}
         # At once: the job may have stopped again by the next time that its streams are looked at.
         self._read[job.name] = self._read.get(job.name, frozenset()) | plan.streams
         for ingress in plan.ingress:
@@ -77,17 +77,25 @@ class Consuming:
             self._spools.drop(job.name, stream)
         self._read[job.name] = streams
 
+    def ends(self, job: Job) -> dict[str, int]:
+        """Where the spools end that a job reads by its latest plan; one that is stopped reads none."""
+        return {stream: self._spools.end(stream) for stream in job.plan.streams & job.streams()} if job.plan else {}
+
     def leave(self, folder: JobFolder, plans: Sequence[Plan]) -> None:
         """Let a job that is stopped, and that no host runs, hold up no spool."""
         for stream in {stream for plan in plans for stream in plan.streams} - cut_streams(folder):
             leave(spool_folder(self._root, stream), plans[-1].job)
 
-    def _start(self, job: Job, stream: str, wanted: int | None) -> int:
+    def _start(self, job: Job, ingress: Ingress) -> int:
+        stream, wanted = ingress.stream, ingress.start
         for entry in job.entries[-1:]:
             if stream in entry.starts:
                 return entry.starts[stream]
         folder = spool_folder(self._root, stream)
         reader = FolderReader(folder) if _exists(folder) else None
+        if reader is not None and wanted is None and ingress.since is not None:
+            # Joined first, so that nothing goes while it is looked for.
+            return position_since(folder, _held(reader, job.name, reader.first), round(ingress.since * 1000))
         first, end = (reader.first, reader.end) if reader else (0, 0)
         position = end if wanted is None else wanted
         if not first <= position <= end:
@@ -103,14 +111,18 @@ class Consuming:
         folder = spool_folder(self._root, stream)
         if name in consumers(folder) or not _exists(folder):
             return position
-        reader = FolderReader(folder)
-        while True:
-            reader.commit(name, position)
-            # Whoever owns the spool may have removed some until just now.
-            reader.refresh()
-            if reader.first <= position:
-                return position
-            position = reader.first
+        return _held(FolderReader(folder), name, position)
+
+
+def _held(reader: FolderReader, name: str, position: int) -> int:
+    """Have a spool keep what a consumer needs from a position on; the position, or the first that is there after it."""
+    while True:
+        reader.commit(name, position)
+        # Whoever owns the spool may have removed some until just now.
+        reader.refresh()
+        if reader.first <= position:
+            return position
+        position = reader.first
 
 
 def _exists(folder: Path) -> bool:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -19,7 +19,8 @@ from bridge import topics
 from bridge.emitted import Emitted as Sent
 from bridge.emitted import Stream
 from bridge.files import write_whole
-from bridge.output import dead_letter, output_message
+from bridge.output import dead_letter, output_message, raw_messages
+from engine.acting import MESSAGES
 from engine.damage import damage_named
 from engine.job_folder import JobFolder, KeptCut
 from engine.plan import Delivery, Forward, Plan, Port
@@ -81,6 +82,10 @@ class Followed:
     entry: int = 0
     positions: Mapping[str, int] = field(default_factory=dict)
     meters: dict[int, Meter] = field(default_factory=dict)
+    entered: dict[str, int] = field(default_factory=dict)
+    """For each stream how many positions of it were worked off."""
+    left: int = 0
+    """How many events left the job, on whichever streams."""
 
 
 class Follower:
@@ -90,7 +95,8 @@ class Follower:
         self._folder = folder
         self._store = store
         self._sender = sender
-        self._run = run
+        self.run = run
+        """Which start of the job it is, counted from 1."""
         self.told = Followed()
         self._headers: deque[Header] = deque()
         self._places: dict[Port, deque[Place]] = {}
@@ -239,11 +245,22 @@ class Follower:
                 self._opened[origin] = number
         self._forward(plan)
         self._publish(header.batch, plan, emitted)
+        first = 0
         for each in dead:
-            for payload in dead_letter(each.instance, each.port, each.reason, header.batch, each.events):
+            for payload in dead_letter(each.instance, each.port, each.reason, header.batch, each.events, first=first):
                 self._send(header.batch, topics.dead(each.instance), payload)
+            first += each.events.num_rows
         for instance, meter in header.meters.items():
             self.told.meters[instance] = _sum(self.told.meters.get(instance, Meter()), meter)
+        self._count(header)
+
+    def _count(self, header: Header) -> None:
+        """Count what came in and what left. Where a run or a plan begins, a batch has no events and may jump ahead."""
+        if (header.start.run, header.start.entry) == (header.end.run, header.end.entry):
+            for stream, end in header.end.at.items():
+                came = end - header.start.at.get(stream, end)
+                self.told.entered[stream] = self.told.entered.get(stream, 0) + came
+        self.told.left += sum(each.count for each in header.emitted if not each.marker)
 
     def _publish(self, batch: int, plan: Plan, left: Sequence[Emitted]) -> None:
         deliveries: dict[Port, list[Delivery]] = {}
@@ -253,7 +270,9 @@ class Follower:
             if emitted.origin in self._forwards:
                 sent = Sent(first=emitted.first, events=emitted.events, marker=emitted.marker)
                 self._sender.emit(Stream(*emitted.origin), sent)
-            if emitted.events is not None:
+            if emitted.events is not None and emitted.origin.port == MESSAGES:
+                self._publish_raw(batch, emitted.origin.instance, emitted.first, emitted.events)
+            elif emitted.events is not None:
                 for delivery in deliveries.get(emitted.origin, []):
                     self._deliver(batch, delivery, emitted.first, emitted.events)
 
@@ -263,6 +282,15 @@ class Follower:
             delivery.sink, self._epoch(delivery.epoch), first, events, json_fields=delivery.json_fields
         ):
             self._send(batch, topic, payload)
+
+    def _publish_raw(self, batch: int, instance: int, first: int, messages: pa.RecordBatch) -> None:
+        """Publish what a task gave to be published."""
+        topics_of, texts = messages.column("topic").to_pylist(), messages.column("event").to_pylist()
+        for topic, group in groupby(range(len(texts)), key=topics_of.__getitem__):
+            at = list(group)
+            own = [texts[each].encode() for each in at]
+            for payload in raw_messages(instance, self._epoch(1), first + at[0], own):
+                self._send(batch, topic, payload)
 
     def _send(self, batch: int, topic: str, payload: bytes) -> None:
         self._unsent[batch] = self._unsent.get(batch, 0) + 1
@@ -304,7 +332,7 @@ class Follower:
         self._sender.close(Stream(*origin))
 
     def _epoch(self, epoch: int) -> int:
-        return epoch * RUNS + self._run
+        return epoch * RUNS + self.run
 
     def _kept(self, opening: Opening, number: int) -> Iterator[Sent]:
         """What the records hold of a stream from a number on, until it was closed."""

@@ -8,8 +8,9 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
@@ -39,10 +40,24 @@ log = logging.getLogger("braid.host")
 class Host:
     """One host; `run` until stopped."""
 
-    def __init__(
-        self, name: str, root: Path, address: Address, session: "SparkSession", *, behaviours: Mapping[str, str]
+    def __init__(  # noqa: PLR0913 - whose, where, over what, on what, with what, and what it offers are six things
+        self,
+        name: str,
+        root: Path,
+        address: Address,
+        session: "SparkSession",
+        *,
+        behaviours: Mapping[str, str],
+        tags: Iterable[str] = (),
     ) -> None:
+        """`tags` are what it offers to tasks that need more than any host has."""
         self.name = name
+        self._offers = {
+            # On a cluster, of the executors that have come by now.
+            "cores": session.sparkContext.defaultParallelism,
+            "tags": sorted(set(tags)),
+            "release": version("braid"),
+        }
         clock = SystemClock()
         self._news: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = threading.Event()
@@ -93,6 +108,10 @@ class Host:
         """Let `run` return; from any thread."""
         self._stopping.set()
         self._news.put(lambda: None)
+
+    def hang_up(self) -> None:
+        """Receive no more and acknowledge what was received, for a host that can do nothing else; from any thread."""
+        self._receptions.hang_up()
 
     def _begin(self) -> None:
         self._line.begin()
@@ -160,6 +179,7 @@ class Host:
             {
                 "host": self.name,
                 "alive": True,
+                **self._offers,
                 "jobs": self._jobs.running,
                 "spools": self._spools.states(),
                 "counts": self._spools.counts(),

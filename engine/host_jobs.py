@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
 from bridge import Clock, LeaseTaken, topics
+from engine.behaviour import place_of
 from engine.consuming import Consuming, cut_streams
 from engine.damage import DAMAGE
 from engine.follower import Sending
@@ -182,7 +183,9 @@ class HostJobs:
                     job.follower.tidy()
             with self._troubles(job):
                 self._consuming.tidy(job)
-            self._line.tell(topics.job(job.name, "metrics"), job_metrics(job), retain=False)
+            with self._troubles(job):
+                metrics = job_metrics(job, self._consuming.ends(job), self._clock.now())
+                self._line.tell(topics.job(job.name, "metrics"), metrics, retain=False)
             self._tell(job)
         for name, plan in list(self._later.items()):
             self.attempt(name, partial(self.follow, plan))
@@ -259,12 +262,15 @@ class HostJobs:
             raise
 
     def _behaviours_of(self, plan: Plan) -> dict[str, str]:
-        types = {slot.type for slot in plan.slots}
-        if missing := sorted(types - self._behaviours.keys()):
-            raise RefusedPlan(
-                f"host {self._host!r} has no implementation of the task type {missing[0]!r}; install it there"
-            )
-        return {name: self._behaviours[name] for name in sorted(types)}
+        found: dict[str, str] = {}
+        for name in sorted({slot.type for slot in plan.slots}):
+            place = place_of(name, self._behaviours)
+            if place is None:
+                raise RefusedPlan(
+                    f"host {self._host!r} has no implementation of the task type {name!r}; install it there"
+                )
+            found[name] = place
+        return found
 
     def _found(self) -> Iterator[tuple[JobFolder, list[Plan]]]:
         """The folders of this host's jobs, with their plans; one that cannot be read is told, and passed over."""

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -25,13 +25,14 @@ log = logging.getLogger("braid.keeper")
 class HostKeeper:
     """Keeps one host running until it is stopped; made by the command, and by whoever embeds a host."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - whose, where, over what, on what, what it offers, and its surroundings are six things
         self,
         name: str,
         root: Path,
         address: Address,
         *,
         master: str | None = None,
+        tags: Iterable[str] = (),
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.deaths = 0
@@ -39,6 +40,7 @@ class HostKeeper:
         self._root = root
         self._address = address
         self._master = master
+        self._tags = tuple(tags)
         self._environment = environment
         self._stopping = threading.Event()
         self._tree: set[psutil.Process] = set()
@@ -89,6 +91,7 @@ class HostKeeper:
                     self._name,
                     str(self._root),
                     *([self._master] if self._master else []),
+                    *(f"--tag={tag}" for tag in self._tags),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=output,

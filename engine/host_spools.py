@@ -27,6 +27,7 @@ from bridge import (
     topics,
 )
 from bridge.intake import Expected
+from bridge.log import LOG, log_files
 from engine.job_folder import spool_folder
 from engine.plan import Ingress, RefusedPlan
 from engine.reception import Receiving, Reception
@@ -162,6 +163,15 @@ class HostSpools:
             stream: supply.trouble or (ELSEWHERE if supply.spool is None else str(supply.spool.state))
             for stream, supply in sorted(self._supplies.items())
         }
+
+    def end(self, stream: str) -> int:
+        """The position after the last of a stream, as far as it is there by now."""
+        supply = self._supplies.get(stream)
+        if supply is not None and supply.spool is not None:
+            return supply.spool.end
+        log = spool_folder(self._root, stream) / LOG
+        # Another host appends to it; the name of its last file says where that ends.
+        return next((file.end for file in reversed(log_files(log))), 0) if log.is_dir() else 0
 
     def counts(self) -> dict[str, dict[str, int]]:
         """For each stream that is received what was doubled, early, missing for good, or refused."""

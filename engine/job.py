@@ -8,10 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bridge import FolderReader, Lease
+from bridge import FolderReader, Lease, PositionsGone, SpoolDamaged, read
+from engine.batch_times import BatchTimes
 from engine.follower import REWIND, Follower, Sending
 from engine.healths import Healths
 from engine.job_folder import job_folder, spool_folder
+from engine.lagging import Lagging
 from engine.life import JobEvent, JobState, turn
 from engine.offset import Offset
 from engine.pace_keeper import PaceKeeper, PaceServer
@@ -69,6 +71,10 @@ class Job:
         self._since = time.monotonic()
         self._ending: threading.Thread | None = None
         self.follower: Follower | None = None
+        self.began = time.monotonic()
+        """When it was started last."""
+        self.batch_times = BatchTimes()
+        self.lagging = Lagging(self._came)
         self.healths = Healths(self.plan)
 
     @property
@@ -159,11 +165,16 @@ class Job:
     @property
     def is_due(self) -> bool:
         """Whether it died long enough ago to be started again."""
-        return self.state is JobState.DIED and self._elapsed > BACK_OFF[min(self._deaths, len(BACK_OFF)) - 1]
+        return self.back_off is not None and self._elapsed > self.back_off
 
     @property
     def _elapsed(self) -> float:
         return time.monotonic() - self._since
+
+    @property
+    def back_off(self) -> float | None:
+        """How many seconds after it died it is due again."""
+        return BACK_OFF[min(self._deaths, len(BACK_OFF)) - 1] if self.state is JobState.DIED else None
 
     def retry(self) -> None:
         """It is about to be started again."""
@@ -180,12 +191,14 @@ class Job:
         """Start the query."""
         run = self.folder.begin_run()
         self.follower = Follower(self.folder, self._store, self._sender, run=run)
+        self.began, self.batch_times, self.lagging = time.monotonic(), BatchTimes(), Lagging(self._came)
         self._keeper = PaceKeeper(
             run=run,
             entries=lambda first: [entry for entry in self._entries if entry.number >= first],
             spools=_Spools(self.root),
             recorded=self._recorded(),
-            on_ask=lambda _start: self._asked(self.name),
+            on_ask=self._on_ask,
+            on_answer=self.batch_times.begin,
         )
         self._pace.add(self.name, self._keeper)
         self._query = (
@@ -203,6 +216,19 @@ class Job:
             .start()
         )
         self._turn(JobEvent.STARTED)
+
+    def _on_ask(self, _start: Offset) -> None:
+        self.batch_times.end()
+        self._asked(self.name)
+
+    def _came(self, stream: str, position: int) -> float | None:
+        """When what lies at a position of a stream was spooled."""
+        try:
+            item = next(read(spool_folder(self.root, stream), position, 1), None)
+        except (PositionsGone, SpoolDamaged, OSError):
+            # Whoever reads it for its events says what is wrong.
+            return None
+        return None if item is None else item.item.stamp / 1000
 
     def _recorded(self) -> Callable[[Offset], Offset | None]:
         """Where the batch after an offset ended, should Spark's checkpoint have lost that it planned it."""

@@ -5,18 +5,22 @@ emits has the cause of the event that it was emitted for, and a task takes its e
 edges. So with one ingress stream it makes no difference where batches are cut.
 """
 
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from bridge import unpacked
 from bridge.raw import arrow_schema
+from engine.acting import Origins
 from engine.behaviour import Behaviour
+from engine.feeding import as_told, fitting
 from engine.layout import Layout, by_port, layout_of
 from engine.offset import Offset
-from engine.plan import Entry, Ingress, Port, Slot, SlotState
+from engine.plan import Entry, Feed, Ingress, Port, Slot, SlotState
 from engine.record import Cut, Dead, Emitted, Meter, Record, Table
 from engine.staged import NUMBERS
 from engine.state import JobState
@@ -42,18 +46,24 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch is what all of these say
     behaviours: Mapping[int, Behaviour],
     *,
     imports: Sequence[Table] = (),
+    feeds: Sequence[Feed] = (),
     attempt: Watch = _UNWATCHED,
+    deployment: str = "",
 ) -> Record:
     """Run the plan of an entry over the events between two offsets; what it did, for the record.
 
-    `behaviours` are those of the active slots. The state is staged and not settled.
+    `behaviours` are those of the active slots. `feeds` come after what arrived. The state is staged and not settled.
+    `deployment` is the id of the root that the job lies in.
     """
     layout = layout_of(entry, behaviours)
     dropped = sorted(set(state.kept) - layout.members)
     for table in imports:
         _bring(table, state)
-    kernel = _Kernel(layout, state, attempt)
-    kernel.enter(rows)
+    arrived = list(in_order(rows))
+    origins = Origins.of(_places(arrived, feeds), deployment=deployment, job=entry.plan.job, batch=batch)
+    kernel = _Kernel(layout, state, attempt, origins)
+    kernel.enter(arrived)
+    kernel.feed(feeds, sum(item.count for item in rows))
     kernel.run()
     cuts = tuple(_cuts(layout, end))
     opened = tuple(_opened(entry, state)) if start.entry != end.entry else ()
@@ -75,19 +85,21 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch is what all of these say
 class _Kernel:
     """The streams of a plan in one batch."""
 
-    def __init__(self, layout: Layout, state: JobState, watch: Watch) -> None:
+    def __init__(self, layout: Layout, state: JobState, watch: Watch, origins: Origins) -> None:
         self.dead: list[Dead] = []
         self.meters: dict[int, Meter] = {}
         self._layout = layout
         self._state = state
         self._watch = watch
+        self._origins = origins
         self._streams: dict[Port, Stream] = {}
         self._entering: dict[Port, pa.Schema] = {}
+        self._fed: dict[int, list[tuple[int, Feed]]] = {}
 
-    def enter(self, rows: Sequence[Arrived]) -> None:
-        """Take what arrived."""
+    def enter(self, arrived: Sequence[tuple[int, Arrived]]) -> None:
+        """Take what arrived, each item with the cause of its first event."""
         items: dict[str, list[tuple[int, Arrived]]] = {}
-        for cause, item in in_order(rows):
+        for cause, item in arrived:
             items.setdefault(item.stream, []).append((cause, item))
         for ingress in self._layout.entry.plan.ingress:
             events = [(cause, unpacked(item.payload)) for cause, item in items.get(ingress.stream, ())]
@@ -106,6 +118,17 @@ class _Kernel:
                 else:
                     streams.append(Stream(one, np.arange(cause, cause + len(one))))
             self._streams[ingress.origin] = joined(streams, schema)
+
+    def feed(self, feeds: Sequence[Feed], cause: int) -> None:
+        """Have events of dead letters taken again; the causes from this one on are theirs."""
+        run = {slot.instance for slot in (*self._layout.active, *self._layout.failed)}
+        for feed in feeds:
+            events = json.loads(feed.events)
+            if feed.instance in run:
+                self._fed.setdefault(feed.instance, []).append((cause, feed))
+            else:
+                self._park_again(feed, events, "its task does not run any more")
+            cause += len(events)
 
     def run(self) -> None:
         """Run every slot."""
@@ -128,6 +151,7 @@ class _Kernel:
                     state=self._state.of(slot.instance),
                     taken=taken,
                     watch=self._watch,
+                    origins=self._origins,
                 ).work_off()
             self._streams |= {Port(slot.instance, port): stream for port, stream in outcome.emitted.items()}
             self.dead += outcome.dead
@@ -149,11 +173,30 @@ class _Kernel:
 
     def _taken(self, slot: Slot, takes: Mapping[str, pa.Schema]) -> Taken:
         ports = []
+        fed = self._fed_to(slot, takes)
         for port, edges in by_port(slot).items():
             streams = [(self._streams[edge.origin], edge.times) for edge in edges if edge.origin in self._streams]
+            streams += [(stream, 1) for stream in fed.get(port, ())]
             if streams and port in takes:
                 ports.append(Run(port, gathered(streams, takes[port])))
         return Taken(runs(ports))
+
+    def _fed_to(self, slot: Slot, takes: Mapping[str, pa.Schema]) -> dict[str, list[Stream]]:
+        """What is fed to a slot, at each of its ports; what does not fit is parked again."""
+        found: dict[str, list[Stream]] = {}
+        for cause, feed in self._fed.get(slot.instance, ()):
+            events = json.loads(feed.events)
+            if feed.port not in takes:
+                self._park_again(feed, events, f"nothing that its task takes comes at its port {feed.port!r}")
+                continue
+            fits = fitting(events, takes[feed.port])
+            for at, reason in fits.unfit:
+                self._park_again(feed, events[at : at + 1], reason)
+            found.setdefault(feed.port, []).append(Stream(fits.rows, np.array(fits.kept, np.int64) + cause))
+        return found
+
+    def _park_again(self, feed: Feed, events: Sequence[Any], reason: str) -> None:
+        self.dead.append(Dead(instance=feed.instance, port=feed.port, reason=reason, events=as_told(events)))
 
     def _schema(self, ingress: Ingress, seen: Sequence[pa.Schema]) -> pa.Schema | None:
         """The fields of a stream that enters: as declared, else as last seen; None before its first event."""
@@ -168,6 +211,17 @@ class _Kernel:
         if (told := schema.serialize().to_pybytes()) != kept:
             staged.put(key, told)
         return schema
+
+
+def _places(arrived: Sequence[tuple[int, Arrived]], feeds: Sequence[Feed]) -> Iterator[tuple[int, str, int]]:
+    """For all that enters the cause of the first event, its stream, and its position there."""
+    cause = 0
+    for first, item in arrived:
+        yield first, item.stream, item.first
+        cause = first + item.count
+    for feed in feeds:
+        yield cause, f"feed/{feed.id}", 0
+        cause += len(json.loads(feed.events))
 
 
 def _opened(entry: Entry, state: JobState) -> Iterator[tuple[Port, int]]:

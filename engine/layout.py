@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from engine.acting import MESSAGES
 from engine.behaviour import Behaviour
 from engine.plan import Edge, Entry, Part, Port, Slot, SlotState
 from engine.staged import Staged
@@ -47,7 +48,9 @@ class Layout:
         self.members = {slot.instance for slot in plan.slots} | {each.instance for each in plan.ingress}
         self.leaving = tuple(
             dict.fromkeys(
-                [each.origin for each in plan.forwards] + [Port(each.instance, "out") for each in plan.deliveries]
+                [each.origin for each in plan.forwards]
+                + [Port(each.instance, "out") for each in plan.deliveries]
+                + [Port(each.instance, MESSAGES) for each in plan.active]
             )
         )
         """The streams that leave the job."""

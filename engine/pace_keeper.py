@@ -35,7 +35,7 @@ class Spools(Protocol):
 class PaceKeeper:
     """Answers for one job; made with it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is read, by which plans, and whom to tell are six things
         self,
         *,
         run: int,
@@ -43,12 +43,15 @@ class PaceKeeper:
         spools: Spools,
         recorded: Callable[[Offset], Offset | None],
         on_ask: Callable[[Offset], None],
+        on_answer: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_ask` is told of each question, `on_answer` of each answer that begins a batch."""
         self._run = run
         self._entries = entries
         self._spools = spools
         self._recorded = recorded
         self._on_ask = on_ask
+        self._on_answer = on_answer
         self._news = threading.Condition()
         self._heard = 0
         self._stopped = False
@@ -86,6 +89,7 @@ class PaceKeeper:
         self._on_ask(start)
         if (known := self._recorded(start)) is not None:
             self._note(known)
+            self._on_answer()
             return known
         self._note(start)
         until = time.time() + PATIENCE
@@ -103,6 +107,7 @@ class PaceKeeper:
                 if found and now >= when:
                     self._begin(start, step, now)
                     self._note(step.end)
+                    self._on_answer()
                     return step.end
             if now >= until:
                 return start

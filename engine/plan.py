@@ -4,6 +4,7 @@ The manager makes plans; a host logs each as the next entry of its job before an
 forward and stop are all nothing but the next plan. A source has no slot: what enters by its stream is its output.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -74,6 +75,8 @@ class Ingress:
     supply: Supply
     start: int | None = None
     """The position to begin at; else where the job stands already, or at the spool's head."""
+    since: float | None = None
+    """Instead of at its head, begin at what was spooled from this moment on and is kept, in seconds since 1970."""
 
     @property
     def origin(self) -> Port:
@@ -124,6 +127,18 @@ class Import:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """Events that an instance could not take once, and is to take again: once, in the first batch of the plan."""
+
+    id: int
+    """Is never given to others. The plans after it may bring it too, and bring nothing by it."""
+    instance: int
+    port: str
+    events: str
+    """As a JSON array."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What a job may take before somebody is to blame."""
 
@@ -151,6 +166,8 @@ class Plan:
     forwards: tuple[Forward, ...] = ()
     deliveries: tuple[Delivery, ...] = ()
     imports: tuple[Import, ...] = ()
+    feeds: tuple[Feed, ...] = ()
+    """What is taken again, in this order."""
     at: Mapping[str, int] = field(default_factory=dict)
     """Takes effect where these streams stand at these positions."""
     at_cut: str = ""
@@ -289,6 +306,7 @@ def _problems(plan: Plan) -> Iterator[str]:
         return
     yield from _problems_of_wiring(plan)
     yield from _problems_of_ends(plan)
+    yield from _problems_of_feeds(plan)
     if plan.at and plan.at_cut:
         yield "it takes effect both at positions and at a cut; choose one"
     if plan.pace <= 0:
@@ -314,6 +332,16 @@ def _problems_of_wiring(plan: Plan) -> Iterator[str]:
                 yield f"instance {slot.instance} is active and takes from {edge.parent}, which is paused"
     if not nx.is_directed_acyclic_graph(plan.graph(plan.slots)):
         yield "its instances feed each other in a circle"
+
+
+def _problems_of_feeds(plan: Plan) -> Iterator[str]:
+    for each in plan.feeds:
+        try:
+            events = json.loads(each.events)
+        except (ValueError, RecursionError):
+            events = None
+        if not isinstance(events, list):
+            yield f"what is fed as {each.id} is no JSON array"
 
 
 def _problems_of_ends(plan: Plan) -> Iterator[str]:

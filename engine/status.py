@@ -1,5 +1,7 @@
 """What a host tells of a job: how it is, retained; and what its instances have done."""
 
+import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -16,6 +18,7 @@ def job_status(job: Job, host: str) -> dict[str, Any]:
         "trouble": job.trouble or (job.follower.trouble if job.follower else ""),
         "version": job.plan.version if job.plan else 0,
         "term": job.plan.term if job.plan else 0,
+        "back_off": job.back_off,
     }
     try:
         return told | _followed(job)
@@ -31,6 +34,7 @@ def _followed(job: Job) -> dict[str, Any]:
     return {
         "in_effect": in_effect.version if in_effect else 0,
         "batch": followed.batch,
+        "run": job.follower.run,
         "positions": dict(followed.positions),
         "cuts": [cut._asdict() for cut in job.folder.kept_cuts()],
         "unconfirmed": job.follower.leaving(),
@@ -38,10 +42,27 @@ def _followed(job: Job) -> dict[str, Any]:
     }
 
 
-def job_metrics(job: Job) -> dict[str, Any]:
-    """What each instance of a job has done since the job was started here."""
+def job_metrics(job: Job, ends: Mapping[str, int], now: float) -> dict[str, Any]:
+    """What a job and each of its instances have done since it was started here, and how far it is behind.
+
+    `ends` are those of the spools that it reads.
+    """
     if job.follower is None:
-        return {"batch": -1, "instances": {}}
+        return {"batch": -1, "run": 0, "age": 0.0, "instances": {}, "streams": {}, "left": 0, "batch_seconds": {}}
     told = job.follower.told
-    meters = {str(instance): asdict(meter) for instance, meter in sorted(told.meters.items())}
-    return {"batch": told.batch, "instances": meters}
+    starts = job.entries[-1].starts if job.entries else {}
+    # It has read nothing yet of a stream that a plan brought just now.
+    positions = {stream: max(told.positions.get(stream, 0), starts.get(stream, 0)) for stream in ends}
+    lags = job.lagging.note(ends, positions, now)
+    return {
+        "batch": told.batch,
+        "run": job.follower.run,
+        "age": round(time.monotonic() - job.began, 1),
+        "instances": {str(instance): asdict(meter) for instance, meter in sorted(told.meters.items())},
+        "streams": {
+            stream: {"entered": told.entered.get(stream, 0), "lag_events": lag.events, "lag_seconds": lag.seconds}
+            for stream, lag in lags.items()
+        },
+        "left": told.left,
+        "batch_seconds": job.batch_times.told(),
+    }

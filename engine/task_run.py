@@ -5,7 +5,8 @@ those are found that raise alone; they are parked, and all others are worked off
 other would give, at a cost that hardly grows with the events that are good. A task that does nothing but raise is
 parked whole once that is plain.
 
-A task that is suspected of killing its worker runs event by event from the start, see `engine/verdicts.py`.
+A task that is suspected of killing its worker runs event by event from the start, see `engine/verdicts.py`. One that
+has an effect outside is told what its events are called, see `engine/acting.py`.
 """
 
 import traceback
@@ -18,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from engine.acting import Acting, EventNames, Origins, Unreachable, names_of
 from engine.behaviour import Behaviour, Emission
 from engine.record import Dead
 from engine.staged import Staged
@@ -27,6 +29,9 @@ from engine.watch import EventName, Watch
 _LONGEST_REASON = 500
 _HOPELESS = 20
 """So many first events that each raise the same type of error alone, and the rest is parked untried."""
+
+
+_NOWHERE = Origins()
 
 
 class Nonsense(ValueError):
@@ -52,6 +57,10 @@ class Taken:
             yield Run(port, stream if (low, high) == (0, len(stream)) else stream.slice(low, high))
             first += high - low
             at += 1
+
+    def causes(self) -> Numbers:
+        """The cause of each event."""
+        return np.concatenate([run.stream.causes for run in self._runs]) if self._runs else np.empty(0, np.int64)
 
     def names(self) -> list[EventName]:
         """What each event is called."""
@@ -102,14 +111,21 @@ class TaskRun:
     state: Staged
     taken: Taken
     watch: Watch
+    origins: Origins = _NOWHERE
     _emitted: list[Mapping[str, Stream]] = field(default_factory=list)
     _parked: list[Reason] = field(default_factory=list)
     _raised: list[type[Exception]] = field(default_factory=list)
     """What the events raised that raised alone."""
+    _names: EventNames | None = None
+    """What the events are called for good, where the behaviour acts."""
 
     def work_off(self) -> Outcome:
         """Run the behaviour over all events."""
-        if self.watch.alone(self.instance):
+        if isinstance(self.behaviour, Acting):
+            self._names = names_of(self.instance, self.origins, self.taken.causes())
+        if isinstance(self.behaviour, Acting) and self.behaviour.whole:
+            self._all_at_once()
+        elif self.watch.alone(self.instance):
             self._one_by_one()
         else:
             self._halving()
@@ -119,6 +135,19 @@ class TaskRun:
         }
         return Outcome(emitted, self.taken.parked(self.instance, self._parked))
 
+    def _all_at_once(self) -> None:
+        self.watch.running(self.instance)
+        error = self._attempt(0, len(self.taken))
+        if error is not None:
+            self._parked += [Reason(at, reason_of(error)) for at in range(len(self.taken))]
+
+    def _park_rest(self, at: int, error: Exception) -> bool:
+        """Park an event and all after it, where none of them is to blame; whether that was so."""
+        blameless = isinstance(error, Unreachable)
+        if blameless:
+            self._parked += [Reason(rest, reason_of(error)) for rest in range(at, len(self.taken))]
+        return blameless
+
     def _one_by_one(self) -> None:
         for at, name in enumerate(self.taken.names()):
             if reason := self.watch.parked(self.instance, name):
@@ -126,7 +155,7 @@ class TaskRun:
                 continue
             self.watch.running(self.instance, name)
             error = self._attempt(at, at + 1)
-            if error is not None and self._park(at, error):
+            if error is not None and (self._park_rest(at, error) or self._park(at, error)):
                 break
 
     def _halving(self) -> None:
@@ -137,6 +166,8 @@ class TaskRun:
             error = self._attempt(first, end)
             if error is None:
                 continue
+            if self._park_rest(first, error):
+                break
             if end - first > 1:
                 middle = (first + end) // 2
                 waiting += [(middle, end), (first, middle)]
@@ -157,8 +188,10 @@ class TaskRun:
         token = self.state.mark()
         emitted: list[Mapping[str, Stream]] = []
         try:
+            at = first
             for run in self.taken.between(first, end):
-                emissions = self.behaviour(run.port, run.stream.rows, self.state)
+                emissions = self._called(run, at)
+                at += len(run.stream)
                 emitted.append({port: self._caused(port, each, run.stream) for port, each in emissions.items()})
         except Exception as error:  # noqa: BLE001 - whatever a task raises is its own fault, and parks its events
             self.state.rollback(token)
@@ -166,6 +199,12 @@ class TaskRun:
             return error.with_traceback(None)
         self._emitted += emitted
         return None
+
+    def _called(self, run: Run, at: int) -> Mapping[str, Emission]:
+        if isinstance(self.behaviour, Acting) and self._names is not None:
+            names = self._names.between(at, at + len(run.stream))
+            return self.behaviour.act(run.port, run.stream.rows, self.state, names)
+        return self.behaviour(run.port, run.stream.rows, self.state)
 
     def _caused(self, port: str, emission: Emission, taken: Stream) -> Stream:
         rows, origin = emission

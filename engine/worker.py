@@ -4,12 +4,14 @@ Spark gives a job's batches to whichever process is free, so each keeps the stat
 from their records.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from engine.behaviour import Behaviour, behaviours_of
+from engine.feeding import news
 from engine.job_folder import JobFolder, job_folder
 from engine.kernel import Arrived, run_batch
+from engine.outside import HostOutside
 from engine.plan import Entry, Import
 from engine.record import Table
 from engine.record_store import RecordStore
@@ -30,7 +32,8 @@ class Worker:
         self._folder = job_folder(root, job)
         self._store = RecordStore(self._folder.records)
         self._state: JobState | None = None
-        self._entry = 0
+        self._outside = HostOutside(root)
+        self._made_of: object = None
         self._behaviours: dict[int, Behaviour] = {}
 
     def work_off(self, batch: int, span: Span, items: Sequence[Arrived]) -> bool:
@@ -54,7 +57,9 @@ class Worker:
                 state,
                 self._made(entry, attempt),
                 imports=self._imports(span),
+                feeds=news(self._begun(span), self._folder.entry(span.start.entry) if span.start.entry else None),
                 attempt=attempt,
+                deployment=self._outside.deployment,
             )
             # Until the record is there the state is ahead of what is durable.
             self._state = None
@@ -70,19 +75,21 @@ class Worker:
         return self._state
 
     def _made(self, entry: Entry, attempt: Attempt) -> dict[int, Behaviour]:
-        if entry.number != self._entry:
+        # A secret that is put anew reaches its task without a new plan.
+        wanted = (entry.number, self._outside.version)
+        if wanted != self._made_of:
             # Within the attempt, because what is imported may kill the worker too.
-            self._behaviours = behaviours_of(entry.plan.active, entry.behaviours, attempt)
-            self._entry = entry.number
+            self._behaviours = behaviours_of(entry.plan.active, entry.behaviours, attempt, self._outside)
+            self._made_of = wanted
         return self._behaviours
 
     def _imports(self, span: Span) -> list[Table]:
         """What instances bring along that begin in this batch."""
-        return [
-            imported(self._root, each)
-            for number in range(span.start.entry + 1, span.end.entry + 1)
-            for each in self._folder.entry(number).plan.imports
-        ]
+        return [imported(self._root, each) for entry in self._begun(span) for each in entry.plan.imports]
+
+    def _begun(self, span: Span) -> Iterator[Entry]:
+        """The entries of the log that take effect in a batch, be it that all but the last are passed over."""
+        return (self._folder.entry(number) for number in range(span.start.entry + 1, span.end.entry + 1))
 
 
 def imported(root: Path, wanted: Import) -> Table:

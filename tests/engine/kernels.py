@@ -13,11 +13,12 @@ from dags import Kind, Schema
 from engine.behaviour import Behaviour, behaviours_of, each_event
 from engine.kernel import Arrived, run_batch
 from engine.offset import Offset
-from engine.plan import Delivery, Edge, Entry, Forward, Ingress, Plan, Slot, SlotState
+from engine.plan import Delivery, Edge, Entry, Feed, Forward, Ingress, Plan, Slot, SlotState
 from engine.record import Record, Table
 from engine.staged import Staged
 from engine.state import JobState
 from engine.supply import Subscribed
+from engine.tasks import TYPES
 from engine.watch import Unwatched, Watch
 
 PLACES = {
@@ -27,6 +28,7 @@ PLACES = {
     "pi_viete": "engine.implementations.compute:pi_viete",
     "range_filter": "engine.implementations.filters:range_filter",
 }
+VERSIONS = {each.name: each.version for each in TYPES}
 FIELDS = {"a": Kind.FLOAT, "b": Kind.INTEGER, "k": Kind.STRING}
 _UNWATCHED = Unwatched()
 
@@ -70,7 +72,16 @@ OWN: Mapping[str, Behaviour] = {
 def slot(instance: int, type_: str, *inputs: Edge | int, state: SlotState = SlotState.ACTIVE, **config: Any) -> Slot:
     edges = tuple(each if isinstance(each, Edge) else Edge(parent=each) for each in inputs)
     reason = "it was told to" if state is SlotState.FAILED else ""
-    return Slot(instance=instance, type=type_, config=json.dumps(config), inputs=edges, state=state, reason=reason)
+    version = VERSIONS.get(type_, 1)
+    return Slot(
+        instance=instance,
+        type=type_,
+        version=version,
+        config=json.dumps(config),
+        inputs=edges,
+        state=state,
+        reason=reason,
+    )
 
 
 def enters(stream: str, instance: int, fields: Mapping[str, Kind] | None = None) -> Ingress:
@@ -136,6 +147,7 @@ class Machine:
         *,
         end: Offset | None = None,
         imports: Sequence[Table] = (),
+        feeds: Sequence[Feed] = (),
         watch: Watch = _UNWATCHED,
     ) -> Record:
         if self.made is None:
@@ -149,6 +161,7 @@ class Machine:
             self.state,
             self.made,
             imports=imports,
+            feeds=feeds,
             attempt=watch,
         )
         self.begun = self.entry.number

@@ -29,6 +29,27 @@ def test_what_leaves_is_delivered_with_its_numbers(tmp_path: Path) -> None:
     assert {"braid/1/out/ann/d/s"} == {each.topic for each in scene.sender.plain}
 
 
+def test_what_came_in_and_what_left_is_counted(tmp_path: Path) -> None:
+    """From this start on; how far a batch that begins a plan leaps ahead is not what came in."""
+    scene = Scene(tmp_path)
+    follower = scene.follower()
+    scene.position = 1_000
+    scene.batch()
+    for many in (2, 3):
+        scene.batch(many, marker="m")
+    scene.plan(delivered=True)
+    scene.batch(50)
+    scene.batch(4)
+    follower.follow()
+    assert ({"s": 9}, 59) == (follower.told.entered, follower.told.left)
+    scene.sender.answer()
+    follower.tidy()
+    again = scene.follower()
+    scene.batch(1)
+    again.follow()
+    assert ({"s": 1}, 1, 2) == (again.told.entered, again.told.left, again.run)
+
+
 def test_a_restart_publishes_again_what_may_not_have_left(tmp_path: Path) -> None:
     """It goes on at the first batch whose messages the broker has not all taken, with the same numbers."""
     scene = Scene(tmp_path)

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from bridge import MemoryClock, topics
+from bridge import Item, MemoryClock, Spool, commit, consumers, topics
 from bridge.log import LOG
 from dags import Kind
 from engine import job
@@ -171,6 +172,29 @@ def test_a_job_that_cannot_be_started_is_died_and_is_tried_again(made: Made, tea
     assert {"a": "running", "b": "running"} == made.states()
 
 
+def test_how_a_job_does_its_work_is_told_at_a_look(made: Made) -> None:
+    """How far it is behind, also where another host fills the spool, and in which run; one that died says how long."""
+    filled(made.root, "raw/a", 2)
+    made.take(plan("a"))
+    filled(made.root, "raw/b", 3)
+    made.take(replace(plan("b"), ingress=(replace(plan("b").ingress[0], start=1),)))
+    other = Spool(spool_folder(made.root, "raw/c"), most_bytes=1_000)
+    made.take(plan("c"))
+    other.append([Item(count=4, stamp=0, payload=b"")])
+    made.jobs.look()
+    told = [made.line.told[topics.job(name, "metrics")] for name in "abc"]
+    other.close()
+    assert [0, 2, 4] == [each["streams"][f"raw/{name}"]["lag_events"] for name, each in zip("abc", told, strict=True)]
+    assert [(1, 0, {}, {})] * 3 == [
+        (each["run"], each["left"], each["instances"], each["batch_seconds"]) for each in told
+    ]
+    assert [None, 1] == [made.status("a")["back_off"], made.status("a")["run"]]
+    torn_progress(made.root).write_bytes(b"torn")
+    made.again()
+    made.jobs.resume()
+    assert 0.0 == made.status("a")["back_off"]
+
+
 def test_a_job_that_cannot_be_started_waits_longer_each_time(made: Made) -> None:
     """Else a damaged file would be read at every beat."""
     made.take(plan("a"))
@@ -272,6 +296,29 @@ def test_a_job_that_is_stopped_between_two_looks_leaves_its_streams(made: Made) 
     made.jobs.look()
     assert [] == list(consumers.glob("*.position"))
     assert {} == made.spools.states()
+
+
+def test_a_job_may_begin_at_what_its_spools_keep(made: Made) -> None:
+    """From a moment on, so far as another job has yet to pass it; a later plan of the job changes nothing of that."""
+    made.take(plan("a"))
+    spool = made.spools._supplies["raw/a"].spool
+    assert spool is not None
+    for position in range(6):
+        spool.append([Item(count=1, stamp=1000 * position, payload=b"x")])
+    commit(spool.folder, "a", 2)
+    spool.prune()
+    (ingress,) = plan("a").ingress
+    for name, since, start in (("b", 0.0, 2), ("c", 2.5, 3), ("d", 5.0, 5), ("e", 6.0, 6), ("f", None, 6)):
+        begun = replace(plan(name), ingress=(replace(ingress, since=since),))
+        made.take(begun)
+        made.take(replace(begun, version=2))
+        assert [start, start] == [entry.starts["raw/a"] for entry in job_folder(made.root, name).entries(1)], (
+            f"since {since}"
+        )
+        assert start >= consumers(spool.folder)[name]
+    new = replace(plan("g"), ingress=(replace(plan("g").ingress[0], since=0.0),))
+    made.take(new)
+    assert [0] == [entry.starts["raw/g"] for entry in job_folder(made.root, "g").entries(1)]
 
 
 def test_the_streams_that_may_still_be_read_are_told(made: Made) -> None:
