@@ -18,6 +18,9 @@ TenantName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}
 SourceName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 """It names spools, and documents refer to it."""
 
+SecretName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+"""Documents refer to it."""
+
 
 class _Form(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -86,6 +89,13 @@ class OutputAnswer(_Answer):
     topic: str
 
 
+class Start(StrEnum):
+    """Where a dataflow begins in its sources: at what comes from now on, or at the earliest that their spools keep."""
+
+    LATEST = "latest"
+    EARLIEST = "earliest"
+
+
 class DataflowAnswer(_Answer):
     """A submitted dataflow."""
 
@@ -99,6 +109,8 @@ class DataflowAnswer(_Answer):
     """What it waits for, or why it is degraded."""
     submitted: datetime
     outputs: tuple[OutputAnswer, ...]
+    start: Start = Start.LATEST
+    """Where it began in its sources; `earliest` is what their spools kept then: what some job had yet to work off."""
 
 
 class DataflowDetail(DataflowAnswer):
@@ -115,12 +127,29 @@ class SubmitAnswer(DataflowAnswer):
     started: tuple[TaskAnswer, ...]
 
 
+class Basis(StrEnum):
+    """What the predicted cost of a task rests on."""
+
+    MEASURED = "measured"
+    """Its CPU and its events, where it runs already."""
+    TYPE = "type"
+    """The mean cost of an event to tasks of its type, and the measured rate of its sources."""
+    ASSUMED = "assumed"
+
+
 class Saving(_Answer):
-    """What sharing saves, predicted from what tasks were measured to cost."""
+    """What sharing saves, predicted."""
 
     tasks: int
     """Tasks that need not run again."""
     cores: float
+    """All in all."""
+    task_cores: float = 0.0
+    """What these tasks would take if they ran again."""
+    batch_cores: float = 0.0
+    """What the micro-batches of a job of its own would take, whatever they hold, where none is opened; assumed."""
+    rests_on: dict[Basis, int] = {}
+    """For how many of the tasks, but for sources, the cost was measured where they run, and for how many it was not."""
 
 
 class ExplainAnswer(_Answer):
@@ -263,6 +292,19 @@ class KeyForm(_Form):
     note: Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
 
 
+class SecretForm(_Form):
+    """A secret to keep."""
+
+    secret: Annotated[str, StringConstraints(min_length=1, max_length=10_000)] = Field(repr=False)
+
+
+class SecretAnswer(_Answer):
+    """A secret by its name; nobody is told what it holds."""
+
+    tenant: str
+    name: str
+
+
 class KeyAnswer(_Answer):
     """An API key, without its secret."""
 
@@ -303,6 +345,14 @@ class RunningTaskAnswer(_Answer):
     dataflows: int
     since: datetime
     dag: int | None
+    cpu_seconds: float | None = None
+    """CPU that it took since its job was last started; this and what follows is None where nothing was heard of it."""
+    events_in: int | None = None
+    """How many events it took since then."""
+    events_out: int | None = None
+    """How many it emitted."""
+    events_dead: int | None = None
+    """How many it could not take."""
 
 
 class RunningDagAnswer(_Answer):
@@ -326,8 +376,20 @@ class JobAnswer(_Answer):
     active: int
     paused: int
     batch: int
+    batch_seconds_p50: float | None = None
+    """How long its batches of the last minute took, in the median; None where there was none."""
+    batch_seconds_p99: float | None = None
+    """How long all but one in a hundred of them took at most."""
+    events_in_per_second: float | None = None
+    """How many events it took, over the last minute; None until that is known."""
+    events_out_per_second: float | None = None
+    """How many left it: for tenants, or for other jobs."""
     lag_events: int | None = None
+    """How many events wait for it in its spools."""
+    lag_seconds: float | None = None
+    """How long the oldest of them has been waiting."""
     restarts: int = 0
+    """How often it was started again."""
     seen: datetime | None = None
     """When its host last said something of it."""
 
@@ -350,6 +412,12 @@ class HostAnswer(_Answer):
     spools: dict[str, str]
     dropped: int
     cpu: dict[str, float]
+    cores: float | None = None
+    """How many tasks its Spark runs at once, as it says."""
+    tags: tuple[str, ...] = ()
+    """What it offers to tasks that need it."""
+    release: str = ""
+    """Which Braid it runs."""
     seen: datetime | None
 
 
@@ -368,7 +436,10 @@ class OperationKind(StrEnum):
     MAKE_KEY = "make key"
     REVOKE_KEY = "revoke key"
     CREDENTIALS = "make broker credentials"
+    PUT_SECRET = "put secret"  # noqa: S105 - what was done, and no password
+    REMOVE_SECRET = "remove secret"  # noqa: S105 - as above
     DISCARD = "discard dead letters"
+    REPLAY = "replay dead letters"
     RESTORE = "restore backup"
 
 
@@ -381,7 +452,7 @@ class OperationAnswer(_Answer):
     who: str
     """A tenant, or "operator"."""
     subject: str
-    """The dataflow, source, tenant or key that it is about."""
+    """The dataflow, source, tenant, key or secret that it is about."""
     started: int = 0
     reused: int = 0
     paused: int = 0
@@ -411,6 +482,19 @@ class Discarded(_Answer):
 
     dead_letters: int
     """How many they were."""
+
+
+class Replayed(_Answer):
+    """What came of replaying dead letters."""
+
+    dead_letters: int
+    """How many were handed to their tasks again. What these cannot take once more becomes new dead letters."""
+    events: int
+    """How many events they held."""
+    left: int = 0
+    """How many stay as they are."""
+    why_left: str | None = None
+    """Why the first of these does."""
 
 
 class EventAnswer(_Answer):

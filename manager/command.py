@@ -49,6 +49,7 @@ COMMANDS = (
     _command("Dataflows", "explain", "manager.commands.dataflows:explain"),
     _command("Dataflows", "dead-letters", "manager.commands.dead_letters:app"),
     _command("Dataflows", "sources", "manager.commands.sources:app"),
+    _command("Dataflows", "secrets", "manager.commands.secrets:app"),
     _command("What runs", "watch", "manager.commands.running:watch"),
     _command("What runs", "jobs", "manager.commands.running:jobs"),
     _command("What runs", "hosts", "manager.commands.running:hosts"),

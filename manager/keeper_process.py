@@ -48,6 +48,8 @@ class Order:
     """Of Braid: the next one's manager does not go on with this one's keeper."""
     host: str | None = None
     master: str | None = None
+    tags: tuple[str, ...] = ()
+    """What the host offers."""
     broker: str | None = None
     """The URL of a broker that somebody else runs; none is run then."""
     entrance: bool = False
@@ -128,7 +130,7 @@ def _keep(order: Order, root: Path, told: "SimpleQueue[int]", kept: ExitStack) -
     broker = None if order.broker else kept.enter_context(_broker(order, root, before))
     address = broker.address(USER) if broker is not None else Address.parse(order.broker or "")
     if order.host is not None:
-        kept.enter_context(HostKeeper(order.host, root, address, master=order.master))
+        kept.enter_context(HostKeeper(order.host, root, address, master=order.master, tags=order.tags))
     record = Record(
         pid=psutil.Process().pid,
         created=psutil.Process().create_time(),

@@ -1,7 +1,7 @@
 """From what runs for whom, and where, to the plans that the jobs execute."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -34,15 +34,19 @@ class Made(NamedTuple):
 class Planner:
     """Makes the plans of one state of the running graph and its jobs."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what runs, where, what feeds it, and what is kept from plan to plan are six things
         self,
         running: RunningGraph,
         jobs: Jobs,
         sources: Mapping[str, Supplied],
         epochs: Mapping[Delivered, int] = MappingProxyType({}),
         slots: dict[Instance, Made] | None = None,
+        *,
+        begins: Callable[[RunningTask], float | None] = lambda _source: None,
     ) -> None:
         """`sources` has each registered source by name, `epochs` each sink whose numbers began anew.
+
+        `begins` says of a source from which moment on it has events that are kept already, if it has.
 
         `slots` keeps those that are made, from plan to plan: most of a plan is as it was.
         """
@@ -51,6 +55,7 @@ class Planner:
         self._sources = sources
         self._epochs = epochs
         self._slots = {} if slots is None else slots
+        self._begins = begins
 
     def plan(self, job: JobId, *, version: int, term: int = 1, before: Plan | None = None) -> Plan:
         """The plan of a job; what it pauses has its slot in the plan before."""
@@ -58,14 +63,7 @@ class Planner:
         active = [self._running.tasks[instance] for instance in sorted(placed.active)]
         kept = {slot.instance: slot for slot in before.slots} if before else {}
         paused = (
-            Slot(
-                instance=slot.instance,
-                type=slot.type,
-                version=slot.version,
-                config=slot.config,
-                inputs=slot.inputs,
-                state=SlotState.PAUSED,
-            )
+            slot if slot.state is SlotState.PAUSED else _paused(slot)
             for instance in sorted(placed.paused)
             if (slot := kept.get(instance)) is not None
         )
@@ -118,7 +116,8 @@ class Planner:
                 yield Ingress(stream=f"bridge/{parent}:{port}", instance=parent, port=port, supply=Bridged())
             else:
                 stream, supply = self._sources[task.config["source"]]
-                yield Ingress(stream=stream, instance=parent, port=port, supply=supply)
+                since = self._begins(task)
+                yield Ingress(stream=stream, instance=parent, port=port, supply=supply, since=since)
 
     def _forwards(self, job: Job) -> Iterator[Forward]:
         leaving = {
@@ -137,15 +136,28 @@ class Planner:
                     yield from self._delivered(instance, dataflow)
 
     def _delivered(self, instance: Instance, dataflow: str) -> Iterator[Delivery]:
-        for sink, produced in sorted(self._running.produced(dataflow).items()):
-            if produced == instance:
+        submitted = self._running.dataflow(dataflow)
+        # The ids are sorted.
+        for sink, produced in zip(submitted.task_ids, submitted.instances, strict=True):
+            if produced == instance and sink in submitted.sinks:
                 yield Delivery(
                     instance=instance,
-                    tenant=self._running.dataflow(dataflow).tenant,
+                    tenant=submitted.tenant,
                     dataflow=public_id(dataflow),
                     sink=sink,
                     epoch=self._epochs.get(Delivered(dataflow, sink), 1),
                 )
+
+
+def _paused(slot: Slot) -> Slot:
+    return Slot(
+        instance=slot.instance,
+        type=slot.type,
+        version=slot.version,
+        config=slot.config,
+        inputs=slot.inputs,
+        state=SlotState.PAUSED,
+    )
 
 
 def public_id(dataflow: str) -> str:

@@ -208,6 +208,25 @@ class StateNotReady(Trouble):
         super().__init__(why, retry_after=retry_after)
 
 
+class DatabaseAway(Trouble):
+    """The database answers nothing, or takes nothing; raised by the store, whose log says why."""
+
+    status = 503
+    code = "database-away"
+    title = "The database is away"
+    about = (
+        "The service cannot use its database now: it is stopped, locked for too long, full or read-only. The service "
+        "goes on by itself once it is back, and dataflows run on meanwhile. Ask again after the seconds in "
+        "`Retry-After`; of a change, look first whether it was done. The service's log says to operators what is wrong."
+    )
+
+    def __init__(self, retry_after: float = 5.0) -> None:
+        super().__init__(
+            "the database cannot be used now; ask again in a moment, and look first whether what you asked was done",
+            retry_after=retry_after,
+        )
+
+
 TROUBLES: tuple[type[Trouble], ...] = (
     Unauthenticated,
     Forbidden,
@@ -221,6 +240,7 @@ TROUBLES: tuple[type[Trouble], ...] = (
     QuotaExceeded,
     Unexpected,
     StateNotReady,
+    DatabaseAway,
 )
 """Every kind, by status."""
 

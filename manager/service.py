@@ -8,10 +8,11 @@ from manager.cases.base import Caller, Paging
 from manager.cases.dataflows import Dataflows
 from manager.cases.dead_letters import DeadLetters
 from manager.cases.looking import Looking
+from manager.cases.secrets import Secrets
 from manager.cases.sources import Sources
 
 
-class Service(Dataflows, Sources, Administration, Looking, DeadLetters):
+class Service(Dataflows, Sources, Administration, Looking, DeadLetters, Secrets):
     """One manager's use cases; any thread may call it."""
 
 

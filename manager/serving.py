@@ -31,12 +31,17 @@ from bridge.address import Address
 from bridge.mqtt import Client, spoken
 from engine import installed_catalogue
 from engine.job_folder import job_folder
+from engine.log_lines import begin_log, named, problem
+from engine.vault import Vault
 from manager.access import AccessKeeper
 from manager.answers import OperationKind
 from manager.committing.committer import Committer
 from manager.committing.draft import Ground
+from manager.hosts import placeable
 from manager.keeper_process import Order
 from manager.keeping import KeeperDown, Keeping
+from manager.private import is_open_to_others, make_private_folder
+from manager.problem import DatabaseAway
 from manager.reconciler.concerning import Committed
 from manager.reconciler.events import Events
 from manager.reconciler.journal import JournalTail
@@ -76,9 +81,9 @@ class _Word(NamedTuple):
     term: int = 0
 
 
-def serve(settings: Settings) -> None:
-    """Run the service until SIGTERM or SIGINT."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+def serve(settings: Settings, *, as_json: bool = False) -> None:
+    """Run the service until SIGTERM or SIGINT; what happens is logged, for programs as JSON on standard output."""
+    begin_log(as_json=as_json)
     told: SimpleQueue[_Word] = SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT):
         # Not an event: what a signal interrupts may hold its lock.
@@ -86,7 +91,8 @@ def serve(settings: Settings) -> None:
     try:
         Manager(settings, told).run()
     except (CannotServe, DatabaseDown) as error:
-        log.error("%s", error)  # noqa: TRY400 - it says where and what to do
+        # Not with its traceback: it says where and what to do.
+        log.error("%s", error, extra=problem("cannot-serve", error))  # noqa: TRY400 - as above
         sys.exit(1)
 
 
@@ -98,7 +104,9 @@ class Manager:
         self._told = told
         self._root = settings.root.absolute()
         # The database has documents, the spools have events.
-        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(self._root)
+        if is_open_to_others(self._root):
+            log.warning("%s is open to others on this machine; unless that is meant, close it: chmod 700", self._root)
         url = settings.database.get_secret_value() if settings.database else sqlite_url(self._root / "braid.db")
         self._store = Store(url)
         self._events = Events()
@@ -121,6 +129,7 @@ class Manager:
         self._committer.on_change(self._note)
         self._access = AccessKeeper(self._root / "access", self._reload)
         self._service = Service(self._store, self._committer, self._listener, access_changed=self._keep_access)
+        self._service.vault = Vault(self._root)
         self._candidate = Candidate(
             self._store, name, won=lambda term: told.put(_Word("won", term)), lost=self._step_down
         )
@@ -143,7 +152,8 @@ class Manager:
             # Else those who listen to it would hold up the end of REST.
             begun.callback(self._events.close)
             self._obey()
-            log.info("ends")
+            log.info("ends", extra=named("ends"))
+        log.info("has ended", extra=named("ended"))
 
     def _obey(self) -> None:
         while True:
@@ -158,12 +168,12 @@ class Manager:
                     # Many a commit comes with others, and one look finds them all.
                     time.sleep(GROUPING)
                 case _Word(what="won", term=term):
-                    log.info("leads, in term %d", term)
+                    log.info("leads, in term %d", term, extra=named("leads", term=term))
                     self._term, self._again = term, 0.0
                 case _Word(what="broken"):
                     raise CannotServe("REST ended by itself; see above, and start the service again")
                 case _Word(what="lost"):
-                    log.warning("does not lead any more")
+                    log.warning("does not lead any more", extra=named("lost"))
                     self._committer.step_down()
                     self._end(keeps=True)
             self._look()
@@ -180,7 +190,7 @@ class Manager:
             try:
                 self._begin()
                 self._again = None
-            except (KeeperDown, SQLAlchemyError, OSError) as error:
+            except (KeeperDown, DatabaseAway, SQLAlchemyError, OSError) as error:
                 log.error("%s", error)  # noqa: TRY400 - it says where and what to do
                 self._waits, self._again = str(error), time.monotonic() + AGAIN
         # Before the journal is read: what is committed from now on may not be in it.
@@ -189,11 +199,14 @@ class Manager:
             if self._journal.follow() - _OF_DATAFLOWS and self._leading is not None:
                 # Another manager may have changed who may do what.
                 self._keep_access()
+        except DatabaseAway as error:
+            # The store has said so already.
+            log.debug("the journal waits: %s", error)
         except SQLAlchemyError as error:
             log.warning("the journal cannot be read: %s", error)
         ready = self._leading is not None and self._awaits() is None
         if ready and not self._said_ready:
-            log.info("is ready at %s", self._settings.here)
+            log.info("is ready at %s", self._settings.here, extra=named("ready", url=self._settings.here))
         self._said_ready = ready
 
     def _begin(self) -> None:
@@ -220,6 +233,7 @@ class Manager:
                 belongs=self._belongs,
                 leads=lambda: self._committer.leads,
                 on_gone=self._committer.ended,
+                on_fed=self._committer.fed,
                 drains=self._committer,
             )
             self._reconciler.start()
@@ -229,7 +243,8 @@ class Manager:
             parking.start()
             self._leading = begun.pop_all()
         if (key := self._service.first_key()) is not None:
-            log.info("the first operator's API key lies in %s", write_key(self._root, key))
+            kept = write_key(self._root, key)
+            log.info("the first operator's API key lies in %s", kept, extra=named("key", file=str(kept)))
         self._waits = None
 
     def _end(self, *, keeps: bool) -> None:
@@ -269,6 +284,7 @@ class Manager:
             release=version("braid"),
             host=None if settings.host == NO_HOST else settings.host,
             master=settings.master,
+            tags=settings.tag,
             broker=settings.broker.get_secret_value() if settings.broker else None,
             entrance=settings.broker is None,
             listen=settings.listen,
@@ -282,10 +298,10 @@ class Manager:
 
     def _hosts(self) -> tuple[Host, ...]:
         """The hosts that jobs are placed on: the one that is run here, and those that are there."""
-        names = {host.host for host in self._listener.hosts() if host.alive}
-        if self._order.host is not None:
-            names.add(self._order.host)
-        return tuple(Host(name=name, cores=float(os.cpu_count() or 1)) for name in sorted(names))
+        order, here = self._order, None
+        if order.host is not None:
+            here = Host(name=order.host, cores=float(os.cpu_count() or 1), tags=frozenset(order.tags))
+        return placeable(self._listener.hosts(), here)
 
     def _belongs(self, job: str) -> bool:
         """Whether a job is one of this service's: named as the committer names jobs, and at home in this root."""
@@ -314,7 +330,7 @@ class _Rest:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        log.info("serves at %s", self._url)
+        log.info("serves at %s", self._url, extra=named("serves", url=self._url))
         return self
 
     def __exit__(

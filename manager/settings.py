@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, Field, SecretStr, StringConstraints, ValidationError
-from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints, ValidationError
+from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from dags.problems import listed, suggestion
 from dags.wording import worded
@@ -101,6 +101,12 @@ class Settings(_Kept):
     """Spark's master; all cores of this machine if not given."""
     host: Annotated[str, StringConstraints(max_length=63, pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]*$")] = "local"
     """The name of the host that is run besides; `none` runs none, and leaves the jobs to those started elsewhere."""
+    tag: Annotated[
+        tuple[Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$")], ...],
+        NoDecode,
+        BeforeValidator(lambda told: told.split(",") if isinstance(told, str) else told),
+    ] = ()
+    """What that host offers to tasks that need it, such as gpu."""
     pace: Annotated[float, Field(gt=0, le=3_600)] = 1.0
     """Seconds from one batch of a job to the next."""
 

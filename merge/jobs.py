@@ -111,6 +111,8 @@ class Jobs:
     """The bridges again, by the instance that they come from."""
     entering: HashTrieMap[JobId, HashTrieSet[Bridge]] = field(default_factory=HashTrieMap)
     """And by the job that they lead to, so that neither asks for a walk through all of them."""
+    feeding: HashTrieMap[JobId, frozenset[JobId]] = field(default_factory=HashTrieMap)
+    """For each job into which bridges lead the jobs that they come from; placing looks far up along these."""
 
     @classmethod
     def of(
@@ -129,6 +131,7 @@ class Jobs:
             next_job=next_job,
             leaving=HashTrieMap({parent: HashTrieSet(those) for parent, those in leaving.items()}),
             entering=HashTrieMap({job: HashTrieSet(those) for job, those in entering.items()}),
+            feeding=HashTrieMap({job: _origins(those, homes) for job, those in entering.items()}),
         )
 
     def apply(self, assignment: Assignment) -> Jobs:
@@ -154,6 +157,11 @@ class Jobs:
             draft(home.job).busy += home.busy
             homes = homes.insert(instance, home)
         bridges, leaving, entering = self._crossed(assignment.crossings)
+        feeding = self.feeding
+        rewired = {bridge.to for bridge, _ in assignment.crossings}
+        for job in rewired.union(bridge.to for instance in moving for bridge in leaving.get(instance, ())):
+            origins = _origins(entering.get(job, ()), homes)
+            feeding = feeding.insert(job, origins) if origins else feeding.discard(job)
         for job, drafted in drafts.items():
             jobs = jobs.insert(job, drafted.done())
         for job in assignment.stops:
@@ -166,11 +174,8 @@ class Jobs:
             next_job=JobId(self.next_job + len(assignment.opens)),
             leaving=leaving,
             entering=entering,
+            feeding=feeding,
         )
-
-    def feeding(self, job: JobId) -> frozenset[JobId]:
-        """The jobs from which bridges lead to a job."""
-        return frozenset(self.homes[bridge.parent].job for bridge in self.entering.get(job, ()))
 
     def _crossed(
         self, crossings: Iterable[tuple[Bridge, int]]
@@ -198,6 +203,10 @@ class Jobs:
         graph.add_nodes_from(self.jobs)
         graph.add_edges_from((self.homes[bridge.parent].job, bridge.to) for bridge in self.bridges)
         return graph
+
+
+def _origins(bridges: Iterable[Bridge], homes: Mapping[Instance, Home]) -> frozenset[JobId]:
+    return frozenset(homes[bridge.parent].job for bridge in bridges)
 
 
 def _with(

@@ -7,7 +7,7 @@ end. Streams lead only forwards across such cuts and nothing leads out of a new 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -22,11 +22,15 @@ Group: TypeAlias = tuple[RunningTask, ...]
 """Tasks that are placed together, each after its parents."""
 
 
+_NONE: frozenset[JobId] = frozenset()
+
+
 class Ground:
     """The jobs while groups are being placed; lives as long as one placement."""
 
-    def __init__(self, jobs: Jobs, hosts: Iterable[Host], costs: Costs) -> None:
+    def __init__(self, jobs: Jobs, hosts: Iterable[Host], costs: Costs, apart: Container[JobId] = frozenset()) -> None:
         self.jobs = jobs
+        self.apart = apart
         self.hosts = sorted(hosts, key=lambda host: host.name)
         self.costs = costs
         self.placed: dict[Instance, JobId] = {}
@@ -50,7 +54,7 @@ class Ground:
 
     def busy(self, job: JobId) -> float:
         """How busy a job is with what was placed so far."""
-        return self._added[job] + (self.jobs.jobs[job].busy if job not in self.opened else 0.0)
+        return self._added.get(job, 0.0) + (self.jobs.jobs[job].busy if job not in self.opened else 0.0)
 
     def work(self, group: Iterable[RunningTask]) -> float:
         """How busy a group makes its job."""
@@ -71,6 +75,8 @@ class Ground:
         work, tags, entering = self.work(group), tags_of(group), self.entering(group).keys()
         upstream: frozenset[JobId] | None = None
         for job in jobs:
+            if job in self.apart:
+                continue
             if not self.costs.fits(self.busy(job) + work) or not self.offers(self.host_of(job), tags):
                 continue
             if entering <= {job}:
@@ -124,7 +130,7 @@ class Ground:
         ends = list(jobs)
         while ends:
             job = ends.pop()
-            above = (self.jobs.feeding(job) | self._feeding[job]) - found
+            above = (self.jobs.feeding.get(job, _NONE) | self._feeding.get(job, _NONE)) - found
             found |= above
             ends += above
         return frozenset(found)
@@ -139,7 +145,7 @@ class Strategy(NamedTuple):
     """The jobs that a group would join, best first."""
 
 
-def place(  # noqa: PLR0913 - what starts, what runs, and the ground it is placed on are six things
+def place(  # noqa: PLR0913 - what starts, what runs, and the ground it is placed on are seven things
     strategy: str,
     *,
     residue: Iterable[Instance],
@@ -147,9 +153,10 @@ def place(  # noqa: PLR0913 - what starts, what runs, and the ground it is place
     jobs: Jobs,
     hosts: Iterable[Host],
     costs: Costs,
+    apart: Container[JobId] = frozenset(),
 ) -> Assignment:
-    """Where the residue shall run; the running graph is the one that has it already."""
-    ground = Ground(jobs, hosts, costs)
+    """Where the residue shall run; the running graph is the one that has it already. Jobs that are apart take none."""
+    ground = Ground(jobs, hosts, costs, apart)
     started = tuple(running.tasks[instance] for instance in sorted(residue))
     for group in STRATEGIES[strategy].groups(started):
         job = ground.first(STRATEGIES[strategy].likes(ground, group), group)
@@ -200,9 +207,11 @@ def _likes_its_inputs_job(ground: Ground, group: Group) -> Iterable[JobId]:
 def _likes_company(ground: Ground, group: Group) -> Iterable[JobId]:
     entering = ground.entering(group)
     yield from sorted(entering, key=lambda job: (-entering[job], job))
-    yield from sorted(
-        (job for job in ground.every_job() if job not in entering), key=lambda job: (-ground.busy(job), job)
-    )
+    # Most jobs are full, and need no order.
+    work = ground.work(group)
+    others = ((ground.busy(job), job) for job in ground.every_job() if job not in entering)
+    roomy = [(-busy, job) for busy, job in others if ground.costs.fits(busy + work)]
+    yield from (job for _, job in sorted(roomy))
 
 
 STRATEGIES = MappingProxyType(

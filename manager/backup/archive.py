@@ -18,6 +18,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bridge.files import sync_folder
+from engine.vault import FOLDER, KEY
 
 FORMAT = 1
 DATABASE = "database.sqlite"
@@ -199,6 +200,6 @@ def _reading(path: Path) -> Iterator[tarfile.TarFile]:
 def _check_name(path: Path, name: str) -> None:
     """Refuse what would be written anywhere but below the folder, or where Braid keeps nothing."""
     parts = PurePosixPath(name).parts
-    known = name in {DATABASE, "key"} or (len(parts) > 1 and parts[0] in {"access", "jobs", "spools"})
+    known = name in {DATABASE, "key", KEY} or (len(parts) > 1 and parts[0] in {"access", "jobs", FOLDER, "spools"})
     if not known or ".." in parts or str(PurePosixPath(name)) != name:
         raise BackupRefused(f"{path} holds {name!r}, which no backup of Braid's does; use another backup")

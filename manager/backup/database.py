@@ -8,6 +8,7 @@ from sqlalchemy import Column, Connection, Table, delete, func, insert, make_url
 from sqlmodel import Session
 
 from manager.backup.archive import BackupRefused
+from manager.private import make_private_file
 from manager.store.database import WAITING, Store, sqlite_url
 from manager.store.tables import Leadership
 
@@ -99,6 +100,7 @@ def sqlite_file(url: str) -> Path | None:
 def _copy_file(source: Path, target: Path) -> None:
     if not source.is_file():
         raise BackupRefused(f"there is no database at {source}; name the root of a service")
+    make_private_file(target)
     with (
         closing(sqlite3.connect(source, timeout=WAITING)) as reading,
         closing(sqlite3.connect(target, timeout=WAITING)) as writing,

@@ -1,10 +1,12 @@
 """Making a backup, while everything runs or while nothing does.
 
 What is in it: the database as of one moment; of each job the plans, the checkpoint, the records and the cuts; of each
-spool how far it is, and where asked for what lies in it; who may do what on the broker; and where asked the first
-operator's API key. The database is taken last, so that it knows of every plan and instance that a job does.
+spool how far it is, and where asked for what lies in it; who may do what on the broker; what tenants keep secret; and
+where asked the first operator's API key, and the key to what is secret. The database is taken last, so that it knows of
+every plan and instance that a job does.
 
-Not in it: the broker, its ports and its password, which are made anew; and whatever only living processes mean.
+Not in it: the files that tasks write; the broker, its ports and its password, which are made anew; and whatever only
+living processes mean.
 """
 
 import shutil
@@ -14,6 +16,8 @@ from pathlib import Path
 
 from bridge import Lease, LeaseTaken
 from bridge.files import make_folder
+from engine.vault import FOLDER as SECRETS
+from engine.vault import KEY as SECRETS_KEY
 from manager.backup.archive import DATABASE, BackupRefused, Contents, Manifest, write_archive
 from manager.backup.database import counted, dump, scheme, sqlite_file
 from manager.backup.picture import take_picture
@@ -52,10 +56,10 @@ def _archive(  # noqa: PLR0913 - where from, where to, and with what
     jobs = take_picture(root, picture, with_spools=with_spools)
     dump(url, picture / DATABASE)
     files = [(DATABASE, picture / DATABASE)]
-    for folder, name in ((picture, "jobs"), (picture, "spools"), (root, "access")):
+    for folder, name in ((picture, "jobs"), (picture, "spools"), (root, "access"), (root, SECRETS)):
         files += [(str(each.relative_to(folder)), each) for each in _files(folder / name)]
-    if with_key and (root / KEY_FILE).is_file():
-        files.append((KEY_FILE, root / KEY_FILE))
+    # Without the key to them, secrets in a backup tell nobody anything.
+    files += [(name, root / name) for name in (KEY_FILE, SECRETS_KEY) if with_key and (root / name).is_file()]
     contents = Contents(
         braid=version("braid"),
         scheme=scheme(picture / DATABASE),

@@ -24,6 +24,7 @@ from manager.answers import OperationKind
 from manager.backup.archive import DATABASE, BackupRefused, Manifest, take_out, verified
 from manager.backup.database import check_empty, load
 from manager.committing.committer import OPERATOR
+from manager.private import make_private_folder
 from manager.store.database import DatabaseDown, Store, sqlite_url
 from manager.store.tables import Leadership, OperationRow
 
@@ -82,7 +83,8 @@ def _advance(database: Path, manifest: Manifest) -> None:
 
 
 def _fill(path: Path, root: Path, database: Path, url: str) -> None:
-    make_folder(root)
+    make_private_folder(root)
+    sync_folder(root.parent)
     unfinished = root / _UNFINISHED
     unfinished.mkdir(mode=0o700)
     take_out(path, unfinished, without=DATABASE)

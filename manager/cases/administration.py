@@ -3,7 +3,7 @@
 import secrets
 import time
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 from sqlmodel import Session, col
 
 from bridge.address import Address
@@ -26,7 +26,11 @@ from manager.committing.committer import OPERATOR
 from manager.committing.quota import used
 from manager.keys import NewKey, matches, new_key, parsed
 from manager.problem import Conflict, Forbidden, NotFound, Unauthenticated
-from manager.store.tables import CredentialRow, KeyRow, OperationRow, SourceRow, TenantRow
+from manager.store.tables import CredentialRow, KeyRow, OperationRow, SourceRow, TenantRow, table_of
+
+_KEYS = table_of(KeyRow).c
+_KEY = select(_KEYS.id, _KEYS.hash, _KEYS.role, _KEYS.tenant, _KEYS.revoked).where(_KEYS.id == bindparam("id"))
+"""Asked for at every request."""
 
 
 class Administration(Base):
@@ -40,7 +44,7 @@ class Administration(Base):
         if (told := parsed(key)) is None:
             raise Unauthenticated
         with self._store.read() as session:
-            row = session.get(KeyRow, told[0])
+            row = session.execute(_KEY, {"id": told[0]}).one_or_none()
         if row is None or not matches(told[1], row.hash) or row.revoked is not None:
             raise Unauthenticated
         return Caller(key=row.id, role=Role(row.role), tenant=row.tenant)

@@ -1,12 +1,13 @@
 """Dataflows: submitted, replaced, explained, removed and shown."""
 
 import json
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import defer
 from sqlmodel import col
 
@@ -19,19 +20,19 @@ from manager.answers import (
     ExplainAnswer,
     OutputAnswer,
     Page,
-    Saving,
+    Start,
     Stop,
     SubmitAnswer,
     TaskAnswer,
 )
 from manager.cases.base import Base, Caller, Paging, hour, moment, paged, tenant_of
-from manager.committing.draft import BUSY
 from manager.committing.seen import HostSeen
 from manager.committing.sources import full_name
 from manager.committing.state import State, running_id
 from manager.problem import NotFound, StateNotReady
 from manager.reconciler.concerning import needs_of
 from manager.reconciler.life import Need, find
+from manager.saving import known, saving
 from manager.store.tables import DataflowRow, TenantRow
 from merge import Instance
 
@@ -45,6 +46,7 @@ class _Standing:
     """For each of its tasks with state when it was started, as exactly as a tenant may know."""
 
 
+_DATAFLOW = select(DataflowRow).where(col(DataflowRow.id) == bindparam("dataflow"))
 _SHORT = defer(DataflowRow.document)  # type: ignore[arg-type]  # SQLModel tells the type checker of the value only
 
 
@@ -52,11 +54,17 @@ class Dataflows(Base):
     """What is done with dataflows."""
 
     def submit(
-        self, caller: Caller, raw: bytes, *, tenant: str | None = None, idempotency_key: str | None = None
+        self,
+        caller: Caller,
+        raw: bytes,
+        *,
+        tenant: str | None = None,
+        idempotency_key: str | None = None,
+        start: Start = Start.LATEST,
     ) -> SubmitAnswer:
         """Submit a document; an operator says for which tenant. The same key and document get the same answer again."""
         submitted = self._committer.submit(
-            tenant_of(caller, tenant), raw, who=caller.who, idempotency_key=idempotency_key
+            tenant_of(caller, tenant), raw, who=caller.who, idempotency_key=idempotency_key, start=start
         )
         return self._submit_answer(submitted.row)
 
@@ -80,9 +88,10 @@ class Dataflows(Base):
         with self._store.read() as session:
             if session.get(TenantRow, owner) is None:
                 raise NotFound("tenant", owner)
-        told = self._committer.explain(owner, raw)
-        types = _types(raw)
-        saved = told.distinct - told.residue
+        foretold = self._committer.explain(owner, raw)
+        told, types = foretold.explanation, _types(raw)
+        jobs = (plan.job for plan in foretold.plans)
+        seen = {job: found for job in jobs if (found := self._seeing.job(job)) is not None}
         return ExplainAnswer(
             reused=tuple(
                 TaskAnswer(id=each.task, type=types[each.task], instance=0, reused=True, since=each.since)
@@ -90,7 +99,14 @@ class Dataflows(Base):
             ),
             started=told.starts,
             collapsed=told.collapses,
-            saving=Saving(tasks=saved, cores=round(saved * BUSY, 6)),
+            saving=saving(
+                told.distinct - told.residue,
+                foretold.reused,
+                known(foretold.reused, foretold.plans, seen, time.monotonic()),
+                opened=foretold.opened,
+                job=foretold.job_cores,
+                busy=foretold.task_cores,
+            ),
         )
 
     def dataflows(  # noqa: PLR0913 - each is a filter
@@ -143,7 +159,7 @@ class Dataflows(Base):
 
     def _own_row(self, caller: Caller, dataflow: str) -> DataflowRow:
         with self._store.read() as session:
-            row = session.scalar(select(DataflowRow).where(col(DataflowRow.id) == dataflow))
+            row = session.scalar(_DATAFLOW, {"dataflow": dataflow})
         if row is None or caller.tenant not in {None, row.tenant}:
             raise NotFound("dataflow", dataflow)
         return row
@@ -184,6 +200,7 @@ class Dataflows(Base):
             state=state,
             reason=reason,
             submitted=moment(row.submitted),
+            start=Start(row.start),
             outputs=tuple(OutputAnswer(sink=sink, topic=topics.output(row.tenant, row.id, sink)) for sink in row.sinks),
         )
 

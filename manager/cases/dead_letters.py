@@ -1,19 +1,27 @@
-"""Dead letters: shown to those whose tasks could not take them, and discarded.
+"""Dead letters: shown to those whose tasks could not take them, fed to these again, and discarded.
 
 Whose they are was written down when they came, so that those of a dataflow that was removed or replaced since are still
 its owner's, and nobody sees what came before or after the time of its dataflow.
 """
 
 import time
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import select
 from sqlmodel import Session, col
 
-from manager.answers import DeadLetterAnswer, Discarded, OperationKind, Page
+from engine.plan import Feed
+from manager.answers import DeadLetterAnswer, Discarded, OperationKind, Page, Replayed
 from manager.cases.base import Base, Caller, Paging, moment, number_in, paged
+from manager.committing.replaying import Kept, Replay, feedable
+from manager.committing.state import State
 from manager.problem import NotFound
-from manager.store.dead_letters import discard, letters_of
+from manager.store.dead_letters import discard, letters_of, replayed
 from manager.store.tables import DataflowRow, DeadLetterDropRow, DeadLetterReaderRow, DeadLetterRow, OperationRow
+from merge import JobId
+
+_AT_ONCE = 20
+"""Letters that are read at a time."""
 
 
 class DeadLetters(Base):
@@ -46,6 +54,48 @@ class DeadLetters(Base):
             ),
         )
 
+    def replay_dead_letter(self, caller: Caller, letter: str) -> Replayed:
+        """Feed the events of one dead letter to its task again, once; the letter is gone."""
+        number = number_in(letter)
+        if number is None:
+            raise NotFound("dead letter", letter)
+        return self._replay(caller, letter, letter=number)
+
+    def replay_dead_letters(self, caller: Caller, dataflow: str) -> Replayed:
+        """Feed the dead letters of a dataflow to its tasks again, the oldest first, each once; they are gone."""
+        with self._store.read() as session:
+            if not _is_own(session, caller, dataflow):
+                raise NotFound("dataflow", dataflow)
+        return self._replay(caller, dataflow, dataflow=dataflow)
+
+    def _replay(
+        self, caller: Caller, subject: str, *, letter: int | None = None, dataflow: str | None = None
+    ) -> Replayed:
+        made: list[Replay] = []
+
+        def choose(session: Session, state: State) -> Mapping[JobId, Sequence[Feed]]:
+            found = _letters(session, caller, letter, dataflow)
+            if not found and letter is not None:
+                raise NotFound("dead letter", letter)
+            replay = _chosen(session, state, caller, found)
+            if not replay.letters:
+                raise replay.trouble or _NothingToDo
+            replayed(session, replay.letters, at=time.time())
+            made.append(replay)
+            return replay.feeds
+
+        try:
+            self._committer.feed(choose, who=caller.who, subject=subject)
+        except _NothingToDo:
+            return Replayed(dead_letters=0, events=0)
+        (replay,) = made
+        return Replayed(
+            dead_letters=len(replay.letters),
+            events=replay.events,
+            left=replay.left,
+            why_left=replay.trouble.detail if replay.trouble else None,
+        )
+
     def discard_dead_letter(self, caller: Caller, letter: str) -> Discarded:
         """Discard one dead letter: a tenant for itself, an operator for everybody."""
         begun = time.monotonic()
@@ -67,6 +117,33 @@ class DeadLetters(Base):
             if count:
                 _note(session, caller, dataflow, begun)
         return Discarded(dead_letters=count)
+
+
+class _NothingToDo(Exception):
+    """There is nothing to replay."""
+
+
+def _letters(session: Session, caller: Caller, letter: int | None, dataflow: str | None) -> list[Kept]:
+    """The letters that are asked for, the oldest first."""
+    wanted = letters_of(caller.tenant, dataflow)
+    if letter is not None:
+        wanted = wanted.where(col(DeadLetterRow.id) == letter)
+    columns = wanted.with_only_columns(col(DeadLetterRow.id), col(DeadLetterRow.instance))
+    return [Kept(*row) for row in session.execute(columns.order_by(col(DeadLetterRow.id)))]
+
+
+def _chosen(session: Session, state: State, caller: Caller, letters: Sequence[Kept]) -> Replay:
+    """What can be fed of some letters; events are read only for as long as there is room."""
+    fit, unfit = feedable(state, caller.tenant, letters)
+    replay = Replay(state=state)
+    for each in letters:
+        if each.id in unfit:
+            replay.leave(unfit[each.id])
+    for begin in range(0, len(fit), _AT_ONCE):
+        ids = fit[begin : begin + _AT_ONCE]
+        wanted = select(DeadLetterRow).where(col(DeadLetterRow.id).in_(ids)).order_by(col(DeadLetterRow.id))
+        replay.add(session.scalars(wanted))
+    return replay
 
 
 def _is_own(session: Session, caller: Caller, dataflow: str) -> bool:

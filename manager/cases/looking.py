@@ -1,6 +1,8 @@
 """Looking: what runs, where, how it is, and what was done."""
 
+import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC
 from typing import Any, Literal
 
@@ -20,6 +22,7 @@ from manager.answers import (
 )
 from manager.cases.base import Base, Caller, Paging, moment, number_in, operators_only, paged
 from manager.committing.state import State
+from manager.figures import figures_of
 from manager.problem import NotFound
 from manager.store.tables import OperationRow
 from merge import DagId, Instance, JobId
@@ -103,6 +106,9 @@ class Looking(Base):
                 spools=dict(host.spools),
                 dropped=host.dropped,
                 cpu=dict(host.cpu),
+                cores=host.cores,
+                tags=tuple(sorted(host.tags)),
+                release=host.release,
                 seen=host.seen.astimezone(UTC),
             ),
         )
@@ -132,6 +138,7 @@ class Looking(Base):
         task, job = state.running.tasks[instance], str(state.jobs.homes[instance].job)
         seen = self._seeing.job(job)
         how: Literal["active", "failed"] = "failed" if seen is not None and instance in seen.failed else "active"
+        did = seen.measured[-1].instances.get(instance) if seen is not None and seen.measured else None
         return RunningTaskAnswer(
             instance=instance,
             type=task.type.name,
@@ -141,6 +148,10 @@ class Looking(Base):
             dataflows=len(state.running.users[instance]),
             since=task.since,
             dag=state.running.dag_of(instance),
+            cpu_seconds=did and round(did.cpu_ns / 1e9, 6),
+            events_in=did and did.taken,
+            events_out=did and did.emitted,
+            events_dead=did and did.dead,
         )
 
     def _job(self, plan: Plan) -> JobAnswer:
@@ -161,6 +172,7 @@ class Looking(Base):
             state=seen.state,
             trouble=seen.trouble or seen.refused,
             batch=seen.batch,
+            **asdict(figures_of(seen.measured, time.monotonic())),
             restarts=seen.restarts,
             seen=seen.seen,
         )

@@ -27,10 +27,14 @@ from manager.answers import (
     OperationKind,
     Page,
     Quota,
+    Replayed,
     RunningDagAnswer,
     RunningTaskAnswer,
+    SecretAnswer,
+    SecretForm,
     SourceAnswer,
     SourceForm,
+    Start,
     Stop,
     Stopped,
     StreamAnswer,
@@ -86,11 +90,16 @@ class AsyncClient:
         await self._http.aclose()
 
     async def submit(
-        self, document: Document, *, tenant: str | None = None, idempotency_key: str | None = None
+        self,
+        document: Document,
+        *,
+        tenant: str | None = None,
+        idempotency_key: str | None = None,
+        start: Start = Start.LATEST,
     ) -> SubmitAnswer:
         """Submit a document, once, however often it has to be sent; an operator says for which tenant."""
         key = idempotency_key or secrets.token_urlsafe()
-        return await self.send(requests.submit(document, tenant=tenant, idempotency_key=key))
+        return await self.send(requests.submit(document, tenant=tenant, idempotency_key=key, start=start))
 
     async def replace(self, dataflow: str, document: Document) -> SubmitAnswer:
         """Swap a dataflow's document for an edited one, as one change."""
@@ -167,6 +176,18 @@ class AsyncClient:
         """Have an API key, named by its id, let nobody in any more."""
         return await self.send(requests.revoke_key(key))
 
+    async def put_secret(self, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:
+        """Keep a secret; for which tenant is said by operators only."""
+        return await self.send(requests.put_secret(name, form, tenant))
+
+    def secrets(self, *, tenant: str | None = None) -> AsyncIterator[SecretAnswer]:
+        """The names of the caller's secrets; of all, or a tenant's, for an operator."""
+        return self._items(requests.secrets(tenant))
+
+    async def remove_secret(self, name: str, *, tenant: str | None = None) -> SecretAnswer:
+        """Keep a secret no longer; tasks that name it fail."""
+        return await self.send(requests.remove_secret(name, tenant))
+
     def running_tasks(self) -> AsyncIterator[RunningTaskAnswer]:
         """The running graph, by instance; operators only."""
         return self._items(requests.running_tasks())
@@ -200,6 +221,14 @@ class AsyncClient:
     def dead_letters(self, *, dataflow: str | None = None) -> AsyncIterator[DeadLetterAnswer]:
         """What tasks of the caller's dataflows could not take, newest first."""
         return self._items(requests.dead_letters(dataflow=dataflow))
+
+    async def replay_dead_letter(self, id: int) -> Replayed:  # noqa: A002 - as below
+        """Feed one dead letter to its task again, once; where that serves others as well, an operator does it."""
+        return await self.send(requests.replay_dead_letter(id))
+
+    async def replay_dead_letters(self, dataflow: str) -> Replayed:
+        """Feed the dead letters of a dataflow to its tasks again, the oldest first; `left` says how many are left."""
+        return await self.send(requests.replay_dead_letters(dataflow))
 
     async def discard_dead_letter(self, id: int) -> Discarded:  # noqa: A002 - the word that callers know it by
         """Discard one dead letter: a tenant for itself, an operator for everybody."""

@@ -27,10 +27,14 @@ from manager.answers import (
     OperationKind,
     Page,
     Quota,
+    Replayed,
     RunningDagAnswer,
     RunningTaskAnswer,
+    SecretAnswer,
+    SecretForm,
     SourceAnswer,
     SourceForm,
+    Start,
     Stop,
     Stopped,
     StreamAnswer,
@@ -86,11 +90,16 @@ class Client:
         self._http.close()
 
     def submit(
-        self, document: Document, *, tenant: str | None = None, idempotency_key: str | None = None
+        self,
+        document: Document,
+        *,
+        tenant: str | None = None,
+        idempotency_key: str | None = None,
+        start: Start = Start.LATEST,
     ) -> SubmitAnswer:
         """Submit a document, once, however often it has to be sent; an operator says for which tenant."""
         key = idempotency_key or secrets.token_urlsafe()
-        return self.send(requests.submit(document, tenant=tenant, idempotency_key=key))
+        return self.send(requests.submit(document, tenant=tenant, idempotency_key=key, start=start))
 
     def replace(self, dataflow: str, document: Document) -> SubmitAnswer:
         """Swap a dataflow's document for an edited one, as one change."""
@@ -167,6 +176,18 @@ class Client:
         """Have an API key, named by its id, let nobody in any more."""
         return self.send(requests.revoke_key(key))
 
+    def put_secret(self, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:
+        """Keep a secret; for which tenant is said by operators only."""
+        return self.send(requests.put_secret(name, form, tenant))
+
+    def secrets(self, *, tenant: str | None = None) -> Iterator[SecretAnswer]:
+        """The names of the caller's secrets; of all, or a tenant's, for an operator."""
+        return self._items(requests.secrets(tenant))
+
+    def remove_secret(self, name: str, *, tenant: str | None = None) -> SecretAnswer:
+        """Keep a secret no longer; tasks that name it fail."""
+        return self.send(requests.remove_secret(name, tenant))
+
     def running_tasks(self) -> Iterator[RunningTaskAnswer]:
         """The running graph, by instance; operators only."""
         return self._items(requests.running_tasks())
@@ -198,6 +219,14 @@ class Client:
     def dead_letters(self, *, dataflow: str | None = None) -> Iterator[DeadLetterAnswer]:
         """What tasks of the caller's dataflows could not take, newest first."""
         return self._items(requests.dead_letters(dataflow=dataflow))
+
+    def replay_dead_letter(self, id: int) -> Replayed:  # noqa: A002 - as below
+        """Feed one dead letter to its task again, once; where that serves others as well, an operator does it."""
+        return self.send(requests.replay_dead_letter(id))
+
+    def replay_dead_letters(self, dataflow: str) -> Replayed:
+        """Feed the dead letters of a dataflow to its tasks again, the oldest first; `left` says how many are left."""
+        return self.send(requests.replay_dead_letters(dataflow))
 
     def discard_dead_letter(self, id: int) -> Discarded:  # noqa: A002 - the word that callers know it by
         """Discard one dead letter: a tenant for itself, an operator for everybody."""

@@ -25,10 +25,14 @@ from manager.answers import (
     OperationKind,
     Page,
     Quota,
+    Replayed,
     RunningDagAnswer,
     RunningTaskAnswer,
+    SecretAnswer,
+    SecretForm,
     SourceAnswer,
     SourceForm,
+    Start,
     Stop,
     Stopped,
     StreamAnswer,
@@ -71,13 +75,16 @@ def following(request: Request[Page[P]], cursor: str) -> Request[Page[P]]:
     return replace(request, query={**request.query, "after": cursor})
 
 
-def submit(document: Document, *, tenant: str | None = None, idempotency_key: str) -> Request[SubmitAnswer]:
+def submit(
+    document: Document, *, tenant: str | None = None, idempotency_key: str, start: Start = Start.LATEST
+) -> Request[SubmitAnswer]:
     """Submit a document; sent again with the same key it is answered again, and submitted once."""
     return Request(
         method="POST",
         path="/v1/dataflows",
         answer=SubmitAnswer,
-        query=_given(tenant=tenant),
+        # What was there before needs no telling, also where the service is of an earlier release.
+        query=_given(tenant=tenant, start=None if start is Start.LATEST else start),
         headers={IDEMPOTENCY: idempotency_key},
         body=_written(document),
     )
@@ -181,6 +188,22 @@ def revoke_key(id: str) -> Request[KeyAnswer]:  # noqa: A002 - as above
     return Request(method="DELETE", path=_path("keys", id), answer=KeyAnswer)
 
 
+def put_secret(name: str, form: SecretForm, tenant: str | None) -> Request[SecretAnswer]:
+    """Keep a secret."""
+    path, query = _path("secrets", name), _given(tenant=tenant)
+    return Request(method="PUT", path=path, answer=SecretAnswer, query=query, body=_filled(form))
+
+
+def secrets(tenant: str | None) -> Request[Page[SecretAnswer]]:
+    """The names of secrets."""
+    return _list("/v1/secrets", Page[SecretAnswer], _given(tenant=tenant))
+
+
+def remove_secret(name: str, tenant: str | None) -> Request[SecretAnswer]:
+    """Keep a secret no longer."""
+    return Request(method="DELETE", path=_path("secrets", name), answer=SecretAnswer, query=_given(tenant=tenant))
+
+
 def running_tasks() -> Request[Page[RunningTaskAnswer]]:
     """The running graph."""
     return _list("/v1/running/tasks", Page[RunningTaskAnswer])
@@ -219,6 +242,16 @@ def operations(*, kind: OperationKind | None = None, subject: str | None = None)
 def dead_letters(*, dataflow: str | None = None) -> Request[Page[DeadLetterAnswer]]:
     """What tasks of the caller's dataflows could not take."""
     return _list("/v1/dead-letters", Page[DeadLetterAnswer], _given(dataflow=dataflow))
+
+
+def replay_dead_letter(id: int) -> Request[Replayed]:  # noqa: A002 - as above
+    """Feed one dead letter to its task again."""
+    return Request(method="POST", path=_path("dead-letters", str(id), "replay"), answer=Replayed)
+
+
+def replay_dead_letters(dataflow: str) -> Request[Replayed]:
+    """Feed the dead letters of a dataflow to its tasks again."""
+    return Request(method="POST", path="/v1/dead-letters/replay", answer=Replayed, query=_given(dataflow=dataflow))
 
 
 def discard_dead_letter(id: int) -> Request[Discarded]:  # noqa: A002 - as above

@@ -19,7 +19,9 @@ def backup(  # noqa: PLR0913 - where from, where to, with what, and how it is to
     with_spools: Annotated[
         bool, typer.Option("--with-spools", help="With the events that wait in the spools.")
     ] = False,
-    with_key: Annotated[bool, typer.Option("--with-key", help="With the first operator's API key.")] = False,
+    with_key: Annotated[
+        bool, typer.Option("--with-key", help="With the first operator's API key, and the key to secrets.")
+    ] = False,
     settings: SettingsFile = None,
     as_json: AsJson = False,
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.console import RenderableType
 
-from manager.answers import DataflowAnswer, DataflowState, OutputAnswer, Stop, SubmitAnswer, TaskAnswer
+from manager.answers import DataflowAnswer, DataflowState, OutputAnswer, Saving, Start, Stop, SubmitAnswer, TaskAnswer
 from manager.client.client import Client
 from manager.commands.asking import File, Tenant, asks, read_file
 from manager.commands.showing import Shown, lines, moment, table
@@ -21,9 +21,12 @@ def submit(
     idempotency_key: Annotated[
         str | None, typer.Option(help="A key of your own: submitting again with it submits nothing more.")
     ] = None,
+    start: Annotated[
+        Start, typer.Option(help="Begin at what comes from now on, or at the earliest that is kept, sharing nothing.")
+    ] = Start.LATEST,
 ) -> Shown:
     """Submit a document, and say what is reused and where its outputs are found."""
-    answer = client.submit(read_file(file), tenant=tenant, idempotency_key=idempotency_key)
+    answer = client.submit(read_file(file), tenant=tenant, idempotency_key=idempotency_key, start=start)
     return Shown(data=answer, text=_submitted(answer))
 
 
@@ -73,12 +76,18 @@ def explain(client: Client, file: File, tenant: Tenant = None) -> Shown:
     answer = client.explain(read_file(file), tenant=tenant)
     text = lines(
         f"reuses {len(answer.reused)} tasks and starts {len(answer.started)}; "
-        f"saves {answer.saving.tasks} tasks and about {answer.saving.cores:.3g} cores",
+        f"saves {answer.saving.tasks} tasks and about {answer.saving.cores:.3g} cores{_rests_on(answer.saving)}",
         _tasks(answer.reused) if answer.reused else None,
         f"starts {', '.join(answer.started)}" if answer.started else None,
         *(f"runs as one: {', '.join(group)}" for group in answer.collapsed),
     )
     return Shown(data=answer, text=text)
+
+
+def _rests_on(saving: Saving) -> str:
+    """Whether that was measured or assumed."""
+    told = [f"{count} {basis}" for basis, count in saving.rests_on.items() if count]
+    return f" (tasks by what their cost rests on: {', '.join(told)})" if told else ""
 
 
 def _submitted(answer: SubmitAnswer) -> RenderableType:

@@ -28,14 +28,19 @@ def jobs(client: Client) -> Shown:
             each.active,
             each.paused,
             each.batch,
-            each.lag_events,
+            _slash(each.batch_seconds_p50, each.batch_seconds_p99),
+            _slash(each.events_in_per_second, each.events_out_per_second),
+            _slash(each.lag_events, each.lag_seconds),
             each.restarts,
             each.seen,
             each.trouble,
         )
         for each in found
     )
-    columns = ("job", "host", "state", "plan", "active", "paused", "batch", "lag", "restarts", "seen", "trouble")
+    columns = (
+        *("job", "host", "state", "plan", "active", "paused", "batch", "seconds p50/p99", "events/s in/out"),
+        *("lag events/s", "restarts", "seen", "trouble"),
+    )
     return Shown(data=found, text=table(*columns, rows=rows, empty="no jobs"))
 
 
@@ -51,11 +56,14 @@ def hosts(client: Client) -> Shown:
             len(each.spools),
             each.dropped,
             [f"{name} {seconds:.2f}" for name, seconds in each.cpu.items()],
+            each.cores,
+            each.tags,
+            each.release,
             each.seen,
         )
         for each in found
     )
-    columns = ("host", "alive", "jobs", "spools", "dropped", "CPU seconds", "seen")
+    columns = ("host", "alive", "jobs", "spools", "dropped", "CPU seconds", "cores", "tags", "release", "seen")
     return Shown(data=found, text=table(*columns, rows=rows, empty="no hosts"))
 
 
@@ -81,6 +89,11 @@ def watch(client: Client) -> Iterator[Shown]:
     for event in client.events():
         told = ", ".join(f"{name} {_short(value)}" for name, value in event.told.items() if value not in ("", [], None))
         yield Shown(data=event, text=Text(f"{event.kind}: {told}"))
+
+
+def _slash(*values: float | None) -> str:
+    """Values that belong together, as long as they are known."""
+    return "/".join(str(round(value, 3)) for value in values if value is not None)
 
 
 def _short(value: Any) -> str:

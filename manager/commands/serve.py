@@ -18,8 +18,15 @@ def serve(  # noqa: PLR0913 - one for each setting that is no secret
     host: Annotated[
         str | None, typer.Option(help="The name of the host that is run besides; none for no host. local if not given.")
     ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(help="What that host offers to tasks that need it, such as gpu; may be given again."),
+    ] = None,
     pace: Annotated[float | None, typer.Option(help="Seconds from one batch to the next; 1 if not given.")] = None,
     settings: SettingsFile = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what happens as JSON on standard output, an object on each line.")
+    ] = False,
 ) -> None:
     """Serve: run broker, database, host and REST, until it is told to stop.
 
@@ -27,8 +34,8 @@ def serve(  # noqa: PLR0913 - one for each setting that is no secret
     secrets, so they are given only there: as BRAID_BROKER and BRAID_DATABASE, or as broker and database.
     """
     flags = {"root": root, "listen": listen, "port": port, "master": master, "host": host, "pace": pace}
-    with ending(as_json=False):
-        told = read_settings(flags, settings)
+    with ending(as_json=as_json):
+        told = read_settings({**flags, "tag": tag or None}, settings)
         from manager.serving import serve as run  # noqa: PLC0415 - it brings all of the service
 
-        run(told)
+        run(told, as_json=as_json)

@@ -9,28 +9,32 @@ import hashlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from sqlalchemy import delete, select
+from sqlalchemy import bindparam, delete, select, update
 from sqlmodel import Session, col
 
 from dags import Catalogue, Dataflow, InvalidDocument, canonicalise
-from manager.answers import OperationKind
+from engine.plan import Feed
+from manager.answers import OperationKind, Start
+from manager.committing.confining import confined
 from manager.committing.draft import Draft, Ground
+from manager.committing.foretelling import Foretold, foretell, submit
+from manager.committing.publishing import check_topics, publishing
 from manager.committing.quota import check_rate, check_size
-from manager.committing.sources import Readable, Registered, registered
+from manager.committing.sources import Grants, Readable, Registered, grant, grants_in, registered
 from manager.committing.state import State, load, running_id
 from manager.committing.wanted import Draining, WantedJob
-from manager.committing.writing import dataflow_row, write_down
+from manager.committing.writing import dataflow_row, write_dataflow, write_down, write_idempotency, write_plans
 from manager.planning import Delivered, public_id
 from manager.problem import Conflict, InvalidDataflow, NotFound, StateNotReady
 from manager.store.database import Store
-from manager.store.tables import DataflowRow, IdempotencyRow, JobRow, Leadership, SourceRow
-from merge import Explanation, JobId, NoHost, explain
+from manager.store.tables import DataflowRow, IdempotencyRow, JobRow, Leadership, SourceRow, table_of
+from merge import JobId, NoHost
 
 OPERATOR = "operator"
 """Who an operator is in the journal; no tenant may be called so."""
@@ -105,24 +109,32 @@ class Committer:
                 session.execute(delete(JobRow).where(col(JobRow.id) == int(job), col(JobRow.stopped)))
                 draft.end(JobId(int(job)))
 
-    def submit(self, tenant: str, raw: bytes, *, who: str, idempotency_key: str | None = None) -> Submission:
+    def submit(
+        self,
+        tenant: str,
+        raw: bytes,
+        *,
+        who: str,
+        idempotency_key: str | None = None,
+        start: Start = Start.LATEST,
+    ) -> Submission:
         """Submit a document for a tenant."""
         begun = time.monotonic()
-        digest = hashlib.sha256(raw).hexdigest()
+        digest = hashlib.sha256(raw if start is Start.LATEST else f"{start} ".encode() + raw).hexdigest()
         name = f"d-{secrets.token_hex(6)}"
         with self._lock:
             if idempotency_key is not None and (known := self._known(tenant, idempotency_key, digest)) is not None:
                 return Submission(known, again=True)
-            dataflow = self._canonical(tenant, name, raw)
+            dataflow = self._canonical(tenant, name, raw, start)
             with self._changing() as (session, draft):
                 if who != OPERATOR:
                     check_rate(session, tenant, draft.now)
                 check_size(session, tenant, dataflows=1, tasks=len(dataflow.tasks))
-                row = dataflow_row(draft, dataflow, draft.submit(dataflow), raw)
-                session.add(row)
+                row = dataflow_row(draft, dataflow, submit(draft, dataflow, raw, start), raw)
+                row.start = str(start)
+                write_dataflow(session, row)
                 if idempotency_key is not None:
-                    at = draft.now.timestamp()
-                    session.add(IdempotencyRow(tenant=tenant, key=idempotency_key, digest=digest, dataflow=name, at=at))
+                    write_idempotency(session, draft, row, idempotency_key, digest)
                 write_down(session, draft, OperationKind.SUBMIT, who=who, subject=name, begun=begun)
         self._told()
         return Submission(row, again=False)
@@ -132,8 +144,9 @@ class Committer:
         begun = time.monotonic()
         with self._lock:
             with self._store.read() as session:
-                tenant = _running_row(session, dataflow).tenant
-            edited = self._canonical(tenant, dataflow, raw)
+                found = _running_row(session, dataflow)
+                tenant, start = found.tenant, Start(found.start)
+            edited = self._canonical(tenant, dataflow, raw, start)
             with self._changing() as (session, draft):
                 row = _running_row(session, dataflow)
                 if row.draining is not None:
@@ -183,11 +196,11 @@ class Committer:
             if dataflow in names:
                 self.remove(dataflow, who=self._current().running.dataflow(names[dataflow]).tenant)
 
-    def explain(self, tenant: str, raw: bytes) -> Explanation:
+    def explain(self, tenant: str, raw: bytes) -> Foretold:
         """What submitting a document would do."""
         with self._lock:
             dataflow = self._canonical(tenant, "explained", raw)
-            return explain(self._current().running, dataflow, datetime.now(UTC))
+            return foretell(self._current(), self._ground, dataflow, raw, datetime.now(UTC))
 
     def register(self, row: SourceRow, *, who: str) -> Registered:
         """Register a source."""
@@ -197,9 +210,10 @@ class Committer:
                 raise Conflict(f"there is a source {row.name!r} already; choose another name, or revoke that one first")
             topic = row.connection.get("topic")
             # One topic feeds one source, so that whoever owns it is the only one to write there.
-            if topic is not None and any(each.topic == topic for each in draft.state.sources.values()):
-                raise Conflict(f"the topic {topic!r} feeds another source already; choose another topic")
+            if topic is not None:
+                _check_free(topic, (each for each in draft.state.sources.values() if each.topic == topic), row, who)
             row.registered = draft.now.timestamp()
+            grant(row, Grants(), row.visibility, row.readers, now=row.registered)
             session.add(row)
             session.flush()
             made = registered(row)
@@ -212,7 +226,7 @@ class Committer:
         begun = time.monotonic()
         with self._changing() as (session, draft):
             row = _source_row(session, source)
-            row.visibility, row.readers = visibility, readers
+            grant(row, grants_in(row), visibility, readers, now=draft.now.timestamp())
             session.add(row)
             seen = registered(row)
             draft.know(seen)
@@ -225,11 +239,11 @@ class Committer:
         return len(hit)
 
     def revoke(self, source: str, *, who: str) -> int:
-        """Take a source away, with every dataflow that reads it; how many these were."""
+        """Take a source away, with every dataflow that reads it or publishes into it; how many these were."""
         begun = time.monotonic()
         with self._changing() as (session, draft):
             row = _source_row(session, source)
-            hit = _readers(draft, source)
+            hit = sorted({*_readers(draft, source), *publishing(draft.state, source)})
             for each in hit:
                 _take(session, draft, _running_row(session, public_id(each)))
             session.delete(row)
@@ -237,6 +251,27 @@ class Committer:
             write_down(session, draft, OperationKind.REVOKE, who=who, subject=source, begun=begun)
         self._told()
         return len(hit)
+
+    def feed(
+        self, choose: Callable[[Session, State], Mapping[JobId, Sequence[Feed]]], *, who: str, subject: str
+    ) -> None:
+        """Have tasks take events again that they could not take, as is chosen within the transaction."""
+        begun = time.monotonic()
+        with self._changing() as (session, draft):
+            draft.feed(choose(session, draft.state))
+            write_down(session, draft, OperationKind.REPLAY, who=who, subject=subject, begun=begun)
+        self._told()
+
+    def fed(self, job: str, version: int) -> None:
+        """A job has run its plan of a version, as its host says: what that feeds is not to be fed by the next."""
+        with self._lock:
+            plan = self._current().plans.get(JobId(int(job))) if self.leads else None
+            if plan is None or plan.version != version or not plan.feeds:
+                return
+            with self._changing() as (session, draft):
+                draft.feed_no_more(JobId(int(job)))
+                write_plans(session, draft)
+        self._told()
 
     def _current(self) -> State:
         if not self.leads:
@@ -254,14 +289,18 @@ class Committer:
             draft = Draft(state=state, ground=self._ground, term=self._term, now=datetime.now(UTC))
             try:
                 with self._store.write() as session:
-                    leadership = session.get_one(Leadership, 1)
-                    self._check_current(leadership, state)
+                    self._check_current(session, state)
                     yield session, draft
                     draft.moved = True
-                    leadership.version = state.version = state.version + 1
-                    leadership.next_instance = state.running.next_instance
-                    leadership.next_job = state.jobs.next_job
-                    session.add(leadership)
+                    state.version += 1
+                    session.execute(
+                        _MOVE_ON,
+                        {
+                            "version": state.version,
+                            "next_instance": state.running.next_instance,
+                            "next_job": state.jobs.next_job,
+                        },
+                    )
             except BaseException as error:
                 if draft.moved:
                     # The memory is ahead of the database.
@@ -273,7 +312,8 @@ class Committer:
             if self._changes % _SETTLING == 0:
                 _settle()
 
-    def _check_current(self, leadership: Leadership, state: State) -> None:
+    def _check_current(self, session: Session, state: State) -> None:
+        leadership = session.execute(_STANDING).one()
         if (leadership.leader, leadership.term) != (self.name, self._term):
             self.step_down()
             raise StateNotReady("another manager leads by now; ask again in a moment")
@@ -281,16 +321,19 @@ class Committer:
             self._state = None
             raise StateNotReady("the committed state is not the one that this manager knew; ask again in a moment")
 
-    def _canonical(self, tenant: str, dataflow: str, raw: bytes) -> Dataflow:
-        sources = Readable(tenant, self._current().sources)
+    def _canonical(self, tenant: str, dataflow: str, raw: bytes, start: Start = Start.LATEST) -> Dataflow:
+        state = self._current()
+        sources = Readable(tenant, state.sources)
         try:
-            return canonicalise(raw, dataflow=dataflow, tenant=tenant, catalogue=self._catalogue, sources=sources)
+            found = canonicalise(raw, dataflow=dataflow, tenant=tenant, catalogue=self._catalogue, sources=sources)
         except InvalidDocument as error:
             raise InvalidDataflow(error.problems) from error
+        check_topics(found, raw, state.sources)
+        return confined(found, state, start)
 
     def _known(self, tenant: str, key: str, digest: str) -> DataflowRow | None:
         with self._store.read() as session:
-            known = session.get(IdempotencyRow, (tenant, key))
+            known = session.execute(_KNOWN, {"tenant": tenant, "key": key}).one_or_none()
             if known is None:
                 return None
             if known.digest != digest:
@@ -306,7 +349,7 @@ class Committer:
         running = draft.state.running
         before = running.produced(old)
         dataflow = replace(edited, id=new)
-        made = dataflow_row(draft, dataflow, draft.submit(dataflow), raw)
+        made = dataflow_row(draft, dataflow, submit(draft, dataflow, raw, Start(row.start)), raw)
         after = running.produced(new)
         # A sink that goes begins anew as well, should it ever come back.
         anew = {sink for sink, instance in before.items() if after.get(sink) != instance}
@@ -322,6 +365,15 @@ class Committer:
             tell()
 
 
+_LEADERSHIP = table_of(Leadership)
+_STANDING = select(_LEADERSHIP.c.leader, _LEADERSHIP.c.term, _LEADERSHIP.c.version)
+_MOVE_ON = update(_LEADERSHIP)
+"""There is one row."""
+_IDEMPOTENCY = table_of(IdempotencyRow).c
+_KNOWN = select(_IDEMPOTENCY.digest, _IDEMPOTENCY.dataflow).where(
+    _IDEMPOTENCY.tenant == bindparam("tenant"), _IDEMPOTENCY.key == bindparam("key")
+)
+_DATAFLOW = select(DataflowRow).where(col(DataflowRow.id) == bindparam("dataflow"))
 _SETTLING = 100
 """Changes after which what they left is settled."""
 
@@ -349,13 +401,14 @@ def _draining(state: State, dataflow: str) -> Draining:
 
 def _take(session: Session, draft: Draft, row: DataflowRow) -> None:
     """Remove a dataflow, and have its row say so."""
+    draft.state.earliest.pop(row.id, None)
     draft.remove(running_id(row.id, row.revision))
     row.removed = draft.now.timestamp()
     session.add(row)
 
 
 def _row(session: Session, dataflow: str) -> DataflowRow:
-    row = session.scalar(select(DataflowRow).where(col(DataflowRow.id) == dataflow))
+    row = session.scalar(_DATAFLOW, {"dataflow": dataflow})
     if row is None:
         raise NotFound("dataflow", dataflow)
     return row
@@ -366,6 +419,19 @@ def _running_row(session: Session, dataflow: str) -> DataflowRow:
     if row.removed is not None:
         raise Conflict(f"the dataflow {dataflow!r} was removed; submit it anew")
     return row
+
+
+def _check_free(topic: str, found: Iterable[Registered], row: SourceRow, who: str) -> None:
+    """Refuse a topic that feeds a source, without a word about a source of others."""
+    for each in found:
+        if who == OPERATOR or each.source.owner == row.owner:
+            raise Conflict(
+                f"the topic {topic!r} feeds the source {each.source.name!r} already; choose another topic, or revoke "
+                "that source first"
+            )
+        raise Conflict(
+            f"the topic {topic!r} is not to be had; choose another, best below your name, as {row.owner}/..."
+        )
 
 
 def _source_row(session: Session, source: str) -> SourceRow:

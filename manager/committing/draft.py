@@ -4,15 +4,16 @@ It moves the state on step by step, because looking ahead would cost a copy of e
 drops it if the change is not committed in the end, and loads it anew.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from dags import Dataflow
-from engine.plan import Plan
+from engine.plan import Feed, Plan
+from manager.answers import Start
 from manager.committing.sources import Registered
-from manager.committing.state import State
-from manager.planning import Delivered, Planner, Supplied
+from manager.committing.state import State, stands_apart
+from manager.planning import Delivered, Planner, Supplied, public_id
 from merge import (
     Assignment,
     Change,
@@ -63,27 +64,26 @@ class Draft:
     opened: list[JobId] = field(default_factory=list)
     closed: list[JobId] = field(default_factory=list)
     submitted: list[str] = field(default_factory=list)
+    fed: dict[JobId, tuple[Feed, ...]] = field(default_factory=dict)
+    """What jobs are fed by their next plans, beside what they were fed before and have not taken yet."""
+    taken: set[JobId] = field(default_factory=set)
+    """The jobs that have taken all that they were fed."""
 
-    def submit(self, dataflow: Dataflow) -> Change:
+    def submit(self, dataflow: Dataflow, start: Start = Start.LATEST) -> Change:
         """Merge a dataflow, and place what starts."""
         state = self.state
         change = merge(state.running, dataflow, self.now)
         # Before anything moves: where no host can take it, nothing has to be loaded anew.
-        placed = place(
-            self.ground.strategy,
-            residue=change.residue,
-            running=RunningGraph(tasks={task.instance: task for task in change.starts}),
-            jobs=state.jobs,
-            hosts=self.ground.hosts(),
-            costs=Costs(pace=self.ground.pace, batch=BATCH, busy=dict.fromkeys(change.residue, BUSY)),
-        )
+        assignment = placed(state, self.ground, change, start)
         self.moved = True
+        if start is Start.EARLIEST:
+            state.earliest[public_id(dataflow.id)] = dataflow.tenant
         state.running.advance(change)
-        self._apply(placed)
+        self._apply(assignment)
         for source in state.read_by(dataflow.id):
             state.readers.setdefault(source, set()).add(dataflow.id)
-        self.opened += [job for job, _ in placed.opens]
-        self.touched |= {home.job for _, home in placed.places}
+        self.opened += [job for job, _ in assignment.opens]
+        self.touched |= {home.job for _, home in assignment.places}
         self.added |= {task.instance: task for task in change.starts}
         self.reused += len(change.reuses)
         self.submitted.append(dataflow.id)
@@ -124,19 +124,40 @@ class Draft:
         changing = sorted(self.touched - set(self.closed))
         for job in changing:
             self._forget_paused(job)
-        planner = Planner(state.running, state.jobs, _Supplies(state.sources), state.epochs, state.slots)
+        planner = Planner(
+            state.running, state.jobs, _Supplies(state.sources), state.epochs, state.slots, begins=state.begins
+        )
         made: dict[JobId, Plan] = {}
         for job in changing:
             before = state.plans.get(job)
             version = before.version + 1 if before else 1
-            plan = replace(planner.plan(job, version=version, term=self.term, before=before), pace=self.ground.pace)
+            waiting = before.feeds if before and job not in self.taken else ()
+            plan = replace(
+                planner.plan(job, version=version, term=self.term, before=before),
+                pace=self.ground.pace,
+                feeds=(*waiting, *self.fed.get(job, ())),
+            )
             if before is None or plan != replace(before, version=version, term=self.term):
                 made[job] = state.plans[job] = plan
+                if stands_apart(plan):
+                    state.apart.add(job)
         for dataflow in self.submitted:
             instances = state.running.dataflow(dataflow).instances
             jobs = {state.jobs.homes[instance].job for instance in instances}
             state.needed[dataflow] = {job: state.plans[job].version for job in jobs}
         return made
+
+    def feed(self, feeds: Mapping[JobId, Sequence[Feed]]) -> None:
+        """Have jobs take events again that tasks of theirs could not take."""
+        self.moved = True
+        self.fed = {job: tuple(each) for job, each in feeds.items()}
+        self.touched |= feeds.keys()
+
+    def feed_no_more(self, job: JobId) -> None:
+        """A job has taken all that its plan feeds it."""
+        self.moved = True
+        self.taken.add(job)
+        self.touched.add(job)
 
     def end(self, job: JobId) -> None:
         """Forget a job that was stopped."""
@@ -182,6 +203,19 @@ class Draft:
         kept = frozenset(sorted(placed.paused & slots)[-MOST_PAUSED:])
         if kept != placed.paused:
             self.state.jobs = replace(jobs, jobs=jobs.jobs.insert(job, replace(placed, paused=kept)))
+
+
+def placed(state: State, ground: Ground, change: Change, start: Start = Start.LATEST) -> Assignment:
+    """Where what a change starts would run; in jobs of its own where it begins elsewhere than others."""
+    return place(
+        "launch" if start is Start.EARLIEST else ground.strategy,
+        residue=change.residue,
+        running=RunningGraph(tasks={task.instance: task for task in change.starts}),
+        jobs=state.jobs,
+        hosts=ground.hosts(),
+        costs=Costs(pace=ground.pace, batch=BATCH, busy=dict.fromkeys(change.residue, BUSY)),
+        apart=state.apart,
+    )
 
 
 class _Supplies(Mapping[str, Supplied]):

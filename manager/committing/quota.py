@@ -2,22 +2,37 @@
 
 from datetime import datetime
 
-from sqlalchemy import func, select
-from sqlmodel import Session, col
+from sqlalchemy import Integer, Row, bindparam, func, select
+from sqlmodel import Session
 
 from manager.answers import OperationKind
 from manager.problem import NotFound, QuotaExceeded
-from manager.store.tables import DataflowRow, OperationRow, TenantRow
+from manager.store.tables import DataflowRow, OperationRow, TenantRow, table_of
 
 MINUTE = 60.0
 _COUNTED = (OperationKind.SUBMIT, OperationKind.REPLACE)
+_TENANT, _DATAFLOW, _OPERATION = (table_of(rows).c for rows in (TenantRow, DataflowRow, OperationRow))
+_QUOTA = select(_TENANT.dataflows, _TENANT.tasks, _TENANT.submits_per_minute).where(_TENANT.name == bindparam("tenant"))
+_USED = select(func.count(), func.coalesce(func.sum(_DATAFLOW.tasks), 0)).where(
+    _DATAFLOW.tenant == bindparam("tenant"), _DATAFLOW.removed.is_(None)
+)
+_RECENT = (
+    select(_OPERATION.at)
+    .where(
+        _OPERATION.who == bindparam("tenant"),
+        _OPERATION.kind.in_(_COUNTED),
+        _OPERATION.at > bindparam("since"),
+    )
+    .order_by(_OPERATION.at.desc())
+    .offset(bindparam("later", type_=Integer))
+    .limit(1)
+)
+"""The last but so many."""
 
 
 def used(session: Session, tenant: str) -> tuple[int, int]:
     """How many dataflows a tenant has, and how many tasks they have."""
-    mine = (col(DataflowRow.tenant) == tenant, col(DataflowRow.removed).is_(None))
-    counted = select(func.count(), func.coalesce(func.sum(col(DataflowRow.tasks)), 0)).where(*mine)
-    dataflows, tasks = session.execute(counted).one()
+    dataflows, tasks = session.execute(_USED, {"tenant": tenant}).one()
     return dataflows, int(tasks)
 
 
@@ -42,22 +57,14 @@ def check_rate(session: Session, tenant: str, now: datetime) -> None:
     if allowed == 0:
         raise QuotaExceeded(f"tenant {tenant!r} may submit nothing; ask for more")
     # If the one so many before the next lies within the last minute, the next has to wait until it does not.
-    recent = (
-        select(col(OperationRow.at))
-        .where(
-            col(OperationRow.who) == tenant,
-            col(OperationRow.kind).in_(_COUNTED),
-            col(OperationRow.at) > now.timestamp() - MINUTE,
-        )
-        .order_by(col(OperationRow.at).desc())
-    )
-    if (at := session.scalar(recent.offset(allowed - 1).limit(1))) is not None:
+    asked = {"tenant": tenant, "since": now.timestamp() - MINUTE, "later": allowed - 1}
+    if (at := session.scalar(_RECENT, asked)) is not None:
         wait = max(1.0, at + MINUTE - now.timestamp())
         raise QuotaExceeded(f"tenant {tenant!r} may submit {allowed} times a minute; wait {wait:.0f} s", wait)
 
 
-def _quota(session: Session, tenant: str) -> TenantRow:
-    quota = session.get(TenantRow, tenant)
+def _quota(session: Session, tenant: str) -> Row[tuple[int, int, int]]:
+    quota = session.execute(_QUOTA, {"tenant": tenant}).one_or_none()
     if quota is None:
         raise NotFound("tenant", tenant)
     return quota

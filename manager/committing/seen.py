@@ -7,6 +7,44 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StreamMeasured:
+    """What a job had taken of a stream by one moment, and how far it was behind; made from its metrics."""
+
+    entered: int = 0
+    lag_events: int = 0
+    lag_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceMeasured:
+    """What an instance had done by one moment; made from the metrics of its job."""
+
+    cpu_ns: int = 0
+    taken: int = 0
+    emitted: int = 0
+    dead: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a job had done by one moment since it was started; made from its metrics."""
+
+    at: float = 0.0
+    """When that was heard, in seconds of the listener's clock."""
+    run: int = 0
+    """Which start of it that was."""
+    age: float | None = None
+    """How many seconds ago that was; None where its host does not say."""
+    batch: int = -1
+    instances: Mapping[int, InstanceMeasured] = field(default_factory=dict)
+    streams: Mapping[str, StreamMeasured] = field(default_factory=dict)
+    left: int = 0
+    """How many events had left it."""
+    batch_seconds: Mapping[str, float] = field(default_factory=dict)
+    """How long its latest batches took, as percentiles."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSeen:
     """What a host said last of a job; made from its status."""
 
@@ -14,6 +52,8 @@ class JobSeen:
     host: str
     state: str
     trouble: str = ""
+    back_off: float | None = None
+    """How many seconds after it died it is started again, where it died."""
     version: int = 0
     """The latest plan that it has logged."""
     term: int = 0
@@ -27,9 +67,9 @@ class JobSeen:
     refused: str = ""
     """Why its newest plan was refused, if it was."""
     restarts: int = 0
-    """How often it was seen to have died since the manager began."""
-    metrics: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
-    """For each instance what it has done since its job was started."""
+    """How often it was started again."""
+    measured: tuple[Measured, ...] = ()
+    """What it had done by the latest moments, as `manager.figures` keeps and reads them; oldest first."""
     seen: datetime
 
 
@@ -43,6 +83,12 @@ class HostSeen:
     spools: Mapping[str, str] = field(default_factory=dict)
     dropped: int = 0
     cpu: Mapping[str, float] = field(default_factory=dict)
+    cores: float | None = None
+    """How many tasks its Spark runs at once; None where it does not say."""
+    tags: frozenset[str] = frozenset()
+    """What it offers."""
+    release: str = ""
+    """Which Braid it runs."""
     seen: datetime
 
 

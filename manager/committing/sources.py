@@ -3,8 +3,8 @@
 A source's full name is its owner's and its own, as `owner:name`. Its owner may leave itself out.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
@@ -18,17 +18,49 @@ _CONNECTION: TypeAdapter[Connection] = TypeAdapter(Connection)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Grants:
+    """Since when who may read a source, but for its owner, who always might; in seconds since 1970."""
+
+    named: Mapping[str, float] = field(default_factory=dict)
+    public: float | None = None
+
+    def of(self, tenant: str) -> float | None:
+        """Since when a tenant may read it, without a break; None where it may not.
+
+        >>> Grants(named={"ann": 3.0}, public=5.0).of("ann"), Grants(public=5.0).of("bob"), Grants().of("bob")
+        (3.0, 5.0, None)
+        """
+        return min((each for each in (self.named.get(tenant), self.public) if each is not None), default=None)
+
+    def then(self, visibility: Visibility, readers: Iterable[str], now: float) -> "Grants":
+        """What follows where somebody else may read it from now on; who still may keeps its time."""
+        match visibility:
+            case Visibility.PRIVATE:
+                return Grants()
+            case Visibility.NAMED:
+                known = {reader: self.of(reader) for reader in readers}
+                return Grants(named={reader: now if at is None else at for reader, at in known.items()})
+            case Visibility.PUBLIC:
+                return Grants(named=self.named, public=now if self.public is None else self.public)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
     """One source; made from its row."""
 
     source: Source
     connection: Connection
     supplied: Supplied
+    grants: Grants = Grants()
 
     @property
     def topic(self) -> str | None:
         """Where its events come in, if somebody publishes them."""
         return self.connection.topic if isinstance(self.connection, TopicConnection) else None
+
+    def since(self, tenant: str) -> float:
+        """Since when a tenant that may read it may; from the beginning for its owner."""
+        return 0.0 if tenant == self.source.owner else self.grants.of(tenant) or 0.0
 
 
 def full_name(owner: str, name: str) -> str:
@@ -54,7 +86,20 @@ def registered(row: SourceRow) -> Registered:
         ),
         connection=connection,
         supplied=Supplied(f"source/{row.id}", supply_of(connection, fields)),
+        grants=grants_in(row),
     )
+
+
+def grants_in(row: SourceRow) -> Grants:
+    """Since when who may read the source in a row."""
+    return Grants(named=row.granted or {}, public=row.opened)
+
+
+def grant(row: SourceRow, grants: Grants, visibility: str, readers: Sequence[str], *, now: float) -> None:
+    """Have a row say who may read its source from now on; `grants` are those that there were."""
+    then = grants.then(Visibility(visibility), readers, now)
+    row.visibility, row.readers = visibility, list(readers)
+    row.granted, row.opened = dict(then.named), then.public
 
 
 def supply_of(connection: Connection, fields: Mapping[str, Kind]) -> Subscribed | Rated | Timed | Replayed:

@@ -8,16 +8,16 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from sqlalchemy import select
-from sqlmodel import Session, SQLModel
+from sqlmodel import Session
 
 from dags import AnyTaskType, Catalogue, Config, Input, Key, NamesSource, Scope, TaskType
 from engine.plan import Plan, SlotState, read_plan
+from manager.answers import Start
 from manager.committing.sources import Registered, registered
 from manager.planning import Delivered, Made
-from manager.store.tables import DataflowRow, JobRow, Leadership, SourceRow, TaskRow
+from manager.store.tables import DataflowRow, JobRow, Leadership, SourceRow, TaskRow, table_of
 from merge import Home, Instance, Job, JobId, Jobs, RunningDags, RunningGraph, RunningTask, Submitted
 from merge.jobs import crossings
 from merge.users import with_user
@@ -43,8 +43,17 @@ class State:
     """The dataflows that are to be removed once what their sources had sent is worked off, with since when."""
     slots: dict[Instance, Made] = field(default_factory=dict)
     """The slots that were made of running tasks, for the next plans."""
+    earliest: dict[str, str] = field(default_factory=dict)
+    """For each dataflow that began at the earliest events that were kept its tenant; by the id that its tenant has."""
+    apart: set[JobId] = field(default_factory=set)
+    """The jobs that began so, and stand elsewhere in their streams than others: nothing else is placed there."""
     needed: dict[str, dict[JobId, int]] = field(default_factory=dict)
     """For each dataflow that was submitted since this was loaded the plans that brought its tasks; else the newest."""
+
+    def begins(self, source: RunningTask) -> float | None:
+        """From which moment on a running source has its events of those that are kept; None where from when it ran."""
+        tenant = self.earliest.get(source.key.scope.dataflow) if source.key.scope else None
+        return None if tenant is None else self.sources[source.config["source"]].since(tenant)
 
     def read_by(self, dataflow: str) -> frozenset[str]:
         """The sources that a dataflow reads."""
@@ -71,9 +80,15 @@ def load(session: Session, catalogue: Catalogue) -> State:
         plans={job: plans[job] for job in alive},
         stopped={job: plan for job, plan in plans.items() if job not in alive},
         sources={row.name: registered(row) for row in session.scalars(select(SourceRow))},
+        apart={job for job in alive if stands_apart(plans[job])},
     )
     _load_dataflows(session, state)
     return state
+
+
+def stands_apart(plan: Plan) -> bool:
+    """Whether a job began at the earliest events that were kept."""
+    return any(each.since is not None for each in plan.ingress)
 
 
 def running_id(dataflow: str, revision: int) -> str:
@@ -85,16 +100,11 @@ def running_id(dataflow: str, revision: int) -> str:
     return dataflow if revision == 1 else f"{dataflow}~{revision}"
 
 
-def columns(table: type[SQLModel]) -> Any:
-    """The columns of a table, for what would take too long row by row."""
-    return table.__table__.c  # type: ignore[attr-defined]  # SQLModel tells the type checker nothing of it
-
-
 def _tasks(session: Session, catalogue: Catalogue) -> tuple[dict[Instance, RunningTask], dict[Instance, Home]]:
     types = _Types(catalogue)
     tasks: dict[Instance, RunningTask] = {}
     homes: dict[Instance, Home] = {}
-    wanted = columns(TaskRow)
+    wanted = table_of(TaskRow).c
     # Columns rather than rows: there may be a hundred thousand.
     rows = session.execute(select(*wanted).order_by(wanted.instance)).all()
     feeding = {parent for row in rows for _, parent, *_ in row.inputs}
@@ -115,8 +125,20 @@ def _tasks(session: Session, catalogue: Catalogue) -> tuple[dict[Instance, Runni
 def _load_dataflows(session: Session, state: State) -> None:
     running = state.running
     dags = RunningDags()
-    names = ("id", "revision", "tenant", "name", "task_ids", "instances", "sinks", "parts", "sources", "epochs")
-    every = columns(DataflowRow)
+    names = (
+        "id",
+        "revision",
+        "tenant",
+        "name",
+        "task_ids",
+        "instances",
+        "sinks",
+        "parts",
+        "sources",
+        "epochs",
+        "start",
+    )
+    every = table_of(DataflowRow).c
     wanted = select(every.draining, *(every[name] for name in names)).where(every.removed.is_(None))
     for row in session.execute(wanted.order_by(every.number)):
         each = Submitted(
@@ -134,6 +156,8 @@ def _load_dataflows(session: Session, state: State) -> None:
         dags, _ = dags.join(each.parts)
         for source in row.sources:
             state.readers.setdefault(source, set()).add(each.id)
+        if row.start == Start.EARLIEST:
+            state.earliest[row.id] = row.tenant
         if row.draining is not None:
             state.draining[each.id] = row.draining
         state.epochs |= {Delivered(each.id, sink): row.epochs[sink] for sink in row.sinks if sink in row.epochs}

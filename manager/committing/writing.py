@@ -1,20 +1,27 @@
 """Writing down: what a draft has moved in memory, as rows, in the transaction of its change."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from sqlalchemy import delete, insert, update
-from sqlmodel import Session, col
+from sqlalchemy import bindparam, delete, insert, update
+from sqlmodel import Session
 
 from dags import Dataflow
 from engine.plan import Plan, written_plan
 from manager.answers import OperationKind
 from manager.committing.draft import Draft
-from manager.store.tables import DataflowRow, JobRow, OperationRow, TaskRow
+from manager.store.tables import DataflowRow, IdempotencyRow, JobRow, OperationRow, TaskRow, table_of
 from merge import Change, Home, Instance, JobId, RunningTask
 
 _MOST_AT_ONCE = 10_000
 """Values in one statement; databases take some tens of thousands."""
+_TASKS, _JOBS = table_of(TaskRow), table_of(JobRow)
+_ADD_TASKS, _ADD_JOBS = insert(_TASKS), insert(_JOBS)
+_DROP_TASKS = delete(_TASKS).where(_TASKS.c.instance.in_(bindparam("instances", expanding=True)))
+_SET_JOBS = update(_JOBS).where(_JOBS.c.id == bindparam("job"))
+_ADD_OPERATION = insert(table_of(OperationRow))
+_ADD_DATAFLOW = insert(table_of(DataflowRow))
+_ADD_IDEMPOTENCY = insert(table_of(IdempotencyRow))
 
 
 def write_down(  # noqa: PLR0913 - who did what, when, and what came of it
@@ -27,30 +34,41 @@ def write_down(  # noqa: PLR0913 - who did what, when, and what came of it
     plans = draft.plans()
     homes = draft.state.jobs.homes
     for part in _parts(sorted(draft.gone)):
-        session.execute(delete(TaskRow).where(col(TaskRow.instance).in_(part)))
+        session.execute(_DROP_TASKS, {"instances": part})
     if draft.added:
-        session.execute(insert(TaskRow), [_task(task, homes[task.instance]) for task in draft.added.values()])
-    opened = draft.opened
-    if made := [_job(job, plan) for job, plan in plans.items() if job in opened]:
-        session.execute(insert(JobRow), made)
-    if changed := [_job(job, plan) for job, plan in plans.items() if job not in opened]:
-        session.execute(update(JobRow), changed)
-    if closed := [{"id": job, "stopped": True} for job in draft.closed]:
-        session.execute(update(JobRow), closed)
-    session.add(
-        OperationRow(
-            at=draft.now.timestamp(),
-            kind=kind,
-            who=who,
-            subject=subject,
-            started=len(draft.added),
-            reused=draft.reused,
-            paused=len(draft.gone),
-            jobs_started=[str(job) for job in draft.opened],
-            jobs_stopped=[str(job) for job in draft.closed],
-            seconds=time.monotonic() - begun,
-        )
+        session.execute(_ADD_TASKS, [_task(task, homes[task.instance]) for task in draft.added.values()])
+    _write_jobs(session, draft, plans)
+    session.execute(
+        _ADD_OPERATION,
+        {
+            "at": draft.now.timestamp(),
+            "kind": kind,
+            "who": who,
+            "subject": subject,
+            "started": len(draft.added),
+            "reused": draft.reused,
+            "paused": len(draft.gone),
+            "jobs_started": [str(job) for job in draft.opened],
+            "jobs_stopped": [str(job) for job in draft.closed],
+            "seconds": time.monotonic() - begun,
+        },
     )
+
+
+def write_plans(session: Session, draft: Draft) -> None:
+    """Write down new plans, of a change that nobody asked for."""
+    _write_jobs(session, draft, draft.plans())
+
+
+def write_dataflow(session: Session, row: DataflowRow) -> None:
+    """Write down a dataflow that was submitted."""
+    session.execute(_ADD_DATAFLOW, row.model_dump(exclude={"number"}))
+
+
+def write_idempotency(session: Session, draft: Draft, row: DataflowRow, key: str, digest: str) -> None:
+    """Write down what a submission under an idempotency key led to."""
+    known = {"tenant": row.tenant, "key": key, "digest": digest, "dataflow": row.id, "at": draft.now.timestamp()}
+    session.execute(_ADD_IDEMPOTENCY, known)
 
 
 def dataflow_row(draft: Draft, dataflow: Dataflow, change: Change, raw: bytes) -> DataflowRow:
@@ -90,9 +108,18 @@ def _task(task: RunningTask, home: Home) -> dict[str, object]:
     }
 
 
-def _job(job: JobId, plan: Plan) -> dict[str, object]:
+def _write_jobs(session: Session, draft: Draft, plans: Mapping[JobId, Plan]) -> None:
+    opened = draft.opened
+    if made := [{"id": job, **_job(plan)} for job, plan in plans.items() if job in opened]:
+        session.execute(_ADD_JOBS, made)
+    if changed := [{"job": job, **_job(plan)} for job, plan in plans.items() if job not in opened]:
+        session.execute(_SET_JOBS, changed)
+    if closed := [{"job": job, "stopped": True} for job in draft.closed]:
+        session.execute(_SET_JOBS, closed)
+
+
+def _job(plan: Plan) -> dict[str, object]:
     return {
-        "id": job,
         "host": plan.host,
         "version": plan.version,
         "plan": written_plan(plan).decode(),

@@ -23,6 +23,8 @@ class Concerned:
     """As its tenant knows it."""
     tenant: str
     needs: tuple[Need, ...]
+    drains: bool = False
+    """Whether it is to be removed once what its sources had sent is worked off."""
 
 
 class Concerning(Protocol):
@@ -30,6 +32,9 @@ class Concerning(Protocol):
 
     def every(self) -> frozenset[str]:
         """The dataflows that run."""
+
+    def draining(self) -> frozenset[str]:
+        """Those of them that drain."""
 
     def in_jobs(self, jobs: Collection[str]) -> frozenset[str]:
         """Those that have tasks in one of these jobs."""
@@ -48,6 +53,11 @@ class Committed:
         """As `Concerning` says."""
         with self._committer.looking() as state:
             return frozenset(state.running.dataflows)
+
+    def draining(self) -> frozenset[str]:
+        """As `Concerning` says."""
+        with self._committer.looking() as state:
+            return frozenset(state.draining)
 
     def in_jobs(self, jobs: Collection[str]) -> frozenset[str]:
         """As `Concerning` says."""
@@ -69,7 +79,10 @@ class Committed:
                     (
                         name,
                         Concerned(
-                            dataflow=public_id(name), tenant=submitted.tenant, needs=tuple(needs_of(state, submitted))
+                            dataflow=public_id(name),
+                            tenant=submitted.tenant,
+                            needs=tuple(needs_of(state, submitted)),
+                            drains=name in state.draining,
                         ),
                     )
                     for name, submitted in found

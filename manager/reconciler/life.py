@@ -8,6 +8,7 @@ seen.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate
 from types import MappingProxyType
 
 from engine.life import JobState
@@ -102,6 +103,14 @@ class Finding:
     """What the table calls it."""
 
 
+DRAINS = Finding(
+    state=DataflowState.DRAINING, reason="what its sources had sent is being worked off", event=DataflowEvent.DRAIN
+)
+"""How a dataflow is that was asked to drain, however its jobs are."""
+REMOVED = Finding(state=DataflowState.REMOVED, event=DataflowEvent.REMOVE)
+"""How one is that nobody submits any more."""
+
+
 def find(needs: Sequence[Need], jobs: Mapping[str, JobSeen], hosts: Mapping[str, HostSeen]) -> Finding:
     """How a dataflow that is neither draining nor removed is, by what is seen of its jobs and their hosts.
 
@@ -145,14 +154,35 @@ def path(state: DataflowState, found: Finding) -> tuple[DataflowEvent, ...]:
     >>> path(DataflowState.DEGRADED, Finding(state=DataflowState.RUNNING, event=DataflowEvent.DEPLOYED))
     (<DataflowEvent.TASK_WELL: 'task well'>,)
     """
-    if state == found.state or state in {DataflowState.DRAINING, DataflowState.REMOVED}:
+    if state in {found.state, DataflowState.REMOVED}:
         return ()
+    if state is DataflowState.DRAINING:
+        return (DataflowEvent.GONE,) if found.state is DataflowState.REMOVED else ()
+    if found.state in {DataflowState.DRAINING, DataflowState.REMOVED}:
+        return (found.event,)
     if state is DataflowState.DEGRADED:
         return (DataflowEvent.TASK_WELL if found.state is DataflowState.RUNNING else DataflowEvent.JOB_BACK,)
     if found.state is DataflowState.DEPLOYING:
         # What it needs has changed: it got another document, or its tasks went elsewhere.
         return (DataflowEvent.REPLACED,)
     return (found.event,)
+
+
+def passed(state: DataflowState | None, found: Finding, *, replaced: bool = False) -> tuple[DataflowState, ...]:
+    """The states that a dataflow comes through to what is found, in their order, the one that it was in left out.
+
+    Where none is known it begins to deploy. One that was replaced deploys anew.
+
+    >>> passed(None, Finding(state=DataflowState.RUNNING, event=DataflowEvent.DEPLOYED))
+    (<DataflowState.DEPLOYING: 'deploying'>, <DataflowState.RUNNING: 'running'>)
+    """
+    if state is None:
+        first = DataflowState.DEPLOYING
+        return (first, *passed(first, found))
+    if replaced:
+        anew = turn(state, DataflowEvent.REPLACED)
+        return (*({anew} - {state}), *passed(anew, found))
+    return tuple(accumulate(path(state, found), turn, initial=state))[1:]
 
 
 def _failures(need: Need, seen: JobSeen | None) -> Iterator[str]:

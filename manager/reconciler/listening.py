@@ -19,6 +19,7 @@ from bridge import Message, topics
 from engine.life import JobState
 from engine.plan import Port
 from manager.committing.seen import HostSeen, JobSeen
+from manager.figures import remembered
 from manager.reconciler.saying import (
     Wiring,
     read_host_status,
@@ -34,6 +35,8 @@ ASKING = 0.5
 """Seconds after which a message of its own that did not come back is sent again."""
 WIRINGS = 8
 """Plans of a job whose wirings are remembered; more are never under way at once."""
+TURNS = 16
+"""States of a job that are remembered; who tells of them looks more often than they change."""
 log = logging.getLogger("braid.listener")
 
 
@@ -49,6 +52,10 @@ class JobSight:
     """The plans that were published of it, the last ones only."""
     unconfirmed: frozenset[Port] = frozenset()
     """The streams that it forwards, or whose end its consumer is not known to have."""
+    turns: tuple[JobSeen, ...] = ()
+    """What was said when it came into each state, the last ones only."""
+    turned: int = 0
+    """How many they were in all."""
 
     @property
     def taken_up(self) -> Wiring | None:
@@ -287,15 +294,17 @@ class Listener:
             return
         said = read_status(job, payload, datetime.now(UTC))
         before = known.seen
-        died = said.seen.state == JobState.DIED and (before is None or before.state != JobState.DIED)
         stays = before is not None and (before.term, before.version) == (said.seen.term, said.seen.version)
         seen = replace(
             said.seen,
             refused=before.refused if before and stays else "",
-            restarts=(before.restarts if before else 0) + died,
-            metrics=before.metrics if before else {},
+            restarts=said.run - 1 if said.run else before.restarts if before else 0,
+            measured=before.measured if before else (),
         )
-        self._keep(job, replace(known, seen=seen, unconfirmed=said.unconfirmed))
+        turns, turned = known.turns, known.turned
+        if before is None or before.state != seen.state:
+            turns, turned = (*turns, seen)[-TURNS:], turned + 1
+        self._keep(job, replace(known, seen=seen, unconfirmed=said.unconfirmed, turns=turns, turned=turned))
 
     def _take_refusal(self, job: str, payload: bytes) -> None:
         why = read_refusal(payload)
@@ -306,10 +315,11 @@ class Listener:
         self._keep(job, replace(known, seen=replace(seen, refused=why)))
 
     def _take_metrics(self, job: str, payload: bytes) -> None:
-        metrics = read_metrics(payload)
+        newest = read_metrics(payload, self._clock())
         known = self._jobs.get(job)
         if known is not None and known.seen is not None:
-            self._keep(job, replace(known, seen=replace(known.seen, metrics=metrics, seen=datetime.now(UTC))))
+            measured = remembered(known.seen.measured, newest)
+            self._keep(job, replace(known, seen=replace(known.seen, measured=measured, seen=datetime.now(UTC))))
 
     def _take_host(self, host: str, payload: bytes) -> None:
         if not payload:
@@ -349,5 +359,5 @@ def news_of(seen: JobSeen | None) -> object:
     """What of a job's status is news; its batches and what it has worked off go on all the time."""
     if seen is None:
         return None
-    told = (seen.host, seen.state, seen.trouble, seen.term, seen.version, seen.in_effect, seen.refused)
+    told = (seen.host, seen.state, seen.trouble, seen.back_off, seen.term, seen.version, seen.in_effect, seen.refused)
     return *told, tuple(sorted(seen.failed.items())), tuple(sorted(seen.cuts.items()))

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from bridge import Message, topics
 from manager.committing.committer import Committer
 from manager.planning import public_id
-from manager.problem import StateNotReady
+from manager.problem import DatabaseAway, StateNotReady
 from manager.reconciler.listening import Line
 from manager.store.database import Store
 from manager.store.dead_letters import Letter, Readers, keep
@@ -125,7 +125,7 @@ class Parking:
                 readers = self._serving({letter.instance for letter in letters})
                 with self._store.write() as session:
                     dropped = keep(session, letters, readers, at=time.time())
-            except StateNotReady as error:
+            except (StateNotReady, DatabaseAway) as error:
                 log.debug("dead letters wait: %s", error)
             except Exception:  # whatever it is, what was published must not be lost for it
                 log.exception("dead letters could not be kept; it is tried again")
@@ -160,7 +160,7 @@ class Served:
 def read_letter(message: Message) -> Letter:
     """What a message says; `ValueError` where it is no dead letter.
 
-    >>> told = b'{"instance":7,"port":"in","reason":"no number","batch":3,"count":1,"events":[{"t":"warm"}]}'
+    >>> told = b'{"instance":7,"port":"in","reason":"no number","batch":3,"count":1,"first":0,"events":[{"t":"warm"}]}'
     >>> read_letter(Message("braid/1/dead/7", told, 0)).events
     [{'t': 'warm'}]
     """
@@ -176,7 +176,13 @@ def read_letter(message: Message) -> Letter:
     if _deeper_than(events, _DEEPEST):
         raise ValueError(f"its events are nested deeper than {_DEEPEST} times")
     return Letter(
-        instance=instance, port=_text(told, "port"), batch=batch, reason=_text(told, "reason"), events=_sound(events)
+        instance=instance,
+        port=_text(told, "port"),
+        batch=batch,
+        # Hosts of earlier releases do not tell it.
+        first=_number({"first": 0, **told}, "first"),
+        reason=_text(told, "reason"),
+        events=_sound(events),
     )
 
 

@@ -7,22 +7,19 @@ waits for it, and it waits for no host: it publishes what is due, and what is se
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from bridge import topics
 from engine.plan import written_cut, written_plan
-from manager.answers import DataflowState
-from manager.committing.seen import HostSeen
 from manager.committing.wanted import Draining, WantedJob, Wanting
+from manager.problem import DatabaseAway
 from manager.reconciler.concerning import Concerning
-from manager.reconciler.deciding import Clean, Memory, Tell, decide
+from manager.reconciler.deciding import Clean, Memory, Tell, decide, has_taken_up
 from manager.reconciler.draining import WISHING, Drained, Wish, drain
 from manager.reconciler.events import Events
-from manager.reconciler.life import find, path, turn
-from manager.reconciler.listening import Listener, Sight, news_of
+from manager.reconciler.listening import Listener, Sight
+from manager.reconciler.telling import Look, Teller
 
 LOOKING = 2.0
 """Seconds between two looks where there is no news."""
@@ -44,7 +41,7 @@ class Drains(Protocol):
 class Reconciler:
     """Drives hosts from `start` to `stop`."""
 
-    def __init__(  # noqa: PLR0913 - what is wanted, what is seen, whom to tell what, and when to act are eight things
+    def __init__(  # noqa: PLR0913 - what is wanted, what is seen, whom to tell what, and when to act are nine things
         self,
         wanting: Wanting,
         listener: Listener,
@@ -54,21 +51,22 @@ class Reconciler:
         belongs: Callable[[str], bool] = lambda _job: False,
         leads: Callable[[], bool] = lambda: True,
         on_gone: Callable[[str], None] = lambda _job: None,
+        on_fed: Callable[[str, int], None] = lambda _job, _version: None,
         drains: Drains | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """While this manager does not lead, nothing is done.
 
         `belongs` says of a job that nobody wants whether it is this service's to stop. `on_gone` is told of each
-        job that was to stop and is stopped.
+        job that was to stop and is stopped, `on_fed` of each that has run a plan that feeds it something.
         """
         self._wanting = wanting
         self._listener = listener
-        self._events = events
-        self._dataflows = dataflows
+        self._teller = Teller(events, dataflows)
         self._belongs = belongs
         self._leads = leads
         self._on_gone = on_gone
+        self._on_fed = on_fed
         self._drains = drains
         self._wished: dict[str, float] = {}
         self._clock = clock
@@ -76,8 +74,6 @@ class Reconciler:
         self._connection = 0
         self._waits: Mapping[str, str] = {}
         self._settled = False
-        self._before: _Before | None = None
-        self._states: dict[str, DataflowState] = {}
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reconciles", daemon=True)
@@ -129,9 +125,11 @@ class Reconciler:
         self._settled = self._settled or not decision.behind
         for job in sorted(decision.gone & wanted.keys()):
             self._on_gone(job)
+        for job, version in _fed(wanted, sight):
+            self._on_fed(job, version)
         if self._drains is not None:
             self._drain(self._drains, sight)
-        self._tell(_Before(wanted=wanted, sight=sight))
+        self._teller.tell(Look(wanted=wanted, sight=sight))
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -139,7 +137,11 @@ class Reconciler:
             self._woken.clear()
             try:
                 self.look()
-            except Exception:  # a database that is away for a while must not end the only one that drives hosts
+            except DatabaseAway as error:
+                # The store has said so already; hosts and jobs run on as they are.
+                log.debug("the next look waits: %s", error)
+                self._stopping.wait(FALLING)
+            except Exception:  # whatever it is must not end the only one that drives hosts
                 log.exception("hosts and jobs stay as they are until the next look")
                 self._stopping.wait(FALLING)
 
@@ -167,96 +169,11 @@ class Reconciler:
             case Clean(job=job):
                 self._listener.publish(topics.job(job, "status"), b"", retain=True)
 
-    def _tell(self, now: "_Before") -> None:
-        """Tell what is not as it was; what is found at the first look is no news."""
-        before, self._before = self._before, now
-        changed = now.changed(before)
-        if before is not None:
-            for job in sorted(changed):
-                if now.seen(job) != before.seen(job):
-                    self._events.tell("job", _job_told(job, now.sight))
-        if self._dataflows is not None and changed:
-            self._tell_dataflows(self._dataflows, now, now.ailing(before), first=before is None)
 
-    def _tell_dataflows(self, dataflows: Concerning, now: "_Before", jobs: set[str], *, first: bool) -> None:
-        """Tell of the dataflows whose state may have changed: those that are new, or not running, or in these jobs."""
-        every = dataflows.every()
-        asked = (every - self._states.keys()) | dataflows.in_jobs(jobs)
-        asked |= {name for name, state in self._states.items() if state is not DataflowState.RUNNING}
-        seen = {name: sight.seen for name, sight in now.sight.jobs.items() if sight.seen is not None}
-        for name, each in sorted(dataflows.concerned(asked).items()):
-            found, known = find(each.needs, seen, now.sight.hosts), self._states.get(name)
-            state = known or DataflowState.DEPLOYING
-            state = reduce(turn, path(state, found), state)
-            if known != state and not first:
-                told = {"dataflow": each.dataflow, "tenant": each.tenant, "state": state, "reason": found.reason}
-                self._events.tell("dataflow", told)
-            self._states[name] = state
-        for name in self._states.keys() - every:
-            del self._states[name]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Before:
-    """What was wanted and seen at one look."""
-
-    wanted: Mapping[str, WantedJob]
-    sight: Sight
-
-    def seen(self, job: str) -> object:
-        """What of a job would be news."""
-        sight = self.sight.jobs.get(job)
-        return news_of(sight.seen) if sight else None
-
-    def changed(self, other: "_Before | None") -> set[str]:
-        """The jobs of which something is not as it was; all of them at the first look."""
-        every = self.wanted.keys() | self.sight.jobs.keys()
-        if other is None:
-            return set(every)
-        every |= other.wanted.keys() | other.sight.jobs.keys()
-        return {
-            job for job in every if self.seen(job) != other.seen(job) or self.version(job) != other.version(job)
-        } | self.ailing(other)
-
-    def ailing(self, other: "_Before | None") -> set[str]:
-        """The jobs whose health, or whose host's, is not as it was; none at the first look."""
-        if other is None:
-            return set()
-        every = self.sight.hosts.keys() | other.sight.hosts.keys()
-        turned = {name for name in every if self.alive(name) != other.alive(name)}
-        return {
-            job for job, wanted in self.wanted.items() if wanted.host in turned or self.health(job) != other.health(job)
-        }
-
-    def health(self, job: str) -> object:
-        """What of a job may make dataflows degraded."""
-        sight = self.sight.jobs.get(job)
-        if sight is None or sight.seen is None:
-            return None
-        return sight.seen.state, sight.seen.refused, sight.seen.host, tuple(sorted(sight.seen.failed.items()))
-
-    def alive(self, host: str) -> bool:
-        """Whether a host is there."""
-        seen: HostSeen | None = self.sight.hosts.get(host)
-        return seen is not None and seen.alive
-
-    def version(self, job: str) -> object:
-        """Which plan is wanted of a job."""
-        wanted = self.wanted.get(job)
-        return (wanted.plan.term, wanted.plan.version) if wanted is not None and wanted.plan is not None else None
-
-
-def _job_told(job: str, sight: Sight) -> dict[str, object]:
-    known = sight.jobs.get(job)
-    seen = known.seen if known else None
-    if seen is None:
-        return {"job": job, "state": "gone"}
-    return {
-        "job": job,
-        "host": seen.host,
-        "state": seen.state,
-        "trouble": seen.trouble or seen.refused,
-        "version": seen.version,
-        "in_effect": seen.in_effect,
-        "failed": {str(instance): reason for instance, reason in sorted(seen.failed.items())},
-    }
+def _fed(wanted: Mapping[str, WantedJob], sight: Sight) -> Iterator[tuple[str, int]]:
+    """The jobs that have taken what their plans feed them, each with the version of its plan."""
+    for name, job in wanted.items():
+        if job.plan is not None and job.plan.feeds and name in sight.jobs:
+            seen = sight.jobs[name].seen
+            if seen is not None and has_taken_up(seen, job.plan) and seen.in_effect >= job.plan.version:
+                yield name, job.plan.version

@@ -1,7 +1,7 @@
 """What hosts say, read: statuses, refusals, metrics and plans as they come over the broker, made records."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from engine.plan import Plan, Port
 from engine.supply import Bridged
-from manager.committing.seen import HostSeen, JobSeen
+from manager.committing.seen import HostSeen, JobSeen, Measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,8 @@ class Said:
     seen: JobSeen
     unconfirmed: frozenset[Port]
     """The streams that it forwards, or has ended without its consumer having said that it knows."""
+    run: int | None
+    """Which start of it that is; None where its host cannot tell."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,6 +55,8 @@ class _Status:
     host: str
     state: str
     trouble: str = ""
+    back_off: float | None = None
+    run: int | None = None
     version: int = 0
     term: int = 0
     in_effect: int = 0
@@ -69,16 +73,14 @@ class _HostStatus:
     spools: Mapping[str, str] = field(default_factory=dict)
     dropped: int = 0
     cpu: Mapping[str, float] = field(default_factory=dict)
+    cores: float | None = None
+    tags: frozenset[str] = frozenset()
+    release: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Refusal:
     why: str
-
-
-@dataclass(slots=True, kw_only=True)
-class _Metrics:
-    instances: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,7 +102,7 @@ class _Plan:
 _STATUS = TypeAdapter(_Status)
 _HOST_STATUS = TypeAdapter(_HostStatus)
 _REFUSAL = TypeAdapter(_Refusal)
-_METRICS = TypeAdapter(_Metrics)
+_METRICS = TypeAdapter(Measured)
 _PLAN = TypeAdapter(_Plan)
 
 
@@ -112,6 +114,7 @@ def read_status(job: str, payload: bytes, now: datetime) -> Said:
         host=told.host,
         state=told.state,
         trouble=told.trouble,
+        back_off=told.back_off,
         version=told.version,
         term=told.term,
         in_effect=told.in_effect,
@@ -120,7 +123,7 @@ def read_status(job: str, payload: bytes, now: datetime) -> Said:
         cuts=_passed(told.cuts),
         seen=now,
     )
-    return Said(seen=seen, unconfirmed=frozenset(map(_port, told.unconfirmed)))
+    return Said(seen=seen, unconfirmed=frozenset(map(_port, told.unconfirmed)), run=told.run)
 
 
 def _passed(cuts: Iterable[_Cut]) -> dict[str, frozenset[int]]:
@@ -141,6 +144,9 @@ def read_host_status(host: str, payload: bytes, now: datetime) -> HostSeen:
         spools=told.spools,
         dropped=told.dropped,
         cpu=told.cpu,
+        cores=told.cores,
+        tags=told.tags,
+        release=told.release,
         seen=now,
     )
 
@@ -151,10 +157,9 @@ def read_refusal(payload: bytes) -> str:
     return told.why
 
 
-def read_metrics(payload: bytes) -> Mapping[int, Mapping[str, int]]:
-    """For each instance what it has done; raises ValueError where that is not said."""
-    told = _METRICS.validate_json(payload)
-    return told.instances
+def read_metrics(payload: bytes, now: float) -> Measured:
+    """What a job has done by now; raises ValueError where that is not said."""
+    return replace(_METRICS.validate_json(payload), at=now)
 
 
 def read_wiring(payload: bytes) -> Wiring:

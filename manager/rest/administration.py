@@ -52,7 +52,16 @@ def make_credentials(service: TheService, caller: TheCaller, tenant: NamedTenant
     return service.make_credentials(caller, tenant)
 
 
-@router.post("/keys", **told(examples.NEW_KEY, Forbidden, NotFound, *_BODY, body=KeyForm, status=201))
+@router.post(
+    "/keys",
+    **told(
+        examples.NEW_KEY,
+        *(Forbidden, NotFound, *_BODY),
+        body=KeyForm,
+        status=201,
+        leads_to={"id": ("revoke_key",)},
+    ),
+)
 def make_key(service: TheService, caller: TheCaller, sent: Annotated[KeyForm, Depends(form(KeyForm))]) -> NewKeyAnswer:
     """Make an API key, shown this once: an operator for anybody, a tenant for itself."""
     return service.make_key(caller, sent)

@@ -5,12 +5,22 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Response
 
 from dags import Document
-from manager.answers import DataflowAnswer, DataflowDetail, DataflowState, ExplainAnswer, Page, Stop, SubmitAnswer
+from manager.answers import (
+    DataflowAnswer,
+    DataflowDetail,
+    DataflowState,
+    ExplainAnswer,
+    Page,
+    Start,
+    Stop,
+    SubmitAnswer,
+)
 from manager.problem import (
     Conflict,
     InvalidDataflow,
     NotFound,
     QuotaExceeded,
+    StateNotReady,
     TooLarge,
     UnsupportedMediaType,
 )
@@ -21,12 +31,18 @@ from manager.rest.described import told
 
 router = APIRouter(prefix="/v1", tags=["dataflows"])
 _Raw = Annotated[bytes, Depends(document)]
-_BODY = (InvalidDataflow, TooLarge, UnsupportedMediaType)
+_BODY = (InvalidDataflow, StateNotReady, TooLarge, UnsupportedMediaType)
 
 
 @router.post(
     "/dataflows",
-    **told(examples.SUBMITTED, Conflict, NotFound, QuotaExceeded, *_BODY, body=Document, status=201),
+    **told(
+        examples.SUBMITTED,
+        *(Conflict, NotFound, QuotaExceeded, *_BODY),
+        body=Document,
+        status=201,
+        leads_to={"id": ("dataflow", "replace", "remove")},
+    ),
 )
 def submit(  # noqa: PLR0913, PLR0917 - each is a part of the request
     service: TheService,
@@ -35,14 +51,18 @@ def submit(  # noqa: PLR0913, PLR0917 - each is a part of the request
     response: Response,
     tenant: ForTenant = None,
     idempotency_key: IdempotencyKey = None,
+    start: Annotated[
+        Start,
+        Query(description="At what its sources bring from now on; or at the earliest that is kept, sharing nothing."),
+    ] = Start.LATEST,
 ) -> SubmitAnswer:
     """Submit a dataflow; tells what is reused, what is started, and where its outputs are found."""
-    answer = service.submit(caller, raw, tenant=tenant, idempotency_key=idempotency_key)
+    answer = service.submit(caller, raw, tenant=tenant, idempotency_key=idempotency_key, start=start)
     response.headers["Location"] = f"/v1/dataflows/{answer.id}"
     return answer
 
 
-@router.get("/dataflows", **told(examples.DATAFLOWS))
+@router.get("/dataflows", **told(examples.DATAFLOWS, StateNotReady))
 def dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
     service: TheService,
     caller: TheCaller,
@@ -56,7 +76,7 @@ def dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
     return service.dataflows(caller, page, tenant=tenant, state=state, name=name, source=source)
 
 
-@router.get("/dataflows/{id}", **told(examples.DETAIL, NotFound))
+@router.get("/dataflows/{id}", **told(examples.DETAIL, NotFound, StateNotReady))
 def dataflow(service: TheService, caller: TheCaller, id: Named) -> DataflowDetail:  # noqa: A002 - its public name
     """Show one dataflow with its tasks and its document."""
     return service.dataflow(caller, id)
@@ -68,7 +88,7 @@ def replace(service: TheService, caller: TheCaller, id: Named, raw: _Raw) -> Sub
     return service.replace(caller, id, raw)
 
 
-@router.delete("/dataflows/{id}", **told(examples.DATAFLOW, Conflict, NotFound))
+@router.delete("/dataflows/{id}", **told(examples.DATAFLOW, Conflict, NotFound, StateNotReady))
 def remove(
     service: TheService,
     caller: TheCaller,

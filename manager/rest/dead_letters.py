@@ -1,11 +1,11 @@
-"""Routes of dead letters: list, discard."""
+"""Routes of dead letters: list, replay, discard."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from manager.answers import DeadLetterAnswer, Discarded, Page
-from manager.problem import NotFound
+from manager.answers import DeadLetterAnswer, Discarded, Page, Replayed
+from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
 from manager.rest import examples
 from manager.rest.asking import Named, Text, TheCaller, ThePage, TheService
 from manager.rest.described import told
@@ -22,6 +22,22 @@ def dead_letters(
 ) -> Page[DeadLetterAnswer]:
     """List events that tasks of the caller's dataflows could not take, newest first."""
     return service.dead_letters(caller, page, dataflow=dataflow)
+
+
+@router.post("/dead-letters/replay", **told(examples.REPLAYED, Conflict, Forbidden, NotFound, StateNotReady))
+def replay_dead_letters(
+    service: TheService,
+    caller: TheCaller,
+    dataflow: Annotated[Text, Query(description="Of this dataflow's tasks.")],
+) -> Replayed:
+    """Feed the dead letters of a dataflow to its tasks again, the oldest first, each once."""
+    return service.replay_dead_letters(caller, dataflow)
+
+
+@router.post("/dead-letters/{id}/replay", **told(examples.REPLAYED, Conflict, Forbidden, NotFound, StateNotReady))
+def replay_dead_letter(service: TheService, caller: TheCaller, id: Named) -> Replayed:  # noqa: A002 - its public name
+    """Feed one dead letter to its task again, once; a task that serves others as well is an operator's to feed."""
+    return service.replay_dead_letter(caller, id)
 
 
 @router.delete("/dead-letters", **told(examples.DISCARDED, NotFound))

@@ -1,6 +1,6 @@
 """What OpenAPI says of a route: its answer with an example, every problem that it may answer with, and its body."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fastapi import FastAPI
@@ -8,12 +8,12 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from dags import Document
-from manager.answers import KeyForm, ProblemAnswer, Quota, SourceForm, TenantForm, VisibilityForm
-from manager.problem import InvalidRequest, StateNotReady, Trouble, Unauthenticated, Unexpected
+from manager.answers import KeyForm, ProblemAnswer, Quota, SecretForm, SourceForm, TenantForm, VisibilityForm
+from manager.problem import DatabaseAway, InvalidRequest, Trouble, Unauthenticated, Unexpected
 from manager.rest import examples
 from manager.rest.problems import MEDIA_TYPE, problem
 
-BODIES: tuple[type[BaseModel], ...] = (Document, KeyForm, Quota, SourceForm, TenantForm, VisibilityForm)
+BODIES: tuple[type[BaseModel], ...] = (Document, KeyForm, Quota, SecretForm, SourceForm, TenantForm, VisibilityForm)
 _COMPONENTS = "#/components/schemas/"
 _TEXT = {"schema": {"type": "string"}}
 _SECONDS = {"schema": {"type": "integer", "minimum": 1}}
@@ -25,14 +25,23 @@ def told(
     *troubles: type[Trouble],
     body: type[BaseModel] | None = None,
     status: int = 200,
+    leads_to: Mapping[str, Iterable[str]] = {},
 ) -> dict[str, Any]:
-    """What a route of `/v1` is declared with, besides its path: its answer, its problems, and its body."""
+    """What a route of `/v1` is declared with, besides its path: its answer, its problems, and its body.
+
+    `leads_to` names for each field of the answer the operations that take it as the parameter of its name.
+    """
     content = example.model_dump(mode="json", by_alias=True) if isinstance(example, BaseModel) else dict(example)
-    always = (Unauthenticated, InvalidRequest, Unexpected, StateNotReady)
+    # The key is looked up in the database whatever is asked.
+    always = (Unauthenticated, InvalidRequest, Unexpected, DatabaseAway)
     described: dict[str, Any] = {
         "status_code": status,
         "responses": {
-            status: {"content": {"application/json": {"example": content}}, "headers": _REQUEST_ID},
+            status: {
+                "content": {"application/json": {"example": content}},
+                "headers": _REQUEST_ID,
+                **({"links": _links(leads_to)} if leads_to else {}),
+            },
             **problems(*always, *troubles),
         },
     }
@@ -116,6 +125,14 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 def _request_body(model: type[BaseModel]) -> dict[str, Any]:
     content = {"schema": {"$ref": f"{_COMPONENTS}{model.__name__}-Input"}, "example": examples.BODIES[model]}
     return {"required": True, "content": {"application/json": content}}
+
+
+def _links(leads_to: Mapping[str, Iterable[str]]) -> dict[str, Any]:
+    return {
+        operation: {"operationId": operation, "parameters": {field: f"$response.body#/{field}"}}
+        for field, operations in leads_to.items()
+        for operation in operations
+    }
 
 
 def _headers(trouble: type[Trouble]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from dags import Document, Kind, Visibility
 from manager.answers import (
+    Basis,
     BrokerCredentials,
     DataflowAnswer,
     DataflowDetail,
@@ -25,10 +26,13 @@ from manager.answers import (
     OutputAnswer,
     Page,
     Quota,
+    Replayed,
     Role,
     RunningDagAnswer,
     RunningTaskAnswer,
     Saving,
+    SecretAnswer,
+    SecretForm,
     SourceAnswer,
     SourceForm,
     Stopped,
@@ -42,6 +46,7 @@ from manager.answers import (
 )
 from manager.problem import (
     Conflict,
+    DatabaseAway,
     FieldError,
     Forbidden,
     InvalidDataflow,
@@ -99,7 +104,13 @@ EXPLAINED = ExplainAnswer(
     reused=tuple(task.model_copy(update={"instance": 0}) for task in _REUSED),
     started=("average", "averages"),
     collapsed=(),
-    saving=Saving(tasks=2, cores=0.01),
+    saving=Saving(
+        tasks=2,
+        cores=0.0612,
+        task_cores=0.0012,
+        batch_cores=0.06,
+        rests_on={Basis.MEASURED: 1, Basis.TYPE: 0, Basis.ASSUMED: 0},
+    ),
 )
 DATAFLOWS = Page[DataflowAnswer](items=(DATAFLOW,), next="41")
 
@@ -121,6 +132,8 @@ TENANTS = Page[TenantAnswer](items=(TENANT,))
 KEY = KeyAnswer(id=_KEY_ID, role=Role.TENANT, tenant="ann", note="for the dashboard", created=_THEN, revoked=None)
 KEYS = Page[KeyAnswer](items=(KEY,))
 NEW_KEY = NewKeyAnswer(**dict(KEY), key=f"braid_{_KEY_ID}_{'x' * 43}")
+SECRET = SecretAnswer(tenant="ann", name="warehouse")
+SECRETS = Page[SecretAnswer](items=(SECRET,))
 CREDENTIALS = BrokerCredentials(
     url="mqtt://broker.example:1883",
     user="tenant-ann",
@@ -132,7 +145,18 @@ CREDENTIALS = BrokerCredentials(
 RUNNING_TASKS = Page[RunningTaskAnswer](
     items=(
         RunningTaskAnswer(
-            instance=2, type="range_filter", job="1", state="active", inputs=(1,), dataflows=2, since=_THEN, dag=1
+            instance=2,
+            type="range_filter",
+            job="1",
+            state="active",
+            inputs=(1,),
+            dataflows=2,
+            since=_THEN,
+            dag=1,
+            cpu_seconds=0.41,
+            events_in=81_200,
+            events_out=80_964,
+            events_dead=0,
         ),
     )
 )
@@ -147,13 +171,31 @@ JOB = JobAnswer(
     active=8,
     paused=0,
     batch=812,
+    batch_seconds_p50=0.061,
+    batch_seconds_p99=0.118,
+    events_in_per_second=99.8,
+    events_out_per_second=1.7,
     lag_events=0,
+    lag_seconds=0.0,
     seen=_THEN,
 )
 JOBS = Page[JobAnswer](items=(JOB,))
 STREAMS = Page[StreamAnswer](items=(StreamAnswer(instance=2, port="out", producer="1", consumers=("2",)),))
 HOSTS = Page[HostAnswer](
-    items=(HostAnswer(name="main", alive=True, jobs=("1", "2"), spools={}, dropped=0, cpu={}, seen=_THEN),)
+    items=(
+        HostAnswer(
+            name="main",
+            alive=True,
+            jobs=("1", "2"),
+            spools={},
+            dropped=0,
+            cpu={},
+            cores=8.0,
+            tags=("gpu",),
+            release="1.0",
+            seen=_THEN,
+        ),
+    )
 )
 
 OPERATION = OperationAnswer(
@@ -182,12 +224,14 @@ DEAD_LETTERS = Page[DeadLetterAnswer](
     )
 )
 DISCARDED = Discarded(dead_letters=3)
+REPLAYED = Replayed(dead_letters=3, events=41)
 EVENT = EventAnswer(id=17, kind="operation", told=OPERATION.model_dump(mode="json"))
 
 BODIES: dict[type[BaseModel], dict[str, Any]] = {
     Document: DOCUMENT,
     KeyForm: {"tenant": "ann", "note": "for the dashboard"},
     Quota: {"dataflows": 100, "tasks": 2_000, "submits_per_minute": 60},
+    SecretForm: {"secret": "postgresql://ann:hush@warehouse.example/readings"},
     SourceForm: {
         "name": "street",
         "connection": {"kind": "topic", "topic": "city/street"},
@@ -227,6 +271,7 @@ TROUBLES: dict[type[Trouble], Trouble] = {
         QuotaExceeded("60 submissions a minute are allowed; wait, or ask an operator for more", retry_after=12.0),
         Unexpected("5e1f8a2b9c3d4e6f"),
         StateNotReady("this manager does not lead; ask again in a moment, or ask the one that leads"),
+        DatabaseAway(),
     )
 }
 """One of each kind."""

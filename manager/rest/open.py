@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
-from manager.problem import TROUBLES, InvalidRequest, NotFound, StateNotReady, Unexpected
+from manager.problem import TROUBLES, InvalidRequest, NotFound, StateNotReady
 from manager.rest.asking import Text
 from manager.rest.described import problems
 
@@ -27,14 +27,14 @@ class Ready(BaseModel):
     ready: Literal[True] = True
 
 
-@router.get("/healthz", responses=problems(Unexpected))
+@router.get("/healthz", responses=problems(InvalidRequest))
 async def healthz() -> Alive:
     """Whether the manager lives; it may not be ready."""
     return Alive()
 
 
 # Not async: whoever knows may have to look.
-@router.get("/readyz", responses=problems(Unexpected, StateNotReady))
+@router.get("/readyz", responses=problems(InvalidRequest, StateNotReady))
 def readyz(request: Request) -> Ready:
     """Whether the manager is ready: it leads, and has reconciled what runs with what was committed."""
     awaits: Callable[[], str | None] = request.app.state.awaits
@@ -43,9 +43,7 @@ def readyz(request: Request) -> Ready:
     return Ready()
 
 
-@router.get(
-    "/problems/{code}", response_class=PlainTextResponse, responses=problems(NotFound, InvalidRequest, Unexpected)
-)
+@router.get("/problems/{code}", response_class=PlainTextResponse, responses=problems(NotFound, InvalidRequest))
 async def about(code: Annotated[Text, Path(description="The last part of a problem's type.")]) -> PlainTextResponse:
     """What a problem means, and what to do about it."""
     if (trouble := _ABOUT.get(code)) is None:

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from manager.answers import HostAnswer, JobAnswer, Page, RunningDagAnswer, RunningTaskAnswer, StreamAnswer
-from manager.problem import Forbidden, NotFound
+from manager.problem import Forbidden, NotFound, StateNotReady
 from manager.rest import examples
 from manager.rest.asking import Named, TheCaller, ThePage, TheService
 from manager.rest.described import told
@@ -11,31 +11,31 @@ from manager.rest.described import told
 router = APIRouter(prefix="/v1", tags=["running"])
 
 
-@router.get("/running/tasks", **told(examples.RUNNING_TASKS, Forbidden))
+@router.get("/running/tasks", **told(examples.RUNNING_TASKS, Forbidden, StateNotReady))
 def running_tasks(service: TheService, caller: TheCaller, page: ThePage) -> Page[RunningTaskAnswer]:
     """List the running graph, by instance; operators only."""
     return service.running_tasks(caller, page)
 
 
-@router.get("/running/dags", **told(examples.RUNNING_DAGS, Forbidden))
+@router.get("/running/dags", **told(examples.RUNNING_DAGS, Forbidden, StateNotReady))
 def running_dags(service: TheService, caller: TheCaller, page: ThePage) -> Page[RunningDagAnswer]:
     """List the running DAGs; operators only."""
     return service.running_dags(caller, page)
 
 
-@router.get("/jobs", **told(examples.JOBS, Forbidden))
+@router.get("/jobs", **told(examples.JOBS, Forbidden, StateNotReady))
 def jobs(service: TheService, caller: TheCaller, page: ThePage) -> Page[JobAnswer]:
     """List the jobs: what is wanted of each, and what its host says of it; operators only."""
     return service.jobs(caller, page)
 
 
-@router.get("/jobs/{job}", **told(examples.JOB, Forbidden, NotFound))
+@router.get("/jobs/{job}", **told(examples.JOB, Forbidden, NotFound, StateNotReady))
 def job(service: TheService, caller: TheCaller, job: Named) -> JobAnswer:
     """Show one job; operators only."""
     return service.job(caller, job)
 
 
-@router.get("/streams", **told(examples.STREAMS, Forbidden))
+@router.get("/streams", **told(examples.STREAMS, Forbidden, StateNotReady))
 def streams(service: TheService, caller: TheCaller, page: ThePage) -> Page[StreamAnswer]:
     """List the derived streams that cross jobs; operators only."""
     return service.streams(caller, page)

@@ -5,17 +5,26 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from manager.answers import Page, SourceAnswer, SourceForm, Stopped, VisibilityForm
-from manager.problem import Conflict, Forbidden, NotFound, TooLarge, UnsupportedMediaType
+from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, TooLarge, UnsupportedMediaType
 from manager.rest import examples
 from manager.rest.asking import Named, TheCaller, ThePage, TheService
 from manager.rest.bodies import form
 from manager.rest.described import told
 
 router = APIRouter(prefix="/v1", tags=["sources"])
-_BODY = (TooLarge, UnsupportedMediaType)
+_BODY = (StateNotReady, TooLarge, UnsupportedMediaType)
 
 
-@router.post("/sources", **told(examples.SOURCE, Conflict, Forbidden, NotFound, *_BODY, body=SourceForm, status=201))
+@router.post(
+    "/sources",
+    **told(
+        examples.SOURCE,
+        *(Conflict, Forbidden, NotFound, *_BODY),
+        body=SourceForm,
+        status=201,
+        leads_to={"name": ("source", "set_visibility", "revoke_source")},
+    ),
+)
 def register_source(
     service: TheService,
     caller: TheCaller,
@@ -28,13 +37,13 @@ def register_source(
     return answer
 
 
-@router.get("/sources", **told(examples.SOURCES))
+@router.get("/sources", **told(examples.SOURCES, StateNotReady))
 def sources(service: TheService, caller: TheCaller, page: ThePage) -> Page[SourceAnswer]:
     """List the sources that the caller may read, by name."""
     return service.sources(caller, page)
 
 
-@router.get("/sources/{name}", **told(examples.SOURCE, NotFound))
+@router.get("/sources/{name}", **told(examples.SOURCE, NotFound, StateNotReady))
 def source(service: TheService, caller: TheCaller, name: Named) -> SourceAnswer:
     """Show one source."""
     return service.source(caller, name)
@@ -51,7 +60,7 @@ def set_visibility(
     return service.set_visibility(caller, name, sent)
 
 
-@router.delete("/sources/{name}", **told(examples.STOPPED, Forbidden, NotFound))
+@router.delete("/sources/{name}", **told(examples.STOPPED, Forbidden, NotFound, StateNotReady))
 def revoke_source(service: TheService, caller: TheCaller, name: Named) -> Stopped:
     """Take a source away, and remove every dataflow that reads it."""
     return service.revoke_source(caller, name)

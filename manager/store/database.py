@@ -4,9 +4,10 @@ SQLite in WAL mode by default, PostgreSQL by URL. A write begins with the lock t
 once, rather than when the first row is written and it may be too late, and on PostgreSQL the row of the leadership.
 """
 
+import logging
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,15 @@ from alembic.config import Config
 from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlmodel import Session
 
-from manager.store.tables import Leadership
+from manager.private import make_private_file
+from manager.problem import DatabaseAway
+from manager.store.outages import forget_lost_connections, outage, said
+from manager.store.tables import Leadership, table_of
 
+_LOG = logging.getLogger("braid.database")
 MIGRATIONS = Path(__file__).parent / "migrations"
 WAITING = 30.0
 """Seconds that a writer waits for the one before it."""
@@ -32,7 +37,11 @@ class DatabaseDown(RuntimeError):
 
 
 class Store:
-    """An open database; any thread may use it."""
+    """An open database; any thread may use it.
+
+    While the database is away, whatever is asked of it raises `DatabaseAway`. The log says so once, and again once it
+    is back.
+    """
 
     def __init__(self, url: str) -> None:
         """Open it, and bring its tables up to date."""
@@ -41,33 +50,38 @@ class Store:
         self._is_sqlite = self._engine.dialect.name == "sqlite"
         # Without the URL's options, among which a password may be.
         shown = self._engine.url.set(query={}).render_as_string(hide_password=True)
+        self._shown = shown
+        self._away: frozenset[str] = frozenset()
+        """What cannot be done while the database is away: read, write, or both."""
         try:
             self._migrate()
         except CommandError as error:
             self._engine.dispose()
             raise DatabaseDown(
-                f"the database {shown} cannot be brought up to date: {_first_line(error)}; a newer Braid may have "
+                f"the database {shown} cannot be brought up to date: {said(error)}; a newer Braid may have "
                 "made it: start that one, or restore a backup"
             ) from error
         except (SQLAlchemyError, sqlite3.Error, OSError, TypeError) as error:
             # A TypeError is what the driver says to an option that it does not know.
             self._engine.dispose()
             raise DatabaseDown(
-                f"the database {shown} cannot be used: {_first_line(error)}; see that it runs and lets this user in"
+                f"the database {shown} cannot be used: {said(error)}; see that it runs and lets this user in"
             ) from error
 
     @contextmanager
     def read(self) -> Iterator[Session]:
         """A session that sees one state of the database."""
-        with Session(self._reading, expire_on_commit=False) as session:
+        with self._watched(_READ), Session(self._reading, expire_on_commit=False) as session:
             yield session
 
     @contextmanager
     def write(self) -> Iterator[Session]:
         """A session that nobody else writes beside; what it did is committed whole at the end, or not at all."""
-        with Session(self._engine, expire_on_commit=False) as session, session.begin():
-            # On SQLite the transaction has begun with the lock already.
-            session.get(Leadership, 1, with_for_update=not self._is_sqlite)
+        with self._watched(_WRITTEN), Session(self._engine, expire_on_commit=False) as session, session.begin():
+            # With this the transaction begins, on SQLite with the lock.
+            session.connection()
+            if not self._is_sqlite:
+                session.execute(_LOCKED)
             yield session
 
     def now(self, session: Session) -> float:
@@ -80,6 +94,21 @@ class Store:
         """Let go of it."""
         self._engine.dispose()
 
+    @contextmanager
+    def _watched(self, how: str) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            if (why := outage(error)) is None:
+                raise
+            if how not in self._away:
+                self._away |= {how}
+                _LOG.error("the database %s cannot be %s: %s; it is tried again until it can", self._shown, how, why)
+            raise DatabaseAway from error
+        if how in self._away:
+            self._away -= {how}
+            _LOG.warning("the database %s can be %s again", self._shown, how)
+
     def _migrate(self) -> None:
         config = Config()
         config.set_main_option("script_location", str(MIGRATIONS))
@@ -91,6 +120,9 @@ class Store:
             alembic.command.upgrade(config, "head")
 
 
+_LOCKED = select(table_of(Leadership).c.id).with_for_update()
+"""There is one row."""
+_READ, _WRITTEN = "read", "written"
 _READS = "braid_reads"
 _LOCK = 0x62726169
 """Nobody else's advisory lock."""
@@ -113,9 +145,14 @@ def _engine(url: str) -> Engine:
         case "sqlite":
             if parsed.database in {None, "", ":memory:"}:
                 raise DatabaseDown(f"a database in memory keeps nothing, and each thread would have its own; {_REMEDY}")
+            # What cannot be made for its owner only is told when it is opened.
+            with suppress(OSError):
+                # SQLite gives the files beside it the same rights.
+                make_private_file(Path(parsed.database or ""))
+            waiting = {} if "timeout" in parsed.query else {"timeout": WAITING}
             engine = create_engine(
                 parsed.set(drivername=_SQLITE),
-                connect_args={"timeout": WAITING, "check_same_thread": False},
+                connect_args={**waiting, "check_same_thread": False},
                 max_overflow=_UNBOUNDED,
             )
             event.listen(engine, "connect", _prepare_sqlite)
@@ -128,6 +165,7 @@ def _engine(url: str) -> Engine:
             event.listen(engine, "begin", _begin_postgresql)
         case other:
             raise DatabaseDown(f"Braid keeps its state in SQLite or PostgreSQL, not in {other}; {_REMEDY}")
+    forget_lost_connections(engine)
     return engine
 
 
@@ -162,11 +200,3 @@ def _begin_postgresql(connection: Connection) -> None:
 
 def _reads(connection: Connection) -> bool:
     return bool(connection.get_execution_options().get(_READS, False))
-
-
-def _first_line(error: BaseException) -> str:
-    told = getattr(error, "orig", None) or error
-    # PostgreSQL's driver gives the fields of the server's message.
-    fields = told.args[0] if told.args else None
-    text = str(fields.get("M", fields) if isinstance(fields, dict) else told)
-    return text.partition("\n")[0] or type(told).__name__

@@ -1,7 +1,8 @@
-"""Dead letters in the database: kept once each and bounded in number, each with the tenants whose it is.
+"""Dead letters in the database: kept once each, bounded in number and bytes, each with the tenants whose it is.
 
 A tenant that discards one is struck from its readers. One without readers is seen by operators only, until it is
-discarded or newer ones need its place; one whose last reader discarded it is gone.
+discarded or newer ones need its place; one whose last reader discarded it is gone. One that is replayed is gone for
+everybody, because its events are events again.
 """
 
 import hashlib
@@ -10,16 +11,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Select, Text, cast, delete, exists, func, select
+from sqlalchemy import ColumnElement, Select, Text, cast, delete, exists, func, select, true
 from sqlmodel import Session, col
 
-from manager.store.tables import DataflowRow, DeadLetterDropRow, DeadLetterReaderRow, DeadLetterRow
+from manager.store.tables import (
+    DataflowRow,
+    DeadLetterDropRow,
+    DeadLetterReaderRow,
+    DeadLetterReplayRow,
+    DeadLetterRow,
+)
 
 T = TypeVar("T")
 MOST_OF_INSTANCE = 1_000
 MOST_IN_ALL = 100_000
+MOST_BYTES_OF_INSTANCE = 16 * 1024 * 1024
+"""Of what one task could not take; the newest letter is kept however large it is."""
+MOST_BYTES_IN_ALL = 1024 * 1024 * 1024
 _LATELY_REMOVED = 1_000
 """Dataflows that are looked through for one that an instance served; the last ones that were removed."""
+_REMEMBERED = 30 * 86_400.0
+"""Seconds for which what was replayed is known."""
 _AT_ONCE = 500
 """Values in one statement."""
 
@@ -34,17 +46,24 @@ class Letter:
     instance: int
     port: str
     batch: int
+    first: int = 0
+    """The number of its first event among all that the batch could not take."""
     reason: str
     events: Sequence[Any]
 
     @property
     def digest(self) -> str:
-        """The same for the same letter; equal events that are parked twice in one batch are one letter, too."""
-        told = [self.instance, self.port, self.batch, self.reason, self.events]
+        """The same for the same letter, and for no other."""
+        told = [self.instance, self.port, self.batch, self.first, self.reason, self.events]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
+    @property
+    def size(self) -> int:
+        """Bytes that it takes to keep."""
+        return len(self.reason.encode()) + len(json.dumps(self.events, ensure_ascii=False).encode())
 
-def keep(  # noqa: PLR0913 - what, whose, when, and two bounds
+
+def keep(  # noqa: PLR0913 - what, whose, when, and four bounds
     session: Session,
     letters: Iterable[Letter],
     readers: Mapping[int, Readers],
@@ -52,12 +71,15 @@ def keep(  # noqa: PLR0913 - what, whose, when, and two bounds
     at: float,
     most_of_instance: int = MOST_OF_INSTANCE,
     most_in_all: int = MOST_IN_ALL,
+    most_bytes_of_instance: int = MOST_BYTES_OF_INSTANCE,
+    most_bytes_in_all: int = MOST_BYTES_IN_ALL,
 ) -> int:
     """Keep letters that are not there yet; how many older ones had to go for them."""
     unseen = {letter.digest: letter for letter in letters}
     for digests in _parts(list(unseen)):
-        for known in session.scalars(select(col(DeadLetterRow.digest)).where(col(DeadLetterRow.digest).in_(digests))):
-            del unseen[known]
+        for digest in (col(DeadLetterRow.digest), col(DeadLetterReplayRow.digest)):
+            for known in session.scalars(select(digest).where(digest.in_(digests))):
+                unseen.pop(known, None)
     rows = [
         DeadLetterRow(
             at=at,
@@ -67,6 +89,7 @@ def keep(  # noqa: PLR0913 - what, whose, when, and two bounds
             reason=letter.reason,
             events=list(letter.events),
             digest=digest,
+            size=letter.size,
         )
         for digest, letter in unseen.items()
     ]
@@ -80,7 +103,11 @@ def keep(  # noqa: PLR0913 - what, whose, when, and two bounds
         for tenant, dataflows in of[row.instance].items()
     )
     session.flush()
-    return _drop(session, instances, most_of_instance, most_in_all)
+    dropped = 0
+    for instance in sorted(instances):
+        of_it = col(DeadLetterRow.instance) == instance
+        dropped += _drop(session, of_it, most_of_instance, most_bytes_of_instance)
+    return dropped + _drop(session, true(), most_in_all, most_bytes_in_all)
 
 
 def letters_of(tenant: str | None, dataflow: str | None) -> Select[DeadLetterRow]:
@@ -105,6 +132,15 @@ def discard(session: Session, tenant: str | None, *, letter: int | None = None, 
         unread = ~exists().where(col(DeadLetterReaderRow.letter) == col(DeadLetterRow.id))
         session.execute(delete(DeadLetterRow).where(col(DeadLetterRow.id).in_(part), unread))
     return len(hit)
+
+
+def replayed(session: Session, letters: Sequence[DeadLetterRow], *, at: float) -> None:
+    """Letters are fed again: they are gone, and not kept should they come once more, as hosts that died send them."""
+    session.execute(delete(DeadLetterReplayRow).where(col(DeadLetterReplayRow.at) < at - _REMEMBERED))
+    session.add_all(DeadLetterReplayRow(digest=row.digest, letter=row.id or 0, at=at) for row in letters)
+    for part in _parts([row.id for row in letters]):
+        session.execute(delete(DeadLetterReaderRow).where(col(DeadLetterReaderRow.letter).in_(part)))
+        session.execute(delete(DeadLetterRow).where(col(DeadLetterRow.id).in_(part)))
 
 
 def _readers(tenant: str | None, dataflow: str | None) -> list[ColumnElement[bool]]:
@@ -134,18 +170,18 @@ def _last_readers(session: Session, instance: int) -> Readers:
     return found
 
 
-def _drop(session: Session, instances: Iterable[int], most_of_instance: int, most_in_all: int) -> int:
-    number, of = col(DeadLetterRow.id), col(DeadLetterRow.instance)
-    dropped = 0
-    for instance in sorted(instances):
-        newest = select(number).where(of == instance).order_by(number.desc())
-        oldest_kept = session.scalar(newest.offset(most_of_instance - 1).limit(1))
-        if oldest_kept is not None:
-            dropped += _drop_where(session, (of == instance) & (number < oldest_kept))
-    oldest_kept = session.scalar(select(number).order_by(number.desc()).offset(most_in_all - 1).limit(1))
-    if oldest_kept is not None:
-        dropped += _drop_where(session, number < oldest_kept)
-    return dropped
+def _drop(session: Session, which: ColumnElement[bool], most: int, most_bytes: int) -> int:
+    """Drop the oldest of some letters until the others are no more and no larger than they may be; how many."""
+    number, size = col(DeadLetterRow.id), col(DeadLetterRow.size)
+    newest = select(number).where(which).order_by(number.desc())
+    kept = session.scalar(newest.offset(most - 1).limit(1)) or 0
+    if (session.scalar(select(func.sum(size)).where(which)) or 0) > most_bytes:
+        # With each the size of all that are as new or newer.
+        summed = func.sum(size).over(order_by=number.desc()).label("bytes")
+        parts = select(number.label("id"), summed).where(which).subquery()
+        fits = session.scalar(select(func.min(parts.c.id)).where(parts.c.bytes <= most_bytes))
+        kept = max(kept, fits if fits is not None else session.scalar(newest.limit(1)) or 0)
+    return _drop_where(session, which & (number < kept)) if kept else 0
 
 
 def _drop_where(session: Session, condition: ColumnElement[bool]) -> int:

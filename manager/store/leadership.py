@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from sqlmodel import Session
 
+from manager.problem import DatabaseAway
 from manager.store.database import Store
 from manager.store.tables import Leadership
 
@@ -79,6 +80,9 @@ class Candidate:
     def _tried(step: Callable[[], None]) -> None:
         try:
             step()
+        except DatabaseAway as error:
+            # The store has said so already, and that once is enough.
+            _LOG.debug("the lead waits: %s", error)
         except Exception:  # noqa: BLE001 - whatever it is, the next attempt may succeed
             _LOG.exception("the lead could not be taken, renewed or given back; it is tried again")
 

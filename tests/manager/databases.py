@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,9 +22,30 @@ USER = "braid"
 class Server:
     """A PostgreSQL server on the loopback, made by `server`."""
 
-    def __init__(self, port: int, password: str) -> None:
+    def __init__(self, command: Sequence[str | Path], user: str | None, port: int, password: str) -> None:
+        """`command` runs it, as `user` if that is not None, in the folder that its log lies in as well."""
+        self._command = command
+        self._user = user
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = Path(command[2]).with_name("log")
         self.port = port
         self.password = password
+
+    def start(self) -> None:
+        """Run it, until it lets somebody in."""
+        with self._log.open("wb") as said:
+            self._process = subprocess.Popen(  # noqa: S603 - the platform's own program
+                self._command, user=self._user, cwd=self._log.parent, stdout=subprocess.DEVNULL, stderr=said
+            )
+        _wait(self._process, self._log)
+
+    def stop(self) -> None:
+        """End it, and what is open."""
+        if self._process is not None:
+            # Fast: it ends what is open.
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(START)
+            self._process = None
 
     def url(self, name: str = "postgres") -> str:
         """The URL of one of its databases."""
@@ -75,22 +96,18 @@ def server(programs: Path) -> Iterator[Server]:
     if made.returncode:
         raise RuntimeError(f"initdb failed: {made.stderr.decode(errors='replace')}")
     settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
-    log = folder / "log"
-    with log.open("wb") as said:
-        process = subprocess.Popen(  # noqa: S603 - the platform's own program
-            [programs / "postgres", "-D", data, *(f"--{name}={value}" for name, value in settings.items())],
-            user=user,
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-        )
+    command: list[str | Path] = [
+        programs / "postgres",
+        "-D",
+        data,
+        *(f"--{name}={value}" for name, value in settings.items()),
+    ]
+    made_server = Server(command, user, port, password)
     try:
-        _wait(process, log)
-        yield Server(port, password)
+        made_server.start()
+        yield made_server
     finally:
-        # Fast: it ends what is open.
-        process.send_signal(signal.SIGINT)
-        process.wait(START)
+        made_server.stop()
         shutil.rmtree(folder)
 
 

@@ -56,6 +56,16 @@ def test_flags_go_before_the_environment_and_that_before_the_file(monkeypatch: p
     assert (3, 2.5, "::1") == (read.port, read.pace, read.listen)
 
 
+def test_tags_are_a_list_in_a_file_and_separated_by_commas_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flag is given once for each; what is no tag is refused."""
+    Path("braid.toml").write_text('tag = ["gpu"]')
+    told = [read_settings().tag]
+    monkeypatch.setenv("BRAID_TAG", "gpu,big")
+    told += [read_settings().tag, read_settings({"tag": ["small"]}).tag]
+    assert [("gpu",), ("gpu", "big"), ("small",)] == told
+    assert complaint(tag=["--x"]).startswith("--tag: ")
+
+
 def test_the_file_is_the_one_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flag names it, or else the environment, or else it is braid.toml here."""
     for number, name in enumerate(["braid.toml", "told.toml", "flag.toml"], start=1):

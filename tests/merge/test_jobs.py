@@ -125,6 +125,13 @@ def test_apply_stops_a_job_with_what_is_paused_in_it() -> None:
     assert THREE == stopped.next_job
 
 
+def test_apply_knows_which_jobs_feed_a_job() -> None:
+    """The jobs that feed another are those where its bridges begin, also once an instance moved or a bridge went."""
+    moved = BASE.apply(Assignment(base=1, opens=((THREE, "host"),), places=((B, Home(THREE, 0.5)),)))
+    cut = moved.apply(Assignment(base=2, crossings=((Bridge(B, "out", TWO), -2),)))
+    assert [{TWO: {ONE}}, {TWO: {THREE}}, {}] == [dict(jobs.feeding) for jobs in (BASE, moved, cut)]
+
+
 def test_apply_counts_the_streams_of_a_bridge() -> None:
     """A bridge is there as long as some stream needs it."""
     fewer = BASE.apply(Assignment(base=1, crossings=((Bridge(B, "out", TWO), -1),)))

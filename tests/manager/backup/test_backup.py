@@ -21,6 +21,8 @@ from bridge.log import read_mark
 from engine.job_folder import KeptCut, job_folder, spool_folder
 from engine.record_store import RecordStore
 from engine.twin import TwinJob
+from engine.vault import NoSecret, Vault
+from manager import store
 from manager.answers import OperationKind
 from manager.backup import BackupRefused, back_up, restore
 from manager.backup import restoring as how
@@ -88,11 +90,16 @@ def small(root: Path) -> str:
     return url
 
 
+def newest_scheme() -> str:
+    """The number of the newest migration, by the name of its file."""
+    return max(path.name[:4] for path in (Path(store.__file__).parent / "migrations" / "versions").glob("0*.py"))
+
+
 def test_what_was_committed_is_there_again(empty_url: str, other_url: str, root: Path, tmp_path: Path) -> None:
     """From either kind of database to either kind, row by row; a manager leads it and goes on from there."""
     before = filled(empty_url)
     manifest = back_up(root, empty_url, tmp_path / "backup.tar")
-    assert (6 + 1, 3, "0001") == (manifest.counts["dataflow"], manifest.counts["dead_letter"], manifest.scheme)
+    assert (6 + 1, 3, newest_scheme()) == (manifest.counts["dataflow"], manifest.counts["dead_letter"], manifest.scheme)
     restore(tmp_path / "backup.tar", tmp_path / "other", other_url)
     assert everything(empty_url) == everything(other_url)
     after = Manager(other_url, "two").lead()
@@ -491,3 +498,24 @@ def test_an_archive_that_was_made_to_write_elsewhere_is_refused(sound: Path, nam
     write_archive(path, [(name, sound)], Contents.model_validate(verified(sound).model_dump()))
     with pytest.raises(BackupRefused, match="which no backup of Braid's does"):
         verified(path)
+
+
+@pytest.mark.parametrize("with_key", [True, False])
+def test_secrets_come_back_and_can_be_read_with_their_key(root: Path, tmp_path: Path, *, with_key: bool) -> None:
+    """Which is in the archive only where it is asked for; else nothing in it tells a secret, and they are put anew."""
+    Manager(sqlite_url(root / "braid.db")).close()
+    Vault(root).put("ann", "lake", "sesame")
+    archive, other = tmp_path / "archive", tmp_path / "other"
+    back_up(root, sqlite_url(root / "braid.db"), archive, with_key=with_key)
+    assert b"sesame" not in archive.read_bytes()
+    restore(archive, other, sqlite_url(other / "braid.db"))
+    vault = Vault(other)
+    assert ["lake"] == vault.names("ann")
+    if with_key:
+        assert "sesame" == vault.reveal("ann", "lake")
+        assert 0o600 == stat.S_IMODE((other / "secrets.key").stat().st_mode)
+        return
+    with pytest.raises(NoSecret, match=r"secrets\.key is missing; bring it back, or put the secrets anew"):
+        vault.reveal("ann", "lake")
+    vault.put("ann", "lake", "sesame")
+    assert "sesame" == vault.reveal("ann", "lake")

@@ -1,6 +1,7 @@
 """Use cases of dataflows: what they refuse, what a tenant may see, and lists in parts."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -8,10 +9,11 @@ from typing import Any
 import pytest
 
 from dags import Visibility
-from manager.answers import DataflowState, OperationKind, Stop, VisibilityForm
+from manager.answers import Basis, DataflowState, OperationKind, Stop, VisibilityForm
 from manager.cases.base import Paging
-from manager.committing.seen import JobSeen
+from manager.committing.seen import InstanceMeasured, JobSeen, Measured
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound, StateNotReady
+from merge import Host
 from tests.manager.cases.parts import every, parts
 from tests.manager.managers import OPERATOR, Manager, caller, raw
 
@@ -133,11 +135,62 @@ def test_an_explanation_foretells_and_changes_nothing(manager: Manager) -> None:
     told = manager.service.explain(BOB, raw("s:source > w:window > k:sink w > a:map > l:sink w > b:map > l"))
     assert [("k", 0), ("s", 0), ("w", 0)] == [(task.id, task.instance) for task in told.reused]
     assert (("a", "b", "l"), (("a", "b"),)) == (told.started, told.collapsed)
-    assert 3 == told.saving.tasks
+    assert (3, 0.06) == (told.saving.tasks, told.saving.batch_cores)
+    assert {Basis.MEASURED: 0, Basis.TYPE: 0, Basis.ASSUMED: 2} == told.saving.rests_on
     assert before == manager.service.operations(OPERATOR, Paging()).items
     answer = manager.service.submit(BOB, raw("s:source > w:window > k:sink w > a:map > l:sink w > b:map > l"))
     assert [task.id for task in answer.reused] == [task.id for task in told.reused]
     assert [(task.id, task.since) for task in answer.reused] == [(task.id, task.since) for task in told.reused]
+
+
+def test_a_predicted_saving_is_what_was_measured(manager: Manager) -> None:
+    """Of the reused tasks each where it runs; a dataflow that opens a job saves no batches."""
+    manager.submit("ann", LONG)
+    (plan,) = [wanted.plan for wanted in manager.committer.wanted().values()]
+    assert plan is not None
+    done = {slot.instance: InstanceMeasured(cpu_ns=round(2e9), taken=400) for slot in plan.slots}
+    measured = tuple(
+        Measured(at=time.monotonic() + at, instances=instances) for at, instances in ((-1.0, {}), (19.0, done))
+    )
+    manager.seen.jobs[plan.job] = JobSeen(
+        job=plan.job, host="north", state="running", measured=measured, seen=datetime.now(UTC)
+    )
+    told = manager.service.explain(BOB, raw("s:source > w:window > k:sink"))
+    assert (3, 0.26, 0.2, 0.06) == (
+        *(told.saving.tasks, round(told.saving.cores, 2)),
+        *(round(told.saving.task_cores, 2), told.saving.batch_cores),
+    )
+    assert {Basis.MEASURED: 2, Basis.TYPE: 0, Basis.ASSUMED: 0} == told.saving.rests_on
+
+
+def test_what_needs_a_host_that_is_not_there_is_refused_by_task(manager: Manager) -> None:
+    """Once for each task of the document that no host can run, before anything has changed; an explanation too."""
+    manager.hosts = (Host(name="plain", cores=8.0), Host(name="fpga", cores=8.0, tags=frozenset({"fpga"})))
+    text = "s:source > a:map > k:sink s > g:gpu > k s > h:gpu{'needs': 'more'} > k s > f:fpga > k"
+    dataflow = manager.submit("ann", SHORT)
+    before = manager.service.operations(OPERATOR, Paging()).items
+    for ask in (
+        lambda: manager.service.submit(ANN, raw(text)),
+        lambda: manager.service.explain(ANN, raw(text)),
+        lambda: manager.service.replace(ANN, dataflow, raw(text)),
+    ):
+        with pytest.raises(InvalidDataflow, match="needs a host that offers 'gpu', and no host does") as told:
+            ask()
+        tasks = json.loads(raw(text))["tasks"]
+        assert ["g", "h"] == [tasks[int(each.pointer.split("/")[2])]["id"] for each in told.value.errors]
+        assert {"no-host"} == {each.code for each in told.value.errors}
+    assert before == manager.service.operations(OPERATOR, Paging()).items
+    manager.hosts = (*manager.hosts, Host(name="gpu", cores=8.0, tags=frozenset({"gpu"})))
+    manager.service.replace(ANN, dataflow, raw(text))
+    assert {"plain", "fpga", "gpu"} >= {each.host for each in manager.service.jobs(OPERATOR, Paging()).items} >= {"gpu"}
+
+
+def test_where_no_host_is_there_yet_asking_again_helps(manager: Manager) -> None:
+    """That is said of a submission, and an explanation tells what would open a job."""
+    manager.hosts = ()
+    with pytest.raises(StateNotReady, match="ask again once one is there"):
+        manager.service.submit(ANN, raw(SHORT))
+    assert 0.0 == manager.service.explain(ANN, raw(SHORT)).saving.cores
 
 
 def test_a_source_that_a_tenant_may_not_read_is_none_to_it(manager: Manager) -> None:

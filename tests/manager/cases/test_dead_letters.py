@@ -1,4 +1,4 @@
-"""Dead letters: kept once and bounded, shown to those whose tasks could not take them, and discarded for each alone."""
+"""Dead letters: kept once and bounded, shown to whom they concern, discarded for each alone, and fed again."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from manager.answers import OperationKind
+from engine.plan import Feed
+from manager.answers import OperationKind, Replayed
 from manager.cases.base import Caller, Paging
-from manager.problem import NotFound
+from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
 from manager.reconciler.parking import Served
 from manager.store.dead_letters import Letter, keep
 from manager.store.tables import DeadLetterDropRow, DeadLetterReaderRow, DeadLetterRow
@@ -221,3 +222,159 @@ def test_the_newest_are_kept(manager: Manager) -> None:
             row.instance: row.count for row in session.scalars(select(DeadLetterDropRow))
         }
     assert 2 == rows(manager, DeadLetterReaderRow)
+
+
+def feeds(manager: Manager, job: str = "1") -> list[Feed]:
+    """What the newest plan of a job feeds."""
+    plan = manager.committer.wanted()[job].plan
+    assert plan is not None
+    return list(plan.feeds)
+
+
+def alone(manager: Manager, tenant: str = "ann") -> tuple[str, int]:
+    """A dataflow that shares its task with nobody, and the instance of that."""
+    name = manager.submit(tenant, LINE)
+    return name, instance_of(manager, name, "m")
+
+
+def test_a_dead_letter_that_is_replayed_is_fed_to_its_task_and_gone(manager: Manager) -> None:
+    """The next plan of the task's job brings the events under the letter's id; a second replay finds nothing."""
+    mine, instance = alone(manager)
+    park(manager, letter(instance, 1), letter(instance, 2, events=({"t": 1}, {"t": 2})))
+    newest, oldest = ids(manager, ANN)
+    version = manager.committer.wanted()["1"].plan
+    assert Replayed(dead_letters=1, events=2) == manager.service.replay_dead_letter(ANN, newest)
+    assert [Feed(id=int(newest), instance=instance, port="in", events='[{"t":1},{"t":2}]')] == feeds(manager)
+    plan = manager.committer.wanted()["1"].plan
+    assert version is not None
+    assert plan is not None
+    assert plan.version == version.version + 1
+    assert [oldest] == ids(manager, ANN)
+    for missing in (newest, "x", "999"):
+        with pytest.raises(NotFound):
+            manager.service.replay_dead_letter(ANN, missing)
+    (entry,) = manager.service.operations(ANN, Paging(), kind=OperationKind.REPLAY, subject=newest).items
+    assert "ann" == entry.who
+    assert mine
+
+
+def test_all_of_a_dataflow_are_replayed_the_oldest_first(manager: Manager) -> None:
+    """Of all of its tasks, in the order in which they came; again there is nothing to do, which changes no plan."""
+    mine, instance = alone(manager)
+    sink = instance_of(manager, mine, "k")
+    park(manager, letter(instance, 1))
+    park(manager, letter(sink, 2))
+    park(manager, letter(instance, 3))
+    assert Replayed(dead_letters=3, events=3) == manager.service.replay_dead_letters(ANN, mine)
+    assert [instance, sink, instance] == [each.instance for each in feeds(manager)]
+    assert sorted(each.id for each in feeds(manager)) == [each.id for each in feeds(manager)]
+    assert [] == ids(manager, OPERATOR)
+    before = manager.committer.wanted()
+    assert Replayed(dead_letters=0, events=0) == manager.service.replay_dead_letters(ANN, mine)
+    assert before == manager.committer.wanted()
+
+
+def test_what_was_replayed_and_comes_once_more_is_not_kept(manager: Manager) -> None:
+    """A host that died sends letters again; those whose events were fed are not fed twice, and what is new is kept."""
+    _, instance = alone(manager)
+    park(manager, letter(instance, 1))
+    manager.service.replay_dead_letter(ANN, ids(manager, ANN)[0])
+    park(manager, letter(instance, 1), letter(instance, 2))
+    assert [(instance, 2)] == seen(manager, ANN)
+
+
+def test_what_is_fed_stands_in_every_plan_until_it_was_taken(manager: Manager) -> None:
+    """Also in those that others' submissions make, and after another manager has taken over; then in none."""
+    _, instance = alone(manager)
+    park(manager, letter(instance))
+    manager.service.replay_dead_letter(ANN, ids(manager, ANN)[0])
+    (first,) = feeds(manager)
+    before = manager.committer.wanted()["1"].plan
+    assert before is not None
+    manager.submit("bob", "s:source > m:map{'add': 2} > k:sink")
+    assert [first] == feeds(manager)
+    other = Manager(manager.url, "two").lead()
+    try:
+        assert [first] == feeds(other)
+        other.committer.fed("1", before.version)
+        assert [first] == feeds(other), "a plan that is not the newest was taken"
+        newest = other.committer.wanted()["1"].plan
+        assert newest is not None
+        other.committer.fed("1", newest.version)
+        assert [] == feeds(other)
+        other.committer.fed("1", newest.version + 1)
+        after = other.committer.wanted()["1"].plan
+        assert after is not None
+        assert newest.version + 1 == after.version
+        other.committer.fed("77", 1)
+    finally:
+        other.close()
+
+
+def test_a_task_that_serves_others_too_is_fed_by_operators_only(manager: Manager) -> None:
+    """Its events would reach the others as well; a tenant is told so, and what an operator replays is gone for all."""
+    mine, theirs, shared = two(manager)
+    park(manager, letter(shared, 1), letter(shared, 2))
+    newest, oldest = ids(manager, ANN)
+    told = "serves others as well, who would get its events too; ask an operator"
+    with pytest.raises(Forbidden, match=told):
+        manager.service.replay_dead_letter(ANN, newest)
+    with pytest.raises(Forbidden, match=told):
+        manager.service.replay_dead_letters(BOB, theirs)
+    assert 1 == manager.service.replay_dead_letter(OPERATOR, newest).dead_letters
+    assert [oldest] == ids(manager, ANN) == ids(manager, BOB)
+    manager.committer.remove(mine, who="ann")
+    assert 1 == manager.service.replay_dead_letters(BOB, theirs).dead_letters
+    assert [] == ids(manager, ANN)
+
+
+def test_tasks_of_ones_own_may_serve_several_of_ones_dataflows(manager: Manager) -> None:
+    """Others are other tenants."""
+    mine, shared = alone(manager)
+    manager.submit("ann", LINE)
+    park(manager, letter(shared))
+    assert 1 == manager.service.replay_dead_letters(ANN, mine).dead_letters
+
+
+def test_what_can_be_replayed_is_and_the_rest_is_left_with_the_reason(manager: Manager) -> None:
+    """A dataflow's letters of a task that runs no more, or not for the caller, stay; they hold up none that can be."""
+    mine, instance = alone(manager)
+    park(manager, letter(instance, 1))
+    manager.committer.replace(mine, raw("s:source > m:map{'add': 5} > k:sink"), who="ann")
+    park(manager, letter(instance_of(manager, mine, "m"), 2))
+    told = manager.service.replay_dead_letters(ANN, mine)
+    assert (1, 1) == (told.dead_letters, told.left)
+    assert f"instance {instance}, which could not take it, runs not for you any more" in (told.why_left or "")
+    assert [(instance, 1)] == seen(manager, ANN)
+    with pytest.raises(Conflict, match="runs for nobody any more; look at the dead letter, or discard it"):
+        manager.service.replay_dead_letter(OPERATOR, ids(manager, ANN)[0])
+    manager.submit("bob", LINE)
+    with pytest.raises(Conflict, match="runs not for you any more"):
+        manager.service.replay_dead_letters(ANN, mine)
+    with pytest.raises(NotFound):
+        manager.service.replay_dead_letters(BOB, mine)
+
+
+def test_what_a_source_could_not_read_is_not_replayed(manager: Manager) -> None:
+    """No task has met it; it would not fit the schema once more."""
+    mine, _ = alone(manager)
+    park(manager, letter(instance_of(manager, mine, "s")))
+    with pytest.raises(Conflict, match="is a source, whose schema the events do not fit; publish them anew"):
+        manager.service.replay_dead_letters(ANN, mine)
+
+
+def test_a_job_is_fed_only_so_much_at_a_time(manager: Manager) -> None:
+    """What is left keeps its order: nothing that came later overtakes it, however small; it goes once there is room."""
+    mine, instance = alone(manager)
+    large = {"t": "x" * 600_000}
+    park(manager, letter(instance, 1, events=(large,)), letter(instance, 2, events=(large,)), letter(instance, 3))
+    told = manager.service.replay_dead_letters(ANN, mine)
+    assert (1, 1, 2) == (told.dead_letters, told.events, told.left)
+    assert [(instance, 3), (instance, 2)] == seen(manager, ANN)
+    with pytest.raises(StateNotReady, match="its job still takes what was replayed before") as raised:
+        manager.service.replay_dead_letters(ANN, mine)
+    assert raised.value.retry_after
+    plan = manager.committer.wanted()["1"].plan
+    assert plan is not None
+    manager.committer.fed("1", plan.version)
+    assert 2 == manager.service.replay_dead_letters(ANN, mine).dead_letters

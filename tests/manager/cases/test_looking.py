@@ -1,5 +1,6 @@
 """Use cases of looking: what runs, the journal; who sees what, and lists in parts."""
 
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
@@ -7,7 +8,7 @@ import pytest
 
 from manager.answers import OperationKind, Page, Stop
 from manager.cases.base import Paging
-from manager.committing.seen import HostSeen, JobSeen
+from manager.committing.seen import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.problem import InvalidRequest, NotFound
 from tests.manager.cases.parts import every, parts
 from tests.manager.managers import OPERATOR, Manager, caller
@@ -61,6 +62,17 @@ def test_running_dags_are_the_connected_components(busy: Manager) -> None:
         assert [(1, 8, 2, ("1", "2")), (2, 2, 1, ("3",))] == [(d.id, d.tasks, d.dataflows, d.jobs) for d in dags]
 
 
+def test_what_a_task_has_done_is_shown(busy: Manager) -> None:
+    """As its host counted it; of one that it says nothing of nothing is known."""
+    did = InstanceMeasured(cpu_ns=1_500_000_000, taken=40, emitted=30, dead=10)
+    measured = (Measured(at=1.0, instances={5: InstanceMeasured()}), Measured(at=2.0, instances={5: did}))
+    busy.seen.jobs["2"] = JobSeen(job="2", host="north", state="running", measured=measured, seen=NOW)
+    tasks = {task.instance: task for task in busy.service.running_tasks(OPERATOR, Paging()).items}
+    assert [(1.5, 40, 30, 10), (None, None, None, None)] == [
+        (task.cpu_seconds, task.events_in, task.events_out, task.events_dead) for task in (tasks[5], tasks[6])
+    ]
+
+
 def test_jobs_are_shown_as_wanted_and_as_seen(busy: Manager) -> None:
     """A job of which nothing was heard is awaited; else the answer has what its host said."""
     busy.seen.jobs["1"] = JobSeen(
@@ -74,10 +86,33 @@ def test_jobs_are_shown_as_wanted_and_as_seen(busy: Manager) -> None:
     )
     assert ("awaited", 1, 0, -1, None) == (three.state, three.version, three.in_effect, three.batch, three.seen)
     assert (3, 0) == (one.active, one.paused)
+    assert [None] * 4 == [each.lag_events for each in (one, three)] + [
+        each.events_in_per_second for each in (one, three)
+    ]
     assert jobs["1"] == busy.service.job(OPERATOR, "1")
     for missing in ("4", "0", "-1", "x", "1.0", "9" * 5_000, "\u0661", ""):
         with pytest.raises(NotFound):
             busy.service.job(OPERATOR, missing)
+
+
+def test_how_a_job_does_its_work_is_shown(busy: Manager) -> None:
+    """Its batches and what waits as its host said last, its rates over the last minute."""
+    now = time.monotonic()
+    measured = tuple(
+        Measured(
+            at=now + at,
+            streams={"s": StreamMeasured(entered=entered, lag_events=2, lag_seconds=0.5)},
+            left=left,
+            batch_seconds={"p50": 0.25, "p99": 0.5},
+        )
+        for at, entered, left in ((0.0, 100, 10), (10.0, 300, 30))
+    )
+    busy.seen.jobs["1"] = JobSeen(job="1", host="north", state="running", measured=measured, seen=NOW)
+    job = busy.service.job(OPERATOR, "1")
+    assert (0.25, 0.5, 20.0, 2.0, 2, 0.5) == (
+        *(job.batch_seconds_p50, job.batch_seconds_p99, job.events_in_per_second, job.events_out_per_second),
+        *(job.lag_events, job.lag_seconds),
+    )
 
 
 def test_streams_between_jobs_are_listed(busy: Manager) -> None:
@@ -92,11 +127,15 @@ def test_streams_between_jobs_are_listed(busy: Manager) -> None:
 def test_hosts_are_listed_by_name(busy: Manager) -> None:
     """Whatever was seen of a host is shown, in parts of any size."""
     busy.seen.every_host = tuple(
-        HostSeen(host=name, alive=name != "b", jobs=("1",), dropped=3, seen=NOW) for name in ("c", "a", "b")
+        HostSeen(
+            host=name, alive=name != "b", dropped=3, cores=4.0, tags=frozenset({"gpu", "big"}), release="9", seen=NOW
+        )
+        for name in ("c", "a", "b")
     )
     for limit in (1, 2, 3):
         hosts = every(lambda p: busy.service.hosts(OPERATOR, p), limit)
         assert [("a", True), ("b", False), ("c", True)] == [(host.name, host.alive) for host in hosts]
+        assert {(4.0, ("big", "gpu"), "9")} == {(host.cores, host.tags, host.release) for host in hosts}
 
 
 @pytest.mark.parametrize("what", ["running_tasks", "running_dags", "jobs", "streams", "operations"])

@@ -117,11 +117,19 @@ def test_a_name_that_is_registered_anew_is_another_source(manager: Manager) -> N
 
 
 def test_one_topic_feeds_one_source(manager: Manager) -> None:
-    """A topic that feeds a source is refused for another, whoever asks; once revoked it is free."""
+    """A topic that feeds a source is refused for another, whoever asks; once revoked it is free.
+
+    Its owner is told which source it feeds, and somebody else neither that nor whose it is.
+    """
     manager.service.register_source(ANN, asked())
-    for who in (ANN, BOB):
-        with pytest.raises(Conflict, match="feeds another source already; choose another topic"):
-            manager.service.register_source(who, asked("other", {"kind": "topic", "topic": "city/street"}))
+    feeds, nothing = (
+        "feeds the source 'ann:street' already; choose",
+        "is not to be had; choose another, best below your name",
+    )
+    for who, told, more in ((ANN, feeds, {}), (OPERATOR, feeds, {"owner": "bob"}), (BOB, nothing, {})):
+        with pytest.raises(Conflict, match=told) as refused:
+            manager.service.register_source(who, asked("other", {"kind": "topic", "topic": "city/street"}, **more))
+        assert (told is feeds) == ("ann" in str(refused.value))
     manager.service.revoke_source(ANN, "street")
     manager.service.register_source(BOB, asked("other", {"kind": "topic", "topic": "city/street"}))
 

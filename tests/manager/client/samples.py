@@ -10,6 +10,7 @@ DATAFLOW = {
     "reason": "",
     "submitted": AT,
     "outputs": [{"sink": "out", "topic": "braid/1/out/school/d1/out"}],
+    "start": "latest",
 }
 REUSED = {"id": "a", "type": "count", "instance": 7, "reused": True, "since": AT, "failed": ""}
 STARTED = {"id": "b", "type": "output", "instance": 8, "reused": False, "since": None, "failed": ""}
@@ -19,7 +20,13 @@ EXPLAINED = {
     "reused": [REUSED | {"instance": 0}],
     "started": ["b"],
     "collapsed": [["b", "c"]],
-    "saving": {"tasks": 1, "cores": 0.25},
+    "saving": {
+        "tasks": 1,
+        "cores": 0.25,
+        "task_cores": 0.125,
+        "batch_cores": 0.125,
+        "rests_on": {"measured": 1, "type": 0, "assumed": 0},
+    },
 }
 EVENT = {"id": 5, "kind": "operation", "told": {"kind": "submit", "subject": "d1", "paused": None}}
 QUOTA = {"dataflows": 1, "tasks": 2, "submits_per_minute": 3}
@@ -41,6 +48,7 @@ CREDENTIALS = {
     "reads": ["braid/1/out/school/#"],
     "writes": ["city/raw"],
 }
+SECRET = {"tenant": "school", "name": "lake"}
 JOB = {
     "job": "j1",
     "host": "local",
@@ -51,7 +59,12 @@ JOB = {
     "active": 4,
     "paused": 5,
     "batch": 3,
-    "lag_events": None,
+    "batch_seconds_p50": 0.25,
+    "batch_seconds_p99": 0.5,
+    "events_in_per_second": 80.5,
+    "events_out_per_second": None,
+    "lag_events": 6,
+    "lag_seconds": 1.5,
     "restarts": 0,
     "seen": AT,
 }
@@ -62,6 +75,9 @@ HOST = {
     "spools": {"city": "well"},
     "dropped": 0,
     "cpu": {"workers": 0.5},
+    "cores": 2.0,
+    "tags": ["gpu"],
+    "release": "1.0",
     "seen": AT,
 }
 OPERATION = {
@@ -96,6 +112,10 @@ RUNNING_TASK = {
     "dataflows": 2,
     "since": AT,
     "dag": 1,
+    "cpu_seconds": 0.5,
+    "events_in": 9,
+    "events_out": 8,
+    "events_dead": 1,
 }
 RUNNING_DAG = {"id": 1, "tasks": 3, "dataflows": 2, "jobs": ["j1"]}
 STREAM = {"instance": 7, "port": "out", "producer": "j1", "consumers": ["j2"]}

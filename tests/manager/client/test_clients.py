@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from manager.answers import KeyForm, Quota, SourceForm, Stop, TenantForm, VisibilityForm
+from manager.answers import KeyForm, Quota, SecretForm, SourceForm, Stop, TenantForm, VisibilityForm
 from manager.client import AsyncClient, Client, NotDone, NotUnderstood, Refused, Unreachable, live
 from manager.client.connecting import trusts_environment
 from manager.client.exchange import ATTEMPTS, PATIENCE
@@ -41,6 +41,7 @@ from tests.manager.client.samples import (
     QUOTA,
     RUNNING_DAG,
     RUNNING_TASK,
+    SECRET,
     SOURCE,
     STREAM,
     SUBMITTED,
@@ -79,6 +80,17 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("make_credentials", ("school",), "POST", "/v1/tenants/school/credentials", None, CREDENTIALS),
     ("make_key", (KeyForm(note="x"),), "POST", "/v1/keys", {"note": "x"}, KEY_ANSWER | {"key": "hush"}),
     ("revoke_key", ("k1",), "DELETE", "/v1/keys/k1", None, KEY_ANSWER),
+    ("put_secret", ("a/b", SecretForm(secret="hush")), "PUT", "/v1/secrets/a%2Fb", {"secret": "hush"}, SECRET),  # noqa: S106 - an example
+    ("remove_secret", ("lake",), "DELETE", "/v1/secrets/lake", None, SECRET),
+    ("replay_dead_letter", (3,), "POST", "/v1/dead-letters/3/replay", None, {"dead_letters": 1, "events": 2}),
+    (
+        "replay_dead_letters",
+        ("d1",),
+        "POST",
+        "/v1/dead-letters/replay?dataflow=d1",
+        None,
+        {"dead_letters": 2, "events": 7, "left": 1, "why_left": "its job is busy"},
+    ),
     ("discard_dead_letter", (3,), "DELETE", "/v1/dead-letters/3", None, {"dead_letters": 1}),
     ("discard_dead_letters", ("d1",), "DELETE", "/v1/dead-letters?dataflow=d1", None, {"dead_letters": 2}),
     ("job", ("j1",), "GET", "/v1/jobs/j1", None, JOB),
@@ -88,6 +100,7 @@ LISTS = {
     "sources": ("/v1/sources", SOURCE),
     "tenants": ("/v1/tenants", TENANT),
     "keys": ("/v1/keys", KEY_ANSWER),
+    "secrets": ("/v1/secrets", SECRET),
     "running_tasks": ("/v1/running/tasks", RUNNING_TASK),
     "running_dags": ("/v1/running/dags", RUNNING_DAG),
     "jobs": ("/v1/jobs", JOB),

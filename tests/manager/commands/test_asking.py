@@ -10,6 +10,7 @@ import httpx
 import pytest
 from rich.console import Console
 
+from manager.commands.exit_codes import ExitCode
 from manager.commands.showing import table
 from tests.manager.client.answering import KEY, event, lines, ok, page, refusal
 from tests.manager.client.samples import (
@@ -23,6 +24,7 @@ from tests.manager.client.samples import (
     KEY_ANSWER,
     OPERATION,
     QUOTA,
+    SECRET,
     SOURCE,
     SUBMITTED,
     TENANT,
@@ -69,6 +71,20 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         ["no number"],
     ),
     (
+        "dead-letters replay 3",
+        [ok({"dead_letters": 1, "events": 2, "left": 0, "why_left": None})],
+        ["POST /v1/dead-letters/3/replay"],
+        {"dead_letters": 1, "events": 2, "left": 0, "why_left": None},
+        ["1 dead letters with 2 events are replayed"],
+    ),
+    (
+        "dead-letters replay --dataflow d1",
+        [ok({"dead_letters": 5, "events": 9, "left": 3, "why_left": "its job is busy"})],
+        ["POST /v1/dead-letters/replay?dataflow=d1"],
+        {"dead_letters": 5, "events": 9, "left": 3, "why_left": "its job is busy"},
+        ["5 dead letters with 9 events are replayed; 3 are left: its job is busy"],
+    ),
+    (
         "dead-letters discard 3",
         [ok({"dead_letters": 1})],
         ["DELETE /v1/dead-letters/3"],
@@ -92,8 +108,14 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         ["city is named; 2 dataflows were removed"],
     ),
     ("sources revoke city", [ok({"dataflows": 2})], ["DELETE /v1/sources/city"], {"dataflows": 2}, ["city is revoked"]),
-    ("jobs", [page(JOB)], ["GET /v1/jobs?limit=100"], [JOB], ["j1", "2, 1 in effect", "it died"]),
-    ("hosts", [page(HOST)], ["GET /v1/hosts?limit=100"], [HOST], ["local", "yes", "workers 0.50"]),
+    (
+        "jobs",
+        [page(JOB)],
+        ["GET /v1/jobs?limit=100"],
+        [JOB],
+        ["j1", "2, 1 in effect", "0.25/0.5", "80.5", "6/1.5", "it died"],
+    ),
+    ("hosts", [page(HOST)], ["GET /v1/hosts?limit=100"], [HOST], ["local", "yes", "workers 0.50", "gpu"]),
     (
         "operations --kind submit --subject d1",
         [page(OPERATION)],
@@ -125,6 +147,14 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         KEY_ANSWER | {"key": "hush"},
         ["key k1 of tenant school, shown this once:", "hush"],
     ),
+    ("secrets list", [page(SECRET)], ["GET /v1/secrets?limit=100"], [SECRET], ["school", "lake"]),
+    (
+        "secrets remove lake",
+        [ok(SECRET)],
+        ["DELETE /v1/secrets/lake"],
+        SECRET,
+        ["the secret lake of school is removed"],
+    ),
     ("keys revoke k1", [ok(KEY_ANSWER)], ["DELETE /v1/keys/k1"], KEY_ANSWER, ["key k1 is revoked"]),
 ]
 EACH = pytest.mark.parametrize(
@@ -135,6 +165,16 @@ EACH = pytest.mark.parametrize(
 @pytest.fixture(autouse=True)
 def written(braid: Braid) -> None:  # noqa: ARG001 - in its folder
     Path("x.json").write_text(DOCUMENT)
+
+
+def test_a_secret_is_read_from_standard_input(braid: Braid) -> None:
+    """Without the end of its line; it is sent, and shown nowhere."""
+    called = braid("secrets", "put", "lake", "--tenant", "school", answers=ok(SECRET), typed="hush hush\n")
+    assert ["PUT /v1/secrets/lake?tenant=school"] == braid.asked()
+    assert {"secret": "hush hush"} == braid.sent()
+    assert "the secret lake of school is kept\n" == called.output
+    empty = braid("secrets", "put", "lake", typed="\n")
+    assert (ExitCode.PROBLEMS, []) == (empty.exit_code, braid.asked())
 
 
 @EACH

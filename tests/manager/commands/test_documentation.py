@@ -6,13 +6,19 @@ import pytest
 import typer.main
 
 from manager.command import COMMANDS, app
-from manager.commands import dead_letters, keys, sources, tenants
+from manager.commands import dead_letters, keys, secrets, sources, tenants
 from manager.commands.exit_codes import ExitCode
 from manager.settings import SECRETS, ClientSettings, Settings
 from tests.documentation.pages import page
 
 PAGE = page("docs/commands.md")
-GROUPS = {"dead-letters": dead_letters.app, "sources": sources.app, "tenants": tenants.app, "keys": keys.app}
+GROUPS = {
+    "dead-letters": dead_letters.app,
+    "sources": sources.app,
+    "tenants": tenants.app,
+    "keys": keys.app,
+    "secrets": secrets.app,
+}
 
 
 def names(group: typer.Typer) -> list[str]:

@@ -20,7 +20,7 @@ def served(monkeypatch: pytest.MonkeyPatch, braid: Braid) -> list[Settings]:  # 
     """What would be served."""
     found: list[Settings] = []
     serving = ModuleType("manager.serving")
-    setattr(serving, "serve", found.append)  # noqa: B010 - a module of the test's own has no type for it
+    setattr(serving, "serve", lambda told, **_: found.append(told))  # noqa: B010 - a module of the test's own
     monkeypatch.setitem(sys.modules, "manager.serving", serving)
     return found
 
@@ -55,7 +55,7 @@ def test_serve_needs_no_setting(served: list[Settings]) -> None:
 
 def test_every_setting_but_the_secrets_has_a_flag() -> None:
     """A secret among the arguments of a process could be read by everybody."""
-    assert Settings.model_fields.keys() - SECRETS == serve.__annotations__.keys() - {"settings", "return"}
+    assert Settings.model_fields.keys() - SECRETS == serve.__annotations__.keys() - {"settings", "as_json", "return"}
 
 
 def test_serve_does_not_begin_with_a_wrong_setting(served: list[Settings]) -> None:

@@ -1,12 +1,15 @@
 """Pictures of a committed state: equal where two managers would decide alike from now on; and what holds of each."""
 
+from collections import Counter
 from typing import Any
 
 import networkx as nx
 from sqlmodel import Session, SQLModel, select
 
-from dags import canonicalise
+from dags import Dataflow, canonicalise
+from dags import State as Remembers
 from engine.plan import read_plan, written_plan
+from manager.answers import Start
 from manager.committing.committer import Committer
 from manager.committing.draft import Ground
 from manager.committing.sources import Readable
@@ -14,6 +17,7 @@ from manager.committing.state import State, running_id
 from manager.planning import Planner
 from manager.store.database import Store
 from manager.store.tables import DataflowRow, JobRow, Leadership, TaskRow
+from merge import Instance
 from merge.jobs import crossings
 from tests.catalogue import CATALOGUE
 from tests.manager.managers import HOSTS, Manager
@@ -37,12 +41,15 @@ def picture(state: State) -> dict[str, Any]:
         "jobs": dict(state.jobs.jobs),
         "homes": dict(state.jobs.homes),
         "bridges": dict(state.jobs.bridges),
+        "feeding": dict(state.jobs.feeding),
         "plans": dict(state.plans),
         "stopped": dict(state.stopped),
         "sources": dict(state.sources),
         "readers": {name: set(readers) for name, readers in state.readers.items()},
         "epochs": dict(state.epochs),
         "draining": dict(state.draining),
+        "earliest": dict(state.earliest),
+        "apart": state.apart & state.plans.keys(),
     }
 
 
@@ -107,18 +114,37 @@ def _hold_constraints(state: State, flows: Any) -> None:
         asked = canonicalise(row.document, dataflow=row.id, tenant=row.tenant, catalogue=CATALOGUE, sources=sources)
         produced = running.produced(name)
         assert asked.sinks == tuple(produced) == tuple(row.sinks)
-        for sink, instance in produced.items():
-            assert asked.tasks[asked.places[sink]].key == running.tasks[instance].key
+        for instance in produced.values():
             needed |= {instance, *nx.ancestors(streams, instance)}
         for task, instance in zip(row.task_ids, row.instances, strict=True):
-            assert asked.tasks[asked.places[task]].key == running.tasks[instance].key
+            assert produced.get(task, instance) == instance
             users[instance].add(name)
+        _hold_tasks(state, row, asked)
         for source in {task.config["source"] for task in asked.tasks if task.type.is_source}:
             readers.setdefault(source, set()).add(name)
         assert row.tasks == len(asked.tasks)
     assert needed == set(running.tasks)
     assert users == {instance: set(who) for instance, who in running.users.items()}
     assert readers == state.readers
+
+
+def _hold_tasks(state: State, row: DataflowRow, asked: Dataflow) -> None:
+    """A dataflow's tasks are those that it asks for, each fed by its own; none has state that is not its tenant's."""
+    tasks = state.running.tasks
+    instances = {asked.places[task]: Instance(of) for task, of in zip(row.task_ids, row.instances, strict=True)}
+    since: list[float] = []
+    for place, task in enumerate(asked.tasks):
+        found = tasks[instances[place]]
+        assert (task.text, task.key.signature) == (found.text, found.key.signature)
+        inputs = (edge._replace(parent=instances[edge.parent]) for edge in task.inputs)
+        assert Counter(inputs) == Counter(found.inputs)
+        source = None if task.inputs else state.sources[task.config["source"]]
+        since.append(source.since(row.tenant) if source else max(since[edge.parent] for edge in task.inputs))
+        assert task.type.state is Remembers.NONE or found.since.timestamp() >= since[place]
+        assert task.key.scope in {None, found.key.scope}
+        if row.start == Start.EARLIEST:
+            assert found.key.scope
+            assert found.key.scope.dataflow == row.id
 
 
 def _hold_places(state: State) -> None:
@@ -136,7 +162,7 @@ def _hold_places(state: State) -> None:
 def _hold_plans(manager: Manager, state: State) -> None:
     """What is wanted is what a planner makes of the state now, and a host takes it."""
     supplied = {name: each.supplied for name, each in state.sources.items()}
-    planner = Planner(state.running, state.jobs, supplied, state.epochs)
+    planner = Planner(state.running, state.jobs, supplied, state.epochs, begins=state.begins)
     assert state.plans.keys() == set(state.jobs.jobs)
     wanted = manager.committer.wanted()
     for job, plan in state.plans.items():

@@ -1,7 +1,7 @@
 """The life of a dataflow: the table, and what is found by what is seen of its jobs."""
 
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,19 @@ from hypothesis import strategies as st
 from engine.life import JobState
 from manager.answers import DataflowState
 from manager.committing.seen import HostSeen, JobSeen
-from manager.reconciler.life import LIFE, DataflowEvent, Finding, ImpossibleTurn, Need, find, path, turn
+from manager.reconciler.life import (
+    DRAINS,
+    LIFE,
+    REMOVED,
+    DataflowEvent,
+    Finding,
+    ImpossibleTurn,
+    Need,
+    find,
+    passed,
+    path,
+    turn,
+)
 from tests.manager.reconciler.worlds import NOW
 
 NEED = Need(job="1", host="h", version=3, instances=frozenset({7, 8}))
@@ -107,3 +119,26 @@ def test_what_was_asked_for_is_not_undone_by_what_is_seen() -> None:
     ]
     ended = [DataflowState.DRAINING, DataflowState.REMOVED]
     assert [()] * 4 == [path(state, finding) for state, finding in product(ended, findings)]
+
+
+FOUND = [
+    find([NEED], {}, THERE),
+    find([NEED], {"1": WELL}, THERE),
+    find([NEED], {"1": replace(WELL, failed={7: "no"})}, THERE),
+    DRAINS,
+    REMOVED,
+]
+
+
+@given(st.lists(st.tuples(st.sampled_from(FOUND), st.booleans()), min_size=1))
+def test_what_is_passed_is_a_way_through_the_table(looks: list[tuple[Finding, bool]]) -> None:
+    """Whatever is found, each state that is told follows from the one before, none twice, and it ends where it was."""
+    states: list[DataflowState] = []
+    for found, replaced in looks:
+        last = states[-1] if states else None
+        ended = last in {DataflowState.DRAINING, DataflowState.REMOVED}
+        states += passed(last, found, replaced=replaced and last is not None and not ended)
+        assert states[-1] is found.state or ended
+    assert DataflowState.DEPLOYING is states[0]
+    assert all(after in LIFE[before].values() for before, after in pairwise(states))
+    assert all(before is not after for before, after in pairwise(states))

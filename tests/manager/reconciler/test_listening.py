@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from bridge import topics
+from manager.committing.seen import InstanceMeasured, Measured, StreamMeasured
 from manager.reconciler.listening import SILENT
 from manager.reconciler.saying import wiring
 from tests.manager.reconciler.hearing import Hearing
@@ -28,7 +29,10 @@ def test_what_was_retained_is_known_before_anybody_acts(hearing: Hearing) -> Non
     """Once everything has come, the statuses and plans that the broker keeps are among it."""
     hearing.say_status("1", version=3, term=2, in_effect=3, failed={"7": {"reason": "no", "retry": 1.0}})
     hearing.say_plan(plan("1", 3, reads=[4], forwards=[5]))
-    hearing.say(topics.host("h", "status"), {"host": "h", "alive": True, "jobs": ["1"], "dropped": 4})
+    hearing.say(
+        topics.host("h", "status"),
+        {"host": "h", "alive": True, "jobs": ["1"], "dropped": 4, "cores": 2, "tags": ["gpu"], "release": "9"},
+    )
     begun(hearing)
     seen = hearing.listener.job("1")
     assert seen is not None
@@ -41,7 +45,9 @@ def test_what_was_retained_is_known_before_anybody_acts(hearing: Hearing) -> Non
         seen.failed,
     )
     assert wiring(plan("1", 3, reads=[4], forwards=[5])) == hearing.job("1").planned
-    assert [("h", True, ("1",), 4)] == [(h.host, h.alive, h.jobs, h.dropped) for h in hearing.listener.hosts()]
+    (host,) = hearing.listener.hosts()
+    assert ("h", True, ("1",), 4) == (host.host, host.alive, host.jobs, host.dropped)
+    assert (2.0, frozenset({"gpu"}), "9") == (host.cores, host.tags, host.release)
 
 
 def test_without_a_connection_nothing_is_complete(hearing: Hearing) -> None:
@@ -77,6 +83,7 @@ def test_what_the_broker_lost_is_not_taken_for_kept(hearing: Hearing) -> None:
         (topics.job("1", "plan"), b"\xff"),
         (topics.job("1", "refused"), b"{}"),
         (topics.job("1", "metrics"), b"null"),
+        (topics.job("1", "metrics"), b'{"streams": {"s": 1}}'),
         (topics.host("h", "status"), b"0"),
         (topics.host("h", "refused"), b"0"),
     ],
@@ -120,27 +127,62 @@ def test_a_refusal_of_the_first_plan_is_known_although_the_job_says_nothing(hear
     assert ("i", "", "no such type") == (seen and seen.host, seen and seen.state, seen and seen.refused)
 
 
-def test_how_often_a_job_died_is_counted(hearing: Hearing) -> None:
-    """Each time that it is seen to have died, and not each time that its host says so."""
+def test_how_often_a_job_was_started_again_is_told_by_its_host(hearing: Hearing) -> None:
+    """Its runs outlive the manager; a host that cannot tell for the moment does not undo it."""
     begun(hearing)
-    for state in ("running", "died", "died", "starting", "running", "died"):
-        hearing.say_status("1", state=state)
-    hearing.settle()
-    seen = hearing.listener.job("1")
-    assert 2 == (seen and seen.restarts)
+    restarts = []
+    for told in ({"run": 1}, {"run": 3}, {"state": "died"}):
+        hearing.say_status("1", **told)
+        hearing.settle()
+        restarts.append(getattr(hearing.listener.job("1"), "restarts", None))
+    assert [0, 2, 2] == restarts
 
 
 def test_metrics_belong_to_their_job(hearing: Hearing) -> None:
-    """They stay when its next status comes, and are no news."""
+    """They stay when its next status comes, and are no news; those before them are kept for a while."""
     begun(hearing)
     hearing.say_status("1")
-    hearing.say(topics.job("1", "metrics"), {"batch": 1, "instances": {"7": {"taken": 5}}}, retain=False)
-    hearing.say(topics.job("2", "metrics"), {"batch": 1, "instances": {}}, retain=False)
+    news: list[int] = []
+    hearing.settle()
+    hearing.listener.on_news(lambda: news.append(1))
+    for at in (0.0, 7.0):
+        hearing.clock = at
+        told = {
+            "batch": 1,
+            "run": 2,
+            "instances": {"7": {"taken": 5, "cpu_ns": 9, "more": 1}},
+            "streams": {"s": {"entered": 4, "lag_events": 2, "lag_seconds": 1.5}},
+            "left": 3,
+            "batch_seconds": {"p50": 0.1},
+        }
+        hearing.say(topics.job("1", "metrics"), told, retain=False)
+        hearing.say(topics.job("2", "metrics"), {"batch": 1, "instances": {}}, retain=False)
+        hearing.until(lambda: at in [each.at for each in measured(hearing)], "the metrics")  # noqa: B023 - awaited here
+    assert [] == news
     hearing.say_status("1", batch=9)
     hearing.settle()
     seen = hearing.listener.job("1")
-    assert ({7: {"taken": 5}}, 9) == (seen and seen.metrics, seen and seen.batch)
+    assert 9 == (seen and seen.batch)
+    assert [0.0, 7.0] == [each.at for each in measured(hearing)]
+    assert (
+        Measured(
+            at=7.0,
+            run=2,
+            batch=1,
+            instances={7: InstanceMeasured(taken=5, cpu_ns=9)},
+            streams={"s": StreamMeasured(entered=4, lag_events=2, lag_seconds=1.5)},
+            left=3,
+            batch_seconds={"p50": 0.1},
+        )
+        == measured(hearing)[-1]
+    )
     assert hearing.listener.job("2") is None
+
+
+def measured(hearing: Hearing) -> tuple[Measured, ...]:
+    """What is kept of what the first job had done."""
+    seen = hearing.listener.job("1")
+    return seen.measured if seen else ()
 
 
 def test_a_job_whose_messages_are_cleaned_is_forgotten(hearing: Hearing) -> None:

@@ -2,13 +2,15 @@
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 
 import pytest
 
 from bridge import topics
-from engine.plan import Plan, read_plan
+from engine.plan import Feed, Plan, read_plan
 from manager.answers import EventAnswer
 from manager.committing.wanted import WantedJob
+from manager.planning import public_id
 from manager.reconciler.concerning import Concerned
 from manager.reconciler.events import Events
 from manager.reconciler.life import Need
@@ -23,6 +25,7 @@ class Committed:
     def __init__(self) -> None:
         self.jobs: Mapping[str, WantedJob] = {}
         self.flows: dict[str, tuple[Need, ...]] = {}
+        self.drains: set[str] = set()
         self.tell: list[Callable[[], None]] = []
 
     def wanted(self) -> Mapping[str, WantedJob]:
@@ -34,12 +37,15 @@ class Committed:
     def every(self) -> frozenset[str]:
         return frozenset(self.flows)
 
+    def draining(self) -> frozenset[str]:
+        return frozenset(self.drains)
+
     def in_jobs(self, jobs: Collection[str]) -> frozenset[str]:
         return frozenset(name for name, needs in self.flows.items() if any(need.job in jobs for need in needs))
 
     def concerned(self, dataflows: Collection[str]) -> Mapping[str, Concerned]:
         return {
-            name: Concerned(dataflow=name, tenant="ann", needs=self.flows[name])
+            name: Concerned(dataflow=public_id(name), tenant="ann", needs=self.flows[name], drains=name in self.drains)
             for name in dataflows
             if name in self.flows
         }
@@ -60,6 +66,7 @@ class Driven:
         self.events = Events(last=0)
         self.leads = True
         self.gone: list[str] = []
+        self.fed: list[tuple[str, int]] = []
         self.published: list[tuple[str, int | None]] = []
         self.looked = threading.Event()
         self.hearing.broker.swallows = self._note
@@ -71,6 +78,7 @@ class Driven:
             belongs=lambda job: job != "99",
             leads=lambda: self.leads,
             on_gone=self.gone.append,
+            on_fed=lambda job, version: self.fed.append((job, version)),
             clock=lambda: self.hearing.clock,
         )
 
@@ -216,6 +224,63 @@ def test_of_jobs_every_change_is_told_and_of_dataflows_every_state(driven: Drive
     assert [2, 2, 2] == [event.told["in_effect"] for event in driven.told("job")]
 
 
+def states(driven: Driven, kind: str) -> list[tuple[str, str]]:
+    """Whose states were told, in their order."""
+    return [(event.told[kind], event.told["state"]) for event in driven.told(kind)]
+
+
+def test_every_state_of_a_dataflow_is_told(driven: Driven) -> None:
+    """Also what comes between two looks, and what no plan changes for; one that is replaced goes on as the same."""
+    driven.hearing.say_status("1", version=1, term=1, in_effect=1)
+    driven.look()
+    need = Need(job="1", host="h", version=1)
+    driven.committed.flows = {"a": (need,), "b": (need,), "c": (need,)}
+    driven.look()
+    driven.committed.drains = {"a"}
+    del driven.committed.flows["b"]
+    driven.committed.flows["c~2"] = driven.committed.flows.pop("c")
+    driven.look()
+    driven.look()
+    assert ["what its sources had sent is being worked off"] == [
+        event.told["reason"] for event in driven.told("dataflow") if event.told["state"] == "draining"
+    ]
+    driven.committed.drains, driven.committed.flows = set(), {}
+    driven.look()
+    told = states(driven, "dataflow")
+    assert [
+        ["deploying", "running", "draining", "removed"],
+        ["deploying", "running", "removed"],
+        ["deploying", "running", "deploying", "running", "removed"],
+    ] == [[state for name, state in told if name == flow] for flow in "abc"]
+    assert {"ann"} == {event.told["tenant"] for event in driven.told("dataflow")}
+
+
+def test_every_state_of_a_job_is_told(driven: Driven) -> None:
+    """Also what came and went between two looks, with its reason and when it is tried again."""
+    driven.look()
+    for told in (
+        {"state": "starting"},
+        {"state": "running"},
+        {"state": "died", "trouble": "disk full", "back_off": 5.0},
+        {"state": "starting"},
+        {"state": "running"},
+    ):
+        driven.hearing.say_status("99", **told)
+    driven.look()
+    driven.hearing.say_status("99", state="stopping")
+    driven.look()
+    driven.hearing.say_status("99", state="stopped")
+    driven.look()
+    driven.hearing.say(topics.job("99", "status"), b"")
+    driven.look()
+    assert ["starting", "running", "died", "starting", "running", "stopping", "stopped"] == [
+        state for _, state in states(driven, "job")
+    ]
+    assert [("disk full", 5.0)] == [
+        (event.told["trouble"], event.told["back_off"]) for event in driven.told("job") if "back_off" in event.told
+    ]
+
+
 def test_it_is_settled_once_everything_was_taken_up(driven: Driven) -> None:
     """What cannot come is not waited for, and what is committed later does not undo it."""
     driven.committed.commit(plan("1"), plan("2", host="away"))
@@ -255,3 +320,16 @@ def test_the_thread_acts_on_a_commit_and_on_news_and_outlives_an_error(
     assert ["hosts and jobs stay as they are until the next look"] == [
         record.getMessage() for record in caplog.records if record.name == "braid.reconciler" and record.exc_info
     ]
+
+
+def test_a_job_has_taken_what_it_is_fed_once_it_has_run_the_newest_plan(driven: Driven) -> None:
+    """Not before, nor where its host has only logged it, nor where the plan feeds nothing."""
+    fed = replace(plan("1", 4), feeds=(Feed(id=7, instance=2, port="in", events="[{}]"),))
+    driven.committed.commit(fed, plan("2", 4))
+    driven.look()
+    assert [] == driven.fed
+    for in_effect, expected in ((3, []), (4, [("1", 4)])):
+        for job in ("1", "2"):
+            driven.hearing.say_status(job, version=4, term=1, in_effect=in_effect)
+        driven.look()
+        assert expected == driven.fed

@@ -24,12 +24,16 @@ from manager.answers import (
     OperationKind,
     Page,
     Quota,
+    Replayed,
     Role,
     RunningDagAnswer,
     RunningTaskAnswer,
     Saving,
+    SecretAnswer,
+    SecretForm,
     SourceAnswer,
     SourceForm,
+    Start,
     Stop,
     Stopped,
     StreamAnswer,
@@ -65,6 +69,7 @@ class FakeService(Service):
         self.leads = True
         self.hashes: dict[str, str] = {}
         self.known_keys: dict[str, KeyAnswer] = {}
+        self.known_secrets: dict[tuple[str, str], SecretAnswer] = {}
         self.known_tenants = {name: _tenant(name, Quota()) for name in ("ann", "bob")}
         self.known_sources: dict[str, SourceAnswer] = {}
         self.submitted: dict[str, DataflowDetail] = {}
@@ -87,7 +92,13 @@ class FakeService(Service):
         return Caller(key=known.id, role=known.role, tenant=known.tenant)
 
     def submit(
-        self, caller: Caller, raw: bytes, *, tenant: str | None = None, idempotency_key: str | None = None
+        self,
+        caller: Caller,
+        raw: bytes,
+        *,
+        tenant: str | None = None,
+        idempotency_key: str | None = None,
+        start: Start = Start.LATEST,  # noqa: ARG002 - as the service has it
     ) -> SubmitAnswer:
         if not self.leads:
             raise StateNotReady("another manager leads", retry_after=2.5)
@@ -255,6 +266,21 @@ class FakeService(Service):
             raise NotFound("tenant", tenant)
         return BrokerCredentials(url="mqtt://127.0.0.1", user=tenant, password="once", reads=(), writes=())  # noqa: S106 - an example
 
+    def put_secret(self, caller: Caller, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:  # noqa: ARG002 - as the service has it
+        found = SecretAnswer(tenant=self._for(caller, tenant), name=name)
+        self.known_secrets[found.tenant, name] = found
+        return found
+
+    def secrets(self, caller: Caller, paging: Paging, *, tenant: str | None = None) -> Page[SecretAnswer]:
+        owner = None if caller.tenant is None and tenant is None else self._for(caller, tenant)
+        return _paged([each for each in self.known_secrets.values() if owner in {None, each.tenant}], paging)
+
+    def remove_secret(self, caller: Caller, name: str, *, tenant: str | None = None) -> SecretAnswer:
+        key = (self._for(caller, tenant), name)
+        if key not in self.known_secrets:
+            raise NotFound("secret", name)
+        return self.known_secrets.pop(key)
+
     def running_tasks(self, caller: Caller, paging: Paging) -> Page[RunningTaskAnswer]:
         _operators_only(caller)
         return _paged(examples.RUNNING_TASKS.items, paging)
@@ -295,6 +321,12 @@ class FakeService(Service):
         if caller.role is Role.TENANT and dataflow is not None and dataflow not in self.submitted:
             return Page(items=())
         return _paged([each for each in self.parked if dataflow is None or dataflow in each.dataflows], paging)
+
+    def replay_dead_letter(self, caller: Caller, letter: str) -> Replayed:
+        return Replayed(dead_letters=self.discard_dead_letter(caller, letter).dead_letters, events=1)
+
+    def replay_dead_letters(self, caller: Caller, dataflow: str) -> Replayed:
+        return Replayed(dead_letters=self.discard_dead_letters(caller, dataflow).dead_letters, events=1)
 
     def discard_dead_letter(self, caller: Caller, letter: str) -> Discarded:  # noqa: ARG002 - as the service has it
         left = [each for each in self.parked if str(each.id) != letter]

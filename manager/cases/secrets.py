@@ -1,0 +1,64 @@
+"""Secrets: put, listed by name, removed; nobody reads one but the workers of the hosts."""
+
+import time
+
+from engine.vault import Vault
+from manager.answers import OperationKind, Page, SecretAnswer, SecretForm
+from manager.cases.base import Base, Caller, Paging, paged, tenant_of
+from manager.problem import NotFound, StateNotReady
+from manager.store.tables import OperationRow, TenantRow
+
+
+class Secrets(Base):
+    """What is done with secrets."""
+
+    vault: Vault | None = None
+    """The vault of the root; a manager gives it."""
+
+    def put_secret(self, caller: Caller, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:
+        """Keep a tenant's secret, in place of what it kept under this name."""
+        begun = time.monotonic()
+        owner = self._owner_of_secrets(caller, tenant)
+        self._secrets.put(owner, name, form.secret)
+        self._note_secret(OperationKind.PUT_SECRET, caller, name, begun)
+        return SecretAnswer(tenant=owner, name=name)
+
+    def secrets(self, caller: Caller, paging: Paging, *, tenant: str | None = None) -> Page[SecretAnswer]:
+        """The names of a tenant's secrets; of all tenants' for an operator who names none."""
+        everybodys = caller.tenant is None and tenant is None
+        owners = self._secrets.owners() if everybodys else [self._owner_of_secrets(caller, tenant)]
+        names = sorted(f"{owner}:{name}" for owner in owners for name in self._secrets.names(owner))
+        following = [each for each in names if each > (paging.after or "")]
+        return paged(following[: paging.limit + 1], paging.limit, cursor=lambda each: each, answer=_answer)
+
+    def remove_secret(self, caller: Caller, name: str, *, tenant: str | None = None) -> SecretAnswer:
+        """Keep a tenant's secret no longer; tasks that name it fail once they are made anew."""
+        begun = time.monotonic()
+        owner = self._owner_of_secrets(caller, tenant)
+        if not self._secrets.remove(owner, name):
+            raise NotFound("secret", name)
+        self._note_secret(OperationKind.REMOVE_SECRET, caller, name, begun)
+        return SecretAnswer(tenant=owner, name=name)
+
+    @property
+    def _secrets(self) -> Vault:
+        if self.vault is None:
+            raise StateNotReady("this manager has no root to keep secrets in; ask one that has")
+        return self.vault
+
+    def _owner_of_secrets(self, caller: Caller, tenant: str | None) -> str:
+        owner = tenant_of(caller, tenant)
+        with self._store.read() as session:
+            if session.get(TenantRow, owner) is None:
+                raise NotFound("tenant", owner)
+        return owner
+
+    def _note_secret(self, kind: OperationKind, caller: Caller, name: str, begun: float) -> None:
+        with self._store.write() as session:
+            seconds = time.monotonic() - begun
+            session.add(OperationRow(at=time.time(), kind=kind, who=caller.who, subject=name, seconds=seconds))
+
+
+def _answer(named: str) -> SecretAnswer:
+    tenant, _, name = named.partition(":")
+    return SecretAnswer(tenant=tenant, name=name)

@@ -1,0 +1,270 @@
+"""A database that is away: said once, answered with one clear problem, survived by every loop, and gone on after."""
+
+import gc
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import event, text
+from sqlalchemy.exc import OperationalError
+
+from manager.cases.base import Paging
+from manager.committing.wanted import WantedJob
+from manager.problem import DatabaseAway
+from manager.reconciler import reconciling
+from manager.reconciler.events import Events
+from manager.reconciler.reconciling import Reconciler
+from manager.rest import make_app
+from manager.store import leadership
+from manager.store.database import Store, sqlite_url
+from manager.store.leadership import Candidate
+from manager.store.tables import Leadership, TenantRow
+from tests import needs
+from tests.manager.databases import Server, server
+from tests.manager.managers import OPERATOR, Manager
+from tests.manager.reconciler.hearing import Hearing
+from tests.manager.rest.serving import serving
+
+PATIENCE = 60.0
+LINE = "s:source > a:map{'add': 1} > k:sink"
+
+
+def add(store: Store, name: str) -> None:
+    with store.write() as session:
+        session.add(TenantRow(name=name, dataflows=1, tasks=1, submits_per_minute=1, created=0.0))
+
+
+def names(store: Store) -> list[str]:
+    with store.read() as session:
+        return sorted(session.scalars(text("SELECT name FROM tenant")))
+
+
+def until(test: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not test():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where a database lies; a test may move it away."""
+    made = tmp_path / "data"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def store(folder: Path) -> Iterator[Store]:
+    made = Store(f"{sqlite_url(folder / 'braid.db')}?timeout=0.05")
+    yield made
+    made.close()
+
+
+class Outage:
+    """A way for SQLite to fail, and to work again."""
+
+    def __init__(self, folder: Path, store: Store) -> None:
+        self.folder = folder
+        self.store = store
+
+    def begin(self) -> None:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        raise NotImplementedError
+
+
+class Locked(Outage):
+    """Another process writes and does not end."""
+
+    def begin(self) -> None:
+        self.other = sqlite3.connect(self.folder / "braid.db", isolation_level=None)
+        self.other.execute("BEGIN IMMEDIATE")
+
+    def end(self) -> None:
+        self.other.close()
+
+
+class Full(Outage):
+    """There is no room for another page."""
+
+    def begin(self) -> None:
+        self.store.close()
+        event.listen(self.store._engine, "connect", self._bound)
+
+    def end(self) -> None:
+        event.remove(self.store._engine, "connect", self._bound)
+
+    @staticmethod
+    def _bound(connection: sqlite3.Connection, _record: Any) -> None:
+        connection.execute("PRAGMA max_page_count = 1")
+
+
+class ReadOnly(Outage):
+    """The file may be read only."""
+
+    def begin(self) -> None:
+        self.store.close()
+        event.listen(self.store._engine, "connect", self._bound)
+
+    def end(self) -> None:
+        event.remove(self.store._engine, "connect", self._bound)
+
+    @staticmethod
+    def _bound(connection: sqlite3.Connection, _record: Any) -> None:
+        connection.execute("PRAGMA query_only = ON")
+
+
+class Gone(Outage):
+    """The folder is not there, as when a disk is not mounted."""
+
+    def begin(self) -> None:
+        self.store.close()
+        self.folder.rename(self.folder.with_name("gone"))
+
+    def end(self) -> None:
+        self.folder.with_name("gone").rename(self.folder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (Locked, "database is locked"),
+        (Full, "database or disk is full"),
+        (ReadOnly, "attempt to write a readonly database"),
+        (Gone, "unable to open database file"),
+    ],
+    ids=["locked", "full", "read-only", "gone"],
+)
+def test_an_outage_of_sqlite_is_told_once_and_gone_on_after(
+    store: Store, folder: Path, caplog: pytest.LogCaptureFixture, kind: type[Outage], why: str
+) -> None:
+    """Each write says that the database is away, none does half of anything, and the log has one line for it."""
+    add(store, "before")
+    outage = kind(folder, store)
+    outage.begin()
+    for _ in range(3):
+        with pytest.raises(DatabaseAway):
+            # More than one page.
+            add(store, "x" * 10_000)
+    outage.end()
+    add(store, "after")
+    assert ["after", "before"] == names(store)
+    shown = f"the database {sqlite_url(folder / 'braid.db')}"
+    assert [
+        f"{shown} cannot be written: {why}; it is tried again until it can",
+        f"{shown} can be written again",
+    ] == [record.getMessage() for record in caplog.records if record.name == "braid.database"]
+
+
+def test_what_is_wrong_with_braid_is_no_outage(store: Store) -> None:
+    """A table that is not there does not come by waiting, so it is told as what it is."""
+    with pytest.raises(OperationalError, match="no such table"), store.read() as session:
+        session.execute(text("SELECT * FROM nowhere"))
+
+
+class Reading:
+    """Wants nothing, and reads the database to find that out."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.looks = 0
+
+    def wanted(self) -> Mapping[str, WantedJob]:
+        names(self._store)
+        self.looks += 1
+        return {}
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        """Nothing changes."""
+
+
+def test_the_loops_of_a_manager_outlive_an_outage(
+    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who leads renews its lease and who reconciles looks again once the database is back; nobody cries meanwhile."""
+    monkeypatch.setattr(leadership, "RENEWING", 0.01)
+    monkeypatch.setattr(reconciling, "LOOKING", 0.01)
+    monkeypatch.setattr(reconciling, "FALLING", 0.01)
+    won, lost = threading.Event(), threading.Event()
+    candidate = Candidate(store, "one", won=lambda _term: won.set(), lost=lost.set)
+    hearing, reading = Hearing(), Reading(store)
+    hearing.listener.start()
+    hearing.until_complete()
+    reconciler = Reconciler(reading, hearing.listener, Events(last=0))
+    candidate.start()
+    reconciler.start()
+    assert won.wait(PATIENCE)
+    until(lambda: reading.looks > 0)
+    outage = Gone(folder, store)
+    outage.begin()
+    until(lambda: {"read", "written"} <= store._away)
+    outage.end()
+    seen, leased = reading.looks, _until(store)
+    until(lambda: reading.looks > seen and _until(store) > leased)
+    assert not lost.is_set()
+    reconciler.stop()
+    candidate.stop()
+    hearing.listener.stop()
+    grave = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert {"braid.database"} == {record.name for record in grave}
+    assert [] == [record for record in grave if record.exc_info]
+
+
+def _until(store: Store) -> float:
+    with store.read() as session:
+        return session.get_one(Leadership, 1).until
+
+
+@pytest.fixture
+def own_server() -> Iterator[Server]:
+    """A server that a test may stop."""
+    with server(needs.postgresql()) as made:
+        yield made
+
+
+@pytest.mark.filterwarnings(
+    # The driver leaves the socket of a connection that is refused to the garbage collector.
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+@pytest.mark.postgresql
+def test_a_stopped_postgresql_is_answered_and_gone_on_after(own_server: Server) -> None:
+    """503 with Retry-After and one problem while it is stopped, whatever is asked; and as before once it runs again."""
+    manager = Manager(own_server.new_database()).lead()
+    manager.admit("ann")
+    manager.register("weather")
+    manager.submit("ann", LINE)
+    key = manager.service.first_key()
+    app = make_app(manager.service, Events(last=0), lambda: None)
+    headers = {"Authorization": f"Bearer {key}"}
+    with (
+        serving(app) as url,
+        httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=PATIENCE) as ask,
+    ):
+        assert 200 == ask.get("/v1/dataflows").status_code
+        own_server.stop()
+        for method, path in (("GET", "dataflows"), ("GET", "tenants"), ("DELETE", "sources/ann:weather")) * 2:
+            answer = ask.request(method, f"/v1/{path}")
+            assert (503, "/problems/database-away", "5") == (
+                answer.status_code,
+                answer.json()["type"],
+                answer.headers["Retry-After"],
+            )
+        with pytest.raises(DatabaseAway):
+            manager.candidate.look()
+        own_server.start()
+        manager.candidate.look()
+        assert 1 == len(ask.get("/v1/dataflows").json()["items"])
+    manager.admit("bob")
+    manager.submit("ann", LINE)
+    assert 2 == len(manager.service.dataflows(OPERATOR, Paging()).items)
+    manager.close()
+    # Within this test, which is prepared for what the driver left.
+    gc.collect()
