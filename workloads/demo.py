@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import NoReturn
 
 import typer
 from rich.console import Console
@@ -11,8 +12,11 @@ from rich.markup import escape
 from rich.status import Status
 
 from manager.answers import SubmitAnswer
+from manager.commands.asking import AsJson
 from manager.commands.exit_codes import ExitCode
+from manager.commands.showing import Shown
 from workloads.demo_cores import Measured, measure
+from workloads.demo_outcome import Outcome
 from workloads.demo_outputs import Outputs, listening
 from workloads.demo_service import DemoFailed, served
 from workloads.demo_showing import outputs_table, show_cores, show_progress, show_removal, show_submission
@@ -32,30 +36,44 @@ _WIDTH = 120
 """How wide the demo writes where no screen says so."""
 
 
-def demo() -> None:
-    """Show Braid at work: serve, run three dataflows of two tenants that share parts, remove one, count the cores."""
-    out = Console(highlight=False)
+def demo(*, as_json: AsJson = False) -> None:
+    """Show Braid at work: serve, run three dataflows of two tenants that share parts, remove one, count the cores.
+
+    With --json, what people read goes to standard error.
+    """
+    out = Console(highlight=False, stderr=as_json)
     if not out.is_terminal:
         out.width = _WIDTH
-    begun = time.monotonic()
+    begun, outcome = time.monotonic(), Outcome()
     with out.status("") as status:
         try:
-            _play(out, status)
+            _play(out, status, outcome)
         except KeyboardInterrupt:
-            out.print("Interrupted: everything was stopped, and no process is left.")
-            raise typer.Exit(ExitCode.INTERRUPTED) from None
+            why = "Interrupted: everything was stopped, and no process is left."
+            out.print(why)
+            _end(ExitCode.INTERRUPTED, "interrupted", why, as_json=as_json)
         except DemoFailed as error:
             out.print(f"[red]{escape(str(error))}[/]", soft_wrap=True)
-            raise typer.Exit(ExitCode.FAILED) from None
-    out.print(f"Everything has stopped, and no process is left. The demo took {time.monotonic() - begun:.0f} s.")
+            _end(ExitCode.FAILED, "demo-failed", str(error), as_json=as_json)
+    outcome.seconds = time.monotonic() - begun
+    out.print(f"Everything has stopped, and no process is left. The demo took {outcome.seconds:.0f} s.")
+    if as_json:
+        Shown(data=outcome.data(), text="").print(as_json=True)
 
 
-def _play(out: Console, status: Status) -> None:
+def _end(code: ExitCode, name: str, why: str, *, as_json: bool) -> NoReturn:
+    if as_json:
+        Shown(data={"problem": {"code": name, "detail": why}}, text="").print(as_json=True)
+    raise typer.Exit(code) from None
+
+
+def _play(out: Console, status: Status, outcome: Outcome) -> None:
     begun = time.monotonic()
     with served(lambda what: status.update(escape(what))) as service, ExitStack() as held:
         out.rule("A service by one command: braid serve", align="left")
+        outcome.url, outcome.ready_after = service.url, time.monotonic() - begun
         out.print(
-            f"Ready at {service.url} after {time.monotonic() - begun:.0f} s: a broker, SQLite, a host with Spark, and "
+            f"Ready at {service.url} after {outcome.ready_after:.0f} s: a broker, SQLite, a host with Spark, and "
             "REST, all on this machine."
         )
         outputs = Outputs()
@@ -68,24 +86,27 @@ def _play(out: Console, status: Status) -> None:
             f"The sources {' and '.join(names)} replay bundled traces, {RATE:,.0f} events a second each. "
             "To each dataflow the demo adds a task that computes pi, to stand for a model that costs something.\n"
         )
-        shared = _share(out, status, stage)
-        alone = _share_nothing(out, status, stage)
+        outcome.with_sharing = _share(out, status, stage, outcome)
+        outcome.without_sharing = _share_nothing(out, status, stage)
         stage.check_numbers()
-        show_cores(out, shared, alone)
+        show_cores(out, outcome.with_sharing, outcome.without_sharing)
 
 
-def _share(out: Console, status: Status, stage: Stage) -> Measured:
+def _share(out: Console, status: Status, stage: Stage, outcome: Outcome) -> Measured:
     """The first phase: what dataflows have in common runs once, and one that leaves and returns disturbs no other."""
-    flows = [_submit(out, stage, tenant, example) for tenant, example in SUBMISSIONS]
+    flows = [_submit(out, stage, outcome, tenant, example) for tenant, example in SUBMISSIONS]
     with _live(out, status, stage, flows):
         time.sleep(WATCHING)
     first, *others = flows
     before = stage.outputs.begin_waits()
     removal = stage.remove(first)
-    show_removal(out, first, removal, stage.sums())
+    sums = stage.sums()
+    show_removal(out, first, removal, sums)
+    outcome.remove(first, removal, sums)
     status.update("waiting for the others' events")
-    show_progress(out, stage.await_progress(first, others, before))
-    again = [_submit(out, stage, *SUBMISSIONS[0]), *others]
+    outcome.others = stage.await_progress(first, others, before)
+    show_progress(out, outcome.others)
+    again = [_submit(out, stage, outcome, *SUBMISSIONS[0]), *others]
     with _live(out, status, stage, again):
         return _measure(stage, again)
 
@@ -102,9 +123,11 @@ def _share_nothing(out: Console, status: Status, stage: Stage) -> Measured:
         return _measure(stage, flows)
 
 
-def _submit(out: Console, stage: Stage, tenant: str, example: str) -> SubmitAnswer:
+def _submit(out: Console, stage: Stage, outcome: Outcome, tenant: str, example: str) -> SubmitAnswer:
     flow = stage.submit(tenant, example)
-    show_submission(out, flow, stage.sums())
+    sums = stage.sums()
+    show_submission(out, flow, sums)
+    outcome.submit(flow, sums)
     return flow
 
 

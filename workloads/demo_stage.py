@@ -25,7 +25,7 @@ _PATIENCE = 60.0
 _LOOKING = 0.2
 MODEL = {
     "tasks": (
-        {"id": "model", "type": "pi_viete", "config": {"iterations": 40_000}},
+        {"id": "model", "type": "pi_viete", "config": {"iterations": 350}},
         {"id": "mean score", "type": "block_window_average", "config": {"field": "pi", "window": 100}},
         {"id": "scores", "type": "output"},
     ),

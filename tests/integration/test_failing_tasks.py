@@ -1,9 +1,13 @@
 """Tasks that raise, kill their worker or hang, in a job on real Spark: only their own events suffer, and are told."""
 
+import json
 import os
 import shutil
+import signal
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +15,9 @@ from typing import Any
 import pytest
 
 from bridge import topics
+from dags import Kind
 from engine.failing import BAD_BATCHES
-from engine.plan import Limits, Plan, SlotState
+from engine.plan import Feed, Limits, Plan, SlotState
 from tests.integration import falling
 from tests.integration.clusters import offering
 from tests.integration.hosting import HOST, QUICK, Hosting, counted, deliveries, delivery, numbers, raw, slot
@@ -159,3 +164,84 @@ def test_a_task_that_does_nothing_but_raise_is_failed_and_tried_again(hosting: H
     assert list(range(tried)) == sorted(job.dead())
     assert {} == job.failed()
     job.settle()
+
+
+def test_what_is_fed_again_is_taken_once_though_its_host_is_killed(hosting: Hosting, tmp_path: Path) -> None:
+    """What falls once more is a dead letter once more; what does not comes out after all that came before, once."""
+    healed = tmp_path / "healed"
+    job = Falling(hosting, how="raise", at=[3, 4, AT], until=str(healed))
+    job.publish(MANY)
+    letters = hosting.heard(topics.dead(job.fall))
+    feeds = tuple(
+        Feed(id=number, instance=job.fall, port=letter["port"], events=json.dumps(letter["events"]))
+        for number, letter in enumerate(letters)
+    )
+    # A worker that is slow to start is not to be taken for one that hangs.
+    job.plan = hosting.send(replace(job.plan, feeds=feeds, limits=Limits()))
+    hosting.until(lambda: len(hosting.heard(topics.dead(job.fall))) == 2 * len(letters), "as many dead letters again")
+    healed.touch()
+    again = tuple(replace(each, id=MANY + each.id) for each in feeds)
+    job.plan = hosting.send(replace(job.plan, feeds=(*feeds, *again)))
+    hosting.until(
+        lambda: hosting.folder(job.name).entries(1)[-1].plan.version == job.plan.version, "the plan to be logged"
+    )
+    hosting.restart(signal.SIGKILL)
+    # As whoever makes plans does while nothing was heard of the last one.
+    job.plan = hosting.send(job.plan)
+    hosting.until(lambda: hosting.in_effect(job.plan), "the next plan in effect", bound=BOUND)
+    job.publish(2)
+    all_sent = numbers(0, job.sent)
+    fallen = [event for event in all_sent if event["n"] in {3, 4, AT}]
+    through = [event for event in all_sent[:MANY] if event not in fallen]
+    # Those that a host may not have sent when it died are sent again.
+    told = {(each["batch"], each["first"]): each["reason"] for each in hosting.heard(topics.dead(job.fall))}
+    assert 2 * [letter["reason"] for letter in letters] == list(told.values())
+    assert [*through, *fallen, *all_sent[MANY:]] == hosting.delivered(job.through)
+    assert counted(all_sent) == hosting.delivered(job.beside)
+
+
+def test_what_was_written_outside_before_a_worker_died_is_not_written_again(hosting: Hosting) -> None:
+    """Rows, files and messages of a batch whose worker dies after writing them, before its record: each is there once.
+
+    The worker dies three times at one event, and after that its job goes on; what was written counts.
+    """
+    source, insert, sink, publish, fall, fallen, again, end = (hosting.fresh() for _ in range(8))
+    topic, other = f"street/{source}", f"street/{again}"
+    own = {"place": f"own/{source}", "owner": "ann"}
+    table = {"database": {"place": f"own/{source}.db", "owner": "ann"}, "table": "t", "fields": ["n", "k"]}
+    slots = (
+        slot(insert, "table_insert", source, **table),
+        slot(sink, "file_sink", source, to=own),
+        slot(publish, "mqtt_publish", insert, topic=other),
+        slot(fall, "fall", publish, how="kill", at=[AT]),
+        slot(fallen, "output", fall),
+        slot(end, "output", again),
+    )
+    plan = Plan(
+        job=f"j{source}",
+        host=HOST,
+        version=1,
+        ingress=(raw(topic, source), raw(other, again, {"n": Kind.INTEGER, "k": Kind.STRING, "receipt": Kind.STRING})),
+        slots=slots,
+        deliveries=deliveries(slots),
+        pace=QUICK,
+        limits=Limits(hang=60.0),
+    )
+    hosting.send(plan)
+    hosting.until(lambda: hosting.status(plan.job).get("state") == "running", "the job to run", bound=BOUND)
+    events = numbers(0, MANY)
+    hosting.publish(topic, events)
+    hosting.until(lambda: MANY <= hosting.count(delivery(end)), f"{MANY} events published again", bound=BOUND)
+    hosting.until(lambda: MANY - 1 <= hosting.count(delivery(fallen)), "all but the fallen one", bound=BOUND)
+    assert [AT] == [event["n"] for letter in hosting.heard(topics.dead(fall)) for event in letter["events"]]
+    folder = hosting.root / "files" / "ann" / "own"
+    with closing(sqlite3.connect(folder / f"{source}.db")) as database:
+        assert [(each["n"], each["k"]) for each in events] == list(
+            database.execute("SELECT n, k FROM t ORDER BY rowid")
+        )
+    lines = [line for file in sorted((folder / str(source)).rglob("*.jsonl")) for line in file.read_text().splitlines()]
+    assert events == [json.loads(line) for line in lines]
+    published = hosting.delivered(delivery(end))
+    assert events == [{"n": each["n"], "k": each["k"]} for each in published]
+    assert list(range(MANY)) == [each["_from"]["number"] for each in published]
+    assert MANY == len({each["receipt"] for each in published})

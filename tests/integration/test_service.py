@@ -1,5 +1,6 @@
 """The service, with real Spark and a real mosquitto: what tenants submit runs, whatever of it is killed."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -7,7 +8,8 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from manager.answers import DataflowState, Stop
+from bridge import topics
+from manager.answers import Basis, DataflowState, JobAnswer, Replayed, Start, Stop
 from tests.integration.hosting import counted, numbers
 from tests.integration.serving import Served, counting, passing, runs, street
 
@@ -39,6 +41,13 @@ def test_what_is_submitted_runs_and_what_is_removed_stops_alone(served: Served) 
         served.publish("city/shared", numbers(0, 5))
         assert counted(numbers(0, 5)) == served.until_delivered(first, "out", 5)
         assert numbers(0, 5) == served.until_delivered(second, "out", 5)
+        with served.client() as operator:
+            (job,) = operator.jobs()
+            served.until(lambda: is_measured(operator.job(job.job)), "the job to tell how it does its work")
+            assert {5} == {task.events_in for task in operator.running_tasks() if task.type == "range_filter"}
+            assert [2.0] == [host.cores for host in operator.hosts()]
+            saving = ann.explain(counting("ann:shared")).saving
+            assert (4, 3) == (saving.tasks, saving.rests_on[Basis.MEASURED])
         assert DataflowState.REMOVED is ann.remove(first.id, Stop.NOW).state
         with served.client() as operator:
             served.until(
@@ -70,6 +79,35 @@ def test_a_dataflow_that_drains_delivers_what_was_sent(served: Served) -> None:
         assert numbers(0, 44) == served.until_delivered(stays, "out", 44)
         assert 40 == len(served.delivered(goes, "out"))
         eel.remove(stays.id, Stop.NOW)
+
+
+def test_a_dead_letter_that_is_replayed_comes_out_once(served: Served) -> None:
+    """Its task takes the events again behind all others, the job is then fed no more, and begins elsewhere if told."""
+    with served.admit("hal") as hal:
+        hal.register_source(street("mews"))
+        dataflow = hal.submit(counting("mews"))
+        served.until_state(hal, dataflow.id, DataflowState.RUNNING)
+        served.publish("city/mews", numbers(0, 3))
+        served.until_delivered(dataflow, "out", 3)
+        (task,) = (each for each in dataflow.started if each.type == "count")
+        told = {"instance": task.instance, "port": "in", "reason": "none", "batch": 1, "events": numbers(3, 5)}
+        served.line.publish(topics.dead(task.instance), json.dumps(told).encode())
+        (letter,) = served.until(lambda: list(hal.dead_letters(dataflow=dataflow.id)), "the dead letter")
+        assert Replayed(dead_letters=1, events=2) == hal.replay_dead_letter(letter.id)
+        assert counted(numbers(0, 5)) == served.until_delivered(dataflow, "out", 5)
+        second = hal.submit(counting("mews"), start=Start.EARLIEST)
+        assert () == second.reused
+        served.until_state(hal, second.id, DataflowState.RUNNING)
+        with served.client() as operator:
+            served.until(
+                lambda: all(job.in_effect == job.version for job in operator.jobs()), "every job to run its plan"
+            )
+        served.publish("city/mews", numbers(5, 7))
+        assert counted(numbers(0, 7)) == served.until_delivered(dataflow, "out", 7)
+        served.until(lambda: served.delivered(second, "out"), "what the other one delivers")
+        assert [] == list(hal.dead_letters())
+        hal.remove(dataflow.id)
+        hal.remove(second.id)
 
 
 def test_while_nobody_manages_jobs_run_on(served: Served) -> None:
@@ -165,6 +203,12 @@ def test_of_a_service_that_is_told_to_stop_no_process_is_left(served: Served) ->
         served.publish("city/quay", numbers(4, 6))
         assert counted(numbers(0, 6)) == served.until_delivered(dataflow, "out", 6)
         gil.remove(dataflow.id)
+
+
+def is_measured(job: JobAnswer) -> bool:
+    """Whether a job shows batches, and events in and out, and that none waits."""
+    known = (job.batch_seconds_p50, job.batch_seconds_p99, job.events_in_per_second, job.events_out_per_second)
+    return all(known) and (0, 0.0) == (job.lag_events, job.lag_seconds)
 
 
 def lasting(served: Served) -> set[psutil.Process]:

@@ -41,12 +41,23 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_demo_shows_what_is_shared_and_that_the_others_never_stop(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three dataflows share tasks, one leaves and comes back, the others miss nothing, and nothing is left."""
+    """Three dataflows share tasks, one leaves and comes back, the others miss nothing, and nothing is left.
+
+    People read it, and with --json programs as one document.
+    """
     for seconds in ("WATCHING", "SETTLING", "MEASURING"):
         monkeypatch.setattr(demo, seconds, 1.0)
-    result = CliRunner().invoke(app, ["demo"])
+    result = CliRunner().invoke(app, ["demo", "--json"])
     assert 0 == result.exit_code, result.output
-    shown = result.stdout
+    shown = result.stderr
+    told = json.loads(result.stdout)
+    assert [(1, 7, 7), (2, 11, 17), (3, 16, 27), (3, 16, 27)] == [
+        tuple(each["in_all"][name] for name in ("dataflows", "running", "submitted")) for each in told["submitted"]
+    ]
+    assert ["sensors", "clean", "smooth", "model", "mean score", "scores"] == told["submitted"][1]["reused"]
+    assert [["means"], 2] == [list(told["removed"]["stopped"]), told["removed"]["in_all"]["dataflows"]]
+    assert all(each["after"] >= each["before"] + 60 for each in told["others"])
+    assert [16, 27] == [told[name]["sums"]["running"] for name in ("with_sharing", "without_sharing")]
     assert [
         ("1", "7", "7"),
         ("2", "11", "17"),
@@ -114,13 +125,15 @@ def taken_port() -> Iterator[int]:
 def test_a_demo_that_cannot_begin_says_why_and_where_the_log_is(
     folder: Path, taken_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the service wrote last is shown, and its log is kept."""
+    """What the service wrote last is shown, to programs as a problem, and its log is kept."""
     monkeypatch.setattr(demo_service, "_free_port", lambda: taken_port)
-    result = CliRunner().invoke(app, ["demo"])
+    result = CliRunner().invoke(app, ["demo", "--json"])
     assert 8 == result.exit_code
-    assert f"REST cannot be served on 127.0.0.1, port {taken_port}" in result.stdout
+    why = f"REST cannot be served on 127.0.0.1, port {taken_port}"
+    problem = json.loads(result.stdout)["problem"]
+    assert ("demo-failed", True, True) == (problem["code"], why in problem["detail"], why in result.stderr)
     (kept,) = folder.iterdir()
-    assert f"The service's log is {kept / 'serve.log'}" in result.stdout
+    assert f"The service's log is {kept / 'serve.log'}" in result.stderr
     assert "REST cannot be served" in (kept / "serve.log").read_text()
 
 
