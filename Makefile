@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check chaos bench bench-merge bench-engine bench-manager bench-tasks mutate schema docs-tasks lock clean
+.PHONY: help demo test check chaos bench bench-merge bench-engine bench-manager bench-tasks slow mutate schema docs-tasks lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -30,7 +30,10 @@ check: $(READY)  ## lint, types, import contracts, links and examples in the doc
 	$(BIN)/python -m pytest -q tests/documentation
 
 chaos: $(READY)  ## kill drivers, workers and brokers for hours, and look for what was lost
-	$(BIN)/python -m pytest -m chaos $(PYTEST_ARGS) tests/chaos
+	$(BIN)/python -m pytest -m chaos $(PYTEST_ARGS) tests/chaos tests/integration
+
+slow: $(READY)  ## run the tests that take too long for every day
+	$(BIN)/python -m pytest -m slow -n auto $(PYTEST_ARGS)
 
 bench: bench-merge bench-engine bench-manager bench-tasks  ## run all benchmarks
 

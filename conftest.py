@@ -14,7 +14,7 @@ collect_ignore = ["manager/store/migrations"]
 # seeded, so that continuous integration and mutation testing never fail by chance.
 _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("default", _COMMON, max_examples=100)
-settings.register_profile("ci", _COMMON, max_examples=100, derandomize=True)
+settings.register_profile("ci", _COMMON, max_examples=50, derandomize=True)
 settings.register_profile("thorough", _COMMON, max_examples=3_000)
 settings.register_profile("mutation", _COMMON, max_examples=15, derandomize=True)
 settings.load_profile("default")

@@ -25,6 +25,7 @@ from engine.plan import CutWish, Delivery, Edge, Ingress, Plan, Slot, written_cu
 from engine.record import Table
 from engine.record_store import RecordStore
 from engine.supply import Bridged, Subscribed
+from tests.engine.kernels import VERSIONS
 
 T = TypeVar("T")
 BOUND = 60.0
@@ -255,7 +256,8 @@ def bridged(instance: int, *, start: int | None = None) -> Ingress:
 def slot(instance: int, kind: str, *inputs: int | Edge, **config: Any) -> Slot:
     """A task behind others."""
     edges = tuple(each if isinstance(each, Edge) else Edge(parent=each) for each in inputs)
-    return Slot(instance=instance, type=kind, config=json.dumps(config), inputs=edges)
+    version = VERSIONS.get(kind, 1)
+    return Slot(instance=instance, type=kind, version=version, config=json.dumps(config), inputs=edges)
 
 
 def delivery(instance: int) -> Delivery:

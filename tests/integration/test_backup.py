@@ -54,7 +54,8 @@ def heard(served: Served, answer: SubmitAnswer) -> list[Any]:
     ]
 
 
-def test_what_ran_goes_on_elsewhere(served: Served, tmp_path: Path) -> None:
+@pytest.mark.parametrize("with_spools", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_what_ran_goes_on_elsewhere(served: Served, tmp_path: Path, *, with_spools: bool) -> None:
     """Backed up while it runs, with and without its spools: counts, dead letters and tenants are there again."""
     with served.admit("ann") as ann:
         ann.register_source(street("lane"))
@@ -73,31 +74,27 @@ def test_what_ran_goes_on_elsewhere(served: Served, tmp_path: Path) -> None:
         letters = shown(ann)
         assert [(instance, (dataflow.id,), ({"n": "x"},))] * 2 == letters
         key = ann._http.headers["Authorization"].removeprefix("Bearer ")
-    archives = []
-    for name, with_spools in (("without", False), ("with", True)):
-        archives.append((tmp_path / f"{name}.tar", tmp_path / name / "root"))
-        url = sqlite_url(served.root / "braid.db")
-        back_up(served.root, url, archives[-1][0], with_spools=with_spools, with_key=True)
+    archive, root = tmp_path / "backup.tar", tmp_path / "other" / "root"
+    back_up(served.root, sqlite_url(served.root / "braid.db"), archive, with_spools=with_spools, with_key=True)
     served.close()
     epoch = max(each for each, _, _ in heard(served, dataflow))
-    for archive, root in archives:
-        root.parent.mkdir()
-        restore(archive, root, sqlite_url(root / "braid.db"))
-        other = Served(root.parent)
-        try:
-            other.start()
-            with other.client(key) as ann:
-                other.until_state(ann, dataflow.id, DataflowState.RUNNING)
-                assert letters == shown(ann)
-                assert other.line is not None
-                other.publish("city/lane", numbers(5, 9))
-                expected = counted(numbers(0, 9))[5:]
-                other.until(
-                    lambda: [each for _, number, each in heard(other, dataflow) if number >= 5] == expected,  # noqa: B023 - it is awaited here
-                    f"the counts to go on; {heard(other, dataflow)}",
-                )
-                assert min(each for each, _, _ in heard(other, dataflow)) > epoch
-                second = ann.submit(counting("ann:lane"))
-                other.until_state(ann, second.id, DataflowState.RUNNING)
-        finally:
-            other.close()
+    root.parent.mkdir()
+    restore(archive, root, sqlite_url(root / "braid.db"))
+    other = Served(root.parent)
+    try:
+        other.start()
+        with other.client(key) as ann:
+            other.until_state(ann, dataflow.id, DataflowState.RUNNING)
+            assert letters == shown(ann)
+            assert other.line is not None
+            other.publish("city/lane", numbers(5, 9))
+            expected = counted(numbers(0, 9))[5:]
+            other.until(
+                lambda: [each for _, number, each in heard(other, dataflow) if number >= 5] == expected,
+                f"the counts to go on; {heard(other, dataflow)}",
+            )
+            assert min(each for each, _, _ in heard(other, dataflow)) > epoch
+            second = ann.submit(counting("ann:lane"))
+            other.until_state(ann, second.id, DataflowState.RUNNING)
+    finally:
+        other.close()

@@ -117,7 +117,9 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["dies", "hangs"])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)], ids=["dies", "hangs"]
+)
 def test_a_host_comes_back_whose_jvm(
     hosting: Hosting, caplog: pytest.LogCaptureFixture, number: signal.Signals
 ) -> None:
@@ -136,6 +138,7 @@ def test_a_host_comes_back_whose_jvm(
     assert ended(java)
 
 
+@pytest.mark.slow
 def test_a_host_that_was_told_to_end_misses_nothing(hosting: Hosting) -> None:
     """What is published between its end and its next start waits at the broker, and is counted then."""
     job = Counting(hosting)
@@ -162,6 +165,7 @@ def test_a_task_that_hangs_in_c_does_not_keep_its_job_from_stopping(hosting: Hos
     assert before == hosting.keeper.pid
 
 
+@pytest.mark.slow
 def test_a_query_that_does_not_stop_costs_its_host_a_start(hosting: Hosting, caplog: pytest.LogCaptureFixture) -> None:
     """Its stop is given up in the end; the host ends with a code that says so, and its other jobs go on in the next."""
     stays, hangs = Counting(hosting), Counting(hosting)

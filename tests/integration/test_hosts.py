@@ -73,7 +73,9 @@ def test_a_file_that_is_missing_is_told_where_its_stream_stands(hosting: Hosting
     hosting.until(lambda: "missing.jsonl" in hosting.host_status()["spools"].get(stream, ""), "the trouble is told")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["term", "kill"])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL], ids=["term", "kill"]
+)
 def test_a_host_that_comes_back_goes_on(hosting: Hosting, number: signal.Signals) -> None:
     """Jobs resume by themselves: states, numbers, and the stream between them; what came meanwhile is not lost."""
     source, count, below, sink = (hosting.fresh() for _ in range(4))

@@ -1,9 +1,8 @@
 """The service, with real Spark and a real mosquitto: what tenants submit runs, whatever of it is killed."""
 
 import json
-import os
-import signal
 from collections.abc import Iterator
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -152,20 +151,47 @@ def test_what_is_committed_while_the_broker_is_away_is_done_when_it_is_back(serv
         dan.remove(second.id)
 
 
-def test_a_host_that_is_killed_comes_back_with_its_jobs(served: Served) -> None:
-    """Its dataflows are degraded meanwhile, and nothing of their outputs is missing or doubled afterwards."""
-    with served.admit("eve") as eve:
-        eve.register_source(street("alley"))
-        dataflow = eve.submit(counting("eve:alley"))
-        served.until_state(eve, dataflow.id, DataflowState.RUNNING)
-        served.publish("city/alley", numbers(0, 4))
-        served.until_delivered(dataflow, "out", 4)
-        os.kill(served.below_keeper("engine.host_process").pid, signal.SIGKILL)
-        served.until_state(eve, dataflow.id, DataflowState.DEGRADED)
-        served.publish("city/alley", numbers(4, 8))
-        served.until_state(eve, dataflow.id, DataflowState.RUNNING)
-        assert counted(numbers(0, 8)) == served.until_delivered(dataflow, "out", 8)
-        eve.remove(dataflow.id)
+@pytest.mark.parametrize("many", [2, pytest.param(20, marks=pytest.mark.chaos)])
+def test_all_jobs_outlive_their_host_and_the_machine(served: Served, many: int) -> None:
+    """Killed alone, or at once with all else, the host comes back with its jobs, and no output lacks or doubles any."""
+    names = [f"{many}-{number}" for number in range(many)]
+    with served.admit(f"tenant-{many}") as tenant:
+        for name in names:
+            tenant.register_source(street(name))
+        # What starts at the earliest has a job of its own.
+        dataflows = [tenant.submit(counting(name), start=Start.EARLIEST) for name in names]
+        with served.client() as operator:
+            assert many == len(list(operator.jobs()))
+
+        def sent(first: int, end: int) -> None:
+            for name in names:
+                served.publish(f"city/{name}", numbers(first, end))
+
+        def settled(end: int) -> None:
+            for dataflow in dataflows:
+                assert counted(numbers(0, end)) == served.until_delivered(dataflow, "out", end)
+
+        for dataflow in dataflows:
+            served.until_state(tenant, dataflow.id, DataflowState.RUNNING)
+        sent(0, 4)
+        settled(4)
+        served.below_keeper("engine.host_process").kill()
+        served.until_state(tenant, dataflows[0].id, DataflowState.DEGRADED)
+        sent(4, 8)
+        settled(8)
+        served.look()
+        served.kill()
+        for each in served.alive():
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+        served.until(lambda: [] == served.alive(), "the end of everything")
+        served.start()
+        for dataflow in dataflows:
+            served.until_state(tenant, dataflow.id, DataflowState.RUNNING)
+        sent(8, 10)
+        settled(10)
+        for dataflow in dataflows:
+            tenant.remove(dataflow.id)
 
 
 def test_a_keeper_that_is_killed_is_started_again(served: Served) -> None:
