@@ -7,7 +7,7 @@ READY := .venv/ready
 .PHONY: help demo test check chaos bench bench-merge bench-engine bench-manager bench-tasks slow mutate schema docs-tasks lock clean
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Braid needs Python 3.11 or later; set PYTHON=/path/to/it")'
@@ -19,7 +19,7 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY)  ## serve, run dataflows of two tenants that share parts, count the cores
 	@$(BIN)/braid demo
 
-test: $(READY)  ## run all tests
+test: $(READY)  ## run the tests, but for those that take too long for every change
 	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
 
 check: $(READY)  ## lint, types, import contracts, links and examples in the documentation
@@ -32,7 +32,7 @@ check: $(READY)  ## lint, types, import contracts, links and examples in the doc
 chaos: $(READY)  ## kill drivers, workers and brokers for hours, and look for what was lost
 	$(BIN)/python -m pytest -m chaos $(PYTEST_ARGS) tests/chaos tests/integration
 
-slow: $(READY)  ## run the tests that take too long for every day
+slow: $(READY)  ## run the tests that take too long for every change
 	$(BIN)/python -m pytest -m slow -n auto $(PYTEST_ARGS)
 
 bench: bench-merge bench-engine bench-manager bench-tasks  ## run all benchmarks

@@ -2,8 +2,8 @@
 
     python -m benchmarks.manager [--quick] [STORED ...]
 
-Dataflows are submitted and removed by turns over `Service`, which REST calls, with a file of SQLite on this machine's
-disk. With a service that runs, `benchmarks.manager_live` measures how long outputs take to come and to stop; the most
+Dataflows are submitted and removed by turns over `Service`, which REST calls, and submitted over REST, with a file of
+SQLite on this machine's disk. With a service that runs, `benchmarks.manager_live` measures how long outputs take to come and to stop; the most
 of all samples is told. It needs mosquitto. Quickly, there are fewer dataflows and samples. Prints a line per
 measurement; the last is one JSON object.
 """
@@ -14,13 +14,14 @@ import random
 import statistics
 import sys
 import tempfile
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from benchmarks import drawn, manager_live
+from benchmarks import drawn, manager_live, manager_rest
 from benchmarks.merge import alone, clocked
 from dags import Visibility
-from manager.answers import Quota, Role, SourceForm, Stop, TenantForm
+from manager.answers import KeyForm, Quota, Role, SourceForm, Stop, TenantForm
 from manager.cases.base import Caller
 from manager.committing.committer import Committer
 from manager.committing.draft import Ground
@@ -67,15 +68,26 @@ class Bench:
 
     def submit(self) -> float:
         """Submit one more; the seconds that it took."""
+        tenant = self._draw.choice(TENANTS)
+        answer, seconds = clocked(self.service.submit, tenant, self._document().encode())
+        self.there.append((tenant, answer.id))
+        return seconds
+
+    def submit_over_rest(self, many: int) -> dict[int, tuple[float, ...]]:
+        """Submit so many more over REST, and remove them; the seconds of each by the number of clients at once."""
+        key = self.service.make_key(OPERATOR, KeyForm(tenant=TENANTS[0].key)).key
+        made = manager_rest.submit(self.service, key, [self._document() for _ in range(many)])
+        for each in chain.from_iterable(made.values()):
+            self.service.remove(TENANTS[0], each.dataflow, Stop.NOW)
+        return {clients: tuple(each.seconds for each in part) for clients, part in made.items()}
+
+    def _document(self) -> str:
         document = json.loads(drawn.document(self._draw, SHAPE, self._number))
         for task in document["tasks"]:
             if task["type"] == "source":
                 task["config"]["source"] = f"city:{task['config']['source']}"
-        tenant = self._draw.choice(TENANTS)
         self._number += 1
-        answer, seconds = clocked(self.service.submit, tenant, json.dumps(document).encode())
-        self.there.append((tenant, answer.id))
-        return seconds
+        return json.dumps(document)
 
     def remove(self) -> float:
         """Remove any one; the seconds that it took."""
@@ -99,6 +111,7 @@ def main(stored: tuple[int, ...], *, quick: bool) -> None:
 def by_stored(stored: tuple[int, ...]) -> dict[str, Any]:
     """Submissions at each number of stored dataflows, and the start of a manager with the most."""
     submits: dict[str, float] = {}
+    over_rest: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "braid.db"
         bench = Bench(path)
@@ -109,13 +122,17 @@ def by_stored(stored: tuple[int, ...]) -> dict[str, Any]:
             taken = [(bench.submit(), bench.remove()) for _ in range(SAMPLES)]
             (submit, submit_most), (remove, remove_most) = (_percentiles(each) for each in zip(*taken, strict=True))
             submits[str(size)] = submit_most
+            for clients, seconds in bench.submit_over_rest(SAMPLES).items():
+                rest, rest_most = _percentiles(seconds)
+                over_rest[f"{size}, {clients} at once"] = rest_most
+                print(f"{size:,} dataflows, over REST, {clients} at once: submit p50 {rest} ms, p99 {rest_most} ms")
             print(
                 f"{size:,} dataflows: submit p50 {submit} ms, p99 {submit_most} ms; "
                 f"remove p50 {remove} ms, p99 {remove_most} ms",
                 flush=True,
             )
         start = alone(start_seconds, str(path))
-    return {"submit_p99_ms": submits, "manager_start_s": start}
+    return {"submit_p99_ms": submits, "submit_over_rest_p99_ms": over_rest, "manager_start_s": start}
 
 
 def start_seconds(path: str) -> float:
