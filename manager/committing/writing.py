@@ -13,6 +13,8 @@ from manager.committing.draft import Draft
 from manager.store.tables import DataflowRow, IdempotencyRow, JobRow, OperationRow, TaskRow, table_of
 from merge import Change, Home, Instance, JobId, RunningTask
 
+OPERATOR = "operator"
+"""Who an operator is in the journal; no tenant may be called so."""
 _MOST_AT_ONCE = 10_000
 """Values in one statement; databases take some tens of thousands."""
 _TASKS, _JOBS = table_of(TaskRow), table_of(JobRow)
