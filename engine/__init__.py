@@ -1,7 +1,7 @@
 """A Spark host: the jobs it runs, the plans they execute, the library of tasks.
 
-So far it holds the descriptions of the built-in task types and the catalogue of everything installed; jobs come next.
-Begin with `installed_catalogue`.
+`engine.host` is the application, `engine.job` one streaming query, and `engine.kernel` what a batch does with a plan.
+Whoever checks documents needs `installed_catalogue` alone, and loads nothing of all that.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -62,3 +62,6 @@ def _resolved(name: str) -> TaskType[StepConfig] | None:
 
 OPMW = Namespace(_OPMW, _resolved)
 """The steps of published workflow templates, each kind of component a type of its own."""
+
+TYPES = (PI_VIETE, NOOP)
+"""All of this family."""

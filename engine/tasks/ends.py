@@ -24,3 +24,6 @@ OUTPUT = TaskType(
     selectivity="delivers all",
 )
 """The dataflow's own output topic. Delivery is per dataflow, so the task itself has no effect and may be shared."""
+
+TYPES = (SOURCE, OUTPUT)
+"""All of this family."""

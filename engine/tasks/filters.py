@@ -273,3 +273,14 @@ WHERE = TaskType(
     normalise=lambda config: WhereConfig(expression=expressions.written(expressions.read(config.expression))),
 )
 """Keeps the events of which something is true."""
+
+TYPES = (
+    RANGE_FILTER,
+    MULTI_RANGE_FILTER,
+    BLOOM_FILTER,
+    MULTI_BLOOM_FILTER,
+    BLOOM_FILTER_TRAIN,
+    TRAINED_BLOOM_FILTER,
+    WHERE,
+)
+"""All of this family."""

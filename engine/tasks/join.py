@@ -75,3 +75,6 @@ JOIN_BY_ID = TaskType(
     emission=Emission.MANY,
 )
 """All that belongs to one message."""
+
+TYPES = (JOIN_BY_ID,)
+"""All of this family."""

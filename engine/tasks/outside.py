@@ -225,3 +225,6 @@ NULL_SINK = TaskType(
     name="null_sink", summary="Takes events and does nothing with them.", config=NullSinkConfig, outputs=()
 )
 """Drops what it takes."""
+
+TYPES = (TABLE_INSERT, TABLE_RANGE_QUERY, BLOB_UPLOAD, BLOB_DOWNLOAD, ZIP_FILES, MQTT_PUBLISH, FILE_SINK, NULL_SINK)
+"""All of this family."""

@@ -268,3 +268,6 @@ ANNOTATE = TaskType(
     selectivity="one for one, or fewer where ids are unknown",
 )
 """What is known of an id."""
+
+TYPES = (SENML_PARSE, CSV_PARSE, JSON_PARSE, XML_PARSE, CSV_TO_SENML, ANNOTATE)
+"""All of this family."""

@@ -197,3 +197,13 @@ ANNOTATE_CLASS = TaskType(
     unique_per_cause=False,
 )
 """Classes to learn from."""
+
+TYPES = (
+    DECISION_TREE_TRAIN,
+    LINEAR_REGRESSION_TRAIN,
+    DECISION_TREE_CLASSIFY,
+    LINEAR_REGRESSION_PREDICT,
+    ERROR_ESTIMATE,
+    ANNOTATE_CLASS,
+)
+"""All of this family."""

@@ -266,3 +266,15 @@ SLIDING_LINEAR_REGRESSION = TaskType(
     key_fields=key_of,
 )
 """The next values, as far as a line tells."""
+
+TYPES = (
+    BLOCK_WINDOW_AVERAGE,
+    COUNT,
+    KALMAN_FILTER,
+    INTERPOLATE,
+    SECOND_ORDER_MOMENT,
+    DISTINCT_APPROX_COUNT,
+    ACCUMULATE,
+    SLIDING_LINEAR_REGRESSION,
+)
+"""All of this family."""

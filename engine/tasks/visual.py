@@ -62,3 +62,6 @@ MULTI_LINE_PLOT = TaskType(
     key_fields=key_of,
 )
 """A picture of several lines."""
+
+TYPES = (LINE_PLOT, MULTI_LINE_PLOT)
+"""All of this family."""

@@ -61,3 +61,6 @@ TUMBLING_WINDOW = TaskType(
     emission=Emission.MANY,
 )
 """Sums of what happened in a while."""
+
+TYPES = (TUMBLING_WINDOW,)
+"""All of this family."""
