@@ -2,10 +2,10 @@
 
     python -m benchmarks.manager [--quick] [STORED ...]
 
-Dataflows are submitted and removed by turns over `Service`, which REST calls, and submitted over REST, with a file of
-SQLite on this machine's disk. With a service that runs, `benchmarks.manager_live` measures how long outputs take to come and to stop; the most
-of all samples is told. It needs mosquitto. Quickly, there are fewer dataflows and samples. Prints a line per
-measurement; the last is one JSON object.
+Dataflows are submitted and removed by turns over `Service`, which REST calls, and then submitted over REST, with a
+file of SQLite on this machine's disk. With a service that runs, `benchmarks.manager_live` measures how long outputs
+take to come and to stop; the most of all samples is told. It needs mosquitto. Quickly, there are fewer dataflows and
+samples. Prints a line per measurement; the last is one JSON object.
 """
 
 import gc
@@ -69,7 +69,7 @@ class Bench:
     def submit(self) -> float:
         """Submit one more; the seconds that it took."""
         tenant = self._draw.choice(TENANTS)
-        answer, seconds = clocked(self.service.submit, tenant, self._document().encode())
+        answer, seconds = clocked(self.service.submit, tenant, self._document())
         self.there.append((tenant, answer.id))
         return seconds
 
@@ -81,13 +81,13 @@ class Bench:
             self.service.remove(TENANTS[0], each.dataflow, Stop.NOW)
         return {clients: tuple(each.seconds for each in part) for clients, part in made.items()}
 
-    def _document(self) -> str:
+    def _document(self) -> bytes:
         document = json.loads(drawn.document(self._draw, SHAPE, self._number))
         for task in document["tasks"]:
             if task["type"] == "source":
                 task["config"]["source"] = f"city:{task['config']['source']}"
         self._number += 1
-        return json.dumps(document)
+        return json.dumps(document).encode()
 
     def remove(self) -> float:
         """Remove any one; the seconds that it took."""

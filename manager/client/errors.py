@@ -1,6 +1,7 @@
 """Why something that was asked of the service was not done."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import httpx
 from pydantic import ValidationError
@@ -38,6 +39,10 @@ class Refused(NotDone):
         """After how many seconds it is worth asking again."""
         super().__init__(detail)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By itself an exception is made anew from its message alone: a pool of processes would wait for ever.
+        return _made_anew, (self.__dict__,)
+
 
 class Unreachable(NotDone):
     """No service answered; says which was asked, why, and what to do."""
@@ -69,6 +74,10 @@ def refused(answer: httpx.Response) -> Refused:
         errors=problem.errors,
         retry_after=wait,
     )
+
+
+def _made_anew(parts: Mapping[str, Any]) -> Refused:
+    return Refused(**parts)
 
 
 def unreachable(url: str, error: httpx.TransportError, *, unsure: bool) -> Unreachable:

@@ -3,6 +3,7 @@
 import inspect
 import itertools
 import json
+import pickle
 from typing import Any
 
 import httpx
@@ -192,6 +193,13 @@ def test_a_refusal_has_all_that_the_problem_says(ask: Ask) -> None:
     assert (422, "invalid-dataflow", "No") == (error.status, error.code, error.title)
     assert [wrong] == [each.model_dump() for each in error.errors]
     assert len(service.asked) == 1
+
+
+def test_a_refusal_reaches_another_process_whole() -> None:
+    """Whoever asks from a pool of processes is told all of it too, instead of waiting for ever."""
+    told = Refused(status=429, code="quota", title="Too many", detail="wait", retry_after=2.0)
+    arrived = pickle.loads(pickle.dumps(told))  # noqa: S301 - what was written a moment ago
+    assert (vars(told), str(told)) == (vars(arrived), str(arrived))
 
 
 @BOTH
