@@ -18,7 +18,7 @@ SENSORS = 50
 FIELDS = {"sensor": Kind.STRING, "t": Kind.FLOAT, "sent": Kind.FLOAT}
 SCHEMA = pa.schema({"sensor": pa.string(), "t": pa.float64(), "sent": pa.float64()})
 _PASSES = {"field": "t", "min": 0, "max": 100}
-_HALVES = {"field": "t", "min": 0, "max": 50}
+_HALVES = {"field": "t", "min": 0, "max": 50, "outside": "drop"}
 _BY = {"by": ["sensor"]}
 _TWELVE: Sequence[tuple[str, int, Mapping[str, Any]]] = (
     ("range_filter", 0, _PASSES),

@@ -54,6 +54,9 @@ class Outside(Protocol):
     def place(self, owner: str, path: str) -> str:
         """Where a path of a tenant's lies on this machine."""
 
+    def barred(self, host: str) -> str:
+        """Why tasks of tenants may not connect to a host, given by its name or address; empty where they may."""
+
 
 class Owned(Config):
     """A config value that means something else for each tenant; it is hashed with its owner, so that none share one.
@@ -63,6 +66,7 @@ class Owned(Config):
     """
 
     _found: str = PrivateAttr("")
+    _outside: Outside | None = PrivateAttr(None)
 
     def _looked_up(self, owner: str, outside: Outside) -> str:
         raise NotImplementedError
@@ -80,6 +84,7 @@ class Owned(Config):
             return handler(told)
         made = handler({name: value for name, value in told.items() if name != "owner"})
         made._found = made._looked_up(told.get("owner", ""), outside)  # noqa: SLF001 - its own
+        made._outside = outside  # noqa: SLF001 - its own
         return made
 
     @model_serializer(mode="wrap")
@@ -101,6 +106,12 @@ class Secret(Owned):
     def revealed(self) -> str:
         """The secret itself, in a worker; for nobody's eyes."""
         return self._looked_up_once()
+
+    def barred(self, host: str) -> str:
+        """Why a task may not connect to a host that the secret names; asked by the task before each connection."""
+        if self._outside is None:
+            raise LookupError(f"{self} means something only to a host's worker, which has its plan")
+        return self._outside.barred(host)
 
     def _looked_up(self, owner: str, outside: Outside) -> str:
         return outside.secret(owner, self.secret)

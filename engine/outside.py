@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from bridge.files import link_whole, make_folder
 from engine.behaviour import NoBehaviour
+from engine.reachable import REACHABLE, barred
 from engine.vault import NoSecret, Vault
 
 FILES = "files"
@@ -32,6 +33,10 @@ class HostOutside:
         if not owner:
             raise NoBehaviour(f"nobody owns the place {path!r}; the plan has to say who")
         return str(self._root / FILES / quote(owner, safe="").replace(".", "%2E") / path)
+
+    def barred(self, host: str) -> str:
+        """Why tasks of tenants may not connect to a host; empty where they may."""
+        return barred(host, self._root / REACHABLE)
 
     @property
     def version(self) -> tuple[int, int]:

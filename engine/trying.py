@@ -42,7 +42,7 @@ def tried(  # noqa: PLR0913 - what it takes to try a task, most of it with defau
     and places that the config names are looked up `outside`.
 
     >>> tried("range_filter", {"field": "t", "min": 0, "max": 30}, [{"t": 21.5}, {"t": 99.0}])
-    {'out': [{'t': 21.5}]}
+    {'out': [{'t': 21.5}, {'t': None}]}
     >>> tried("count", {"by": ["room"]}, [{"room": "a"}, {"room": "b"}, {"room": "a"}])["out"][-1]
     {'room': 'a', 'count': 2}
     """

@@ -1,6 +1,9 @@
 """RIoTBench's four applications as documents, for its city data set: ETL, STATS, TRAIN and PRED.
 
-Each has the tasks and streams of the benchmark. A row is an event with a text field `row`, such as
+Each has the tasks and streams of the benchmark, with one difference: where a task of the benchmark takes results of
+different fields, there is one task for each of them here, because events of several streams at one port keep only the
+fields that all of them have. So STATS has a plot for each statistic, and PRED publishes classes by one task and errors
+by another. A row is an event with a text field `row`, such as
 
     1422748800000,{"e":[{"u":"string","n":"source","sv":"a1"},{"u":"","n":"dust","v":"20.5"}],"bt":1422748800000}
 
@@ -33,6 +36,8 @@ ROWS, QUERIES, MODELS = "riotbench/rows", "riotbench/queries", "riotbench/models
 """The sources: rows of measurements, ranges of time to learn from, and models that were learned."""
 SENML = "riotbench/senml"
 """The topic on which ETL publishes what it has cleaned."""
+PREDICTIONS = "riotbench/predictions"
+"""The topic on which PRED publishes the class of each row, and the error of each prediction."""
 SCHEMAS: Mapping[str, Schema] = MappingProxyType(
     {
         ROWS: Schema.of(row=Kind.STRING, msg=Kind.INTEGER),
@@ -61,7 +66,6 @@ def etl(sensors: Sequence[str], *, expected: int = 20_000_000) -> Document:
                     "ranges": {name: {"min": low, "max": high} for name, (low, high) in RANGES.items()},
                     "named_by": "field",
                     "field": "value",
-                    "outside": "null",
                 },
             ),
             "bloom filter": (
@@ -70,7 +74,6 @@ def etl(sensors: Sequence[str], *, expected: int = 20_000_000) -> Document:
                     "field": "source",
                     "known": list(sensors),
                     "expected": expected,
-                    "outside": "null",
                     "nulls": "value",
                 },
             ),
@@ -99,7 +102,8 @@ def etl(sensors: Sequence[str], *, expected: int = 20_000_000) -> Document:
 
 
 def stats(*, window: int = 20) -> Document:
-    """Statistics of each sensor's measurements, drawn as pictures of so many points."""
+    """Statistics of each sensor's measurements, each drawn as pictures of so many points."""
+    pictures = {"by": ["source"], "window": window}
     return _document(
         "RIoTBench STATS",
         {
@@ -109,14 +113,15 @@ def stats(*, window: int = 20) -> Document:
             "kalman": ("kalman_filter", {"field": "value", "by": _BY}),
             "regression": ("sliding_linear_regression", {"field": "value", "by": _BY}),
             "distinct": ("distinct_approx_count", {"field": "value", "by": _BY, "buckets": 32}),
-            "plot": ("multi_line_plot", {"field": "value", "by": ["source"], "window": window}),
+            "plot averages": ("multi_line_plot", {"field": "value", **pictures}),
+            "plot predictions": ("multi_line_plot", {"field": "predicted", **pictures}),
+            "plot counts": ("multi_line_plot", {"field": "distinct", **pictures}),
             "upload": ("blob_upload", {"to": {"place": "riotbench/plots"}, "field": "svg", "suffix": ".svg"}),
             "sink": ("output", {}),
         },
-        "source > parse > average > plot",
-        "parse > kalman > regression > plot",
-        "parse > distinct > plot",
-        "plot > upload > sink",
+        "source > parse > average > plot averages > upload > sink",
+        "parse > kalman > regression > plot predictions > upload",
+        "parse > distinct > plot counts > upload",
     )
 
 
@@ -153,10 +158,11 @@ def train(*, window: int = 300) -> Document:
 
 
 def pred() -> Document:
-    """Predictions for each row by the latest models, and how wrong they are.
+    """For each row its class by the latest tree, and how wrong the latest regression is; each is published by itself.
 
-    Both models come by one stream, as in the benchmark; each task takes its own and parks the other.
+    Both models come by one stream, as in the benchmark; each task takes its own kind and passes over the other.
     """
+    topic = {"topic": PREDICTIONS}
     return _document(
         "RIoTBench PRED",
         {
@@ -168,15 +174,15 @@ def pred() -> Document:
             "predict": ("linear_regression_predict", {"fields": _FEATURES, "model": "content"}),
             "average": ("block_window_average", {"field": _TARGET, "by": ["source"], "window": 5}),
             "error": ("error_estimate", {"observed": _TARGET, "average": _TARGET, "by": ["source"]}),
-            "publish": ("mqtt_publish", {"topic": "riotbench/predictions"}),
+            "publish class": ("mqtt_publish", topic),
+            "publish error": ("mqtt_publish", topic),
             "sink": ("output", {}),
         },
-        "source > parse > classify > publish",
-        "parse > predict > error > publish",
+        "source > parse > classify > publish class > sink",
+        "parse > predict > error > publish error > sink",
         "parse > average > error:average",
         "models > download > classify:model",
         "download > predict:model",
-        "publish > sink",
     )
 
 

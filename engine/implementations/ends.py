@@ -10,6 +10,12 @@ from engine.tasks.ends import OUTPUT, OutputConfig
 
 
 def _output(_config: OutputConfig) -> Behaviour:
+    """What it takes is delivered as it is.
+
+    >>> from engine.trying import tried
+    >>> tried("output", {}, [{"t": 21.5}])
+    {'out': [{'t': 21.5}]}
+    """
     return _hand_on
 
 

@@ -1,4 +1,4 @@
-"""Filters: tasks that pass on some of what they take."""
+"""Filters: tasks that make null what does not belong, or drop its event."""
 
 import math
 from collections.abc import Mapping
@@ -22,6 +22,7 @@ from engine.tasks.filters import (
     TRAINED_BLOOM_FILTER,
     BloomFilterConfig,
     BloomFilterTrainConfig,
+    LookedUp,
     MultiBloomFilterConfig,
     MultiRangeFilterConfig,
     RangeFilterConfig,
@@ -37,13 +38,14 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 def _range_filter(config: RangeFilterConfig) -> Behaviour:
     """What is in range passes, both bounds included.
 
-    A null is not in range: its event is dropped where others are, and passes as it is where others become null. NaN
-    is not in range either.
+    A null is not in range: it stays null, and its event is dropped where others are. NaN is not in range either.
 
     >>> from engine.trying import tried
-    >>> events = [{"warmth": 20.5}, {"warmth": 99.0}]
-    >>> tried(range_filter, {"field": "warmth", "min": -10, "max": 40, "outside": "null"}, events)
+    >>> bounds, events = {"field": "warmth", "min": -10, "max": 40}, [{"warmth": 20.5}, {"warmth": 99.0}]
+    >>> tried(range_filter, bounds, events)
     {'out': [{'warmth': 20.5}, {'warmth': None}]}
+    >>> tried(range_filter, {**bounds, "outside": "drop"}, events)
+    {'out': [{'warmth': 20.5}]}
     """
 
     def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
@@ -65,9 +67,9 @@ def _multi_range_filter(config: MultiRangeFilterConfig) -> Behaviour:
     >>> from engine.trying import tried
     >>> ranges = {"warmth": {"min": -10, "max": 40}, "dust": {"min": 0, "max": 500}}
     >>> tried(multi_range_filter, {"ranges": ranges}, [{"warmth": 20, "dust": 10}, {"warmth": 99, "dust": 10}])
-    {'out': [{'dust': 10, 'warmth': 20}]}
+    {'out': [{'dust': 10, 'warmth': 20}, {'dust': 10, 'warmth': None}]}
     >>> told = [{"of": "warmth", "is": 99}, {"of": "dust", "is": 99}, {"of": "noise", "is": 99}]
-    >>> tried(multi_range_filter, {"ranges": ranges, "named_by": "of", "field": "is", "outside": "null"}, told)["out"]
+    >>> tried(multi_range_filter, {"ranges": ranges, "named_by": "of", "field": "is"}, told)["out"]
     [{'is': None, 'of': 'warmth'}, {'is': 99, 'of': 'dust'}, {'is': 99, 'of': 'noise'}]
     """
 
@@ -132,7 +134,7 @@ def _bloom_filter(config: BloomFilterConfig) -> Behaviour:
     A null does not belong: its event is dropped where others are. A number is looked up by its digits.
 
     >>> from engine.trying import tried
-    >>> config = {"field": "sensor", "known": ["a", "b"], "expected": 100, "outside": "null", "nulls": "warmth"}
+    >>> config = {"field": "sensor", "known": ["a", "b"], "expected": 100, "nulls": "warmth"}
     >>> tried(bloom_filter, config, [{"sensor": "a", "warmth": 20.5}, {"sensor": "x", "warmth": 21.0}])["out"]
     [{'sensor': 'a', 'warmth': 20.5}, {'sensor': 'x', 'warmth': None}]
     """
@@ -144,9 +146,7 @@ def _bloom_filter(config: BloomFilterConfig) -> Behaviour:
     return behave
 
 
-def _looked_up(
-    events: pa.RecordBatch, config: BloomFilterConfig | TrainedBloomFilterConfig, bloom: "Bloom"
-) -> Emission:
+def _looked_up(events: pa.RecordBatch, config: LookedUp, bloom: "Bloom") -> Emission:
     inside = _belongs(events.column(config.field), bloom)
     if config.outside == "null":
         nulls = config.nulls or config.field
@@ -167,7 +167,7 @@ def _multi_bloom_filter(config: MultiBloomFilterConfig) -> Behaviour:
     >>> from engine.trying import tried
     >>> filters = {"sensor": {"known": ["a"], "expected": 100}, "street": {"known": ["7"], "expected": 100}}
     >>> tried(multi_bloom_filter, {"filters": filters}, [{"sensor": "a", "street": 7}, {"sensor": "a", "street": 8}])
-    {'out': [{'sensor': 'a', 'street': 7}]}
+    {'out': [{'sensor': 'a', 'street': 7}, {'sensor': 'a', 'street': None}]}
     """
     blooms = {name: membership.bloom_for(members) for name, members in config.filters.items()}
 
@@ -220,7 +220,7 @@ def _trained_bloom_filter(config: TrainedBloomFilterConfig) -> Behaviour:
     >>> (model,) = tried(bloom_filter_train, {"field": "sensor", "every": 1, "expected": 10}, [{"sensor": "a"}])["out"]
     >>> events = [("in", {"sensor": "x"}), ("model", model), ("in", {"sensor": "x"}), ("in", {"sensor": "a"})]
     >>> tried(trained_bloom_filter, {"field": "sensor"}, events)
-    {'out': [{'sensor': 'x'}, {'sensor': 'a'}]}
+    {'out': [{'sensor': 'x'}, {'sensor': None}, {'sensor': 'a'}]}
     """
     membership.bloom_of((), 1, 0.5)
     loaded: dict[str, Bloom] = {}
@@ -249,14 +249,14 @@ def _trained_bloom_filter(config: TrainedBloomFilterConfig) -> Behaviour:
 
 
 range_filter = Implementation(type=RANGE_FILTER, make=_range_filter)
-"""Keeps the events whose field is in range."""
+"""Lets pass what is in range."""
 multi_range_filter = Implementation(type=MULTI_RANGE_FILTER, make=_multi_range_filter)
-"""Keeps the events whose fields are in range."""
+"""Lets pass what is in range, field by field."""
 bloom_filter = Implementation(type=BLOOM_FILTER, make=_bloom_filter)
-"""Keeps the events whose value is known."""
+"""Lets pass what is known."""
 multi_bloom_filter = Implementation(type=MULTI_BLOOM_FILTER, make=_multi_bloom_filter)
-"""Keeps the events whose values are known."""
+"""Lets pass what is known, field by field."""
 bloom_filter_train = Implementation(type=BLOOM_FILTER_TRAIN, make=_bloom_filter_train)
 """Models of what belongs to a set."""
 trained_bloom_filter = Implementation(type=TRAINED_BLOOM_FILTER, make=_trained_bloom_filter)
-"""Keeps the events whose value the latest model knows."""
+"""Lets pass what the latest model knows."""

@@ -1,4 +1,4 @@
-"""Filters: tasks that pass on some of what they take."""
+"""Filters: tasks that make null what does not belong, or drop its event."""
 
 from typing import Annotated, Literal, Self
 
@@ -8,38 +8,8 @@ from dags import NUMBER, Config, Kind, Place, Read, Schema, Schemas, State, Task
 from engine.tasks import expressions
 
 Outside = Literal["drop", "null"]
-"""What happens to what does not pass: its event is dropped, or a field becomes null."""
+"""What happens to what does not pass: a field becomes null, as in the benchmark, or its event is dropped."""
 _FEWER = "one for one, or fewer where events are dropped"
-
-
-class RangeFilterConfig(Config):
-    """Bounds of one field, both included."""
-
-    field: str
-    min: float
-    max: float
-    outside: Outside = "drop"
-    """What happens to a value out of range: its event is dropped, or the field becomes null."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        _in_order(self.min, self.max)
-        return self
-
-
-def _in_order(least: float, most: float) -> None:
-    if least > most:
-        raise ValueError(f"min {least:g} is above max {most:g}")
-
-
-RANGE_FILTER = TaskType(
-    name="range_filter",
-    summary="Keeps the events whose number lies within two bounds, or makes the number of the others null.",
-    config=RangeFilterConfig,
-    reads=lambda config: (Read(at="field", field=config.field, kinds=NUMBER),),
-    selectivity=_FEWER,
-)
-"""Keeps the events whose field is in range."""
 
 
 class Range(Config):
@@ -50,8 +20,27 @@ class Range(Config):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        _in_order(self.min, self.max)
+        if self.min > self.max:
+            raise ValueError(f"min {self.min:g} is above max {self.max:g}")
         return self
+
+
+class RangeFilterConfig(Range):
+    """Bounds of one field, both included."""
+
+    field: str
+    outside: Outside = "null"
+    """What happens to a value out of range: the field becomes null, or its event is dropped."""
+
+
+RANGE_FILTER = TaskType(
+    name="range_filter",
+    summary="Makes a number null that does not lie within two bounds, or drops its event.",
+    config=RangeFilterConfig,
+    reads=lambda config: (Read(at="field", field=config.field, kinds=NUMBER),),
+    selectivity=_FEWER,
+)
+"""Lets pass what is in range."""
 
 
 class MultiRangeFilterConfig(Config):
@@ -63,8 +52,8 @@ class MultiRangeFilterConfig(Config):
     """The field that names what was measured."""
     field: str | None = None
     """The field with the number that was measured."""
-    outside: Outside = "drop"
-    """What happens out of range: the event is dropped, or the number that is out of range becomes null."""
+    outside: Outside = "null"
+    """What happens out of range: the number that is out of range becomes null, or the event is dropped."""
 
     @model_validator(mode="after")
     def _together(self) -> Self:
@@ -86,12 +75,12 @@ def _ranged(config: MultiRangeFilterConfig) -> tuple[Read, ...]:
 
 MULTI_RANGE_FILTER = TaskType(
     name="multi_range_filter",
-    summary="Keeps the events all of whose numbers lie within bounds, or makes those null that do not.",
+    summary="Makes the numbers of an event null that do not lie within bounds, or drops the event.",
     config=MultiRangeFilterConfig,
     reads=_ranged,
     selectivity=_FEWER,
 )
-"""Keeps the events whose fields are in range."""
+"""Lets pass what is in range, field by field."""
 
 Expected = Annotated[int, Field(ge=1, le=100_000_000)]
 Rate = Annotated[float, Field(gt=0, lt=1)]
@@ -99,7 +88,16 @@ _VALUES = frozenset({Kind.STRING, Kind.INTEGER})
 _DIGEST = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 
 
-class Members(Config):
+class _Sized(Config):
+    """How good a Bloom filter is."""
+
+    expected: Expected = 20_000_000
+    """For how many values the filter is made; with more it passes more that do not belong."""
+    false_positives: Rate = 0.01
+    """Which part of what does not belong passes all the same, if there are as many values as expected."""
+
+
+class Members(_Sized):
     """What belongs to a set: values, or a Bloom filter in a file."""
 
     known: tuple[str, ...] = ()
@@ -108,10 +106,6 @@ class Members(Config):
     """A file with the text of a model, as `bloom_filter_train` emits it."""
     sha256: _DIGEST | None = None
     """The digest of the file in hexadecimal digits, so that the config says all that the task does."""
-    expected: Expected = 20_000_000
-    """For how many values the filter is made; with more it passes more that do not belong."""
-    false_positives: Rate = 0.01
-    """Which part of what does not belong passes all the same, if there are as many values as expected."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -126,41 +120,41 @@ class Members(Config):
         return self.model_copy(update={"known": tuple(sorted(set(self.known)))})
 
 
-class BloomFilterConfig(Members):
-    """Which field to look up, in which set."""
+class LookedUp(Config):
+    """Which field to look up, and what becomes of a value that does not belong."""
 
     field: str
     """The field whose value is looked up."""
-    outside: Outside = "drop"
-    """What happens to a value that does not belong: its event is dropped, or a field becomes null."""
+    outside: Outside = "null"
+    """What happens to a value that does not belong: a field becomes null, or its event is dropped."""
     nulls: str | None = None
     """The field that becomes null; the one that is looked up where none is named."""
 
     @model_validator(mode="after")
     def _used(self) -> Self:
-        _only_with_null(self.nulls, self.outside)
+        if self.nulls is not None and self.outside == "drop":
+            raise ValueError('nulls only means something where outside is "null"')
         return self
 
 
-def _only_with_null(nulls: str | None, outside: Outside) -> None:
-    if nulls is not None and outside == "drop":
-        raise ValueError('nulls only means something where outside is "null"')
-
-
-def _looked_up(config: "BloomFilterConfig | TrainedBloomFilterConfig") -> tuple[Read, ...]:
+def _looked_up(config: LookedUp) -> tuple[Read, ...]:
     nulls = () if config.nulls is None else (Read(at="nulls", field=config.nulls),)
     return Read(at="field", field=config.field, kinds=_VALUES), *nulls
 
 
+class BloomFilterConfig(Members, LookedUp):
+    """Which field to look up, in which set."""
+
+
 BLOOM_FILTER = TaskType(
     name="bloom_filter",
-    summary="Keeps the events whose value belongs to a set, by a Bloom filter, or makes a field of the others null.",
+    summary="Makes a field null where a value does not belong to a set, by a Bloom filter, or drops the event.",
     config=BloomFilterConfig,
     reads=_looked_up,
     selectivity=_FEWER,
     normalise=BloomFilterConfig.sorted,
 )
-"""Keeps the events whose value is known."""
+"""Lets pass what is known."""
 
 
 class MultiBloomFilterConfig(Config):
@@ -168,8 +162,8 @@ class MultiBloomFilterConfig(Config):
 
     filters: Annotated[dict[str, Members], Field(min_length=1)]
     """The sets by field."""
-    outside: Outside = "drop"
-    """What happens to a value that does not belong: its event is dropped, or its field becomes null."""
+    outside: Outside = "null"
+    """What happens to a value that does not belong: its field becomes null, or its event is dropped."""
 
 
 def _all_sorted(config: MultiBloomFilterConfig) -> MultiBloomFilterConfig:
@@ -178,16 +172,16 @@ def _all_sorted(config: MultiBloomFilterConfig) -> MultiBloomFilterConfig:
 
 MULTI_BLOOM_FILTER = TaskType(
     name="multi_bloom_filter",
-    summary="Keeps the events of which several values all belong to sets, or makes those null that do not.",
+    summary="Makes the values of an event null that do not belong to sets, or drops the event.",
     config=MultiBloomFilterConfig,
     reads=lambda config: tuple(Read(at=f"filters/{name}", field=name, kinds=_VALUES) for name in config.filters),
     selectivity=_FEWER,
     normalise=_all_sorted,
 )
-"""Keeps the events whose values are known."""
+"""Lets pass what is known, field by field."""
 
 
-class BloomFilterTrainConfig(Config):
+class BloomFilterTrainConfig(_Sized):
     """Which values make a model, and how good it is."""
 
     field: str
@@ -196,8 +190,6 @@ class BloomFilterTrainConfig(Config):
     """A model is made of so many events, and then the next one."""
     expected: Expected = 10_000
     """For how many values a model is made."""
-    false_positives: Rate = 0.01
-    """Which part of what does not belong passes all the same, if there are as many values as expected."""
 
 
 BLOOM_FILTER_TRAIN = TaskType(
@@ -212,25 +204,14 @@ BLOOM_FILTER_TRAIN = TaskType(
 """Models of what belongs to a set."""
 
 
-class TrainedBloomFilterConfig(Config):
+class TrainedBloomFilterConfig(LookedUp):
     """Which field to look up in the latest model."""
-
-    field: str
-    """The field whose value is looked up."""
-    outside: Outside = "drop"
-    """What happens to a value that does not belong: its event is dropped, or a field becomes null."""
-    nulls: str | None = None
-    """The field that becomes null; the one that is looked up where none is named."""
-
-    @model_validator(mode="after")
-    def _used(self) -> Self:
-        _only_with_null(self.nulls, self.outside)
-        return self
 
 
 TRAINED_BLOOM_FILTER = TaskType(
     name="trained_bloom_filter",
-    summary="Keeps the events whose value belongs to a set, by the latest model that came in.",
+    summary="Makes a field null where a value does not belong to a set, by the latest model that came in, or drops the "
+    "event.",
     config=TrainedBloomFilterConfig,
     inputs=("in", "model"),
     reads=lambda config: (
@@ -241,7 +222,7 @@ TRAINED_BLOOM_FILTER = TaskType(
     state=State.STREAM,
     selectivity=f"at the port in {_FEWER}; none for a model",
 )
-"""Keeps the events whose value the latest model knows."""
+"""Lets pass what the latest model knows."""
 
 
 class WhereConfig(Config):

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from dags import Config, Effect, Emission, Kind, Place, Read, Schemas, Secret, State, TaskType
+from engine.tasks.parse import TEXT
 
 Where = Secret | Place
 """A secret that holds a URL, or a place of the tenant's."""
@@ -16,7 +17,6 @@ Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0
 """The name of a table or column, as every database takes it."""
 Topic = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Encoding = Literal["text", "base64"]
-_TEXTS = frozenset({Kind.STRING, Kind.JSON})
 RECEIPT = "receipt"
 """The field that says where an event was written."""
 
@@ -117,8 +117,8 @@ BLOB_UPLOAD = TaskType(
     summary="Writes a field of each event to a file of its own, on disk or in an object store.",
     config=BlobUploadConfig,
     reads=lambda config: (
-        Read(at="field", field=config.field, kinds=_TEXTS),
-        *((Read(at="name", field=config.name, kinds=_TEXTS),) if config.name else ()),
+        Read(at="field", field=config.field, kinds=TEXT),
+        *((Read(at="name", field=config.name, kinds=TEXT),) if config.name else ()),
     ),
     output_schema=_with_receipt,
     effect=Effect.WRITES_OUTSIDE,
@@ -145,7 +145,7 @@ BLOB_DOWNLOAD = TaskType(
     name="blob_download",
     summary="Reads the file that each event names, on disk or in an object store.",
     config=BlobDownloadConfig,
-    reads=lambda config: (Read(at="field", field=config.field, kinds=_TEXTS),),
+    reads=lambda config: (Read(at="field", field=config.field, kinds=TEXT),),
     output_schema=lambda config, inputs: {"out": inputs["in"].plus(config.into, Kind.STRING)},
     effect=Effect.READS_OUTSIDE,
     deterministic=False,
@@ -170,8 +170,8 @@ ZIP_FILES = TaskType(
     summary="Packs the contents of so many events into one ZIP archive, as base64.",
     config=ZipFilesConfig,
     reads=lambda config: (
-        Read(at="field", field=config.field, kinds=_TEXTS),
-        Read(at="name", field=config.name, kinds=_TEXTS),
+        Read(at="field", field=config.field, kinds=TEXT),
+        Read(at="name", field=config.name, kinds=TEXT),
     ),
     output_schema=lambda _config, inputs: {
         "out": inputs["in"].only(()).plus("archive", Kind.STRING).plus("files", Kind.INTEGER)

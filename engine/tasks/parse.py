@@ -1,6 +1,7 @@
 """Parsing: tasks that make events of texts, texts of events, and that add what is known beforehand."""
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Literal, Self
 
@@ -9,6 +10,7 @@ from pydantic import Field, JsonValue, model_validator
 from dags import Config, Emission, Kind, Read, Schema, Schemas, TaskType
 
 TEXT = frozenset({Kind.STRING, Kind.JSON})
+"""What holds a text."""
 TIME, FIELD, VALUE = "time", "field", "value"
 """What a measurement's event has besides the fields that the config names."""
 
@@ -19,23 +21,43 @@ def _once(*names: str) -> None:
         raise ValueError(f"two fields of what is emitted would be called {twice[0]!r}; leave one of them out")
 
 
-def _kept(keep: tuple[str, ...]) -> tuple[Read, ...]:
-    return tuple(Read(at=f"keep/{i}", field=name) for i, name in enumerate(keep))
+class _Keeping(Config):
+    """What every config of this family has that makes other events."""
+
+    keep: tuple[str, ...] = ()
+    """Fields of the event that is taken, which what is made of it gets."""
+
+    def kept(self) -> tuple[Read, ...]:
+        """The same, for a type's `reads`."""
+        return tuple(Read(at=f"keep/{i}", field=name) for i, name in enumerate(self.keep))
 
 
-class SenmlParseConfig(Config):
-    """Which measurements to take from rows of SenML."""
+class _TextConfig(_Keeping):
+    """What every config has that reads a text."""
 
     field: str
-    """The text field that holds a row."""
+    """The field that holds the text."""
+
+
+def _text_reads(config: _TextConfig) -> tuple[Read, ...]:
+    return Read(at="field", field=config.field, kinds=TEXT), *config.kept()
+
+
+def _parsed(config: _TextConfig, inputs: Schemas, told: Mapping[str, Kind]) -> Schemas:
+    """What is kept, and what the text tells."""
+    kept = {name: inputs["in"].fields[name] for name in config.keep}
+    return {"out": Schema.of({**kept, **told})}
+
+
+class SenmlParseConfig(_TextConfig):
+    """Which measurements to take from rows of SenML."""
+
     per: Literal["field", "row"] = "field"
     """One event for each observed field, or one for the whole row."""
     observed: Annotated[tuple[str, ...], Field(min_length=1)]
     """The names of the measurements, which are numbers."""
     also: dict[str, Kind] = Field(default_factory=dict)
     """Names and kinds of what else a row tells, such as its sensor; every event has it."""
-    keep: tuple[str, ...] = ()
-    """Fields of the event that held the row, which every event gets."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -47,15 +69,14 @@ class SenmlParseConfig(Config):
 def _senml(config: SenmlParseConfig, inputs: Schemas) -> Schemas:
     measured = {FIELD: Kind.STRING, VALUE: Kind.FLOAT}
     told = measured if config.per == "field" else dict.fromkeys(config.observed, Kind.FLOAT)
-    kept = {name: inputs["in"].fields[name] for name in config.keep}
-    return {"out": Schema.of({**kept, **config.also, TIME: Kind.TIMESTAMP, **told})}
+    return _parsed(config, inputs, {**config.also, TIME: Kind.TIMESTAMP, **told})
 
 
 SENML_PARSE = TaskType(
     name="senml_parse",
     summary="Reads rows of sensor measurements (SenML) and emits the observed ones, each on its own or row by row.",
     config=SenmlParseConfig,
-    reads=lambda config: (Read(at="field", field=config.field, kinds=TEXT), *_kept(config.keep)),
+    reads=_text_reads,
     output_schema=_senml,
     emission=Emission.MANY,
     selectivity="one for each observed field, or one for one",
@@ -70,16 +91,12 @@ class Column(Config):
     kind: Kind
 
 
-class CsvParseConfig(Config):
+class CsvParseConfig(_TextConfig):
     """What the columns of a line of CSV are."""
 
-    field: str
-    """The text field that holds a line."""
     columns: Annotated[tuple[Column, ...], Field(min_length=1)]
     """The line's columns, in order."""
     delimiter: Annotated[str, Field(min_length=1, max_length=1, pattern=r'[^"\r\n]')] = ","
-    keep: tuple[str, ...] = ()
-    """Fields of the event that held the line, which its event gets."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -88,29 +105,24 @@ class CsvParseConfig(Config):
 
 
 def _csv(config: CsvParseConfig, inputs: Schemas) -> Schemas:
-    kept = {name: inputs["in"].fields[name] for name in config.keep}
-    return {"out": Schema.of({**kept, **{column.name: column.kind for column in config.columns}})}
+    return _parsed(config, inputs, {column.name: column.kind for column in config.columns})
 
 
 CSV_PARSE = TaskType(
     name="csv_parse",
     summary="Reads a line of CSV in each event; its columns become fields.",
     config=CsvParseConfig,
-    reads=lambda config: (Read(at="field", field=config.field, kinds=TEXT), *_kept(config.keep)),
+    reads=_text_reads,
     output_schema=_csv,
 )
 """Lines of CSV."""
 
 
-class FieldsConfig(Config):
+class FieldsConfig(_TextConfig):
     """Which fields to take from a structured text."""
 
-    field: str
-    """The field that holds the text."""
     fields: Annotated[dict[str, Kind], Field(min_length=1)]
     """Names and kinds of what to take."""
-    keep: tuple[str, ...] = ()
-    """Fields of the event that held the text, which its event gets."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -119,15 +131,14 @@ class FieldsConfig(Config):
 
 
 def _fields(config: FieldsConfig, inputs: Schemas) -> Schemas:
-    kept = {name: inputs["in"].fields[name] for name in config.keep}
-    return {"out": Schema.of({**kept, **config.fields})}
+    return _parsed(config, inputs, config.fields)
 
 
 JSON_PARSE = TaskType(
     name="json_parse",
     summary="Reads a JSON object in each event; the members that the config names become fields.",
     config=FieldsConfig,
-    reads=lambda config: (Read(at="field", field=config.field, kinds=TEXT), *_kept(config.keep)),
+    reads=_text_reads,
     output_schema=_fields,
 )
 """JSON objects."""
@@ -136,7 +147,7 @@ XML_PARSE = TaskType(
     name="xml_parse",
     summary="Reads an XML document in each event; the elements and attributes that the config names become fields.",
     config=FieldsConfig,
-    reads=lambda config: (Read(at="field", field=config.field, kinds=TEXT), *_kept(config.keep)),
+    reads=_text_reads,
     output_schema=_fields,
 )
 """XML documents."""
@@ -151,7 +162,7 @@ class Measurement(Config):
     """Whether it is a number or a text, as SenML writes it."""
 
 
-class CsvToSenmlConfig(Config):
+class CsvToSenmlConfig(_Keeping):
     """Which values become the measurements of a row."""
 
     measurements: Annotated[tuple[Measurement, ...], Field(min_length=1)]
@@ -161,8 +172,6 @@ class CsvToSenmlConfig(Config):
     """The text field that holds a line of CSV; without it the values are fields of the event itself."""
     columns: tuple[str, ...] = ()
     """The names of the line's columns, in order."""
-    keep: tuple[str, ...] = ()
-    """Fields of the event that its row gets."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -183,7 +192,7 @@ _SIMPLE = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.FLOAT, Kind.STRING, Kind.T
 
 def _measured(config: CsvToSenmlConfig) -> tuple[Read, ...]:
     if config.field is not None:
-        return Read(at="field", field=config.field, kinds=TEXT), *_kept(config.keep)
+        return Read(at="field", field=config.field, kinds=TEXT), *config.kept()
     return (
         Read(at="time", field=config.time, kinds=frozenset({Kind.INTEGER, Kind.TIMESTAMP})),
         *(
@@ -194,7 +203,7 @@ def _measured(config: CsvToSenmlConfig) -> tuple[Read, ...]:
             )
             for i, each in enumerate(config.measurements)
         ),
-        *_kept(config.keep),
+        *config.kept(),
     )
 
 

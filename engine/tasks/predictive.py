@@ -5,10 +5,10 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from dags import NUMBER, Config, Emission, Kind, Read, Schema, Schemas, State, TaskType
-from engine.tasks.models import DecisionTree, LinearRegression, read_model
+from engine.tasks.models import DecisionTree, LinearRegression, M, read_model
+from engine.tasks.parse import TEXT
 from engine.tasks.statistics import Key, Window, key_of
 
-TEXT = frozenset({Kind.STRING, Kind.JSON})
 Fields = Annotated[tuple[str, ...], Field(min_length=1, max_length=250)]
 
 
@@ -20,15 +20,20 @@ def _model(_config: Config, _inputs: Schemas) -> Schemas:
     return {"out": Schema.of(model=Kind.STRING)}
 
 
-class DecisionTreeTrainConfig(Config):
-    """What to learn a class from."""
+class _TrainConfig(Config):
+    """What every config has by which something is learned."""
 
     fields: Fields
-    """The numbers that tell the class."""
-    label: str = "class"
-    """The field that holds the class."""
+    """The numbers that it is learned from."""
     window: Window = 300
     """How many events make a model."""
+
+
+class DecisionTreeTrainConfig(_TrainConfig):
+    """What to learn a class from."""
+
+    label: str = "class"
+    """The field that holds the class."""
 
 
 DECISION_TREE_TRAIN = TaskType(
@@ -47,15 +52,11 @@ DECISION_TREE_TRAIN = TaskType(
 """Decision trees."""
 
 
-class LinearRegressionTrainConfig(Config):
+class LinearRegressionTrainConfig(_TrainConfig):
     """What to learn a number from."""
 
-    fields: Fields
-    """The numbers that it depends on."""
     target: str
     """The field that holds it."""
-    window: Window = 300
-    """How many events make a model."""
 
 
 LINEAR_REGRESSION_TRAIN = TaskType(
@@ -71,25 +72,33 @@ LINEAR_REGRESSION_TRAIN = TaskType(
 """Linear regressions."""
 
 
-class DecisionTreeClassifyConfig(Config):
-    """Which fields the models that come may use, and the first model."""
+class _ModelConfig(Config):
+    """What every config has by which models are used."""
 
     fields: Fields
-    """The numbers that models may ask for."""
+    """The numbers that models may use."""
     model: str = "model"
     """The field that holds a model, at the port `model`."""
     initial: str | None = None
-    """The model until one comes, as text; without one, classes are null until then."""
+    """The model until one comes, as text; without one, what it would tell is null until then."""
+
+    def reads(self) -> tuple[Read, ...]:
+        """The fields that are read at both ports."""
+        return *_features(self.fields), Read(at="model", field=self.model, kinds=TEXT, port="model")
+
+    def check_initial(self, kind: type[M], called: str) -> None:
+        """Refuse a first model of another kind."""
+        if self.initial is not None and read_model(self.initial, kind, self.fields) is None:
+            raise ValueError(f"the initial model is of another kind; give a {called}")
+
+
+class DecisionTreeClassifyConfig(_ModelConfig):
+    """Which fields the models that come may use, and the first model."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if self.initial is not None and read_model(self.initial, DecisionTree, self.fields) is None:
-            raise ValueError("the initial model is of another kind; give a decision tree")
+        self.check_initial(DecisionTree, "decision tree")
         return self
-
-
-def _model_reads(fields: tuple[str, ...], model: str) -> tuple[Read, ...]:
-    return *_features(fields), Read(at="model", field=model, kinds=TEXT, port="model")
 
 
 DECISION_TREE_CLASSIFY = TaskType(
@@ -98,27 +107,19 @@ DECISION_TREE_CLASSIFY = TaskType(
     "where a field is null, and until there is a model. Models of another kind are passed over.",
     config=DecisionTreeClassifyConfig,
     inputs=("in", "model"),
-    reads=lambda config: _model_reads(config.fields, config.model),
+    reads=_ModelConfig.reads,
     output_schema=lambda _config, inputs: {"out": inputs["in"].plus("class", Kind.STRING)},
     state=State.STREAM,
 )
 """Classes by decision tree."""
 
 
-class LinearRegressionPredictConfig(Config):
+class LinearRegressionPredictConfig(_ModelConfig):
     """Which fields the models that come may use, and the first model."""
-
-    fields: Fields
-    """The numbers that models may use."""
-    model: str = "model"
-    """The field that holds a model, at the port `model`."""
-    initial: str | None = None
-    """The model until one comes, as text; without one, predictions are null until then."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if self.initial is not None and read_model(self.initial, LinearRegression, self.fields) is None:
-            raise ValueError("the initial model is of another kind; give a linear regression")
+        self.check_initial(LinearRegression, "linear regression")
         return self
 
 
@@ -128,7 +129,7 @@ LINEAR_REGRESSION_PREDICT = TaskType(
     "null where a field is null, and until there is a model. Models of another kind are passed over.",
     config=LinearRegressionPredictConfig,
     inputs=("in", "model"),
-    reads=lambda config: _model_reads(config.fields, config.model),
+    reads=_ModelConfig.reads,
     output_schema=lambda _config, inputs: {"out": inputs["in"].plus("prediction", Kind.FLOAT)},
     state=State.STREAM,
 )

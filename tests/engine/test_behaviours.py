@@ -70,7 +70,7 @@ def test_a_namespace_is_implemented_by_one_entry_point() -> None:
     ("name", "config"),
     [
         ("range_filter", {"field": "b", "min": 0, "max": 1}),
-        ("range_filter", {"field": "a", "min": 0, "max": 1, "outside": "null"}),
+        ("range_filter", {"field": "a", "min": 0, "max": 1, "outside": "drop"}),
         ("block_window_average", {"field": "b", "by": ["k", "a", "k"]}),
         ("block_window_average", {"field": "a", "by": ["a"]}),
         ("count", {"by": ["k", "k"]}),
@@ -91,7 +91,7 @@ def test_what_is_emitted_has_the_described_fields(name: str, config: dict[str, A
 
 def test_a_range_filter_keeps_what_is_in_range() -> None:
     """Both bounds included; nulls and NaN are dropped, and each event's origin is told."""
-    task = Task("range_filter", field="a", min=-1, max=2)
+    task = Task("range_filter", field="a", min=-1, max=2, outside="drop")
     kept = task.take(events([{"a": value} for value in (-1.0, None, 2.0, math.nan, 2.1, 0.0, -math.inf)]))
     assert [-1.0, 2.0, 0.0] == kept.rows.column("a").to_pylist()
     assert kept.origin is not None
@@ -99,8 +99,8 @@ def test_a_range_filter_keeps_what_is_in_range() -> None:
 
 
 def test_a_range_filter_makes_null_what_is_out_of_range() -> None:
-    """All events pass; a null stays one, and the other fields stay."""
-    task = Task("range_filter", field="a", min=-1, max=2, outside="null")
+    """Unless it is told otherwise; all events pass, a null stays one, and the other fields stay."""
+    task = Task("range_filter", field="a", min=-1, max=2)
     passed = task.take(events([{"a": value, "k": "x"} for value in (-1.0, None, 5.0, math.nan)]))
     assert [-1.0, None, None, None] == passed.rows.column("a").to_pylist()
     assert ["x"] * 4 == passed.rows.column("k").to_pylist()
@@ -110,13 +110,12 @@ def test_a_range_filter_makes_null_what_is_out_of_range() -> None:
 def test_a_range_filter_compares_integers_exactly() -> None:
     """Also beyond 2^53, where neighbours have one float, and with bounds between them or beyond all integers."""
     large = 2**53
-    assert [large] == Task("range_filter", field="b", min=0, max=large).values([large, large + 1, -1], "b")
-    assert [1] == Task("range_filter", field="b", min=0.5, max=1.5).values([0, 1, 2], "b")
-    assert [] == Task("range_filter", field="b", min=0.25, max=0.75).values([0, 1, None], "b")
-    assert [-(2**63), 2**63 - 1] == Task("range_filter", field="b", min=-1e300, max=1e300).values(
-        [-(2**63), None, 2**63 - 1], "b"
-    )
-    assert [] == Task("range_filter", field="b", min=1e19, max=1e20).values([2**63 - 1], "b")
+    assert [large, None, None] == Task("range_filter", field="b", min=0, max=large).values([large, large + 1, -1], "b")
+    assert [None, 1, None] == Task("range_filter", field="b", min=0.5, max=1.5).values([0, 1, 2], "b")
+    assert [None] * 3 == Task("range_filter", field="b", min=0.25, max=0.75).values([0, 1, None], "b")
+    wide = [-(2**63), None, 2**63 - 1]
+    assert wide == Task("range_filter", field="b", min=-1e300, max=1e300).values(wide, "b")
+    assert [None] == Task("range_filter", field="b", min=1e19, max=1e20).values([2**63 - 1], "b")
 
 
 def test_an_average_emits_once_per_block_and_key() -> None:

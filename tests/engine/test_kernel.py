@@ -26,7 +26,8 @@ def numbered(*numbers: int, stream: str = "s", first: int = 0, stamp: int = 0) -
 
 def test_events_go_through_a_chain() -> None:
     """Through a filter into an output, with the positions that the filter leaves."""
-    machine = Machine(entry=entry([slot(2, "range_filter", 1, field="b", min=2, max=3), slot(3, "output", 2)]))
+    some = slot(2, "range_filter", 1, field="b", min=2, max=3, outside="drop")
+    machine = Machine(entry=entry([some, slot(3, "output", 2)]))
     record = machine.run([numbered(1, 2, 3, 4)])
     assert [2, 3] == values(record, 3)
     assert {2: (4, 2, 0), 3: (2, 2, 0)} == {
@@ -39,7 +40,7 @@ def test_a_tasks_edges_follow_each_other_for_each_cause() -> None:
     """All that one raw event causes comes before the next; within it edge by edge, and copies side by side."""
     slots = [
         slot(2, "echo", 1),
-        slot(3, "range_filter", 2, field="copy", min=0, max=0),
+        slot(3, "range_filter", 2, field="copy", min=0, max=0, outside="drop"),
         slot(4, "output", Edge(parent=3), Edge(parent=2, times=2)),
     ]
     record = Machine(entry=entry(slots)).run([numbered(7, 8)])

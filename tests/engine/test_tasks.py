@@ -105,9 +105,9 @@ def test_the_ends() -> None:
 def test_a_range_filter_passes_on_what_it_takes() -> None:
     """With all its fields, whatever it does outside the range."""
     flow = check("range_filter", {"field": "temperature", "min": -5, "max": 40})
-    assert {"field": "temperature", "max": 40, "min": -5, "outside": "drop"} == flow.tasks[1].config
+    assert {"field": "temperature", "max": 40, "min": -5, "outside": "null"} == flow.tasks[1].config
     assert {name: str(kind) for name, kind in SOURCES["city"].schema.fields.items()} == leaving(
-        "range_filter", {"field": "dust", "min": 0, "max": 0, "outside": "null"}
+        "range_filter", {"field": "dust", "min": 0, "max": 0, "outside": "drop"}
     )
 
 
@@ -123,7 +123,7 @@ def test_a_range_has_its_bounds_in_order() -> None:
 
 def test_a_range_filter_drops_or_nulls() -> None:
     """Nothing else."""
-    check("range_filter", {"field": "dust", "min": 0, "max": 1, "outside": "null"})
+    check("range_filter", {"field": "dust", "min": 0, "max": 1, "outside": "drop"})
     [(place, code, message, _)] = told("range_filter", {"field": "dust", "min": 0, "max": 1, "outside": "keep"})
     assert ("/tasks/1/config/outside", "wrong-value", "the value should be 'drop' or 'null'") == (place, code, message)
 

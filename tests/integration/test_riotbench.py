@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bridge import Message
+from bridge import Message, topics
 from bridge.mqtt import Client
 from dags import Source, canonicalise
 from engine import installed_catalogue
@@ -20,15 +21,18 @@ from engine.plan import Delivery, Edge, Ingress, Plan, Slot
 from engine.supply import Replayed, Subscribed
 from engine.trying import tried
 from tests.integration.hosting import HOST, QUICK, Hosting
+from tests.tasks.pictures import Point, read_back
 from tests.tasks.references import join, predictive, statistics
 from workloads import riotbench
-from workloads.riotbench import MODELS, OBSERVED, QUERIES, RANGES, ROWS, SCHEMAS, SENML, Document
+from workloads.riotbench import MODELS, OBSERVED, PREDICTIONS, QUERIES, RANGES, ROWS, SCHEMAS, SENML, Document
 
 pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
 SENSORS = ("a", "b")
 """The sensors that are known; there is one more."""
 MANY = 60
 WINDOW = 20
+POINTS = 20
+"""How many a picture has."""
 BUCKETS = {"field": "v", "by": ["source", "field"], "buckets": 32}
 FEATURES = ["temperature", "humidity", "light", "dust"]
 TARGET = "airquality_raw"
@@ -152,7 +156,7 @@ def started(hosting: Hosting, document: Document, *taps: str, replayed: Path | N
 @pytest.fixture
 def heard(hosting: Hosting) -> Iterator[dict[str, list[Event]]]:
     """What the applications publish, by topic."""
-    found: dict[str, list[Event]] = {SENML: [], MODELS: [], "riotbench/predictions": []}
+    found: dict[str, list[Event]] = {SENML: [], MODELS: [], PREDICTIONS: []}
 
     def take(message: Message) -> None:
         told = json.loads(message.payload)
@@ -236,9 +240,20 @@ def predicted(hosting: Hosting, pred: Application, models: list[str], heard: dic
     assert [each["prediction"] for each in predictions] == pytest.approx([each["prediction"] for each in found])
     errors = errors_of(told, [each["prediction"] for each in predictions])
     found = hosting.until_delivered(pred.deliveries["error output"], len(told))
-    assert errors == [each["error"] if each["error"] is None else pytest.approx(each["error"]) for each in found]
+    assert near(errors) == [each["error"] for each in found]
     # Each row is published once for its class and once for its error.
-    hosting.until(lambda: len(heard["riotbench/predictions"]) == 2 * len(told), "all predictions")
+    hosting.until(lambda: len(heard[PREDICTIONS]) == 2 * len(told), "all predictions")
+    published = sorted(heard[PREDICTIONS], key=lambda each: each["msg"])
+    assert [(each["msg"], each["class"]) for each in classes] == [
+        (each["msg"], each["class"]) for each in published if "class" in each
+    ]
+    assert [(each["msg"], near([error])) for each, error in zip(told, errors, strict=True)] == [
+        (each["msg"], [each["error"]]) for each in published if "error" in each
+    ]
+    # Both models came to both tasks, and neither parked the one that was not for it.
+    assert {"classify": [], "predict": []} == {
+        task: hosting.heard(topics.dead(pred.instances[task])) for task in ("classify", "predict")
+    }
 
 
 def _contents(hosting: Hosting, receipts: Sequence[Event]) -> list[str]:
@@ -262,9 +277,9 @@ def errors_of(told: Sequence[Event], predictions: Sequence[float]) -> list[float
 
 
 def test_stats(hosting: Hosting, replayed: Path) -> None:
-    """Each statistic is that of the definition, and what is drawn lies where the receipts say."""
+    """Each statistic is that of the definition, and the pictures that lie where the receipts say show it."""
     taps = ("average", "kalman", "regression", "distinct")
-    stats = started(hosting, riotbench.stats(window=100), *taps, replayed=replayed)
+    stats = started(hosting, riotbench.stats(window=POINTS), *taps, replayed=replayed)
     by = ["source", "field"]
     events = measured(readings())
     smooth = emitted(statistics.kalman_filter(iter(events), by, 0.125, 0.32, 30.0))
@@ -280,10 +295,37 @@ def test_stats(hosting: Hosting, replayed: Path) -> None:
         sent = "value" if name == "v" else name
         assert [[each[field] for field in by] for each in wanted] == [[each[field] for field in by] for each in found]
         assert near([each[name] for each in wanted]) == [each[sent] for each in found]
-    points = len(expected["average"][1]) + len(smooth) + len(events)
-    receipts = hosting.until_delivered(stats.deliveries["sink"], points // 100 // 3 * 3)
+    pictures = {tap: pictured(wanted, name) for tap, (name, wanted) in expected.items() if tap != "kalman"}
+    receipts = hosting.until_delivered(stats.deliveries["sink"], sum(map(len, pictures.values())))
     folder = hosting.root / FILES / "ann" / "riotbench" / "plots"
-    assert all("<svg" in (folder / each["receipt"]).read_text(encoding="utf-8") for each in receipts)
+    shown = [(each["source"], read_back((folder / each["receipt"]).read_text(encoding="utf-8"))) for each in receipts]
+    for tap, up in (("average", "value"), ("regression", "predicted"), ("distinct", "distinct")):
+        drawn = [(source, each.lines) for source, each in shown if each.up == up]
+        assert [source for source, _ in pictures[tap]] == [source for source, _ in drawn]
+        for (_, wanted_lines), (_, lines) in zip(pictures[tap], drawn, strict=True):
+            assert list(wanted_lines) == list(lines)
+            highest = max(abs(y) for points in wanted_lines.values() for _, y in points)
+            for line, points in wanted_lines.items():
+                # A picture is as exact as its size allows.
+                assert [pytest.approx(point, abs=highest / 10_000) for point in points] == lines[line]
+
+
+def pictured(events: Sequence[Event], name: str) -> list[tuple[str, dict[str, list[Point]]]]:
+    """The pictures of what was computed: for each sensor so many points, of which each is in its field's line."""
+    found: list[tuple[str, dict[str, list[Point]]]] = []
+    kept: dict[str, list[Event]] = defaultdict(list)
+    for event in events:
+        if event[name] is None:
+            continue
+        block = kept[event["source"]]
+        block.append(event)
+        if len(block) == POINTS:
+            lines: dict[str, list[Point]] = defaultdict(list)
+            for number, each in enumerate(block, 1):
+                lines[each["field"]].append((float(number), each[name]))
+            found.append((event["source"], dict(lines)))
+            block.clear()
+    return found
 
 
 def near(values: Sequence[float | None]) -> list[Any]:

@@ -139,7 +139,7 @@ def test_several_fields_have_to_be_known(events: list[dict[str, Any]], outside: 
 def test_few_strangers_pass() -> None:
     """About as many as the config allows, and every member does."""
     known = [f"member {at}" for at in range(2_000)]
-    config = {"field": "id", "known": known, "expected": 2_000, "false_positives": 0.05}
+    config = {"field": "id", "known": known, "expected": 2_000, "false_positives": 0.05, "outside": "drop"}
     assert 2_000 == len(tried(bloom_filter, config, [{"id": each} for each in known])["out"])
     passed = len(tried(bloom_filter, config, [{"id": f"stranger {at}"} for at in range(2_000)])["out"])
     assert 40 < passed < 200
@@ -242,6 +242,9 @@ class Folder:
     def place(self, _owner: str, path: str) -> str:
         return str(self._root / path)
 
+    def barred(self, host: str) -> str:
+        raise LookupError(host)
+
 
 def test_a_model_may_lie_in_a_file(tmp_path: Path) -> None:
     """Under the digest that the config names, so that another file is not taken for it."""
@@ -249,7 +252,7 @@ def test_a_model_may_lie_in_a_file(tmp_path: Path) -> None:
     digest = hashlib.sha256((tmp_path / "known").read_bytes()).hexdigest()
     config = {"field": "id", "file": {"place": "known"}, "sha256": digest}
     events, outside = [{"id": "a"}, {"id": "b"}], Folder(tmp_path)
-    assert [{"id": "a"}] == tried(bloom_filter, config, events, outside=outside)["out"]
+    assert [{"id": "a"}, {"id": None}] == tried(bloom_filter, config, events, outside=outside)["out"]
     with pytest.raises(NoBehaviour, match="has the digest"):
         tried(bloom_filter, config | {"sha256": "0" * 64}, events, outside=outside)
     with pytest.raises(NoBehaviour, match="cannot be read"):
@@ -264,8 +267,8 @@ def test_a_model_may_lie_in_a_file(tmp_path: Path) -> None:
         (multi_range_filter, {"ranges": RANGES, "named_by": "a", "field": "a"}, "are the same"),
         (bloom_filter, {"field": "a"}, "one of the two"),
         (bloom_filter, {"field": "a", "known": ["x"], "sha256": "0" * 64}, "file and sha256 belong together"),
-        (bloom_filter, {"field": "a", "known": ["x"], "nulls": "b"}, "nulls only means something"),
-        (trained_bloom_filter, {"field": "a", "nulls": "b"}, "nulls only means something"),
+        (bloom_filter, {"field": "a", "known": ["x"], "outside": "drop", "nulls": "b"}, "nulls only means something"),
+        (trained_bloom_filter, {"field": "a", "outside": "drop", "nulls": "b"}, "nulls only means something"),
     ],
 )
 def test_a_config_that_contradicts_itself_is_refused(

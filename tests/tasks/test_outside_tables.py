@@ -15,7 +15,7 @@ from dags import Kind
 from engine.watch import EventName, Unwatched
 from tests import needs
 from tests.manager.databases import Server, server
-from tests.tasks.worksite import OWNER, Worksite, keep_secret
+from tests.tasks.worksite import OWNER, Worksite, allow, keep_secret
 
 FIELDS = {"t": Kind.FLOAT, "n": Kind.INTEGER, "room": Kind.STRING, "at": Kind.TIMESTAMP, "on": Kind.BOOLEAN}
 INSERT: dict[str, Any] = {"database": {"place": "own.db"}, "table": "readings", "fields": ["n", "room", "t"]}
@@ -125,6 +125,7 @@ def test_a_bad_event_is_parked_and_the_others_are_written(tmp_path: Path) -> Non
 def test_a_database_that_cannot_be_reached_is_tried_once_a_batch(tmp_path: Path) -> None:
     """Nothing tells the URL; all events are parked, and none is tried alone."""
     url = keep_secret(tmp_path, "warehouse", "postgresql://me:sesame@127.0.0.1:1/nowhere")
+    allow(tmp_path, "127.0.0.1")
     site = Worksite(tmp_path, "table_insert", FIELDS, **{**INSERT, "database": url})
     reasons = site.parked(numbered(0, 5))
     assert 5 == len(reasons)
@@ -176,6 +177,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[d
         return
     server: Server = request.getfixturevalue("postgresql")
     url = server.new_database()
+    allow(tmp_path, "127.0.0.0/8", "::1")
     yield keep_secret(tmp_path, "warehouse", url), url.replace("postgresql://", "postgresql+pg8000://")
 
 

@@ -1,4 +1,4 @@
-"""Plots: what is drawn, and that equal events give equal bytes."""
+"""Plots: what is drawn, read back from the picture, and that equal events give equal bytes."""
 
 import math
 import re
@@ -7,19 +7,20 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dags import Kind, Schema
 from engine.implementations.visual import line_plot, multi_line_plot
 from engine.trying import At, Event, Parked, tried
 from tests.tasks.agreeing import agrees
+from tests.tasks.pictures import Drawn, drawn, read_back, texts
 from tests.tasks.references.statistics import key_of
 from tests.tasks.references.windows import EPOCH
 
-SVG = "{http://www.w3.org/2000/svg}"
 SCHEMA = Schema.of(at=Kind.TIMESTAMP, field=Kind.STRING, k=Kind.STRING, value=Kind.FLOAT)
 ROWS: list[Event] = [
     {
@@ -30,26 +31,6 @@ ROWS: list[Event] = [
     }
     for number in range(11)
 ]
-
-
-def parsed(svg: str) -> ET.Element:
-    return ET.fromstring(svg)  # noqa: S314 - we wrote it
-
-
-def drawn(svg: str) -> dict[str, list[tuple[float, float]]]:
-    """The points of each line."""
-    found = {}
-    for group in parsed(svg).iter(f"{SVG}g"):
-        name = group.get("id", "")
-        path = group.find(f"{SVG}path")
-        if name.startswith("line-") and path is not None:
-            told = re.findall(r"[ML] (\S+) (\S+)", path.get("d", ""))
-            found[name] = [(float(x), float(y)) for x, y in told]
-    return found
-
-
-def texts(svg: str) -> list[str]:
-    return ["".join(each.itertext()) for each in parsed(svg).iter(f"{SVG}text")]
 
 
 def in_one_batch(config: dict[str, Any], type_: str, lacking: tuple[str, ...]) -> Any:
@@ -89,19 +70,59 @@ def test_a_picture_does_not_hang_on_where_batches_end(
     )
 
 
-def test_a_line_goes_through_the_points() -> None:
-    """Across and up in proportion, by their number where nothing else is named."""
-    values = [1.0, 4.0, 2.0, 2.0, 8.0]
-    (picture,) = tried("line_plot", {"field": "t", "window": 5}, [{"t": value} for value in values])["out"]
-    points = drawn(picture["svg"])["line-0"]
-    across = points[1][0] - points[0][0]
-    up = (points[1][1] - points[0][1]) / 3
-    assert across > 0 > up
-    expected = [
-        (points[0][0] + number * across, points[0][1] + (value - 1) * up) for number, value in enumerate(values)
-    ]
-    assert [pytest.approx(each, abs=1e-3) for each in expected] == points
-    assert {"t", "number"} <= set(texts(picture["svg"]))
+EVENT = st.fixed_dictionaries(
+    {
+        "at": st.none() | st.integers(0, 90).map(lambda seconds: EPOCH + timedelta(seconds=seconds)),
+        "field": st.none() | st.sampled_from(["dust", "light", "warmth"]),
+        "k": st.none() | st.sampled_from(["a", "b"]),
+        "value": st.none() | st.integers(-900, 900).map(lambda tenths: tenths / 10),
+    }
+)
+
+
+def pictures(events: list[Event], config: dict[str, Any], *, line: bool) -> list[tuple[str | None, Drawn]]:
+    """What plots show by their definition, with the key of each: a point after the other, each in the line it names."""
+    found: list[tuple[str | None, Drawn]] = []
+    kept: dict[str | None, list[Event]] = defaultdict(list)
+    needed = ["value", *(["at"] if config["x"] else []), *(["field"] if line else [])]
+    for event in events:
+        if any(event[name] is None for name in needed):
+            continue
+        block = kept[event["k"]]
+        block.append(event)
+        if len(block) < config["window"]:
+            continue
+        lines: dict[str, list[tuple[float, float]]] = {}
+        for number, each in enumerate(block, 1):
+            across = (each["at"] - block[0]["at"]).total_seconds() if config["x"] else float(number)
+            lines.setdefault(each["field"] if line else "value", []).append((across, each["value"]))
+        since = f"at: seconds since {block[0]['at'].isoformat()[:19]}.000Z" if config["x"] else "number"
+        # A single line has no legend.
+        told = lines if len(lines) > 1 else {"value": next(iter(lines.values()))}
+        found.append((event["k"], Drawn(across=since, up="value", lines=told)))
+        block.clear()
+    return found
+
+
+@settings(max_examples=15)
+@given(st.lists(EVENT, min_size=10, max_size=30), st.integers(2, 6), st.sampled_from([None, "at"]), st.booleans())
+def test_a_picture_shows_the_points_of_its_window(events: list[Event], window: int, x: str | None, line: bool) -> None:  # noqa: FBT001 - hypothesis calls it
+    """Read back by its axes: each point in its place, in its line and in its turn, under what it is named."""
+    config = {"field": "value", "x": x, "by": ["k"], "window": window}
+    made = tried("multi_line_plot" if line else "line_plot", config, events, SCHEMA)["out"]
+    expected = pictures(events, config, line=line)
+    assert [key for key, _ in expected] == [each["k"] for each in made]
+    for (_, wanted), each in zip(expected, made, strict=True):
+        shown = read_back(each["svg"])
+        assert (wanted.across, wanted.up) == (shown.across, shown.up)
+        assert list(wanted.lines) == list(shown.lines)
+        for name, points in wanted.lines.items():
+            assert [pytest.approx(point, abs=1e-3) for point in points] == shown.lines[name]
+
+
+def test_a_picture_has_no_date() -> None:
+    """It would be another at every time."""
+    (picture,) = tried("line_plot", {"field": "t", "window": 2}, [{"t": 1.0}, {"t": 4.0}])["out"]
     assert "<dc:date>" not in picture["svg"]
 
 

@@ -10,6 +10,7 @@ from engine.kernel import run_batch
 from engine.offset import Offset
 from engine.outside import HostOutside
 from engine.plan import Edge, Entry, Forward, Plan
+from engine.reachable import REACHABLE
 from engine.record import Record
 from engine.state import JobState
 from engine.streams import Arrived
@@ -99,6 +100,11 @@ def keep_secret(root: Path, name: str, secret: str) -> dict[str, str]:
     """Keep a secret of the owner's; how a config names it."""
     Vault(root).put(OWNER, name, secret)
     return {"secret": name}
+
+
+def allow(root: Path, *names: str) -> None:
+    """Have an operator list where tasks may connect to."""
+    (root / REACHABLE).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
 
 
 def _owned(value: Any) -> Any:

@@ -28,8 +28,6 @@ def _blob_upload(config: BlobUploadConfig) -> Behaviour:
     >>> upload = {"to": here, "field": "svg", "name": "name"}
     >>> tried("blob_upload", upload, [{"name": "t.svg", "svg": "<svg/>"}], outside=outside)
     {'out': [{'name': 't.svg', 'svg': '<svg/>', 'receipt': 't.svg'}]}
-    >>> tried("blob_download", {"of": here}, [{"receipt": "t.svg"}], outside=outside)
-    {'out': [{'receipt': 't.svg', 'content': '<svg/>'}]}
     >>> folder.cleanup()
     """
     kept = shelf(config.to)
@@ -51,6 +49,21 @@ def _blob_upload(config: BlobUploadConfig) -> Behaviour:
 
 
 def _blob_download(config: BlobDownloadConfig) -> Behaviour:
+    """A blob that several events name is read once for each call.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from engine.outside import HostOutside
+    >>> from engine.trying import tried
+    >>> folder = TemporaryDirectory()
+    >>> outside, here = HostOutside(Path(folder.name)), {"place": "notes", "owner": "ann"}
+    >>> (written,) = tried("blob_upload", {"to": here, "field": "text"}, [{"text": "warm"}], outside=outside)["out"]
+    >>> written["receipt"][:12]
+    '0f0aa408c183'
+    >>> tried("blob_download", {"of": here}, [{"receipt": written["receipt"]}], outside=outside)["out"][0]["content"]
+    'warm'
+    >>> folder.cleanup()
+    """
     kept = shelf(config.of)
 
     def download(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:

@@ -24,6 +24,7 @@ from dags import Place
 from engine.acting import Unreachable
 from engine.behaviour import NoBehaviour
 from engine.implementations.outside.contents import label
+from engine.implementations.outside.room import check_room
 from engine.tasks.outside import Where
 
 _SERVERS = frozenset({"mariadb", "mssql", "mysql", "oracle", "postgresql"})
@@ -47,11 +48,20 @@ class Database:
         self.label = label(where)
         self._engine = _engine(where)
 
+    def check_room(self) -> None:
+        """Raise where it is a file on a disk that is too full to write more."""
+        if isinstance(self._where, Place):
+            folder = Path(self._where.path).parent
+            make_folder(folder)
+            check_room(folder)
+
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """A connection whose work counts as a whole, or not at all."""
         if isinstance(self._where, Place):
             make_folder(Path(self._where.path).parent)
+        elif why := self._where.barred(str(self._engine.url.host)):
+            raise Unreachable(f"the database {self.label!r} cannot be used: {why}")
         try:
             with self._engine.begin() as connection:
                 yield connection

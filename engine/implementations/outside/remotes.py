@@ -6,7 +6,7 @@ of its own, for its operator's buckets, and file systems would use them where no
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -45,10 +45,26 @@ KINDS: Mapping[str, Kind] = {
     "sftp": Kind(always={"look_for_keys": False, "allow_agent": False}, renames=True),
 }
 _URL = re.compile(r"([a-z0-9]+)://[^\s:]*(:[^\s:]+)*")
+_ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
+_CONTAINER = re.compile(r"[a-z0-9$-]+(@[a-z0-9]{3,24}\.(blob|dfs)\.core\.windows\.net)?")
 
 
-def opened(secret: Secret) -> tuple[Any, str, Kind]:
-    """The file system that a secret leads to, the path in it, and its kind; no error tells what the secret holds."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A folder or bucket that a secret leads to; made by `opened`."""
+
+    system: Any
+    """The file system, as fsspec has it."""
+    path: str
+    """Where it lies there."""
+    renames: bool
+    """As its kind says."""
+    hosts: tuple[str, ...]
+    """The hosts that the secret itself names; others are those of a cloud, which its file system knows."""
+
+
+def opened(secret: Secret) -> Opened:
+    """What a secret leads to; no error tells what the secret holds."""
     url, options = _read(secret)
     found = _URL.fullmatch(url)
     name = found[1] if found and "::" not in url else ""
@@ -58,13 +74,33 @@ def opened(secret: Secret) -> tuple[Any, str, Kind]:
         raise _unfit(secret, f"holds no URL of a bucket or folder; it begins with one of {known}")
     if why := _lacking(kind, url, options):
         raise _unfit(secret, why)
+    hosts = hosts_of(kind, url, options)
+    # Some file systems connect as soon as they are made.
+    if not kind.needs and (why := barred(secret, hosts)):
+        raise _unfit(secret, f"cannot be used: {why}")
     try:
         system, path = fsspec.core.url_to_fs(url, **options, **(kind.always or {}))
     except ImportError:
         raise NoBehaviour(f"what {name}:// needs is not installed; install its package on every worker") from None
     except Exception as error:  # noqa: BLE001 - each file system raises errors of its own, which may repeat the URL
         raise _unfit(secret, f"leads nowhere: {type(error).__name__}") from None
-    return system, path, kind
+    return Opened(system=system, path=path, renames=kind.renames, hosts=hosts)
+
+
+def barred(secret: Secret, hosts: Iterable[str]) -> str:
+    """Why a task may not connect to hosts that a secret names; empty where it may."""
+    return next((why for host in hosts if (why := secret.barred(host))), "")
+
+
+def hosts_of(kind: Kind, url: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The hosts that a secret names; an empty one where it should name one and does not."""
+    if not kind.needs:
+        return (urlsplit(url).hostname or "",)
+    named = [options["endpoint_url"]] if "endpoint_url" in options else []
+    if kind is _GCS:
+        # A service account's key says where it is exchanged for a token.
+        named += [told for name, told in options["token"].items() if name.endswith(("_uri", "_url"))]
+    return tuple(urlsplit(str(each)).hostname or "" for each in named)
 
 
 def _read(secret: Secret) -> tuple[str, dict[str, Any]]:
@@ -90,9 +126,19 @@ def _lacking(kind: Kind, url: str, options: Mapping[str, Any]) -> str:
         return "has an 'anon' that is not true; give credentials, or leave it out"
     if not kind.needs and not urlsplit(url).password:
         return "has no user and password in its URL; put them there"
+    return _misfit(kind, url, options)
+
+
+def _misfit(kind: Kind, url: str, options: Mapping[str, Any]) -> str:
+    """Why what a secret says to a cloud will not do; empty where it will."""
     if kind is _GCS and not isinstance(options["token"], dict):
         # A text would name a file of the host, or its own identity.
         return "has a 'token' that is no JSON object; put the service account's key there as it is"
+    if kind is _AZURE and not (
+        _ACCOUNT.fullmatch(str(options["account_name"])) and _CONTAINER.fullmatch(urlsplit(url).netloc)
+    ):
+        # The account's name becomes that of a host.
+        return "names no account or no container as Azure calls them; correct it"
     return ""
 
 

@@ -1,7 +1,7 @@
 """Shelves: folders and buckets in which files are put whole, under names."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,7 +11,8 @@ from bridge.files import make_folder, write_whole
 from dags import Place
 from engine.acting import Unreachable
 from engine.implementations.outside.contents import label
-from engine.implementations.outside.remotes import opened
+from engine.implementations.outside.remotes import barred, opened
+from engine.implementations.outside.room import check_room
 from engine.tasks.outside import Where
 
 _NAME = re.compile(r"[A-Za-z0-9_=][A-Za-z0-9_=.,@+-]*(/[A-Za-z0-9_=][A-Za-z0-9_=.,@+-]*)*")
@@ -37,8 +38,12 @@ def shelf(where: Where) -> Shelf:
     """What a config names."""
     if isinstance(where, Place):
         return LocalShelf(Path(where.path))
-    system, path, kind = opened(where)
-    return RemoteShelf(system, path, label(where), renames=kind.renames)
+    found = opened(where)
+
+    def why_not() -> str:
+        return barred(where, found.hosts)
+
+    return RemoteShelf(found.system, found.path, label(where), renames=found.renames, why_not=why_not)
 
 
 def check_name(field: str, name: str) -> str:
@@ -66,6 +71,7 @@ class LocalShelf:
         path = self._folder / name
         try:
             make_folder(path.parent)
+            check_room(path.parent)
             write_whole(path, content)
         except OSError as error:
             raise Unreachable(f"{name} cannot be written: {error.strerror}") from None
@@ -84,11 +90,12 @@ class LocalShelf:
 class RemoteShelf:
     """A folder or bucket of any file system that fsspec knows."""
 
-    def __init__(self, system: Any, path: str, label: str, *, renames: bool) -> None:
+    def __init__(self, system: Any, path: str, label: str, *, renames: bool, why_not: Callable[[], str] = str) -> None:
         self._system = system
         self._path = path.rstrip("/")
         self._label = label
         self._renames = renames
+        self._why_not = why_not
 
     def put(self, name: str, content: bytes) -> None:
         """As `Shelf` says."""
@@ -118,6 +125,8 @@ class RemoteShelf:
 
     @contextmanager
     def _reaching(self, done: str) -> Iterator[None]:
+        if why := self._why_not():
+            raise Unreachable(f"{self._label} cannot be {done}: {why}")
         try:
             yield
         except Exception as error:  # noqa: BLE001 - each file system raises errors of its own

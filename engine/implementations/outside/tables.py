@@ -75,10 +75,6 @@ def _table_insert(config: TableInsertConfig) -> Behaviour:
     >>> insert = {"database": here, "table": "readings", "fields": ["room", "t"]}
     >>> tried("table_insert", insert, [{"room": "a", "t": 21.5}, {"room": "b", "t": 19.0}], outside=outside)["out"][1]
     {'room': 'b', 't': 19.0, 'receipt': 'own.db/readings#:1.0'}
-    >>> query = {"database": here, "table": "readings", "column": "t", "low": "from", "high": "to"}
-    >>> columns = {"room": "string", "t": "float"}
-    >>> tried("table_range_query", {**query, "columns": columns}, [{"from": 20.0, "to": 30.0}], outside=outside)
-    {'out': [{'room': 'a', 't': 21.5}]}
     >>> folder.cleanup()
     """
     database = Database(config.database)
@@ -99,6 +95,7 @@ def _table_insert(config: TableInsertConfig) -> Behaviour:
 
 
 def _insert(database: Database, config: TableInsertConfig, events: pa.RecordBatch, names: EventNames) -> None:
+    database.check_room()
     target = _table(config, events.schema)
     with database.transaction() as connection:
         target.metadata.create_all(connection)
@@ -146,7 +143,21 @@ def _check(events: pa.RecordBatch, fields: Sequence[str]) -> None:
 
 
 def _table_range_query(config: TableRangeQueryConfig) -> Behaviour:
-    """Rows come in the order of the column, and where it is the same in the order of the other columns."""
+    """Rows come in the order of the column, and where it is the same in the order of the other columns.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from engine.outside import HostOutside
+    >>> from engine.trying import tried
+    >>> folder = TemporaryDirectory()
+    >>> outside, rooms = HostOutside(Path(folder.name)), {"database": {"place": "db", "owner": "ann"}, "table": "t"}
+    >>> rows = [{"room": "a", "t": 21.5}, {"room": "b", "t": 19.0}, {"room": "c", "t": 20.0}]
+    >>> made = tried("table_insert", {**rooms, "fields": ["room", "t"]}, rows, outside=outside)
+    >>> query = {**rooms, "column": "t", "low": "from", "high": "to", "columns": {"room": "string", "t": "float"}}
+    >>> tried("table_range_query", query, [{"from": 20.0, "to": 30.0}], outside=outside)
+    {'out': [{'room': 'c', 't': 20.0}, {'room': 'a', 't': 21.5}]}
+    >>> folder.cleanup()
+    """
     database = Database(config.database)
     asked = table(
         config.table, column(config.column), *(column(name, _TYPES.get(kind)) for name, kind in _read(config))

@@ -1,0 +1,163 @@
+"""What tenants may not do outside: connect within the operator's network, and fill the disk of the hosts."""
+
+import json
+import shutil
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import fsspec
+import pytest
+
+from dags import Kind, Secret
+from engine.acting import Unreachable
+from engine.implementations.outside.remotes import KINDS, hosts_of
+from engine.implementations.outside.shelves import LocalShelf, RemoteShelf
+from engine.outside import HostOutside
+from engine.reachable import allowed, barred, listed
+from tests.tasks.worksite import Worksite, allow, keep_secret
+
+NOT_LISTED = (
+    "its host is not on the internet, and tasks connect to others only where an operator has listed the host or its "
+    "network in the file 'reachable' of the root"
+)
+
+
+HOSTS = ["127.0.0.1", "localhost", "0x7f.1", "0", "169.254.169.254", "10.0.0.1"]
+
+
+@pytest.mark.parametrize("host", [*HOSTS, "[::1]", "[::ffff:127.0.0.1]"])
+def test_a_database_is_none_of_the_operators(tmp_path: Path, host: str) -> None:
+    """However its address is written; the URL is not told, and no event is tried alone."""
+    database = keep_secret(tmp_path, "warehouse", f"postgresql://me:sesame@{host}/d")
+    insert = Worksite(tmp_path, "table_insert", {"n": Kind.INTEGER}, database=database, table="t", fields=["n"])
+    expected = f"engine.acting.Unreachable: the database 'warehouse' cannot be used: {NOT_LISTED}"
+    assert [expected, expected] == insert.parked([{"n": 1}, {"n": 2}])
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_folder_is_none_of_the_operators(tmp_path: Path, host: str) -> None:
+    """Before anything is connected to, as its file system would do at once."""
+    folder = keep_secret(tmp_path, "lake", f"ftp://me:sesame@{host}/x")
+    upload = Worksite(tmp_path, "blob_upload", {"text": Kind.STRING}, to=folder, field="text")
+    (reason,) = upload.parked([{"text": "warm"}])
+    assert reason.endswith(f"the secret 'lake' cannot be used: {NOT_LISTED}")
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "127.0.0.0/8"])
+def test_a_url_leads_where_the_operator_allows_it(tmp_path: Path, name: str) -> None:
+    """From the next batch on, by an address or a network; nobody listens there."""
+    database = keep_secret(tmp_path, "warehouse", "postgresql://me:sesame@127.0.0.1:1/d")
+    insert = Worksite(tmp_path, "table_insert", {"n": Kind.INTEGER}, database=database, table="t", fields=["n"])
+    assert [True] == [NOT_LISTED in reason for reason in insert.parked([{"n": 1}])]
+    allow(tmp_path, "# our warehouse", "", name)
+    (reason,) = insert.parked([{"n": 2}])
+    assert reason.startswith("engine.acting.Unreachable: the database 'warehouse' cannot be used: ")
+    assert NOT_LISTED not in reason
+
+
+@pytest.mark.parametrize(
+    ("addresses", "names", "expected"),
+    [
+        (["8.8.8.8", "2606:4700::1111"], [], True),
+        (["8.8.8.8", "10.0.0.1"], [], False),
+        (["8.8.8.8", "10.0.0.1"], ["10.0.0.1"], True),
+        (["10.0.0.1", "10.1.0.1"], ["10.0.0.0/16"], False),
+        (["10.0.0.1"], ["warehouse"], True),
+        (["224.0.0.1"], [], False),
+        (["100.64.0.1"], [], False),
+        (["fd00::1"], ["fd00::/8", "10.0.0.0/8"], True),
+    ],
+)
+def test_each_address_of_a_host_has_to_be_allowed(addresses: list[str], names: list[str], expected: bool) -> None:  # noqa: FBT001 - it is a column of the table
+    """One that is not would be enough to get in."""
+    assert expected is allowed("warehouse", [ip_address(each) for each in addresses], names)
+
+
+def test_a_host_that_is_not_found_is_barred(tmp_path: Path) -> None:
+    """Some driver might read more than one host from it."""
+    assert "its host cannot be found; correct the URL" == barred("127.0.0.1,127.0.0.1", tmp_path / "reachable")
+    assert [] == listed(tmp_path / "reachable")
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "expected"),
+    [
+        ("sftp://me:sesame@files.example/x", {}, ("files.example",)),
+        ("s3://lake/x", {"key": "k", "secret": "s", "endpoint_url": "http://127.0.0.1:9000"}, ("127.0.0.1",)),
+        ("s3://lake/x", {"key": "k", "secret": "s", "endpoint_url": "127.0.0.1:9000"}, ("",)),
+        ("s3://lake/x", {"anon": True}, ()),
+        (
+            "gs://lake/x",
+            {"token": {"client_email": "a", "token_uri": "http://169.254.169.254/x"}},
+            ("169.254.169.254",),
+        ),
+    ],
+)
+def test_every_host_that_a_secret_names_is_looked_at(
+    url: str, options: dict[str, Any], expected: tuple[str, ...]
+) -> None:
+    """In its URL and its options; what should be a URL and names no host has an empty one, which is never found."""
+    assert expected == hosts_of(KINDS[url.partition(":")[0]], url, options)
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        {"url": "abfs://lake/x", "account_name": "127.0.0.1/", "account_key": "k"},
+        {"url": "abfs://lake@127.0.0.1\\.dfs.core.windows.net/x", "account_name": "mine", "account_key": "k"},
+    ],
+)
+def test_an_account_leads_to_no_other_host(tmp_path: Path, secret: dict[str, str]) -> None:
+    """Its name becomes part of a host's."""
+    to = keep_secret(tmp_path, "lake", json.dumps(secret))
+    (reason,) = Worksite(tmp_path, "blob_upload", {"text": Kind.STRING}, to=to, field="text").parked([{"text": "warm"}])
+    assert "the secret 'lake' names no account or no container as Azure calls them; correct it" in reason
+
+
+def test_a_remote_shelf_asks_before_each_connection() -> None:
+    """The addresses of a name may be others by then."""
+    told = ["", "it moved"]
+    shelf = RemoteShelf(
+        fsspec.filesystem("memory"), "memory://asks/", "lake", renames=False, why_not=lambda: told.pop(0)
+    )
+    shelf.put("a", b"warm")
+    with pytest.raises(Unreachable, match="lake cannot be read: it moved"):
+        shelf.read("a", 4)
+
+
+def test_only_a_worker_knows_where_a_secret_may_lead(tmp_path: Path) -> None:
+    """Whoever reads a document cannot ask."""
+    with pytest.raises(LookupError, match="only to a host's worker"):
+        Secret(secret="lake").barred("127.0.0.1")  # noqa: S106 - a name
+    assert NOT_LISTED == HostOutside(tmp_path).barred("127.0.0.1")
+
+
+class Usage(NamedTuple):
+    """What a disk has."""
+
+    total: int
+    used: int
+    free: int
+
+
+@pytest.mark.parametrize(
+    ("free", "total", "refused"),
+    [(2**30 - 1, 2**40, True), (2**30, 2**40, False), (49, 1_000, True), (50, 1_000, False)],
+)
+def test_places_leave_room_on_the_disk(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    free: int,
+    total: int,
+    refused: bool,  # noqa: FBT001 - it is a column of the table
+) -> None:
+    """For what hosts record: files and rows are parked, and files are still read."""
+    LocalShelf(tmp_path).put("before", b"warm")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: Usage(total, total - free, free))
+    insert = Worksite(tmp_path, "table_insert", {"n": Kind.INTEGER}, database={"place": "db"}, table="t", fields=["n"])
+    sink = Worksite(tmp_path, "file_sink", {"n": Kind.INTEGER}, to={"place": "own"})
+    parked = [*insert.parked([{"n": 1}]), *sink.parked([{"n": 1}])]
+    assert (2 if refused else 0) == len(parked)
+    assert all("have to stay so; make room" in reason for reason in parked)
+    assert b"warm" == LocalShelf(tmp_path).read("before", 4)
