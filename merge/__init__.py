@@ -1,7 +1,8 @@
 """What runs for whom: the running graph, merge and unmerge, placement, fragmentation.
 
-Nothing here does input or output: `merge`, `unmerge`, `place`, `release` and `consolidate` return what would change as
-data, and only `RunningGraph.advance` and `Jobs.apply` lead to the next state.
+Nothing here does input or output: `merge`, `unmerge`, `place`, `release`, `consolidate` and `isolate` return what would
+change as data, and only `RunningGraph.advance` and `Jobs.apply` lead to the next state. `worth` says whether a
+consolidation pays, by its `gain` and its `disruption`.
 `explain` shows a tenant what a submission would reuse.
 """
 
@@ -9,12 +10,14 @@ from merge.change import Change
 from merge.defragmentation import Fragmentation, consolidate, fragmentation
 from merge.errors import DataflowExists, NoHost, NoSuchDataflow, SignatureCollision, StaleChange
 from merge.explaining import Explanation, Reuse, explain, explained
+from merge.isolation import isolate, overloaded
 from merge.jobs import Assignment, Bridge, Costs, Home, Host, Job, JobId, Jobs, release
 from merge.merging import merge, unmerge
 from merge.placement import STRATEGIES, place
 from merge.running_dags import DagId, Joined, RunningDags, Split
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask, Submitted
+from merge.weighing import Disruption, Gain, Worth, disruption, gain, worth
 
 __all__ = [
     "STRATEGIES",
@@ -24,8 +27,10 @@ __all__ = [
     "Costs",
     "DagId",
     "DataflowExists",
+    "Disruption",
     "Explanation",
     "Fragmentation",
+    "Gain",
     "Home",
     "Host",
     "Instance",
@@ -43,12 +48,18 @@ __all__ = [
     "Split",
     "StaleChange",
     "Submitted",
+    "Worth",
     "consolidate",
+    "disruption",
     "explain",
     "explained",
     "fragmentation",
+    "gain",
+    "isolate",
     "merge",
+    "overloaded",
     "place",
     "release",
     "unmerge",
+    "worth",
 ]

@@ -2,18 +2,20 @@
 
 The target is worked out from the running graph alone. Running DAGs stay whole as far as one job can hold them; the
 busiest are packed first, each into the first job that has room. One that no job can hold is cut in topological order,
-and no two such cuts meet in a job, so that the graph of jobs stays acyclic. Packing is a rule of thumb, so the jobs as
-they are may be as good; then nothing moves for the sake of the rule. Hosts are chosen last, for what really opens.
+and no two such cuts meet in a job, so that the graph of jobs stays acyclic. Packing is a rule of thumb, so whole jobs,
+merged with each other where they fit together, may be as good; then those that need no company stay as they are, and
+nothing moves for the sake of the rule. Hosts are chosen last, for what really opens.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-from rpds import HashTrieMap
+import networkx as nx
 
-from merge.jobs import Assignment, Costs, Home, Host, JobId, Jobs, crossings, parents
+from merge.jobs import Assignment, Bridge, Costs, Host, Job, JobId, Jobs, crossings, parents
 from merge.placement import Ground, Group, tags_of
+from merge.regrouping import bundled, holds, pieces, regrouped
 from merge.running_dags import DagId
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask
@@ -27,6 +29,7 @@ class Fragmentation:
     fewest: int
     """How many would do: those that consolidation would leave, unless it needs more to keep running DAGs whole."""
     bridges: int
+    """Those that a job sends over; raw streams are read from their spools wherever they are needed."""
     paused: int
     hops: int
     """The most bridges in a row."""
@@ -36,109 +39,128 @@ class Fragmentation:
     """Seconds that the longest row of bridges adds: a pace for each."""
 
 
-def fragmentation(running: RunningGraph, jobs: Jobs, hosts: Iterable[Host], costs: Costs) -> Fragmentation:
-    """Measure it; every running task has a home."""
-    target = jobs.apply(consolidate(running, jobs, hosts, costs))
+def fragmentation(
+    running: RunningGraph, jobs: Jobs, hosts: Iterable[Host], costs: Costs, apart: Container[JobId] = frozenset()
+) -> Fragmentation:
+    """Measure it; every running task has a home. Jobs that are apart count among those that are needed."""
+    target = jobs.apply(consolidate(running, jobs, hosts, costs, apart))
+    bridges = len(forwarded(running, jobs))
     paused = sum(len(job.paused) for job in jobs.jobs.values())
     fewest = min(len(jobs.jobs), len(target.jobs))
-    hops = _hops(running, jobs)
+    hops = hops_of(running, jobs)
     return Fragmentation(
         jobs=len(jobs.jobs),
         fewest=fewest,
-        bridges=len(jobs.bridges),
+        bridges=bridges,
         paused=paused,
         hops=hops,
-        cores=(len(jobs.jobs) - fewest) * costs.cores(0.0) + len(jobs.bridges) * costs.bridge + paused * costs.paused,
+        cores=(len(jobs.jobs) - fewest) * costs.cores(0.0) + bridges * costs.bridge + paused * costs.paused,
         latency=hops * costs.pace,
     )
 
 
-def consolidate(running: RunningGraph, jobs: Jobs, hosts: Iterable[Host], costs: Costs) -> Assignment:
+def consolidate(
+    running: RunningGraph, jobs: Jobs, hosts: Iterable[Host], costs: Costs, apart: Container[JobId] = frozenset()
+) -> Assignment:
     """The target of a defragmentation: which instances move to which new jobs, and which jobs stop.
 
     Every running task has a home. A job that is as it should be, with nothing paused and its host there, is left alone.
+    So is one that is apart, whatever it holds: it stands elsewhere in its streams than the others do.
     """
     ground = Ground(jobs, hosts, costs)
+    left_out = _left_out(jobs, apart)
+    concerned = {job.id: job for _, job in sorted(jobs.jobs.items()) if job.id not in left_out}
     settled = {
         job.active: job
-        for job in jobs.jobs.values()
+        for job in concerned.values()
         if not job.paused and ground.offers(job.host, tags_of(running.tasks[instance] for instance in job.active))
     }
-    target = {frozenset(task.instance for task in group): group for group in _target(running, ground)}
-    stays = HashTrieMap({settled[group].id: settled[group] for group in target if group in settled})
-    moves = Ground(replace(jobs, jobs=stays), ground.hosts, costs)
-    for instances, group in target.items():
-        if instances not in settled:
-            moves.open(group)
-    bridges = Counter(dict(crossings(running.tasks.values(), {task: moves.job_of(task) for task in running.tasks})))
-    bridges.subtract(dict(jobs.bridges.items()))
-    return Assignment(
-        base=jobs.version,
-        opens=tuple(moves.opened.items()),
-        places=tuple((task, Home(moves.placed[task], costs.busy[task])) for task in sorted(moves.placed)),
-        stops=tuple(sorted(job for job in jobs.jobs if job not in stays)),
-        crossings=tuple(sorted((bridge, more) for bridge, more in bridges.items() if more)),
+    target = {
+        frozenset(task.instance for task in group): group
+        for group in _target(running, ground, concerned, settled.keys())
+    }
+    stays = {settled[group].id: settled[group] for group in target if group in settled}
+    return regrouped(
+        running,
+        ground,
+        stays | {job: jobs.jobs[job] for job in left_out},
+        (group for instances, group in target.items() if instances not in settled),
     )
 
 
-def _target(running: RunningGraph, ground: Ground) -> list[Group]:
-    """What shall run together: as packed anew, or as it is where that needs neither more jobs nor more bridges."""
-    packed = _packed(running, ground)
-    present = [
-        tuple(running.tasks[instance] for instance in sorted(job.active)) for _, job in sorted(ground.jobs.jobs.items())
-    ]
-    places = {task.instance: JobId(place) for place, group in enumerate(packed) for task in group}
-    bridges = crossings(running.tasks.values(), places)
-    as_good = len(present) <= len(packed) and len(ground.jobs.bridges) <= len(bridges)
-    sound = all(len(group) == 1 or ground.suits(ground.work(group), tags_of(group)) for group in present)
-    return present if as_good and sound else packed
+def forwarded(running: RunningGraph, jobs: Jobs) -> tuple[Bridge, ...]:
+    """The bridges that a job sends over. Raw streams are not: each job reads them from their spools."""
+    return tuple(bridge for bridge in jobs.bridges if running.tasks[bridge.parent].inputs)
 
 
-def _packed(running: RunningGraph, ground: Ground) -> list[Group]:
-    bundles: list[_Bundle] = []
-    wholes: list[_Bundle] = []
-    for dag in _running_dags(running):
-        runs = [_Bundle(list(run), ground.work(run), tags_of(run)) for run in ground.runs(dag)]
-        (wholes if len(runs) == 1 else bundles).extend(runs)
-    for whole in sorted(wholes, key=lambda whole: (-whole.work, whole.tasks[0].instance)):
-        for bundle in bundles:
-            if ground.suits(bundle.work + whole.work, bundle.tags | whole.tags):
-                bundle.tasks += whole.tasks
-                bundle.work += whole.work
-                bundle.tags |= whole.tags
-                break
-        else:
-            bundles.append(whole)
-    return [tuple(bundle.tasks) for bundle in bundles]
-
-
-@dataclass(slots=True)
-class _Bundle:
-    """What shall run in one job, while it is being packed."""
-
-    tasks: list[RunningTask]
-    work: float
-    tags: frozenset[str]
-
-
-def _running_dags(running: RunningGraph) -> Iterator[Group]:
-    """The running DAGs, each with its tasks in topological order."""
-    dag_of: dict[Instance, DagId] = {}
-    dags: defaultdict[DagId, list[RunningTask]] = defaultdict(list)
-    for instance in sorted(running.tasks):
-        task = running.tasks[instance]
-        above = next(parents(task), None)
-        dag_of[instance] = running.dag_of(instance) if above is None else dag_of[above]
-        dags[dag_of[instance]].append(task)
-    return map(tuple, dags.values())
-
-
-def _hops(running: RunningGraph, jobs: Jobs) -> int:
+def hops_of(running: RunningGraph, jobs: Jobs) -> int:
     """The most bridges in a row: counted along streams, because a job passes on only what its own tasks emit."""
     hops: dict[Instance, int] = {}
     for instance in sorted(running.tasks):
         job = jobs.homes[instance].job
         hops[instance] = max(
-            (hops[parent] + (jobs.homes[parent].job != job) for parent in parents(running.tasks[instance])), default=0
+            (
+                hops[parent] + (bool(running.tasks[parent].inputs) and jobs.homes[parent].job != job)
+                for parent in parents(running.tasks[instance])
+            ),
+            default=0,
         )
     return max(hops.values(), default=0)
+
+
+def _left_out(jobs: Jobs, apart: Container[JobId]) -> frozenset[JobId]:
+    """The jobs that are apart, and those with parts of the same running DAGs, which bridges join to them."""
+    joined = nx.weakly_connected_components(jobs.streams_between())
+    return frozenset(job for component in joined if any(job in apart for job in component) for job in component)
+
+
+def _target(
+    running: RunningGraph,
+    ground: Ground,
+    concerned: Mapping[JobId, Job],
+    settled: Container[frozenset[Instance]],
+) -> list[Group]:
+    """What shall run together: by whole jobs or packed anew, whichever is better; of equals what moves less."""
+    present = {job: tuple(running.tasks[instance] for instance in sorted(concerned[job].active)) for job in concerned}
+    tasks = [task for group in present.values() for task in group]
+
+    def jobs_and_bridges(groups: list[Group]) -> tuple[int, int]:
+        places = {task.instance: JobId(place) for place, group in enumerate(groups) for task in group}
+        return len(groups), len(crossings(tasks, places))
+
+    def moved(groups: list[Group]) -> int:
+        together = (frozenset(task.instance for task in group) for group in groups)
+        return sum(len(group) for group in together if group not in settled)
+
+    def does(groups: list[Group]) -> bool:
+        """Whether they need neither more jobs nor more bridges than packed anew, and none has too much."""
+        needed = jobs_and_bridges(groups)
+        sound = all(holds(group, ground) for group in groups)
+        return sound and needed[0] <= fewest[0] and needed[1] <= fewest[1]
+
+    packed = bundled((pieces(dag, ground) for dag in _running_dags(running, tasks)), ground)
+    fewest = jobs_and_bridges(packed)
+    # Where no two of them fit together these are the jobs as they are.
+    merged = bundled(_whole_jobs(ground, present), ground)
+    choice = [merged, packed] if does(merged) else [packed]
+    return min(choice, key=lambda groups: (*jobs_and_bridges(groups), moved(groups)))
+
+
+def _whole_jobs(ground: Ground, present: Mapping[JobId, Group]) -> Iterator[tuple[Group, ...]]:
+    """The jobs in units: those that bridges join as one, if a job can hold them all, and else as they are."""
+    components = nx.weakly_connected_components(ground.jobs.streams_between().subgraph(present))
+    for joined in sorted(map(sorted, components)):
+        jobs = tuple(present[job] for job in joined)
+        whole = tuple(sorted((task for job in jobs for task in job), key=lambda task: task.instance))
+        yield (whole,) if holds(whole, ground) else jobs
+
+
+def _running_dags(running: RunningGraph, tasks: Iterable[RunningTask]) -> Iterator[Group]:
+    """The running DAGs that these tasks are, each in topological order."""
+    dag_of: dict[Instance, DagId] = {}
+    dags: defaultdict[DagId, list[RunningTask]] = defaultdict(list)
+    for task in sorted(tasks, key=lambda task: task.instance):
+        above = next(parents(task), None)
+        dag_of[task.instance] = running.dag_of(task.instance) if above is None else dag_of[above]
+        dags[dag_of[task.instance]].append(task)
+    return map(tuple, dags.values())

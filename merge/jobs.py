@@ -17,6 +17,9 @@ from merge.task import Instance, RunningTask
 JobId = NewType("JobId", int)
 End = TypeVar("End")
 """An end of a bridge."""
+BEARABLE = 0.8
+"""The part of its pace that a job's batches may take where it cannot be helped. A half is what it should take; the rest
+is for catching up, and is no reserve any more where most of it is taken all the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +45,32 @@ class Costs:
     """Cores that a bridge takes."""
     paused: float = 0.0
     """Cores that a paused task takes."""
+    start: float = 0.0
+    """Seconds of CPU to start and warm a job."""
+    interruption: float = 0.0
+    """Seconds for which what moves to another job stands still."""
+    moving: float = 0.0
+    """Seconds of CPU to move a byte of state."""
 
     def fits(self, busy: float) -> bool:
         """Whether a job so busy is within capacity: its predicted batch time is at most half the pace."""
-        return self.batch + self.pace * busy <= self.pace / 2
+        return self.batch_of(busy) <= self.pace / 2
+
+    def holds(self, work: float, busiest: float) -> bool:
+        """Whether one job shall run tasks so busy together, of which the busiest is so busy.
+
+        It shall within its capacity. Where the busiest alone is beyond any, it shall too as long as the others are idle
+        or its pace bears them: to have them run elsewhere would cost jobs and bridges, and help little.
+        """
+        return self.fits(work) or (not self.fits(busiest) and (work <= busiest or self.bears(self.batch_of(work))))
+
+    def bears(self, seconds: float) -> bool:
+        """Whether the pace bears batches that take so long, if with little left for catching up."""
+        return seconds <= BEARABLE * self.pace
+
+    def batch_of(self, busy: float) -> float:
+        """The seconds that a batch of a job so busy is predicted to take."""
+        return self.batch + self.pace * busy
 
     def cores(self, busy: float) -> float:
         """What a job so busy takes of its host."""
@@ -80,7 +105,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """A step of the jobs, as data; made by the placements, by `release` and by `consolidate`."""
+    """A step of the jobs, as data; made by the placements, by `release`, `consolidate` and `isolate`."""
 
     base: int
     """The version of the jobs that it was computed from."""
@@ -113,6 +138,8 @@ class Jobs:
     """And by the job that they lead to, so that neither asks for a walk through all of them."""
     feeding: HashTrieMap[JobId, frozenset[JobId]] = field(default_factory=HashTrieMap)
     """For each job into which bridges lead the jobs that they come from; placing looks far up along these."""
+    loads: Mapping[JobId, float] = field(default_factory=dict)
+    """How busy each job is, once more: placing looks at all of them, and a persistent map is slow to walk through."""
 
     @classmethod
     def of(
@@ -124,14 +151,16 @@ class Jobs:
         for bridge in bridges:
             leaving.setdefault(bridge.parent, set()).add(bridge)
             entering.setdefault(bridge.to, set()).add(bridge)
+        there = {job.id: job for job in jobs}
         return cls(
-            jobs=HashTrieMap({job.id: job for job in jobs}),
+            jobs=HashTrieMap(there),
             homes=HashTrieMap(homes),
             bridges=HashTrieMap(bridges),
             next_job=next_job,
             leaving=HashTrieMap({parent: HashTrieSet(those) for parent, those in leaving.items()}),
             entering=HashTrieMap({job: HashTrieSet(those) for job, those in entering.items()}),
             feeding=HashTrieMap({job: _origins(those, homes) for job, those in entering.items()}),
+            loads={job: each.busy for job, each in there.items()},
         )
 
     def apply(self, assignment: Assignment) -> Jobs:
@@ -162,10 +191,13 @@ class Jobs:
         for job in rewired.union(bridge.to for instance in moving for bridge in leaving.get(instance, ())):
             origins = _origins(entering.get(job, ()), homes)
             feeding = feeding.insert(job, origins) if origins else feeding.discard(job)
+        loads = dict(self.loads)
         for job, drafted in drafts.items():
-            jobs = jobs.insert(job, drafted.done())
+            done = drafted.done()
+            jobs, loads[job] = jobs.insert(job, done), done.busy
         for job in assignment.stops:
             jobs = jobs.remove(job)
+            del loads[job]
         return Jobs(
             version=self.version + 1,
             jobs=jobs,
@@ -175,6 +207,7 @@ class Jobs:
             leaving=leaving,
             entering=entering,
             feeding=feeding,
+            loads=loads,
         )
 
     def _crossed(

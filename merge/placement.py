@@ -7,7 +7,7 @@ end. Streams lead only forwards across such cuts and nothing leads out of a new 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -55,6 +55,11 @@ class Ground:
     def busy(self, job: JobId) -> float:
         """How busy a job is with what was placed so far."""
         return self._added.get(job, 0.0) + (self.jobs.jobs[job].busy if job not in self.opened else 0.0)
+
+    @property
+    def loads(self) -> Mapping[JobId, float]:
+        """How busy each job is with what was placed so far, old and newly opened."""
+        return {**self.jobs.loads, **{job: self.busy(job) for job in self._added}}
 
     def work(self, group: Iterable[RunningTask]) -> float:
         """How busy a group makes its job."""
@@ -208,9 +213,8 @@ def _likes_company(ground: Ground, group: Group) -> Iterable[JobId]:
     entering = ground.entering(group)
     yield from sorted(entering, key=lambda job: (-entering[job], job))
     # Most jobs are full, and need no order.
-    work = ground.work(group)
-    others = ((ground.busy(job), job) for job in ground.every_job() if job not in entering)
-    roomy = [(-busy, job) for busy, job in others if ground.costs.fits(busy + work)]
+    work, fits = ground.work(group), ground.costs.fits
+    roomy = [(-busy, job) for job, busy in ground.loads.items() if fits(busy + work) and job not in entering]
     yield from (job for _, job in sorted(roomy))
 
 

@@ -153,6 +153,13 @@ def work(instances: frozenset[Instance], costs: Costs) -> float:
     return sum(costs.busy[instance] for instance in instances)
 
 
+def has_room_or_none_helps(active: frozenset[Instance], costs: Costs) -> bool:
+    """Whether a job is within capacity; or else one task alone is too much, and others are bearable or idle."""
+    works = sorted(costs.busy[instance] for instance in active)
+    bearable = costs.batch + costs.pace * sum(works) <= costs.pace * 0.8
+    return costs.fits(sum(works)) or (not costs.fits(works[-1]) and (bearable or not any(works[:-1])))
+
+
 def tags(instances: frozenset[Instance], running: RunningGraph) -> frozenset[str]:
     return frozenset[str]().union(*(running.tasks[instance].type.tags for instance in instances))
 

@@ -1,21 +1,47 @@
-"""Laws of consolidation and of the fragmentation that it cures, at random moments of random walks."""
+"""Laws of consolidation, of isolation and of fragmentation, at random moments of random walks."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
+from random import Random
 
 import networkx as nx
 from hypothesis import given
 
-from merge import Assignment, Instance, Jobs, RunningGraph, fragmentation
-from tests.laws.moves import Move, Terms, at_home, bridges, is_acyclic, moves, tags, terms, work
+from merge import (
+    Assignment,
+    Costs,
+    Host,
+    Instance,
+    JobId,
+    Jobs,
+    RunningGraph,
+    consolidate,
+    fragmentation,
+    gain,
+    isolate,
+    overloaded,
+)
+from tests.laws.moves import (
+    Move,
+    Terms,
+    at_home,
+    bridges,
+    has_room_or_none_helps,
+    is_acyclic,
+    moves,
+    tags,
+    terms,
+    work,
+)
 from tests.laws.pictures import components
 from tests.strategies import Walk, walks
 
 
 @given(walk=walks(), terms=terms())
 def test_consolidation_consolidates(walk: Walk, terms: Terms) -> None:
-    """Afterwards nothing is paused, every job has a host that is there, and has room or runs a single task."""
+    """Afterwards nothing is paused, every job has a host that is there, and has room or could not be helped."""
     for move in consolidations(walk, terms):
         hosts = {host.name: host.tags for host in move.hosts}
         assert set(move.running.tasks) == set(move.jobs.homes)
@@ -23,7 +49,7 @@ def test_consolidation_consolidates(walk: Walk, terms: Terms) -> None:
         for job in move.jobs.jobs.values():
             assert frozenset() == job.paused
             assert tags(job.active, move.running) <= hosts[job.host]
-            assert move.costs.fits(work(job.active, move.costs)) or len(job.active) == 1
+            assert has_room_or_none_helps(job.active, move.costs)
 
 
 @given(walk=walks(), terms=terms())
@@ -80,12 +106,13 @@ def test_packing_leaves_no_two_jobs_that_fit_into_one(walk: Walk, terms: Terms) 
 
 @given(walk=walks(), terms=terms())
 def test_fragmentation_is_what_can_be_counted(walk: Walk, terms: Terms) -> None:
-    """Jobs, bridges, paused tasks and bridges in a row are those there are; the fewest are those left, if fewer."""
+    """Jobs, paused tasks, and bridges not from sources are those there are; the fewest are those left, if fewer."""
     for move in consolidations(walk, terms):
         found = fragmentation(move.running, move.before, move.hosts, move.costs)
         assert len(move.before.jobs) == found.jobs
         assert min(len(move.before.jobs), len(move.jobs.jobs)) == found.fewest
-        assert len(bridges(move.running, at_home(move.before))) == found.bridges
+        crossing = bridges(move.running, at_home(move.before))
+        assert sum(bool(move.running.tasks[bridge.parent].inputs) for bridge in crossing) == found.bridges
         assert sum(len(job.paused) for job in move.before.jobs.values()) == found.paused
         assert bridges_in_a_row(move.running, move.before) == found.hops
         assert found.hops * move.costs.pace == found.latency
@@ -102,9 +129,172 @@ def test_nothing_is_left_of_fragmentation_but_bridges(walk: Walk, terms: Terms) 
         assert found.bridges * move.costs.bridge == found.cores
 
 
+@given(walk=walks(), terms=terms())
+def test_jobs_that_are_apart_are_as_if_they_were_not_there(walk: Walk, terms: Terms) -> None:
+    """They, and those that bridges join to them, stay as they are; the others come together as they would alone."""
+    chance = Random(terms.seed)
+    for move in consolidations(walk, terms):
+        apart = {job for job in move.before.jobs if chance.random() < 0.3}
+        assignment = consolidate(move.running, move.before, move.hosts, move.costs, apart)
+        after = move.before.apply(assignment)
+        joined = {job for each in joined_jobs(move.before) if each & apart for job in each}
+        assert all(move.before.jobs[job] == after.jobs[job] for job in joined)
+        assert is_acyclic(move.running, at_home(after))
+        found = fragmentation(move.running, move.before, move.hosts, move.costs, apart)
+        assert min(len(move.before.jobs), len(after.jobs)) == found.fewest
+        alone = without(move, joined)
+        assert together(alone.jobs) == {after.jobs[job].active for job in after.jobs if job not in joined}
+
+
+@given(walk=walks(), terms=terms())
+def test_an_overloaded_job_gets_within_capacity(walk: Walk, terms: Terms) -> None:
+    """By isolation its batches come to take half its pace at most, and it still has something to do."""
+    for each in isolations(walk, terms):
+        rest, before = each.after.jobs[each.job].active, each.jobs.jobs[each.job].active
+        assert each.job in overloaded(each.jobs, each.costs, each.measured)
+        share = work(rest, each.costs) / work(before, each.costs)
+        left = each.costs.batch + (each.measured[each.job] - each.costs.batch) * share
+        assert left <= each.costs.pace / 2 + 1e-9
+        assert each.costs.fits(work(rest, each.costs))
+        assert any(each.running.tasks[instance].inputs for instance in rest)
+
+
+@given(walk=walks(), terms=terms())
+def test_isolation_touches_no_other_job(walk: Walk, terms: Terms) -> None:
+    """What moves goes from one job to new ones, which have room or cannot be helped; every task has one home."""
+    for each in isolations(walk, terms):
+        moved = {instance for instance, _ in each.assignment.places}
+        assert ((), ()) == (each.assignment.stops, each.assignment.pauses)
+        assert each.jobs.jobs[each.job].active - moved == each.after.jobs[each.job].active
+        assert all(each.jobs.jobs[job] == each.after.jobs[job] for job in each.jobs.jobs if job != each.job)
+        assert set(each.running.tasks) == set(each.after.homes)
+        assert bridges(each.running, at_home(each.after)) == dict(each.after.bridges)
+        assert is_acyclic(each.running, at_home(each.after))
+        hosts = {host.name: host.tags for host in each.hosts}
+        for job, host in each.assignment.opens:
+            active = each.after.jobs[job].active
+            assert has_room_or_none_helps(active, each.as_measured)
+            assert tags(active, each.running) <= hosts[host]
+
+
+@given(walk=walks(), terms=terms())
+def test_no_overloaded_job_is_left_that_could_be_helped(walk: Walk, terms: Terms) -> None:
+    """Nothing is isolated only where no job is overloaded, or where even the newest task of each would be too much."""
+    for each in overloads(walk, terms):
+        if each.target is None:
+            for job in overloaded(each.jobs, each.costs, each.measured):
+                active = each.jobs.jobs[job].active
+                if not each.running.tasks[max(active)].inputs:
+                    continue
+                newest = each.costs.busy[max(active)] / work(active, each.costs)
+                measured = max(each.measured[job], each.costs.batch_of(work(active, each.costs)))
+                takes = each.costs.batch + (measured - each.costs.batch) * newest
+                assert len(active) == 1 or takes > each.costs.pace / 2 - 1e-9
+
+
+@given(walk=walks(), terms=terms())
+def test_consolidation_does_not_undo_isolation(walk: Walk, terms: Terms) -> None:
+    """At the same costs what was too much for one job does not come together again."""
+    for each in isolations(walk, terms):
+        again = each.after.apply(consolidate(each.running, each.after, each.hosts, each.costs))
+        assert not any(each.jobs.jobs[each.job].active <= active for active in together(again))
+
+
+@given(walk=walks(), terms=terms())
+def test_gain_is_the_difference_of_what_jobs_take(walk: Walk, terms: Terms) -> None:
+    """Where all running DAGs come to be whole, what is gained are the cores of fragmentation, and all its latency."""
+    for move in consolidations(walk, terms):
+        found = fragmentation(move.running, move.before, move.hosts, move.costs)
+        gained = gain(move.running, move.before, move.assignment, move.costs)
+        assert (found.hops, found.latency) == (gained.hops_before, gained.latency_before)
+        if not move.jobs.bridges and len(move.jobs.jobs) <= len(move.before.jobs):
+            assert (0, 0.0) == (gained.hops_after, gained.latency_after)
+            assert found.cores == gained.cores
+
+
 def consolidations(walk: Walk, terms: Terms) -> Iterator[Move]:
     """The consolidations of a walk that has many."""
     return (move for move in moves(walk, terms, often=0.5) if move.by == "consolidate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overload:
+    """A moment at which some tasks are dearer than when they were placed."""
+
+    running: RunningGraph
+    jobs: Jobs
+    hosts: tuple[Host, ...]
+    costs: Costs
+    measured: dict[JobId, float]
+    """What batches take."""
+
+    @cached_property
+    def target(self) -> Assignment | None:
+        """What isolation does about it."""
+        return isolate(self.running, self.jobs, self.hosts, self.costs, self.measured)
+
+    @cached_property
+    def assignment(self) -> Assignment:
+        """The same, where it does anything."""
+        assert self.target is not None
+        return self.target
+
+    @cached_property
+    def after(self) -> Jobs:
+        """The jobs then."""
+        return self.jobs.apply(self.assignment)
+
+    @property
+    def as_measured(self) -> Costs:
+        """The costs by which the job that was relieved takes as long as was measured, if that is more."""
+        active = self.jobs.jobs[self.job].active
+        measured = (self.measured[self.job] - self.costs.batch) / self.costs.pace
+        dearer = max(1.0, measured / work(active, self.costs))
+        return replace(
+            self.costs, busy={**self.costs.busy, **{each: self.costs.busy[each] * dearer for each in active}}
+        )
+
+    @cached_property
+    def job(self) -> JobId:
+        """The job that was relieved."""
+        (job,) = {self.jobs.homes[instance].job for instance, _ in self.assignment.places}
+        return job
+
+
+def overloads(walk: Walk, terms: Terms) -> Iterator[Overload]:
+    """Every moment of a walk, with costs that have risen since."""
+    chance = Random(terms.seed)
+    for move in moves(walk, terms):
+        dearer = {task: busy * chance.choice((1.0, 1.0, 2.0, 4.0)) for task, busy in move.costs.busy.items()}
+        costs = replace(move.costs, busy=dearer)
+        measured = {
+            job.id: (costs.batch + costs.pace * work(job.active, costs)) * chance.choice((0.5, 1.0, 1.5))
+            for job in move.jobs.jobs.values()
+        }
+        yield Overload(running=move.running, jobs=move.jobs, hosts=move.hosts, costs=costs, measured=measured)
+
+
+def isolations(walk: Walk, terms: Terms) -> Iterator[Overload]:
+    """Those of them at which something is isolated."""
+    return (each for each in overloads(walk, terms) if each.target is not None)
+
+
+def joined_jobs(jobs: Jobs) -> list[set[JobId]]:
+    """The jobs in groups between which no bridge leads."""
+    return list(nx.weakly_connected_components(jobs.streams_between()))
+
+
+def without(move: Move, left_out: set[JobId]) -> Move:
+    """The same moment in a world without these jobs and what they run."""
+    homes = {instance: home for instance, home in move.before.homes.items() if home.job not in left_out}
+    tasks = {instance: task for instance, task in move.running.tasks.items() if instance in homes}
+    jobs = Jobs.of(
+        [job for job in move.before.jobs.values() if job.id not in left_out],
+        homes,
+        {bridge: count for bridge, count in move.before.bridges.items() if bridge.to not in left_out},
+        move.before.next_job,
+    )
+    return replace(move, running=replace(move.running, tasks=tasks), before=jobs)
 
 
 def together(jobs: Jobs) -> set[frozenset[Instance]]:
@@ -118,5 +308,6 @@ def bridges_in_a_row(running: RunningGraph, jobs: Jobs) -> int:
     streams: nx.DiGraph[Instance] = nx.DiGraph()
     streams.add_nodes_from(running.tasks)
     for parent, child in running.to_networkx().edges():
-        streams.add_edge(parent, child, weight=int(homes[parent] != homes[child]))
+        crosses = homes[parent] != homes[child] and bool(running.tasks[parent].inputs)
+        streams.add_edge(parent, child, weight=int(crosses))
     return nx.dag_longest_path_length(streams)

@@ -16,6 +16,7 @@ from merge import (
     RunningGraph,
     consolidate,
     fragmentation,
+    isolate,
     merge,
     place,
     release,
@@ -39,6 +40,9 @@ class Floor:
     batch: float = 0.0
     bridge: float = 0.0
     paused: float = 0.0
+    start: float = 0.0
+    interruption: float = 0.0
+    moving: float = 0.0
     work: Mapping[str, float] = field(default_factory=lambda: WORK)
     running: RunningGraph = field(default_factory=RunningGraph)
     jobs: Jobs = field(default_factory=Jobs)
@@ -46,7 +50,16 @@ class Floor:
     def costs(self, running: RunningGraph | None = None) -> Costs:
         tasks = (running or self.running).tasks.values()
         busy = {task.instance: self.work.get(task.type.name, 0.0) for task in tasks}
-        return Costs(pace=self.pace, batch=self.batch, busy=busy, bridge=self.bridge, paused=self.paused)
+        return Costs(
+            pace=self.pace,
+            batch=self.batch,
+            busy=busy,
+            bridge=self.bridge,
+            paused=self.paused,
+            start=self.start,
+            interruption=self.interruption,
+            moving=self.moving,
+        )
 
     def submit(self, text: str | dict[str, Any], dataflow: str, tenant: str = "ann") -> Assignment:
         """Merge and place; nothing has happened where no host is found."""
@@ -69,9 +82,15 @@ class Floor:
         self.running, self.jobs = self.running.apply(change), self.jobs.apply(released)
         return released
 
-    def consolidate(self) -> Assignment:
-        target = consolidate(self.running, self.jobs, self.hosts, self.costs())
+    def consolidate(self, *apart: JobId) -> Assignment:
+        target = consolidate(self.running, self.jobs, self.hosts, self.costs(), frozenset(apart))
         self.jobs = self.jobs.apply(target)
+        return target
+
+    def isolate(self, batch_seconds: Mapping[int, float]) -> Assignment | None:
+        measured = {JobId(job): seconds for job, seconds in batch_seconds.items()}
+        target = isolate(self.running, self.jobs, self.hosts, self.costs(), measured)
+        self.jobs = self.jobs.apply(target) if target is not None else self.jobs
         return target
 
     def fragmentation(self) -> Fragmentation:

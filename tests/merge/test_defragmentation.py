@@ -1,8 +1,10 @@
 """Fragmentation and consolidation by example, with exact numbers and targets."""
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from merge import Assignment, Bridge, Fragmentation, Home, Host, Instance, Job, JobId, NoHost
+from merge import Assignment, Bridge, Fragmentation, Home, Host, Instance, Job, JobId, Jobs, NoHost
 from tests.merge.floor import HOST, Floor
 
 ONE, TWO, THREE, FOUR, FIVE = (JobId(number) for number in range(1, 6))
@@ -13,6 +15,36 @@ def alone(floor: Floor, *works: str) -> None:
     """Submit dataflows that share nothing, one for each work, named by their places."""
     for place, work in enumerate(works, 1):
         floor.submit(f"s!:source > a:lab:{work} > k:sink", f"{place}")
+
+
+def together(*jobs: list[str]) -> Floor:
+    """A floor on which dataflows that share nothing run together in these jobs, each by its work."""
+    floor = Floor(strategy="launch")
+    alone(floor, *(work for works in jobs for work in works))
+    homes: dict[Instance, Home] = {}
+    made: list[Job] = []
+    for number, works in enumerate(jobs, 1):
+        active = [Instance(len(homes) + place) for place in range(1, 3 * len(works) + 1)]
+        made.append(Job(id=JobId(number), host="host", active=frozenset(active), busy=0.0))
+        homes |= {instance: Home(JobId(number), 0.0) for instance in active}
+    floor.jobs = Jobs.of(made, homes, {}, JobId(len(jobs) + 1))
+    return floor
+
+
+def packed_anew(floor: Floor) -> set[frozenset[Instance]]:
+    """The jobs that those dataflows would come to, the busiest first, each in the first job that has room."""
+    packed: list[tuple[float, frozenset[Instance]]] = []
+    busy, room = floor.costs().busy, 0.5 - floor.batch
+    sizes = [(busy[Instance(first + 1)], first) for first in range(1, len(floor.running.tasks), 3)]
+    for work, first in sorted(sizes, key=lambda size: (-size[0], size[1])):
+        instances = frozenset(Instance(first + place) for place in range(3))
+        for place, (taken, group) in enumerate(packed):
+            if taken + work <= room:
+                packed[place] = (taken + work, group | instances)
+                break
+        else:
+            packed.append((work, instances))
+    return {group for _, group in packed}
 
 
 def sevenths() -> Floor:
@@ -167,11 +199,30 @@ def test_consolidate_goes_by_what_tasks_cost_now() -> None:
     assert [3 / 8, 3 / 8] == [job.busy for job in floor.jobs.jobs.values()]
 
 
-def test_consolidate_leaves_a_task_beyond_any_capacity_in_its_job() -> None:
-    """A job too busy because of its only task cannot be helped."""
+def test_consolidate_leaves_a_task_beyond_any_capacity_with_its_company() -> None:
+    """As long as its pace bears them together: one job alone could not help it, and would cost bridges."""
     floor = Floor()
     alone(floor, "five")
-    assert Assignment(base=1) == floor.consolidate()
+    assert {1: [1], 2: [2], 3: [3]} == floor.layout()
+    floor.consolidate()
+    assert {4: [1, 2, 3]} == floor.layout()
+    assert Assignment(base=2) == floor.consolidate()
+
+
+def test_consolidate_gives_a_task_beyond_any_capacity_no_company_that_is_too_much() -> None:
+    """What only feeds it, and takes nothing, stays with it."""
+    floor = Floor(work={"lab:one": 1 / 8, "lab:five": 6 / 8})
+    floor.submit("s:source > a:lab:five > b:lab:one > k:sink", "x")
+    floor.consolidate()
+    assert {3: [3, 4], 4: [1, 2]} == floor.layout()
+
+
+def test_consolidate_cuts_what_comes_after_a_task_beyond_any_capacity() -> None:
+    """Each of the further jobs is within its own."""
+    floor = Floor(work={"lab:one": 1 / 8, "lab:two": 2 / 8, "lab:five": 6 / 8})
+    floor.submit("s:source > a:lab:five > b:lab:two > c:lab:two > d:lab:one > k:sink", "x")
+    floor.consolidate()
+    assert [[1, 2], [3, 4], [5, 6]] == sorted(floor.layout().values())
 
 
 def test_consolidate_leaves_a_host_that_went_away() -> None:
@@ -247,6 +298,58 @@ def test_consolidate_chooses_hosts_by_the_jobs_that_stay() -> None:
     assert ((JobId(6), "b"), (JobId(7), "a")) == floor.consolidate().opens
 
 
+def test_consolidate_merges_whole_jobs_where_that_does_as_well() -> None:
+    """Packing anew would take two jobs too and move everything; to merge two with each other lets the third be."""
+    floor = together(["two", "one"], ["three"], ["one"])
+    target = floor.consolidate()
+    assert (((FOUR, "host"),), (ONE, THREE)) == (target.opens, target.stops)
+    assert {2: [7, 8, 9], 4: [1, 2, 3, 4, 5, 6, 10, 11, 12]} == floor.layout()
+
+
+def test_consolidate_merges_whole_jobs_where_packing_anew_would_not_help() -> None:
+    """Packing by the rule would come to three jobs, as many as there are; two of them fit into one."""
+    floor = together(["three", "two", "two"], ["three"], ["two", "two"])
+    floor.batch = 1 / 16
+    floor.work = {"lab:two": 2 / 16, "lab:three": 3 / 16}
+    assert 3 == len(packed_anew(floor))
+    floor.consolidate()
+    assert {1: list(range(1, 10)), 4: list(range(10, 19))} == floor.layout()
+
+
+@given(jobs=st.lists(st.lists(st.sampled_from(("one", "two", "three", "four")), min_size=1, max_size=3), max_size=6))
+@example(jobs=[["two"], ["one", "one"], ["two"]])
+def test_consolidate_moves_no_more_than_packing_anew_would(jobs: list[list[str]]) -> None:
+    """Where it comes to as many jobs as that; and it never comes to more."""
+    floor = together(*jobs)
+    before = {job.active for job in floor.jobs.jobs.values()}
+    packed = packed_anew(floor)
+    target = floor.consolidate()
+    assert len(floor.jobs.jobs) <= len(packed)
+    if len(floor.jobs.jobs) == len(packed):
+        assert len(target.places) <= sum(len(group) for group in packed if group not in before)
+
+
+def test_consolidate_leaves_jobs_that_are_apart_alone() -> None:
+    """Nothing comes into them and nothing leaves, though they have room, or paused tasks."""
+    floor = together(["one"], ["one"], ["one"])
+    floor.remove("3")
+    floor.submit("s!:source > a:lab:one > k:sink", "4")
+    assert Assignment(base=floor.jobs.version) == floor.consolidate(ONE, TWO)
+    target = floor.consolidate(TWO)
+    assert TWO not in target.stops
+    assert [4, 5, 6] == floor.layout()[2]
+
+
+def test_consolidate_leaves_what_bridges_join_to_a_job_that_is_apart() -> None:
+    """A running DAG is left out as a whole, however many jobs it is in."""
+    floor = Floor(strategy="launch")
+    floor.submit("s:source > a:map > k:sink", "x")
+    floor.submit("s:source > a:map > b:window > l:sink", "y")
+    alone(floor, "one", "one")
+    assert (THREE, FOUR) == floor.consolidate(TWO).stops
+    assert {1: [1, 2, 3], 2: [4, 5], 5: [6, 7, 8, 9, 10, 11]} == floor.layout()
+
+
 def test_fragmentation_of_scattered_jobs() -> None:
     """Jobs beyond the fewest, bridges, paused tasks, the longest row of bridges, and what they cost."""
     floor = Floor(strategy="launch", pace=2.0, batch=0.25, bridge=0.0625, paused=0.03125)
@@ -267,6 +370,16 @@ def test_fragmentation_of_scattered_jobs() -> None:
         latency=4.0,
     )
     assert expected == floor.fragmentation()
+
+
+def test_fragmentation_counts_no_bridges_from_sources() -> None:
+    """Each job reads a raw stream from its spool, which takes no bridge and no time."""
+    floor = Floor(strategy="launch", bridge=1.0)
+    floor.submit("s:source > k:sink", "x")
+    floor.submit("s:source > a:map > k:sink", "y")
+    assert {Bridge(Instance(1), "out", TWO): 1} == dict(floor.jobs.bridges)
+    found = floor.fragmentation()
+    assert (2, 1, 0, 0, 0.0) == (found.jobs, found.fewest, found.bridges, found.hops, found.cores)
 
 
 def test_fragmentation_of_consolidated_jobs() -> None:

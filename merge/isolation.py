@@ -1,0 +1,139 @@
+"""Isolation: what overloads a job is moved to a job of its own.
+
+What moves is closed within its job: with a task goes all that it feeds there, or all that feeds it. So streams lead
+between what moves and what stays one way only, and the graph of jobs stays acyclic. One connected piece moves where
+that leaves the job within capacity, the one that needs the fewest bridges; else whole connected parts, the busiest
+first; else whatever comes first or last in topological order. Raw streams need no bridge: each job reads their spools.
+"""
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import accumulate
+
+import networkx as nx
+
+from merge.jobs import Assignment, Bridge, Costs, Host, Job, JobId, Jobs, crossings, parents
+from merge.placement import Ground, Group, connected_parts
+from merge.regrouping import bundled, pieces, regrouped
+from merge.running_graph import RunningGraph
+from merge.task import Instance
+
+
+def overloaded(jobs: Jobs, costs: Costs, batch_seconds: Mapping[JobId, float]) -> tuple[JobId, ...]:
+    """The jobs whose batches take too much of their pace by what was measured, the worst first.
+
+    Only those for which their own tasks account. Batches may also be slow because a host has too much to do; then they
+    would be as slow in any other job.
+    """
+    found = [
+        job
+        for job, seconds in batch_seconds.items()
+        if job in jobs.jobs and not costs.bears(seconds) and not costs.holds(*_work(jobs.jobs[job], costs))
+    ]
+    return tuple(sorted(found, key=lambda job: (-batch_seconds[job], job)))
+
+
+def isolate(  # noqa: PLR0913 - what runs, where, on what, at which cost, by what was measured, are six things
+    running: RunningGraph,
+    jobs: Jobs,
+    hosts: Iterable[Host],
+    costs: Costs,
+    batch_seconds: Mapping[JobId, float],
+    *,
+    apart: Container[JobId] = frozenset(),
+) -> Assignment | None:
+    """What moves out of the worst overloaded job that can be helped; None where none can.
+
+    `batch_seconds` has the measured ones. A job that is apart is left alone: it is still catching up.
+    """
+    hosts = tuple(hosts)
+    for job in overloaded(jobs, costs, batch_seconds):
+        if job not in apart:
+            ground = Ground(jobs, hosts, _as_measured(jobs.jobs[job], costs, batch_seconds[job]))
+            if moving := _moving(running, ground, jobs.jobs[job]):
+                rest = jobs.jobs[job].active.difference(*map(_instances, moving))
+                stays = replace(
+                    jobs.jobs[job], active=rest, busy=ground.work(running.tasks[each] for each in sorted(rest))
+                )
+                return regrouped(running, ground, dict(jobs.jobs) | {job: stays}, moving)
+    return None
+
+
+def _work(job: Job, costs: Costs) -> tuple[float, float]:
+    """How busy a job's tasks are together, and the busiest of them."""
+    works = [costs.busy[instance] for instance in sorted(job.active)]
+    return sum(works), max(works, default=0.0)
+
+
+def _as_measured(job: Job, costs: Costs, seconds: float) -> Costs:
+    """The costs, with the tasks of a job as much dearer as its batches take longer than these would account for."""
+    work, _ = _work(job, costs)
+    dearer = max(1.0, (seconds - costs.batch) / costs.pace / work) if work else 1.0
+    return replace(costs, busy={**costs.busy, **{each: costs.busy[each] * dearer for each in job.active}})
+
+
+def _moving(running: RunningGraph, ground: Ground, job: Job) -> list[Group]:
+    """The groups that leave a job, each for a job of its own; none where that would not help."""
+    tasks = tuple(running.tasks[instance] for instance in sorted(job.active))
+    parts = sorted(connected_parts(tasks), key=lambda part: (-ground.work(part), part[0].instance))
+
+    def helps(moving: frozenset[Instance]) -> bool:
+        rest = [task for task in tasks if task.instance not in moving]
+        # A source alone is nothing to run: whoever needs its raw stream reads that from the spool.
+        return any(task.inputs for task in rest) and ground.costs.fits(ground.work(rest))
+
+    def price(moving: frozenset[Instance]) -> tuple[int, int, int, int, list[Instance]]:
+        groups = _groups(ground, tasks, moving)
+        bridges = _bridges(ground, tasks, groups)
+        sent = sum(bool(running.tasks[bridge.parent].inputs) for bridge in bridges)
+        return sent, len(groups), len(bridges), len(moving), sorted(moving)
+
+    for family in (_pieces(parts), _unions(parts), _ends(tasks)):
+        if helping := [moving for moving in dict.fromkeys(family) if helps(moving)]:
+            return _groups(ground, tasks, min(helping, key=price))
+    return []
+
+
+def _pieces(parts: Iterable[Group]) -> Iterator[frozenset[Instance]]:
+    """The connected parts, and of each what is below or above one of its tasks, with that."""
+    for part in parts:
+        instances = _instances(part)
+        yield instances
+        streams: nx.DiGraph[Instance] = nx.DiGraph()
+        streams.add_nodes_from(instances)
+        streams.add_edges_from(
+            (parent, task.instance) for task in part for parent in parents(task) if parent in instances
+        )
+        for instance in sorted(instances):
+            yield frozenset({instance, *nx.descendants(streams, instance)})
+            yield frozenset({instance, *nx.ancestors(streams, instance)})
+
+
+def _unions(parts: Iterable[Group]) -> Iterator[frozenset[Instance]]:
+    """The first part, the first two, and so on."""
+    return accumulate(map(_instances, parts), frozenset.union)
+
+
+def _ends(tasks: Group) -> Iterator[frozenset[Instance]]:
+    """The first so many tasks, and all but them."""
+    for place in range(1, len(tasks)):
+        yield _instances(tasks[:place])
+        yield _instances(tasks[place:])
+
+
+def _instances(group: Group) -> frozenset[Instance]:
+    return frozenset(task.instance for task in group)
+
+
+def _groups(ground: Ground, tasks: Group, moving: frozenset[Instance]) -> list[Group]:
+    """What moves, as the jobs that it needs."""
+    parts = connected_parts(tuple(task for task in tasks if task.instance in moving))
+    return bundled((pieces(part, ground) for part in parts), ground)
+
+
+def _bridges(ground: Ground, tasks: Group, groups: list[Group]) -> list[Bridge]:
+    """The bridges that lead to a job's tasks once groups have left it."""
+    homes = {parent: ground.job_of(parent) for task in tasks for parent in parents(task)}
+    homes |= {task.instance: ground.job_of(task.instance) for task in tasks}
+    homes |= {task.instance: JobId(-number) for number, group in enumerate(groups, 1) for task in group}
+    return [bridge for bridge, _ in crossings(tasks, homes)]

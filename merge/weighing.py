@@ -1,0 +1,141 @@
+"""Weighing: what a defragmentation would save, what it costs, and whether it is worth that."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from merge.defragmentation import forwarded, hops_of
+from merge.jobs import Assignment, Costs, JobId, Jobs
+from merge.running_graph import RunningGraph
+from merge.task import Instance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """What jobs take before and after an assignment; made by `gain`."""
+
+    cores_before: float
+    """Cores for the batches of jobs, for tasks, bridges and paused tasks."""
+    cores_after: float
+    hops_before: int
+    """The most bridges in a row."""
+    hops_after: int
+    latency_before: float
+    """Seconds that the longest row of bridges adds: a pace for each."""
+    latency_after: float
+
+    @property
+    def cores(self) -> float:
+        """Cores that are saved; below 0 where more are taken."""
+        return self.cores_before - self.cores_after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disruption:
+    """What it costs to carry out an assignment; made by `disruption`."""
+
+    jobs: int
+    """How many have to be started and warmed."""
+    starting: float
+    """Seconds of CPU for that."""
+    tasks: int
+    """How many move, and stand still meanwhile."""
+    interruption: float
+    """Seconds for which they do."""
+    waiting: float
+    """Seconds of CPU for what waits until then, and is caught up with beside the work that comes."""
+    state: int
+    """Bytes of state that move, as far as that is known."""
+    moving: float
+    """Seconds of CPU for that."""
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of CPU in all."""
+        return self.starting + self.waiting + self.moving
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worth:
+    """Whether a defragmentation is kept; made by `worth`."""
+
+    kept: bool
+    saved: float
+    """Seconds of CPU over the horizon."""
+    spent: float
+    """Seconds of CPU for the disruption."""
+    says: str
+    """Both, in a sentence."""
+
+
+def gain(
+    running: RunningGraph,
+    jobs: Jobs,
+    assignment: Assignment,
+    costs: Costs,
+    batches: Mapping[JobId, float] = MappingProxyType({}),
+) -> Gain:
+    """What an assignment saves that was computed from these jobs; every running task has a home.
+
+    `batches` has how many a second each job does: one without events does fewer than its pace allows, which is what
+    is assumed otherwise. A new job is taken to do as many as those together from which its tasks come, within its pace.
+    """
+    after = jobs.apply(assignment)
+    rates = {job: min(batches.get(job, math.inf), 1 / costs.pace) for job in jobs.jobs}
+    origins = {job: sorted({jobs.homes[task].job for task in after.jobs[job].active}) for job, _ in assignment.opens}
+    rates_after = {job: rates[job] for job in after.jobs if job not in origins} | {
+        job: min(sum(rates[origin] for origin in those), 1 / costs.pace) for job, those in origins.items()
+    }
+    hops_before, hops_after = hops_of(running, jobs), hops_of(running, after)
+    return Gain(
+        cores_before=_cores(running, jobs, costs, rates),
+        cores_after=_cores(running, after, costs, rates_after),
+        hops_before=hops_before,
+        hops_after=hops_after,
+        latency_before=hops_before * costs.pace,
+        latency_after=hops_after * costs.pace,
+    )
+
+
+def disruption(
+    jobs: Jobs, assignment: Assignment, costs: Costs, state: Mapping[Instance, int] = MappingProxyType({})
+) -> Disruption:
+    """What an assignment disturbs that was computed from these jobs; `state` has bytes, as far as they are known."""
+    moved = [instance for instance, _ in assignment.places if instance in jobs.homes]
+    held = sum(state.get(instance, 0) for instance in moved)
+    interruption = costs.interruption if moved else 0.0
+    return Disruption(
+        jobs=len(assignment.opens),
+        starting=len(assignment.opens) * costs.start,
+        tasks=len(moved),
+        interruption=interruption,
+        waiting=sum(costs.busy[instance] for instance in moved) * interruption,
+        state=held,
+        moving=held * costs.moving,
+    )
+
+
+def worth(gain: Gain, disruption: Disruption, horizon: float) -> Worth:
+    """Whether what is saved within so many seconds is more than what it costs to get there."""
+    saved = gain.cores * horizon
+    kept = saved > disruption.cpu
+    return Worth(
+        kept=kept,
+        saved=saved,
+        spent=disruption.cpu,
+        says=(
+            f"It {'is' if kept else 'is not'} worth it: {gain.cores_before:.3f} cores become {gain.cores_after:.3f} and"
+            f" {gain.hops_before} bridges in a row become {gain.hops_after}, which saves {saved:.1f} CPU seconds in"
+            f" {horizon:.0f} s. Jobs to start: {disruption.jobs}, tasks to move: {disruption.tasks}, which costs"
+            f" {disruption.cpu:.1f} CPU seconds and interrupts these for {disruption.interruption:.1f} s."
+        ),
+    )
+
+
+def _cores(running: RunningGraph, jobs: Jobs, costs: Costs, rates: Mapping[JobId, float]) -> float:
+    # In order, because a sum's last digit hangs on it.
+    work = sum(costs.busy[instance] for instance in sorted(running.tasks))
+    batches = costs.batch * sum(rates[job] for job in sorted(rates))
+    paused = costs.paused * sum(len(job.paused) for job in jobs.jobs.values())
+    return batches + work + len(forwarded(running, jobs)) * costs.bridge + paused
