@@ -58,6 +58,10 @@ class Origins:
         )
 
 
+NOWHERE = Origins()
+"""For tasks that need no names."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventNames:
     """What the events of one call are called for good; made for each call of a behaviour that acts."""

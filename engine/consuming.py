@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from bridge import FolderReader, commit, consumers, leave, position_since
-from bridge.log import LOG
+from bridge.log import LOG, log_files
+from engine.coming import returning
 from engine.host_spools import HostSpools
 from engine.job import Job
 from engine.job_folder import JobFolder, spool_folder
@@ -49,7 +50,9 @@ class Consuming:
     def join(self, job: Job, plan: Plan) -> dict[str, int]:
         """Have the streams of a new plan supplied; where the job begins in each that it does not read yet."""
         # Joined first, so that what comes as soon as a stream is supplied is not taken for what was there before.
-        starts = {ingress.stream: self._start(job, ingress) for ingress in plan.ingress}
+        left = returning(job.folder.kept_cuts(), plan).values()
+        back = {stream: position for cut in left for stream, position in cut.positions.items()}
+        starts = {ingress.stream: self._start(job, ingress, back.get(ingress.stream)) for ingress in plan.ingress}
         # At once: the job may have stopped again by the next time that its streams are looked at.
         self._read[job.name] = self._read.get(job.name, frozenset()) | plan.streams
         for ingress in plan.ingress:
@@ -79,15 +82,23 @@ class Consuming:
 
     def ends(self, job: Job) -> dict[str, int]:
         """Where the spools end that a job reads by its latest plan; one that is stopped reads none."""
-        return {stream: self._spools.end(stream) for stream in job.plan.streams & job.streams()} if job.plan else {}
+        return {stream: self._end(job, stream) for stream in job.plan.streams & job.streams()} if job.plan else {}
+
+    def _end(self, job: Job, stream: str) -> int:
+        # What another host appends to has been looked at by the job a moment ago, unless it has just begun.
+        for found in (self._spools.end(stream), job.seen_end(stream)):
+            if found is not None:
+                return found
+        log = spool_folder(self._root, stream) / LOG
+        return next((file.end for file in reversed(log_files(log))), 0) if log.is_dir() else 0
 
     def leave(self, folder: JobFolder, plans: Sequence[Plan]) -> None:
         """Let a job that is stopped, and that no host runs, hold up no spool."""
         for stream in {stream for plan in plans for stream in plan.streams} - cut_streams(folder):
             leave(spool_folder(self._root, stream), plans[-1].job)
 
-    def _start(self, job: Job, ingress: Ingress) -> int:
-        stream, wanted = ingress.stream, ingress.start
+    def _start(self, job: Job, ingress: Ingress, back: int | None) -> int:
+        stream, wanted = ingress.stream, back if ingress.start is None else ingress.start
         for entry in job.entries[-1:]:
             if stream in entry.starts:
                 return entry.starts[stream]

@@ -19,13 +19,13 @@ from engine.consuming import Consuming, cut_streams
 from engine.damage import DAMAGE
 from engine.follower import Sending
 from engine.job import Job
-from engine.job_folder import JobFolder, job_folder
+from engine.job_folder import JobFolder
 from engine.life import JobState
 from engine.pace_keeper import PaceServer
 from engine.plan import Plan, RefusedPlan
 from engine.record_file import Header
 from engine.status import job_metrics, job_status
-from engine.worker import NoCut, cut_batch
+from engine.worker import NoCut, check_imports
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,6 +109,8 @@ class HostJobs:
         """Keep the states of a cut no longer."""
         for folder in self._folders():
             self.attempt(unquote(folder.path.name), partial(folder.release_cut, cut))
+        for job in self._jobs.values():
+            job.pass_over(cut)
         self.leave_stopped()
 
     def attempt(self, job: str, act: Callable[[], None]) -> None:
@@ -250,16 +252,24 @@ class HostJobs:
         before = job.streams()
         try:
             behaviours = self._behaviours_of(plan)
-            for each in plan.imports:
-                try:
-                    cut_batch(job_folder(self._root, each.job), each)
-                except NoCut as error:
-                    raise RefusedPlan(f"{error}; take the cut first") from error
+            self._check_imports(job, plan)
             job.log(plan, self._consuming.join(job, plan), behaviours)
         except BaseException:
             # A plan that is refused leaves nothing behind.
             self._consuming.unjoin(job, plan.streams - before)
             raise
+
+    def _check_imports(self, job: Job, plan: Plan) -> None:
+        wanted = [each for each in plan.imports if each.job != job.name]
+        if wanted != list(plan.imports):
+            # Who left a moment ago is known only when the records are followed.
+            job.follow(self._clock.now())
+            here = {instance for entry in job.in_effect() for instance in entry.plan.instances}
+            wanted += [each for each in plan.imports if each.job == job.name and each.instance not in here]
+        try:
+            check_imports(self._root, wanted)
+        except NoCut as error:
+            raise RefusedPlan(f"{error}; take the cut first") from error
 
     def _behaviours_of(self, plan: Plan) -> dict[str, str]:
         found: dict[str, str] = {}

@@ -24,10 +24,10 @@ from bridge import (
     Spool,
     SpoolClosed,
     SpoolDamaged,
+    consumers,
     topics,
 )
 from bridge.intake import Expected
-from bridge.log import LOG, log_files
 from engine.job_folder import spool_folder
 from engine.plan import Ingress, RefusedPlan
 from engine.reception import Receiving, Reception
@@ -116,12 +116,13 @@ class HostSpools:
         if supply is None:
             return
         supply.jobs.discard(job)
-        if not supply.jobs:
-            self._end(supply)
-            del self._supplies[stream]
+        self._end_unread(stream, supply)
 
     def look(self) -> None:
-        """Take over what its owner left, and let spools go on that were full."""
+        """Take over what its owner left, end what nobody reads any more, and let spools go on that were full."""
+        for stream, supply in list(self._supplies.items()):
+            with _troubles(supply):
+                self._end_unread(stream, supply)
         for supply in self._supplies.values():
             if supply.trouble and time.monotonic() < supply.retry:
                 continue
@@ -164,14 +165,10 @@ class HostSpools:
             for stream, supply in sorted(self._supplies.items())
         }
 
-    def end(self, stream: str) -> int:
-        """The position after the last of a stream, as far as it is there by now."""
+    def end(self, stream: str) -> int | None:
+        """The position after the last of a stream; None where another host appends to it."""
         supply = self._supplies.get(stream)
-        if supply is not None and supply.spool is not None:
-            return supply.spool.end
-        log = spool_folder(self._root, stream) / LOG
-        # Another host appends to it; the name of its last file says where that ends.
-        return next((file.end for file in reversed(log_files(log))), 0) if log.is_dir() else 0
+        return None if supply is None or supply.spool is None else supply.spool.end
 
     def counts(self) -> dict[str, dict[str, int]]:
         """For each stream that is received what was doubled, early, missing for good, or refused."""
@@ -211,6 +208,13 @@ class HostSpools:
 
     def _receive(self, supply: _Supply, topic: str, feed: Feed) -> None:
         supply.reception = self._receiving.begin(supply.ingress.stream, topic, feed, supply.fail)
+
+    def _end_unread(self, stream: str, supply: _Supply) -> None:
+        # A job of another host may read it: what came until that one supplies it would be lost.
+        if supply.jobs or (supply.spool is not None and consumers(supply.spool.folder)):
+            return
+        self._end(supply)
+        del self._supplies[stream]
 
     def _end(self, supply: _Supply) -> None:
         if supply.reception is not None:

@@ -8,16 +8,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bridge import FolderReader, Lease, PositionsGone, SpoolDamaged, read
+from bridge import Lease, PositionsGone, SpoolDamaged, read
 from engine.batch_times import BatchTimes
+from engine.coming import Standing, begins, check_return, returning
 from engine.follower import REWIND, Follower, Sending
 from engine.healths import Healths
 from engine.job_folder import job_folder, spool_folder
+from engine.job_spools import JobSpools
 from engine.lagging import Lagging
 from engine.life import JobEvent, JobState, turn
 from engine.offset import Offset
 from engine.pace_keeper import PaceKeeper, PaceServer
-from engine.pacing import Readable
 from engine.plan import Entry, Plan, RefusedPlan
 from engine.record_file import Header
 from engine.record_store import RecordStore
@@ -67,6 +68,7 @@ class Job:
         self._store = RecordStore(self.folder.records)
         self._query: StreamingQuery | None = None
         self._keeper: PaceKeeper | None = None
+        self._spools = JobSpools(root)
         self._deaths = 0
         self._since = time.monotonic()
         self._ending: threading.Thread | None = None
@@ -88,12 +90,21 @@ class Job:
         return self._entries[-1].plan if self._entries else None
 
     def log(self, plan: Plan, starts: Mapping[str, int], behaviours: Mapping[str, str]) -> Entry:
-        """Make a plan the next entry, and wake the job for it; refused where its time is past."""
+        """Make a plan the next entry, and wake the job for it; refused where its time is past.
+
+        `starts` are for streams that the job does not read yet.
+        """
         with nullcontext() if self._keeper is None else self._keeper.deciding:
             self._check(plan)
-            plan = self.healths.applied(plan)
-            number = self._entries[-1].number + 1 if self._entries else 1
-            entry = Entry(number=number, plan=plan, starts=starts, behaviours=behaviours)
+            standing = self._standing()
+            check_return(plan, returning(self.folder.kept_cuts(), plan), standing)
+            number, latest = (self._entries[-1].number, self._entries[-1].starts) if self._entries else (0, {})
+            entry = Entry(
+                number=number + 1,
+                plan=self.healths.applied(plan),
+                starts=begins(plan, starts, standing, latest),
+                behaviours=behaviours,
+            )
             self.folder.log(entry)
             self._entries = [*self._entries, entry]
         self.wake()
@@ -104,6 +115,10 @@ class Job:
         found = self.follower.follow() if self.follower else []
         for header in found:
             self.healths.note(header, self.folder.entry(header.end.entry).plan, now)
+            for cut in header.cuts:
+                if self._keeper is not None and self._keeper.is_passed_over(cut.name):
+                    # It was taken just before it was released.
+                    self.folder.release_cut(cut.name)
         return found
 
     def heal(self, now: float) -> None:
@@ -138,6 +153,13 @@ class Job:
                     f"the plan is to take effect at {stream!r} {position}, and job {self.name!r} is at {at[stream]} "
                     "already; choose a later position"
                 )
+
+    def _standing(self) -> Standing:
+        last = self._last()
+        decided = self._keeper.decided if self._keeper else None
+        if last is None:
+            return Standing({}, None, decided)
+        return Standing(last.end.at, self.folder.entry(last.end.entry).plan, decided)
 
     def position(self) -> Mapping[str, int]:
         """How far it has read, by its records."""
@@ -195,7 +217,7 @@ class Job:
         self._keeper = PaceKeeper(
             run=run,
             entries=lambda first: [entry for entry in self._entries if entry.number >= first],
-            spools=_Spools(self.root),
+            spools=self._spools,
             recorded=self._recorded(),
             on_ask=self._on_ask,
             on_answer=self.batch_times.begin,
@@ -244,6 +266,10 @@ class Job:
             stream for entry in self._entries if entry.number >= in_effect for stream in entry.plan.streams
         )
 
+    def seen_end(self, stream: str) -> int | None:
+        """Where a spool ended when it was looked at last; None where it has not been yet."""
+        return self._spools.end(stream)
+
     def grown(self) -> None:
         """Events came for it; from any thread."""
         if self._keeper is not None:
@@ -253,6 +279,16 @@ class Job:
         """There is news for it that does not wait for its pace; from any thread."""
         if self._keeper is not None:
             self._keeper.wake()
+
+    def pass_over(self, cut: str) -> None:
+        """Wait for a cut no longer, because nobody wants it any more."""
+        if self._keeper is not None:
+            self._keeper.pass_over(cut)
+
+    @property
+    def given_up(self) -> list[str]:
+        """The cuts that it has waited for in vain since it was started here."""
+        return sorted(self._keeper.given_up) if self._keeper is not None else []
 
     def look(self) -> None:
         """See whether the query still runs, and do what is due."""
@@ -294,20 +330,3 @@ class Job:
     def _turn(self, event: JobEvent) -> None:
         self.state = turn(self.state, event)
         self._since = time.monotonic()
-
-
-class _Spools:
-    """The spools that one job reads, as of its own looks."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._readers: dict[str, FolderReader] = {}
-
-    def readable(self, streams: Sequence[str]) -> Mapping[str, Readable]:
-        """Their indexes, as new as can be."""
-        self._readers = {
-            stream: self._readers.get(stream) or FolderReader(spool_folder(self._root, stream)) for stream in streams
-        }
-        for reader in self._readers.values():
-            reader.refresh()
-        return self._readers

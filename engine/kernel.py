@@ -7,15 +7,16 @@ edges. So with one ingress stream it makes no difference where batches are cut.
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from bridge import unpacked
 from bridge.raw import arrow_schema
-from engine.acting import Origins
+from engine.acting import NOWHERE, Acting, Origins
 from engine.behaviour import Behaviour
 from engine.feeding import as_told, fitting
 from engine.layout import Layout, by_port, layout_of
@@ -60,10 +61,14 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch is what all of these say
     for table in imports:
         _bring(table, state)
     arrived = list(in_order(rows))
-    origins = Origins.of(_places(arrived, feeds), deployment=deployment, job=entry.plan.job, batch=batch)
+    fed = list(_fed(feeds, sum(item.count for item in rows)))
+
+    def origins() -> Origins:
+        return Origins.of(_places(arrived, fed), deployment=deployment, job=entry.plan.job, batch=batch)
+
     kernel = _Kernel(layout, state, attempt, origins)
     kernel.enter(arrived)
-    kernel.feed(feeds, sum(item.count for item in rows))
+    kernel.feed(fed)
     kernel.run()
     cuts = tuple(_cuts(layout, end))
     opened = tuple(_opened(entry, state)) if start.entry != end.entry else ()
@@ -82,19 +87,28 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch is what all of these say
     )
 
 
+class _Fed(NamedTuple):
+    """Events of a dead letter that are taken again."""
+
+    cause: int
+    """That of the first."""
+    feed: Feed
+    events: list[Any]
+
+
 class _Kernel:
     """The streams of a plan in one batch."""
 
-    def __init__(self, layout: Layout, state: JobState, watch: Watch, origins: Origins) -> None:
+    def __init__(self, layout: Layout, state: JobState, watch: Watch, origins: Callable[[], Origins]) -> None:
         self.dead: list[Dead] = []
         self.meters: dict[int, Meter] = {}
         self._layout = layout
         self._state = state
         self._watch = watch
-        self._origins = origins
+        self._find_origins = origins
         self._streams: dict[Port, Stream] = {}
         self._entering: dict[Port, pa.Schema] = {}
-        self._fed: dict[int, list[tuple[int, Feed]]] = {}
+        self._fed: dict[int, list[_Fed]] = {}
 
     def enter(self, arrived: Sequence[tuple[int, Arrived]]) -> None:
         """Take what arrived, each item with the cause of its first event."""
@@ -119,16 +133,14 @@ class _Kernel:
                     streams.append(Stream(one, np.arange(cause, cause + len(one))))
             self._streams[ingress.origin] = joined(streams, schema)
 
-    def feed(self, feeds: Sequence[Feed], cause: int) -> None:
-        """Have events of dead letters taken again; the causes from this one on are theirs."""
+    def feed(self, fed: Sequence[_Fed]) -> None:
+        """Have events of dead letters taken again."""
         run = {slot.instance for slot in (*self._layout.active, *self._layout.failed)}
-        for feed in feeds:
-            events = json.loads(feed.events)
-            if feed.instance in run:
-                self._fed.setdefault(feed.instance, []).append((cause, feed))
+        for each in fed:
+            if each.feed.instance in run:
+                self._fed.setdefault(each.feed.instance, []).append(each)
             else:
-                self._park_again(feed, events, "its task does not run any more")
-            cause += len(events)
+                self._park_again(each.feed, each.events, "its task does not run any more")
 
     def run(self) -> None:
         """Run every slot."""
@@ -144,14 +156,15 @@ class _Kernel:
             elif why := inside.unable.get(slot.instance):
                 outcome = _all_parked(slot, taken, why)
             else:
+                behaviour = self._layout.behaviours[slot.instance]
                 outcome = TaskRun(
                     instance=slot.instance,
-                    behaviour=self._layout.behaviours[slot.instance],
+                    behaviour=behaviour,
                     outputs=inside.outputs[slot.instance],
                     state=self._state.of(slot.instance),
                     taken=taken,
                     watch=self._watch,
-                    origins=self._origins,
+                    origins=self._origins if isinstance(behaviour, Acting) else NOWHERE,
                 ).work_off()
             self._streams |= {Port(slot.instance, port): stream for port, stream in outcome.emitted.items()}
             self.dead += outcome.dead
@@ -171,6 +184,11 @@ class _Kernel:
                 first = self._state.of(origin.instance).advance(origin.port, len(stream))
                 yield Emitted(origin=origin, first=first, events=stream.rows)
 
+    @cached_property
+    def _origins(self) -> Origins:
+        """Found only where somebody acts, because most batches need them not."""
+        return self._find_origins()
+
     def _taken(self, slot: Slot, takes: Mapping[str, pa.Schema]) -> Taken:
         ports = []
         fed = self._fed_to(slot, takes)
@@ -184,8 +202,7 @@ class _Kernel:
     def _fed_to(self, slot: Slot, takes: Mapping[str, pa.Schema]) -> dict[str, list[Stream]]:
         """What is fed to a slot, at each of its ports; what does not fit is parked again."""
         found: dict[str, list[Stream]] = {}
-        for cause, feed in self._fed.get(slot.instance, ()):
-            events = json.loads(feed.events)
+        for cause, feed, events in self._fed.get(slot.instance, ()):
             if feed.port not in takes:
                 self._park_again(feed, events, f"nothing that its task takes comes at its port {feed.port!r}")
                 continue
@@ -213,15 +230,18 @@ class _Kernel:
         return schema
 
 
-def _places(arrived: Sequence[tuple[int, Arrived]], feeds: Sequence[Feed]) -> Iterator[tuple[int, str, int]]:
-    """For all that enters the cause of the first event, its stream, and its position there."""
-    cause = 0
-    for first, item in arrived:
-        yield first, item.stream, item.first
-        cause = first + item.count
+def _fed(feeds: Sequence[Feed], cause: int) -> Iterator[_Fed]:
+    """What is fed, behind all that arrived, which has the causes before this one."""
     for feed in feeds:
-        yield cause, f"feed/{feed.id}", 0
-        cause += len(json.loads(feed.events))
+        events = json.loads(feed.events)
+        yield _Fed(cause, feed, events)
+        cause += len(events)
+
+
+def _places(arrived: Sequence[tuple[int, Arrived]], fed: Sequence[_Fed]) -> Iterator[tuple[int, str, int]]:
+    """For all that enters the cause of the first event, its stream, and its position there."""
+    yield from ((cause, item.stream, item.first) for cause, item in arrived)
+    yield from ((each.cause, f"feed/{each.feed.id}", 0) for each in fed)
 
 
 def _opened(entry: Entry, state: JobState) -> Iterator[tuple[Port, int]]:
@@ -243,11 +263,13 @@ def _bring(table: Table, state: JobState) -> None:
 
 
 def _cuts(layout: Layout, end: Offset) -> Iterator[Cut]:
+    # What comes over a bridge has its state and numbers where it comes from.
+    elsewhere = {each.instance for each in layout.entry.plan.ingress if isinstance(each.supply, Bridged)}
     for name, streams in sorted(end.cuts.items()):
         parts = [part for part in layout.parts if part.streams & set(streams)]
         yield Cut(
             name=name,
-            instances=tuple(sorted(instance for part in parts for instance in part.instances)),
+            instances=tuple(sorted(instance for part in parts for instance in part.instances - elsewhere)),
             positions={stream: end.at[stream] for part in parts for stream in sorted(part.streams) if stream in end.at},
         )
 

@@ -45,7 +45,7 @@ class Layout:
         self.active = plan.active
         self.failed = tuple(slot for slot in plan.slots if slot.state is SlotState.FAILED)
         self.parts: tuple[Part, ...] = plan.parts()
-        self.members = {slot.instance for slot in plan.slots} | {each.instance for each in plan.ingress}
+        self.members = plan.instances
         self.leaving = tuple(
             dict.fromkeys(
                 [each.origin for each in plan.forwards]

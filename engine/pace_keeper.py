@@ -66,6 +66,10 @@ class PaceKeeper:
         """The last end that was decided, or asked about; None before the first question."""
         self.cuts = set[str]()
         """The cuts that were decided since it was made."""
+        self.given_up = frozenset[str]()
+        """The cuts for which a part has waited in vain."""
+        self._unwanted = frozenset[str]()
+        """The cuts that nobody wants any more."""
 
     def wake(self) -> None:
         """Tell it that a plan was logged, or that a marker came."""
@@ -77,6 +81,16 @@ class PaceKeeper:
         """Tell it that events came: where some wait for their time already, more of them change nothing."""
         if not self._timed:
             self.wake()
+
+    def pass_over(self, cut: str) -> None:
+        """Wait for a cut no longer, because nobody wants it any more; from any thread."""
+        self._unwanted |= {cut}
+        self.given_up -= {cut}
+        self.wake()
+
+    def is_passed_over(self, cut: str) -> bool:
+        """Whether nobody wants a cut any more."""
+        return cut in self._unwanted
 
     def stop(self) -> None:
         """Give every question its answer at once."""
@@ -134,7 +148,10 @@ class PaceKeeper:
     def _given_up(self, start: Offset) -> frozenset[str]:
         now, names = time.monotonic(), set(start.held.values())
         self._waiting_since = {name: self._waiting_since.get(name, now) for name in names}
-        return frozenset(name for name, since in self._waiting_since.items() if now - since > ALIGNING)
+        late = (name for name, since in self._waiting_since.items() if now - since > ALIGNING)
+        # For good: whoever brings the marker later would hold up the rest of its part once more.
+        self.given_up = (self.given_up | frozenset(late)) - self._unwanted
+        return self.given_up | self._unwanted
 
     def _due(self, start: Offset, entries: Sequence[Entry], step: Step) -> float:
         plan = next(entry.plan for entry in entries if entry.number == step.end.entry)

@@ -1,8 +1,8 @@
 """Pacing: where the next batch of a job ends, and when it begins.
 
 A batch ends at every marker, and where a plan takes effect, so that it runs exactly one plan and a cut falls between
-batches. A stream that has come to a marker waits until the rest of its connected part has come to it too; the other
-parts of the plan run on.
+batches. A stream that has come to a marker waits until the rest of its connected part has come to it too, and with it
+every other part that a plan changes which waits for the cut; all else runs on.
 """
 
 import math
@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from engine.cutting import cut_together, streams_changed
 from engine.offset import Offset
 from engine.plan import Entry
 
@@ -56,12 +57,12 @@ def next_step(
 ) -> Step:
     """The batch after an offset: at the same offset where there is nothing to do.
 
-    `entries` are those of the log from the offset's own on. Markers that are given up are waited for no longer.
+    `entries` are those of the log from the offset's own on. Markers that are given up are passed like events.
     """
     released = {stream for streams in start.cuts.values() for stream in streams}
     held = {s: name for s, name in start.held.items() if s not in released and name not in given_up}
     here = replace(start, held=held, cuts={})
-    current, pending = _in_effect(here, start.cuts, entries)
+    current, waiting = _in_effect(here, start.cuts, entries)
     if current is None:
         return Step(end=start)
     begins = {stream: start.begins(stream, current.starts) for stream in sorted(current.plan.streams)}
@@ -70,35 +71,47 @@ def next_step(
     if start.run != run or start.entry != current.number:
         # Without events, so that neither a cold worker nor a new plan lets them wait.
         return Step(end=turned, urgent=True)
-    return _read(start, turned, current, pending, spools)
+    return _read(start, turned, [current, *waiting], spools, given_up)
 
 
 def _in_effect(
     here: Offset, cuts: Mapping[str, tuple[str, ...]], entries: Sequence[Entry]
-) -> tuple[Entry | None, Entry | None]:
-    """The entry that the next batch runs, and the one that it must end before."""
+) -> tuple[Entry | None, list[Entry]]:
+    """The entry that the next batch runs, and those that wait behind it."""
     current: Entry | None = None
-    pending: Entry | None = None
+    waiting: list[Entry] = []
     for entry in entries:
         if entry.number <= here.entry:
             current = entry
-        elif _takes_effect(entry, here.at if current is None else {**current.starts, **here.at}, cuts):
+        elif _takes_effect(entry, here.at, cuts, current):
             # Whoever made it knew the plans before it: what they still wait for is not awaited any more.
-            current, pending = entry, None
-        elif pending is None:
-            pending = entry
-    return current, pending
+            current, waiting = entry, []
+        else:
+            waiting.append(entry)
+    return current, waiting
 
 
-def _takes_effect(entry: Entry, at: Mapping[str, int], cuts: Mapping[str, tuple[str, ...]]) -> bool:
-    if entry.plan.at_cut:
-        return entry.plan.at_cut in cuts
-    return all(at.get(stream, position) >= position for stream, position in entry.plan.at.items())
+def _takes_effect(
+    entry: Entry, at: Mapping[str, int], cuts: Mapping[str, tuple[str, ...]], current: Entry | None
+) -> bool:
+    if entry.plan.at_cut in cuts:
+        # What another part was cut for may come first.
+        return current is None or streams_changed(current.plan, entry.plan) <= set(cuts[entry.plan.at_cut])
+    known = at if current is None else {**current.starts, **at}
+    return not entry.plan.at_cut and all(known.get(each, end) >= end for each, end in entry.plan.at.items())
 
 
-def _read(start: Offset, turned: Offset, current: Entry, pending: Entry | None, spools: Mapping[str, Readable]) -> Step:
+def _read(
+    start: Offset,
+    turned: Offset,
+    entries: Sequence[Entry],
+    spools: Mapping[str, Readable],
+    given_up: AbstractSet[str],
+) -> Step:
+    """The batch that runs the first of some entries, behind which the others wait."""
+    current, *waiting = entries
     at, held = dict(turned.at), dict(turned.held)
-    stops = pending.plan.at if pending else {}
+    stops = waiting[0].plan.at if waiting else {}
     free = [stream for stream in at if stream not in held]
     share = current.plan.limits.batch_bytes // max(1, len(free))
     for stream in free:
@@ -108,13 +121,14 @@ def _read(start: Offset, turned: Offset, current: Entry, pending: Entry | None, 
             at[stream] = stop
             continue
         at[stream] = reach.end
-        if reach.marker is not None:
+        if reach.marker is not None and reach.marker not in given_up:
             held[stream] = reach.marker
     cuts: dict[str, tuple[str, ...]] = {}
-    for part in current.plan.parts() if held else ():
-        names = {held.get(stream) for stream in part.streams}
-        if len(names) == 1 and (name := names.pop()) is not None:
-            cuts[name] = tuple(sorted({*cuts.get(name, ()), *part.streams}))
+    for name in sorted(set(held.values())):
+        groups = cut_together(current.plan, waiting, name)
+        come = [streams for streams in groups if all(held.get(stream) == name for stream in streams)]
+        if come:
+            cuts[name] = tuple(sorted(frozenset().union(*come)))
     held = {s: name for s, name in held.items() if s not in cuts.get(name, ())}
     end = replace(turned, at=at, held=held, cuts=cuts)
     if end == replace(start, cuts={}) and not start.cuts:

@@ -74,7 +74,8 @@ class Ingress:
     port: str = "out"
     supply: Supply
     start: int | None = None
-    """The position to begin at; else where the job stands already, or at the spool's head."""
+    """The position to begin at, unless the job reads it already; else where an instance is brought back from, or the
+    spool's head."""
     since: float | None = None
     """Instead of at its head, begin at what was spooled from this moment on and is kept, in seconds since 1970."""
 
@@ -119,7 +120,11 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Import:
-    """State that an instance brings along from another job, as it was at a cut there."""
+    """State that an instance brings along from another job, as it was at a cut there.
+
+    Where that is the job's own, it is brought back: an instance that left at the cut goes on from there, with its
+    streams; one that is still there goes on as it is.
+    """
 
     instance: int
     job: str
@@ -190,14 +195,21 @@ class Plan:
         """The streams that enter."""
         return frozenset(each.stream for each in self.ingress)
 
+    @property
+    def instances(self) -> frozenset[int]:
+        """Whoever has a slot, and whose streams enter."""
+        return frozenset(slot.instance for slot in self.slots) | {each.instance for each in self.ingress}
+
     def parts(self) -> tuple["Part", ...]:
-        """The connected parts of what runs; a stream that enters twice joins what it enters."""
+        """The connected parts of what takes events; a stream that enters twice joins what it enters."""
+        # What is failed takes its events too, be it that it only parks them.
+        taking = [slot for slot in self.slots if slot.state is not SlotState.PAUSED]
+        known = {slot.instance for slot in taking} | {each.instance for each in self.ingress}
         graph: nx.Graph[int | str] = nx.Graph()
         graph.add_edges_from((each.stream, each.instance) for each in self.ingress)
-        for slot in self.slots:
-            if slot.state is SlotState.ACTIVE:
-                graph.add_node(slot.instance)
-                graph.add_edges_from((edge.parent, slot.instance) for edge in slot.inputs)
+        for slot in taking:
+            graph.add_node(slot.instance)
+            graph.add_edges_from((edge.parent, slot.instance) for edge in slot.inputs if edge.parent in known)
         return tuple(
             Part(
                 frozenset(each for each in members if isinstance(each, str)),

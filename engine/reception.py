@@ -139,8 +139,8 @@ class _Received:
         )
         # The client groups already.
         self._receiver = Receiver({topic: feed}, self._client, on_unread=on_unread, clock=clock.now, grouping=0.0)
-        self._thread = threading.Thread(target=self._work, name=f"receives {topic}", daemon=True)
-        self._thread.start()
+        self._worked = threading.Event()
+        threading.Thread(target=self._work, name=f"receives {topic}", daemon=True).start()
         self._client.begin()
         try:
             self._client.subscribe([topic])
@@ -168,7 +168,8 @@ class _Received:
         self.ended = True
         # First, so that nothing is acknowledged that is not in the spool.
         self._receiver.stop()
-        self._thread.join()
+        # Not for the end of the thread: one that died of an error may be who waits for this.
+        self._worked.wait()
 
     def _work(self) -> None:
         try:
@@ -176,6 +177,8 @@ class _Received:
         except (SpoolDamaged, SpoolFull, SpoolClosed, OSError) as error:
             log.error("topic %s: %s", self._topic, error)  # noqa: TRY400 - it says where and what to do
             self._on_trouble(f"{type(error).__name__}: {error}")
+        finally:
+            self._worked.set()
 
     # Callbacks rather than the receiver's own methods, because the client is made before it.
     def _deliver(self, message: Message) -> None:

@@ -34,9 +34,11 @@ def _followed(job: Job) -> dict[str, Any]:
     return {
         "in_effect": in_effect.version if in_effect else 0,
         "batch": followed.batch,
+        "published": job.follower.published,
         "run": job.follower.run,
         "positions": dict(followed.positions),
         "cuts": [cut._asdict() for cut in job.folder.kept_cuts()],
+        "given_up": job.given_up,
         "unconfirmed": job.follower.leaving(),
         "failed": job.healths.failed(),
     }

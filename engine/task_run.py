@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from engine.acting import Acting, EventNames, Origins, Unreachable, names_of
+from engine.acting import NOWHERE, Acting, EventNames, Origins, Unreachable, names_of
 from engine.behaviour import Behaviour, Emission
 from engine.record import Dead
 from engine.staged import Staged
@@ -29,9 +29,6 @@ from engine.watch import EventName, Watch
 _LONGEST_REASON = 500
 _HOPELESS = 20
 """So many first events that each raise the same type of error alone, and the rest is parked untried."""
-
-
-_NOWHERE = Origins()
 
 
 class Nonsense(ValueError):
@@ -111,7 +108,7 @@ class TaskRun:
     state: Staged
     taken: Taken
     watch: Watch
-    origins: Origins = _NOWHERE
+    origins: Origins = NOWHERE
     _emitted: list[Mapping[str, Stream]] = field(default_factory=list)
     _parked: list[Reason] = field(default_factory=list)
     _raised: list[type[Exception]] = field(default_factory=list)

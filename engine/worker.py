@@ -4,12 +4,13 @@ Spark gives a job's batches to whichever process is free, so each keeps the stat
 from their records.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from engine.behaviour import Behaviour, behaviours_of
+from engine.coming import brought
 from engine.feeding import news
-from engine.job_folder import JobFolder, job_folder
+from engine.job_folder import KeptCut, job_folder
 from engine.kernel import Arrived, run_batch
 from engine.outside import HostOutside
 from engine.plan import Entry, Import
@@ -85,27 +86,38 @@ class Worker:
 
     def _imports(self, span: Span) -> list[Table]:
         """What instances bring along that begin in this batch."""
-        return [imported(self._root, each) for entry in self._begun(span) for each in entry.plan.imports]
+        before = self._folder.entry(span.start.entry).plan if span.start.entry else None
+        return list(imported(self._root, brought(self._begun(span), before)))
 
     def _begun(self, span: Span) -> Iterator[Entry]:
         """The entries of the log that take effect in a batch, be it that all but the last are passed over."""
         return (self._folder.entry(number) for number in range(span.start.entry + 1, span.end.entry + 1))
 
 
-def imported(root: Path, wanted: Import) -> Table:
-    """The state of an instance at a cut of another job."""
-    folder = job_folder(root, wanted.job)
-    batch = cut_batch(folder, wanted)
-    return RecordStore(folder.records).state_at(batch, (wanted.instance,))
+def imported(root: Path, wanted: Iterable[Import]) -> Iterator[Table]:
+    """The states of instances at cuts of other jobs; those of one cut together, because the same records hold them."""
+    for (job, batch), each in _by_batch(root, wanted).items():
+        yield RecordStore(job_folder(root, job).records).state_at(batch, each)
+
+
+def check_imports(root: Path, wanted: Iterable[Import]) -> None:
+    """See whether all states are kept that are to be brought along."""
+    _by_batch(root, wanted)
 
 
 class NoCut(LookupError):
     """A cut's states are not kept."""
 
 
-def cut_batch(folder: JobFolder, wanted: Import) -> int:
-    """After which batch the instance had the state of a cut."""
-    for cut in folder.kept_cuts():
-        if cut.name == wanted.cut and wanted.instance in cut.instances:
-            return cut.batch
-    raise NoCut(f"job {wanted.job!r} keeps no state of instance {wanted.instance} at the cut {wanted.cut!r}")
+def _by_batch(root: Path, wanted: Iterable[Import]) -> dict[tuple[str, int], set[int]]:
+    """For each job, and each of its batches after which there was a cut, whose states are wanted."""
+    kept: dict[str, list[KeptCut]] = {}
+    found: dict[tuple[str, int], set[int]] = {}
+    for each in wanted:
+        if each.job not in kept:
+            kept[each.job] = job_folder(root, each.job).kept_cuts()
+        parts = (cut for cut in kept[each.job] if cut.name == each.cut and each.instance in cut.instances)
+        if (part := next(parts, None)) is None:
+            raise NoCut(f"job {each.job!r} keeps no state of instance {each.instance} at the cut {each.cut!r}")
+        found.setdefault((each.job, part.batch), set()).add(each.instance)
+    return found

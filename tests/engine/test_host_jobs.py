@@ -11,15 +11,15 @@ import pytest
 from bridge import Item, MemoryClock, Spool, commit, consumers, topics
 from bridge.log import LOG
 from dags import Kind
-from engine import job
+from engine import job, pace_keeper
 from engine.consuming import Consuming
 from engine.host_jobs import HostJobs
 from engine.host_spools import HostSpools
 from engine.job_folder import JobFolder, job_folder, spool_folder
 from engine.offset import Offset
 from engine.pace_keeper import PaceServer
-from engine.plan import Ingress, Plan
-from engine.record import Record
+from engine.plan import Import, Ingress, Plan
+from engine.record import Cut, Record
 from engine.record_file import written_record
 from engine.state import JobState as State
 from engine.supply import Subscribed
@@ -329,3 +329,55 @@ def test_the_streams_that_may_still_be_read_are_told(made: Made) -> None:
     made.jobs.look()
     made.again()
     assert frozenset({"raw/a"}) == made.jobs.resume()
+
+
+def test_who_comes_back_and_never_left_needs_no_cut(made: Made) -> None:
+    """Whoever makes the plan need not know whether the job has come to the cut; one that nobody knows is refused."""
+    made.take(plan("a"))
+    made.take(replace(plan("a", 2), ingress=(), at_cut="m"))
+    back = replace(plan("a", 3), imports=(Import(instance=ord("a"), job="a", cut="m"),))
+    unknown = replace(plan("a", 3), imports=(Import(instance=7, job="a", cut="m"),))
+    made.take(unknown)
+    assert 2 == made.status("a")["version"]
+    made.take(back)
+    assert 3 == made.status("a")["version"]
+    assert ["job 'a' keeps no state of instance 7 at the cut 'm'; take the cut first"] == made.line.refused
+
+
+def test_a_job_that_gave_a_cut_up_says_so_until_it_is_released(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan that waited for the cut goes on waiting, and the next one is not held up by it."""
+    # At the first look.
+    monkeypatch.setattr(pace_keeper, "ALIGNING", -1.0)
+    monkeypatch.setattr(pace_keeper, "PATIENCE", 0.0)
+    filled(made.root, "raw/a", 1)
+    other = Ingress(stream="raw/o", instance=2, supply=Subscribed(topic="o", fields={"n": Kind.INTEGER}))
+    both = replace(plan("a"), ingress=(*plan("a").ingress, other))
+    made.take(both)
+    made.take(replace(both, version=2, ingress=(), at_cut="m"))
+    keeper = made.jobs._jobs["a"]._keeper
+    assert keeper is not None
+    begun = keeper.end_after(Offset())
+    made.spools.mark("m", ["raw/a"])
+    held = keeper.end_after(begun)
+    # What waits is whatever the plan changes, so both of its parts.
+    assert ({"raw/a": "m"}, 1) == (held.held, held.entry)
+    keeper.end_after(held)
+    made.jobs.look()
+    assert ["m"] == made.status("a")["given_up"]
+    made.take(replace(both, version=3))
+    assert {"raw/a": held.at["raw/a"], "raw/o": 0} == keeper.end_after(held).at
+    made.jobs.release("m")
+    made.jobs.look()
+    assert [] == made.status("a")["given_up"]
+
+
+def test_a_cut_that_is_released_before_its_record_is_followed_is_not_kept(made: Made) -> None:
+    """Nobody would release it again, and its streams would be kept for ever."""
+    made.take(plan("a"))
+    made.jobs.release("m")
+    cuts = tuple(Cut(name=name, instances=(ord("a"),), positions={"raw/a": 1}) for name in ("m", "n"))
+    record = Record(batch=0, start=Offset(), end=Offset(run=1, entry=1, at={"raw/a": 1}), cuts=cuts)
+    path = job_folder(made.root, "a").records / f"{0:020d}"
+    path.write_bytes(written_record(State().settle(record)))
+    made.jobs.follow_records("a")
+    assert ["n"] == [each["name"] for each in made.status("a")["cuts"]]

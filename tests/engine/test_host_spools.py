@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from bridge import Counts, Feed, FolderReader, Item, MemoryClock, Spool, commit, consumers
+from bridge import Counts, Feed, FolderReader, Item, MemoryClock, Spool, commit, consumers, leave
 from bridge.log import LOG
 from dags import Kind
 from engine.consuming import Consuming
@@ -80,6 +80,20 @@ def test_a_stream_is_supplied_as_long_as_somebody_reads_it(spools: HostSpools, b
     spools.drop("b", "raw/street")
     spools.drop("b", "raw/street")
     assert (set(), {}, {}) == (broker.kept, broker.feeds, spools.states())
+
+
+def test_what_a_job_of_another_host_reads_is_supplied_until_that_one_leaves(
+    tmp_path: Path, spools: HostSpools, broker: Broker
+) -> None:
+    """Between two who supply a raw stream nobody would receive it."""
+    spools.need("a", raw(), 1 << 20)
+    commit(spool_folder(tmp_path, "raw/street"), "elsewhere", 0)
+    spools.drop("a", "raw/street")
+    spools.look()
+    assert ({"street"}, {"raw/street": "ready"}) == (broker.kept, spools.states())
+    leave(spool_folder(tmp_path, "raw/street"), "elsewhere")
+    spools.look()
+    assert (set(), {}) == (broker.kept, spools.states())
 
 
 def test_a_host_that_ends_has_the_broker_keep_what_comes(spools: HostSpools, broker: Broker) -> None:

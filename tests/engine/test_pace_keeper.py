@@ -158,6 +158,28 @@ def test_a_marker_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     assert {"a": "m"} == held.held
     onward = scene.keeper.end_after(held)
     assert Offset(run=1, entry=1, at={"a": 3, "b": 1}) == onward
+    assert {"m"} == scene.keeper.given_up
+    # Its other half comes late, and holds up nothing.
+    scene.put("b", marker="m")
+    scene.put("b")
+    late = scene.keeper.end_after(onward)
+    assert Offset(run=1, entry=1, at={"a": 3, "b": 2}) == late
+    assert Offset(run=1, entry=1, at={"a": 3, "b": 3}) == scene.keeper.end_after(late)
+
+
+def test_a_cut_that_nobody_wants_any_more_is_waited_for_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for it goes on at once, and does not say that it waited in vain."""
+    monkeypatch.setattr(pace_keeper, "LOOKING", LONG)
+    monkeypatch.setattr(pace_keeper, "PATIENCE", LONG)
+    scene = Scene("a", "b", pace=0.01)
+    start = scene.warmed()
+    scene.put("a", marker="m")
+    scene.put("a")
+    held = scene.keeper.end_after(start)
+    with asking(scene, held) as answer:
+        scene.keeper.pass_over("m")
+        assert Offset(run=1, entry=1, at={"a": 3, "b": 1}) == answer.result(BOUND)
+    assert frozenset() == scene.keeper.given_up
 
 
 def test_a_batch_that_is_recorded_ends_where_it_ended() -> None:

@@ -7,9 +7,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.cutting import streams_changed
 from engine.offset import Offset
 from engine.pacing import Step, due, next_step
-from engine.plan import Edge, Entry, Ingress, Limits, Plan, Slot
+from engine.plan import Edge, Entry, Forward, Ingress, Limits, Plan, Slot, SlotState
 from engine.supply import Bridged
 
 
@@ -117,6 +118,75 @@ def test_a_marker_that_is_given_up_is_waited_for_no_longer() -> None:
     spools = {"a": Spooled("m", E), "b": Spooled()}
     step = next_step(start, run=1, entries=[entry(1, plan(["a", "b"]))], spools=spools, given_up=frozenset({"m"}))
     assert step.end == Offset(run=1, entry=1, at={"a": 2, "b": 0})
+
+
+def test_a_marker_that_comes_after_it_was_given_up_holds_up_nothing() -> None:
+    """It is passed like an event, also where it would have been a cut by itself."""
+    start = Offset(run=1, entry=1, at={"a": 0})
+    spools = {"a": Spooled("m", E)}
+    step = next_step(start, run=1, entries=[entry(1, plan(["a"]))], spools=spools, given_up=frozenset({"m"}))
+    assert step.end == Offset(run=1, entry=1, at={"a": 1})
+
+
+def leaving(whole: Plan, *groups: int) -> Plan:
+    """The plan without some of its parts, which leave at the cut `m`."""
+    gone = {edge.parent for group in groups for edge in whole.slots[group].inputs}
+    return replace(
+        whole,
+        version=2,
+        slots=tuple(each for group, each in enumerate(whole.slots) if group not in groups),
+        ingress=tuple(each for each in whole.ingress if each.instance not in gone),
+        at_cut="m",
+    )
+
+
+def test_parts_that_leave_at_a_cut_are_cut_together() -> None:
+    """The plan has to wait for the last of them, and nobody reads beyond the cut meanwhile; who stays runs on."""
+    whole = plan(["a"], ["b"], ["c"])
+    entries = [entry(1, whole), entry(2, leaving(whole, 0, 1))]
+    spools = {"a": Spooled(E, "m", E), "b": Spooled(E), "c": Spooled(E, E)}
+    offset = walk(entries, spools)[-1].end
+    assert offset == Offset(run=1, entry=1, at={"a": 2, "b": 1, "c": 2}, held={"a": "m"})
+    spools |= {"b": Spooled(E, "m", E), "c": Spooled(E, E, E)}
+    cut = _next(offset, entries, spools).end
+    assert cut == Offset(run=1, entry=1, at={"a": 2, "b": 2, "c": 3}, cuts={"m": ("a", "b")})
+    assert _next(cut, entries, spools).end == Offset(run=1, entry=2, at={"c": 3})
+
+
+def test_who_stays_may_be_cut_before_those_who_leave() -> None:
+    """The plan waits for all that it changes, whatever else is cut under the same name."""
+    whole = plan(["a"], ["b"])
+    entries = [entry(1, whole), entry(2, leaving(whole, 0))]
+    spools = {"a": Spooled(E), "b": Spooled("m", E)}
+    offset = walk(entries, spools)[-1].end
+    assert offset == Offset(run=1, entry=1, at={"a": 1, "b": 2})
+    spools["a"] = Spooled(E, "m", E)
+    cut = _next(offset, entries, spools).end
+    assert cut == Offset(run=1, entry=1, at={"a": 2, "b": 2}, cuts={"m": ("a",)})
+    assert _next(cut, entries, spools).end == Offset(run=1, entry=2, at={"b": 2})
+
+
+def test_where_a_stream_goes_changes_its_part_and_its_epoch_does_not() -> None:
+    """A part that forwards what it did not forward before is cut first; one that goes on in a higher epoch is not."""
+    whole = replace(plan(["a"], ["b"]), forwards=(Forward(instance=101),))
+    more = (Forward(instance=100), Forward(instance=101, epoch=2))
+    assert streams_changed(whole, replace(whole, forwards=more)) == {"a"}
+
+
+def test_who_joins_a_part_changes_it() -> None:
+    """What is grafted at a cut takes nothing from before it."""
+    whole = plan(["a"], ["b"])
+    grafted = Slot(instance=200, type="count", inputs=(Edge(parent=100),))
+    assert streams_changed(whole, replace(whole, slots=(*whole.slots, grafted))) == {"a"}
+
+
+def test_who_is_failed_belongs_to_its_part() -> None:
+    """It takes its events too, so it is cut with those that feed it, and whom it would feed is not left alone."""
+    whole = plan(["a"])
+    failed = replace(whole.slots[0], state=SlotState.FAILED, reason="it was told to")
+    behind = Slot(instance=200, type="count", inputs=(Edge(parent=100),))
+    (part,) = replace(whole, slots=(failed, behind)).parts()
+    assert part == (frozenset({"a"}), frozenset({1, 100, 200}))
 
 
 def test_a_plan_takes_effect_at_its_positions() -> None:

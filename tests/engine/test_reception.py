@@ -1,0 +1,66 @@
+"""Receptions of a host that is lost: whatever one of its threads died of, the others are hung up at once."""
+
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from paho.mqtt.enums import MQTTProtocolVersion
+
+from bridge import Feed, MemoryClock, Message, Unread
+from bridge.address import Address
+from bridge.memory_spool import MemorySpool
+from dags import Kind, Schema
+from engine import reception
+from engine.reception import Receptions
+
+BOUND = 20.0
+
+
+class Client:
+    """Hands on what a test gives it, and notes that it was stopped."""
+
+    made: list["Client"]
+
+    def __init__(self, *_arguments: object, on_message: Callable[[Message], None], **_more: object) -> None:
+        self.deliver = on_message
+        self.stopped = threading.Event()
+        self.made.append(self)
+
+    def begin(self) -> None: ...
+
+    def subscribe(self, topics: Iterable[str]) -> None: ...
+
+    def acknowledge(self, tokens: Iterable[int]) -> None: ...
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+
+def test_who_died_of_an_error_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that died is told of last, and may itself be waiting until all is hung up."""
+    Client.made = []
+    monkeypatch.setattr(reception, "Client", Client)
+    hung_up: list[bool] = []
+
+    def breaks(_unread: Unread) -> NoReturn:
+        raise KeyError("an error that nobody foresaw")
+
+    def give_up(_died: Any) -> None:
+        leaving = threading.Thread(target=receptions.hang_up)
+        leaving.start()
+        leaving.join(BOUND)
+        hung_up.append(not leaving.is_alive())
+        ended.set()
+
+    ended = threading.Event()
+    monkeypatch.setattr(threading, "excepthook", give_up)
+    address = Address.parse("mqtt://127.0.0.1")
+    receptions = Receptions(tmp_path, "h", address, MQTTProtocolVersion.MQTTv5, on_unread=breaks, clock=MemoryClock())
+    for topic in ("a", "b"):
+        feed: Any = Feed(spool=MemorySpool(), schema=Schema.of({"n": Kind.INTEGER}))  # type: ignore[arg-type]  # its twin
+        receptions.begin(f"raw/{topic}", topic, feed, lambda _trouble: None)
+    Client.made[0].deliver(Message("a", b"no JSON", 1))
+    assert ended.wait(BOUND)
+    assert ([True], [True, True]) == (hung_up, [each.stopped.is_set() for each in Client.made])
