@@ -4,10 +4,10 @@ BIN := .venv/bin
 READY := .venv/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check chaos bench bench-merge bench-engine bench-manager bench-tasks slow mutate schema docs-tasks lock clean
+.PHONY: help demo test check chaos bench bench-merge bench-engine bench-manager bench-tasks bench-defragment slow mutate schema docs-tasks lock clean
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Braid needs Python 3.11 or later; set PYTHON=/path/to/it")'
@@ -35,7 +35,7 @@ chaos: $(READY)  ## kill drivers, workers and brokers for hours, and look for wh
 slow: $(READY)  ## run the tests that take too long for every change
 	$(BIN)/python -m pytest -m slow -n auto $(PYTEST_ARGS)
 
-bench: bench-merge bench-engine bench-manager bench-tasks  ## run all benchmarks
+bench: bench-merge bench-engine bench-manager bench-tasks bench-defragment  ## run all benchmarks
 
 bench-merge: $(READY)  ## measure merge and unmerge up to a million running tasks
 	$(BIN)/python -m benchmarks.merge
@@ -48,6 +48,9 @@ bench-manager: $(READY)  ## measure submissions, what follows them, and the star
 
 bench-tasks: $(READY)  ## measure every task type alone: events per second and core
 	$(BIN)/python -m benchmarks.tasks
+
+bench-defragment: $(READY)  ## measure how long outputs stand still while jobs are consolidated, and what it saves
+	$(BIN)/python -m benchmarks.defragment
 
 mutate: $(READY)  ## mutation testing of dags/ and merge/; takes long
 	$(BIN)/python -m tests.mutation

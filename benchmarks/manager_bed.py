@@ -12,9 +12,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx
+import psutil
 
 from bridge import Message, topics
 from bridge.address import Address
@@ -34,7 +35,7 @@ PLENTY = Quota(dataflows=10**9, tasks=10**9, submits_per_minute=10**9)
 class Service:
     """A service in one root; made by `serving`. Times are those of `time.perf_counter`."""
 
-    def __init__(self, folder: Path, *, host: str = "local") -> None:
+    def __init__(self, folder: Path, *, host: str = "local", placement: str = "pack") -> None:
         """`host` is "none" where a stand-in of the benchmark answers instead of Spark."""
         self.root = folder / "root"
         self.log = folder / "serve.log"
@@ -45,7 +46,10 @@ class Service:
         """When each version of each job's plan was published."""
         self.in_effect: dict[tuple[str, int], float] = {}
         """When its host said that it runs."""
+        self.events: dict[str, list[tuple[float, list[Any]]]] | None = None
+        """What came by topic, with when, once somebody wants to know."""
         self._host = host
+        self._placement = placement
         self._process: subprocess.Popen[bytes] | None = None
         self._line: Line | None = None
         self._news = threading.Condition()
@@ -58,6 +62,9 @@ class Service:
             "BRAID_PORT": self.url.rpartition(":")[2],
             "BRAID_HOST": self._host,
             "BRAID_PACE": str(PACE),
+            "BRAID_PLACEMENT": self._placement,
+            # By itself it would begin amid what is measured.
+            "BRAID_DEFRAGMENT": "false",
         }
         begun = time.perf_counter()
         with self.log.open("ab") as output:
@@ -118,6 +125,24 @@ class Service:
         self._line = Line(self.broker, "bench", topics=heard, on_message=self._take, lasting=False)
         self._line.start()
 
+    def publish(self, topic: str, payload: bytes) -> None:
+        """Publish as a source does."""
+        if self._line is None:
+            raise RuntimeError("listen first")
+        self._line.publish(topic, payload)
+
+    def cpu(self) -> float:
+        """Seconds of CPU that broker, host, JVM and workers have taken so far, those of them that still run."""
+        record = read_record(self.root)
+        if record is None:
+            raise TimeoutError("there is no keeper")
+        spent = 0.0
+        for each in psutil.Process(record.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                times = each.cpu_times()
+                spent += times.user + times.system
+        return spent
+
     def wait(self, found: Callable[[], T | None], what: str) -> T:
         """Wait until something was heard."""
         with self._news:
@@ -144,6 +169,8 @@ class Service:
             parts = message.topic.split("/")
             if parts[2] == "out":
                 self.outputs[message.topic].append(now)
+                if self.events is not None:
+                    self.events.setdefault(message.topic, []).append((now, json.loads(message.payload)["events"]))
             elif message.payload:
                 told = json.loads(message.payload)
                 if parts[4] == "plan":
@@ -205,10 +232,10 @@ class StandIn:
 
 
 @contextmanager
-def serving(folder: Path, *, host: str = "local") -> Iterator[Service]:
+def serving(folder: Path, *, host: str = "local", placement: str = "pack") -> Iterator[Service]:
     """A service for a while."""
     folder.mkdir()
-    service = Service(folder, host=host)
+    service = Service(folder, host=host, placement=placement)
     try:
         yield service
     finally:

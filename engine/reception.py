@@ -135,7 +135,8 @@ class _Received:
             on_message=self._deliver,
             on_connection=self._reconnected,
             on_disconnection=self._reconnected,
-            grouping=GROUPING,
+            # What a job forwards of a batch comes together as it is.
+            grouping=0.0 if feed.schema is None else GROUPING,
         )
         # The client groups already.
         self._receiver = Receiver({topic: feed}, self._client, on_unread=on_unread, clock=clock.now, grouping=0.0)

@@ -1,6 +1,7 @@
 """From what runs for whom, and where, to the plans that the jobs execute."""
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -43,8 +44,11 @@ class Planner:
         slots: dict[Instance, Made] | None = None,
         *,
         begins: Callable[[RunningTask], float | None] = lambda _source: None,
+        moves: Mapping[Instance, int] = MappingProxyType({}),
     ) -> None:
         """`sources` has each registered source by name, `epochs` each sink whose numbers began anew.
+
+        `moves` says of each task that went from job to job how often it did.
 
         `begins` says of a source from which moment on it has events that are kept already, if it has.
 
@@ -56,6 +60,7 @@ class Planner:
         self._epochs = epochs
         self._slots = {} if slots is None else slots
         self._begins = begins
+        self._moves = moves
 
     def plan(self, job: JobId, *, version: int, term: int = 1, before: Plan | None = None) -> Plan:
         """The plan of a job; what it pauses has its slot in the plan before."""
@@ -127,7 +132,7 @@ class Planner:
             for bridge in self._jobs.leaving.get(instance, ())
         }
         for parent, port in sorted(leaving):
-            yield Forward(instance=parent, port=port)
+            yield Forward(instance=parent, port=port, epoch=1 + self._moves.get(parent, 0))
 
     def _deliveries(self, job: Job) -> Iterator[Delivery]:
         for instance in sorted(job.active):
@@ -137,9 +142,9 @@ class Planner:
 
     def _delivered(self, instance: Instance, dataflow: str) -> Iterator[Delivery]:
         submitted = self._running.dataflow(dataflow)
-        # The ids are sorted.
-        for sink, produced in zip(submitted.task_ids, submitted.instances, strict=True):
-            if produced == instance and sink in submitted.sinks:
+        for sink in submitted.sinks:
+            # The ids are sorted.
+            if submitted.instances[bisect_left(submitted.task_ids, sink)] == instance:
                 yield Delivery(
                     instance=instance,
                     tenant=submitted.tenant,

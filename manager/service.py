@@ -7,12 +7,13 @@ from manager.cases.administration import Administration
 from manager.cases.base import Caller, Paging
 from manager.cases.dataflows import Dataflows
 from manager.cases.dead_letters import DeadLetters
+from manager.cases.defragmenting import Defragmenting
 from manager.cases.looking import Looking
 from manager.cases.secrets import Secrets
 from manager.cases.sources import Sources
 
 
-class Service(Dataflows, Sources, Administration, Looking, DeadLetters, Secrets):
+class Service(Dataflows, Sources, Administration, Looking, DeadLetters, Secrets, Defragmenting):
     """One manager's use cases; any thread may call it."""
 
 

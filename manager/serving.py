@@ -37,6 +37,8 @@ from manager.access import AccessKeeper
 from manager.answers import OperationKind
 from manager.committing.committer import Committer
 from manager.committing.draft import Ground
+from manager.defragmenting.choosing import Chooser
+from manager.defragmenting.watcher import Watcher
 from manager.hosts import placeable
 from manager.keeper_process import Order
 from manager.keeping import KeeperDown, Keeping
@@ -122,7 +124,10 @@ class Manager:
         self._waits: str | None = "this manager does not lead yet: it is starting, or another one leads"
         name = f"{os.uname().nodename}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._committer = Committer(
-            self._store, installed_catalogue(), Ground(hosts=self._hosts, pace=settings.pace), name=name
+            self._store,
+            installed_catalogue(),
+            Ground(hosts=self._hosts, strategy=settings.placement, pace=settings.pace),
+            name=name,
         )
         self._noted = False
         """Whether it is known already that there is something in the journal to look at."""
@@ -130,6 +135,13 @@ class Manager:
         self._access = AccessKeeper(self._root / "access", self._reload)
         self._service = Service(self._store, self._committer, self._listener, access_changed=self._keep_access)
         self._service.vault = Vault(self._root)
+        self._service.chooser = chooser = Chooser(self._listener)
+        self._watcher = Watcher(
+            self._committer,
+            chooser,
+            by_itself=settings.defragment,
+            every=settings.defragment_every,
+        )
         self._candidate = Candidate(
             self._store, name, won=lambda term: told.put(_Word("won", term)), lost=self._step_down
         )
@@ -205,9 +217,19 @@ class Manager:
         except SQLAlchemyError as error:
             log.warning("the journal cannot be read: %s", error)
         ready = self._leading is not None and self._awaits() is None
+        if ready:
+            self._watch()
         if ready and not self._said_ready:
             log.info("is ready at %s", self._settings.here, extra=named("ready", url=self._settings.here))
         self._said_ready = ready
+
+    def _watch(self) -> None:
+        try:
+            self._watcher.look()
+        except DatabaseAway as error:
+            log.debug("jobs are looked at again later: %s", error)
+        except Exception:  # whatever it is must not end the service, which does without
+            log.exception("jobs stay scattered until the next look")
 
     def _begin(self) -> None:
         """Drive the hosts, now that this manager leads."""
@@ -235,6 +257,7 @@ class Manager:
                 on_gone=self._committer.ended,
                 on_fed=self._committer.fed,
                 drains=self._committer,
+                moves=self._committer,
             )
             self._reconciler.start()
             begun.callback(self._reconciler.stop)

@@ -10,7 +10,7 @@ import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
@@ -26,6 +26,10 @@ SECRETS = frozenset({"broker", "database", "key"})
 KEY_FILE = "key"
 """In the root: the first operator's API key, for its owner only."""
 _HERE = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+Placement = Literal["launch", "graft", "pack"]
+"""The strategies of `merge.place`."""
 
 
 class WrongSettings(ValueError):
@@ -109,6 +113,12 @@ class Settings(_Kept):
     """What that host offers to tasks that need it, such as gpu."""
     pace: Annotated[float, Field(gt=0, le=3_600)] = 1.0
     """Seconds from one batch of a job to the next."""
+    placement: Placement = "pack"
+    """Where new tasks run: in new jobs, in those of their inputs, or packed together as far as they fit."""
+    defragment: bool = True
+    """Whether scattered jobs are consolidated by themselves once that has been worth it for a while."""
+    defragment_every: Annotated[float, Field(ge=60, le=31_536_000)] | None = None
+    """Seconds after which they are consolidated besides, as far as that is worth it; no schedule if not given."""
 
 
 class ClientSettings(_Kept):

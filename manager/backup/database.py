@@ -54,6 +54,17 @@ def load(path: Path, url: str) -> None:
         target.close()
 
 
+def moves(path: Path) -> tuple[int, bool]:
+    """The number of the last move of tasks that was begun by what `dump` wrote, and whether it is under way."""
+    with closing(sqlite3.connect(path)) as connection:
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'move'").fetchone() is None:
+            # Of a release that moved nothing.
+            return 0, False
+        last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'move'").fetchone()
+        underway = connection.execute("SELECT 1 FROM move").fetchone()
+    return (0 if last is None else last[0]), underway is not None
+
+
 def check_empty(url: str) -> None:
     """Refuse a database that holds something."""
     if (file := sqlite_file(url)) is not None:

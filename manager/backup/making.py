@@ -3,13 +3,14 @@
 What is in it: the database as of one moment; of each job the plans, the checkpoint, the records and the cuts; of each
 spool how far it is, and where asked for what lies in it; who may do what on the broker; what tenants keep secret; and
 where asked the first operator's API key, and the key to what is secret. The database is taken last, so that it knows of
-every plan and instance that a job does.
+every plan and instance that a job does. While tasks move from job to job it waits.
 
 Not in it: the files that tasks write; the broker, its ports and its password, which are made anew; and whatever only
 living processes mean.
 """
 
 import shutil
+import time
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -19,10 +20,14 @@ from bridge.files import make_folder
 from engine.vault import FOLDER as SECRETS
 from engine.vault import KEY as SECRETS_KEY
 from manager.backup.archive import DATABASE, BackupRefused, Contents, Manifest, write_archive
-from manager.backup.database import counted, dump, scheme, sqlite_file
+from manager.backup.database import counted, dump, moves, scheme, sqlite_file
 from manager.backup.picture import take_picture
 from manager.settings import KEY_FILE
 
+PATIENCE = 60.0
+"""Seconds that a backup waits for a move to end."""
+LOOKING = 0.5
+"""Seconds between two looks whether it has."""
 _FOLDER = "backup"
 """In the root: where the picture is taken, on the file system that it is taken of."""
 
@@ -52,9 +57,7 @@ def back_up(root: Path, url: str, path: Path, *, with_spools: bool = False, with
 def _archive(  # noqa: PLR0913 - where from, where to, and with what
     root: Path, url: str, path: Path, picture: Path, *, with_spools: bool, with_key: bool
 ) -> Manifest:
-    make_folder(picture)
-    jobs = take_picture(root, picture, with_spools=with_spools)
-    dump(url, picture / DATABASE)
+    jobs = _still(root, url, picture, with_spools=with_spools)
     files = [(DATABASE, picture / DATABASE)]
     for folder, name in ((picture, "jobs"), (picture, "spools"), (root, "access"), (root, SECRETS)):
         files += [(str(each.relative_to(folder)), each) for each in _files(folder / name)]
@@ -70,6 +73,28 @@ def _archive(  # noqa: PLR0913 - where from, where to, and with what
         key=any(name == KEY_FILE for name, _ in files),
     )
     return write_archive(path, files, contents)
+
+
+def _still(root: Path, url: str, picture: Path, *, with_spools: bool) -> int:
+    """Take the picture while no task moves from job to job: else its state would be in a job that is not in it."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        make_folder(picture)
+        dump(url, picture / DATABASE)
+        before = moves(picture / DATABASE)
+        if not before[1]:
+            (picture / DATABASE).unlink()
+            jobs = take_picture(root, picture, with_spools=with_spools)
+            dump(url, picture / DATABASE)
+            if moves(picture / DATABASE) == before:
+                return jobs
+        shutil.rmtree(picture)
+        if time.monotonic() > deadline:
+            raise BackupRefused(
+                "tasks are being moved from job to job; make the backup again in a moment, and where no service runs "
+                "start it, which ends that"
+            )
+        time.sleep(LOOKING)
 
 
 def _files(folder: Path) -> list[Path]:

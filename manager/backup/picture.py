@@ -9,13 +9,15 @@ order in which it is linked:
   next one had from it, and no spool behind what a job had read.
 
 Without what lay in the spools a job is taken at the last batch that it had finished, since no other can be run again.
-Nor does it stay a consumer of its spools then: on its start it sees that it is none, and passes over what is gone. With
-the spools its consumers' positions are taken first, so that nothing that a job still needs is missing.
+A spool between jobs then expects what that job gives next, so that nothing is taken twice, and nothing for another.
+Nor does a job stay a consumer of its spools then: on its start it sees that it is none, and passes over what is gone.
+With the spools its consumers' positions are taken first, so that nothing that a job still needs is missing.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
@@ -24,10 +26,12 @@ from typing import Any
 from urllib.parse import quote
 
 from bridge.files import make_folder, no_steps
+from bridge.intake import Expected
 from bridge.log import LOG, LogFile, Mark, SpoolDamaged, expected_in, log_files, read_mark, write_mark
 from engine.damage import DAMAGE, damage_named
 from engine.job_folder import JobFolder, KeptCut, spool_folder
-from engine.plan import Plan
+from engine.plan import Plan, Port
+from engine.record_file import Header
 from engine.record_store import RecordStore
 from engine.supply import Bridged
 from manager.backup.archive import BackupRefused
@@ -53,13 +57,20 @@ def _picture(root: Path, into: Path, *, with_spools: bool) -> None:
         for path in spools.values():
             _link_all(path, into / "spools" / path.name, ["consumers", LOG])
     for folder, plan in _downstream_first([JobFolder(path) for path in _below(root / "jobs") if path.is_dir()]):
-        for forward in plan.forwards if plan is not None else ():
-            name = spool_folder(root, f"bridge/{forward.instance}:{forward.port}").name
-            if name in spools:
-                _take_spool(spools.pop(name), into, whole=with_spools)
-        _take_job(folder.path, into / "jobs" / folder.path.name, whole=with_spools)
+        forwards = plan.forwards if plan is not None else ()
+        between = {spool_folder(root, f"bridge/{each.instance}:{each.port}").name: each.origin for each in forwards}
+        between = {name: origin for name, origin in between.items() if name in spools}
+        for name in between:
+            _take_spool(spools.pop(name), into, whole=with_spools)
+        taken = into / "jobs" / folder.path.name
+        _take_job(folder.path, taken, whole=with_spools)
+        if not with_spools:
+            _expect_no_more({into / "spools" / name: origin for name, origin in between.items()}, JobFolder(taken))
     for path in spools.values():
         _take_spool(path, into, whole=with_spools)
+        if not with_spools and path.name.startswith(quote("bridge/", safe="")):
+            # Nobody forwards it now. When somebody does again, that tells which number comes.
+            _expect(into / "spools" / path.name, {})
     if with_spools:
         for path in _below(into / "jobs"):
             _check_spools(JobFolder(path), into)
@@ -195,10 +206,40 @@ def _after_holes(log: Path) -> list[LogFile]:
 def _spool_mark(path: Path, into: Path) -> None:
     """Where a spool ends, so that no position is given twice."""
     mark = _mark(path)
-    # Jobs begin in the middle of what they forwarded: only their next opening can tell which number comes.
-    producers = {} if path.name.startswith(quote("bridge/", safe="")) else mark.producers
     make_folder(into)
-    write_mark(into, Mark(mark.end, producers), no_steps)
+    write_mark(into, mark, no_steps)
+
+
+def _expect_no_more(spools: Mapping[Path, Port], job: JobFolder) -> None:
+    """Have spools expect of what a job forwards to them no number that it has yet to give.
+
+    A batch that it had not finished may have left already. What that gave goes by other numbers when it is run again.
+    """
+    store = RecordStore(job.records)
+    batches = store.batches() if job.records.is_dir() else range(0)
+    for spool, origin in spools.items():
+        ends = (_end_of(store.file(batch).header, origin) for batch in reversed(batches))
+        end = next((end for end in ends if end is not None), None)
+        if not batches:
+            # It begins anew.
+            _expect(spool, {})
+        elif end is not None:
+            expected = read_mark(spool).producers
+            _expect(spool, {name: replace(each, next=_least(each.next, end)) for name, each in expected.items()})
+        # Records stay until the spool has what they gave: where none is left it has all of it.
+
+
+def _end_of(header: Header, origin: Port) -> int | None:
+    """The number after the last that a batch gave at a port; None where it gave nothing there."""
+    return max((each.first + each.count for each in header.emitted if each.origin == origin), default=None)
+
+
+def _least(expected: int | None, end: int) -> int | None:
+    return None if expected is None else min(expected, end)
+
+
+def _expect(spool: Path, producers: Mapping[str, Expected]) -> None:
+    write_mark(spool, Mark(read_mark(spool).end, producers), no_steps)
 
 
 def _mark(path: Path) -> Mark:

@@ -82,13 +82,15 @@ class Dataflows(Base):
             row = self._committer.remove(dataflow, who=caller.who)
         return self._answer(row, _Standing(), self._hosts())
 
-    def explain(self, caller: Caller, raw: bytes, *, tenant: str | None = None) -> ExplainAnswer:
+    def explain(
+        self, caller: Caller, raw: bytes, *, tenant: str | None = None, start: Start = Start.LATEST
+    ) -> ExplainAnswer:
         """What submitting a document would do; nothing is changed."""
         owner = tenant_of(caller, tenant)
         with self._store.read() as session:
             if session.get(TenantRow, owner) is None:
                 raise NotFound("tenant", owner)
-        foretold = self._committer.explain(owner, raw)
+        foretold = self._committer.explain(owner, raw, start=start)
         told, types = foretold.explanation, _types(raw)
         jobs = (plan.job for plan in foretold.plans)
         seen = {job: found for job in jobs if (found := self._seeing.job(job)) is not None}
@@ -107,6 +109,7 @@ class Dataflows(Base):
                 job=foretold.job_cores,
                 busy=foretold.task_cores,
             ),
+            start=start,
         )
 
     def dataflows(  # noqa: PLR0913 - each is a filter

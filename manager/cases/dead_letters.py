@@ -55,14 +55,14 @@ class DeadLetters(Base):
         )
 
     def replay_dead_letter(self, caller: Caller, letter: str) -> Replayed:
-        """Feed the events of one dead letter to its task again, once; the letter is gone."""
+        """Feed the events of one dead letter to its task again, once; nobody is shown the letter any more."""
         number = number_in(letter)
         if number is None:
             raise NotFound("dead letter", letter)
         return self._replay(caller, letter, letter=number)
 
     def replay_dead_letters(self, caller: Caller, dataflow: str) -> Replayed:
-        """Feed the dead letters of a dataflow to its tasks again, the oldest first, each once; they are gone."""
+        """Feed the dead letters of a dataflow to its tasks again, the oldest first; none is shown any more."""
         with self._store.read() as session:
             if not _is_own(session, caller, dataflow):
                 raise NotFound("dataflow", dataflow)

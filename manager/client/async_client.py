@@ -18,10 +18,12 @@ from manager.answers import (
     Discarded,
     EventAnswer,
     ExplainAnswer,
+    FragmentationAnswer,
     HostAnswer,
     JobAnswer,
     KeyAnswer,
     KeyForm,
+    MoveAnswer,
     NewKeyAnswer,
     OperationAnswer,
     OperationKind,
@@ -109,9 +111,11 @@ class AsyncClient:
         """Remove a dataflow."""
         return await self.send(requests.removal(dataflow, how))
 
-    async def explain(self, document: Document, *, tenant: str | None = None) -> ExplainAnswer:
+    async def explain(
+        self, document: Document, *, tenant: str | None = None, start: Start = Start.LATEST
+    ) -> ExplainAnswer:
         """What submitting a document would do; nothing is changed."""
-        return await self.send(requests.explain(document, tenant=tenant))
+        return await self.send(requests.explain(document, tenant=tenant, start=start))
 
     async def dataflow(self, dataflow: str) -> DataflowDetail:
         """One dataflow with its document and tasks."""
@@ -211,6 +215,14 @@ class AsyncClient:
     def hosts(self) -> AsyncIterator[HostAnswer]:
         """The hosts; operators only."""
         return self._items(requests.hosts())
+
+    async def fragmentation(self) -> FragmentationAnswer:
+        """How scattered the jobs are; for operators."""
+        return await self.send(requests.fragmentation())
+
+    async def defragment(self) -> MoveAnswer:
+        """Consolidate the jobs now; what came of it is in the journal; for operators."""
+        return await self.send(requests.defragment())
 
     def operations(
         self, *, kind: OperationKind | None = None, subject: str | None = None

@@ -18,10 +18,12 @@ from manager.answers import (
     Discarded,
     EventAnswer,
     ExplainAnswer,
+    FragmentationAnswer,
     HostAnswer,
     JobAnswer,
     KeyAnswer,
     KeyForm,
+    MoveAnswer,
     NewKeyAnswer,
     OperationAnswer,
     OperationKind,
@@ -109,9 +111,9 @@ class Client:
         """Remove a dataflow."""
         return self.send(requests.removal(dataflow, how))
 
-    def explain(self, document: Document, *, tenant: str | None = None) -> ExplainAnswer:
+    def explain(self, document: Document, *, tenant: str | None = None, start: Start = Start.LATEST) -> ExplainAnswer:
         """What submitting a document would do; nothing is changed."""
-        return self.send(requests.explain(document, tenant=tenant))
+        return self.send(requests.explain(document, tenant=tenant, start=start))
 
     def dataflow(self, dataflow: str) -> DataflowDetail:
         """One dataflow with its document and tasks."""
@@ -211,6 +213,14 @@ class Client:
     def hosts(self) -> Iterator[HostAnswer]:
         """The hosts; operators only."""
         return self._items(requests.hosts())
+
+    def fragmentation(self) -> FragmentationAnswer:
+        """How scattered the jobs are; for operators."""
+        return self.send(requests.fragmentation())
+
+    def defragment(self) -> MoveAnswer:
+        """Consolidate the jobs now; what came of it is in the journal; for operators."""
+        return self.send(requests.defragment())
 
     def operations(self, *, kind: OperationKind | None = None, subject: str | None = None) -> Iterator[OperationAnswer]:
         """The journal, newest first."""

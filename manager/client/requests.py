@@ -16,10 +16,12 @@ from manager.answers import (
     DeadLetterAnswer,
     Discarded,
     ExplainAnswer,
+    FragmentationAnswer,
     HostAnswer,
     JobAnswer,
     KeyAnswer,
     KeyForm,
+    MoveAnswer,
     NewKeyAnswer,
     OperationAnswer,
     OperationKind,
@@ -83,8 +85,7 @@ def submit(
         method="POST",
         path="/v1/dataflows",
         answer=SubmitAnswer,
-        # What was there before needs no telling, also where the service is of an earlier release.
-        query=_given(tenant=tenant, start=None if start is Start.LATEST else start),
+        query=_given(tenant=tenant, start=_begun(start)),
         headers={IDEMPOTENCY: idempotency_key},
         body=_written(document),
     )
@@ -117,13 +118,13 @@ def removal(id: str, how: Stop = Stop.NOW) -> Request[DataflowAnswer]:  # noqa: 
     return Request(method="DELETE", path=_path("dataflows", id), answer=DataflowAnswer, query=_given(stop=how))
 
 
-def explain(document: Document, *, tenant: str | None = None) -> Request[ExplainAnswer]:
+def explain(document: Document, *, tenant: str | None = None, start: Start = Start.LATEST) -> Request[ExplainAnswer]:
     """What submitting a document would do."""
     return Request(
         method="POST",
         path="/v1/explain",
         answer=ExplainAnswer,
-        query=_given(tenant=tenant),
+        query=_given(tenant=tenant, start=_begun(start)),
         body=_written(document),
     )
 
@@ -234,6 +235,16 @@ def hosts() -> Request[Page[HostAnswer]]:
     return _list("/v1/hosts", Page[HostAnswer])
 
 
+def fragmentation() -> Request[FragmentationAnswer]:
+    """How scattered the jobs are."""
+    return Request(path="/v1/fragmentation", answer=FragmentationAnswer)
+
+
+def defragment() -> Request[MoveAnswer]:
+    """Consolidate the jobs."""
+    return Request(method="POST", path="/v1/defragmentations", answer=MoveAnswer)
+
+
 def operations(*, kind: OperationKind | None = None, subject: str | None = None) -> Request[Page[OperationAnswer]]:
     """The journal."""
     return _list("/v1/operations", Page[OperationAnswer], _given(kind=kind, subject=subject))
@@ -274,6 +285,11 @@ def _path(*parts: str) -> str:
 
 def _given(**query: str | None) -> dict[str, str]:
     return {name: value for name, value in query.items() if value is not None}
+
+
+def _begun(start: Start) -> Start | None:
+    """What was there before needs no telling, also where the service is of an earlier release."""
+    return None if start is Start.LATEST else start
 
 
 def _written(document: Document) -> bytes:

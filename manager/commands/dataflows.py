@@ -11,6 +11,9 @@ from manager.commands.asking import File, Tenant, asks, read_file
 from manager.commands.showing import Shown, lines, moment, table
 
 Id = Annotated[str, typer.Argument(help="The id of a dataflow.")]
+Begins = Annotated[
+    Start, typer.Option(help="Begin at what comes from now on, or at the earliest that is kept, sharing nothing.")
+]
 
 
 @asks
@@ -21,9 +24,7 @@ def submit(
     idempotency_key: Annotated[
         str | None, typer.Option(help="A key of your own: submitting again with it submits nothing more.")
     ] = None,
-    start: Annotated[
-        Start, typer.Option(help="Begin at what comes from now on, or at the earliest that is kept, sharing nothing.")
-    ] = Start.LATEST,
+    start: Begins = Start.LATEST,
 ) -> Shown:
     """Submit a document, and say what is reused and where its outputs are found."""
     answer = client.submit(read_file(file), tenant=tenant, idempotency_key=idempotency_key, start=start)
@@ -71,9 +72,9 @@ def show(client: Client, dataflow: Id) -> Shown:
 
 
 @asks
-def explain(client: Client, file: File, tenant: Tenant = None) -> Shown:
+def explain(client: Client, file: File, tenant: Tenant = None, start: Begins = Start.LATEST) -> Shown:
     """Say what submitting a document would reuse, start and save; nothing is changed."""
-    answer = client.explain(read_file(file), tenant=tenant)
+    answer = client.explain(read_file(file), tenant=tenant, start=start)
     text = lines(
         f"reuses {len(answer.reused)} tasks and starts {len(answer.started)}; "
         f"saves {answer.saving.tasks} tasks and about {answer.saving.cores:.3g} cores{_rests_on(answer.saving)}",

@@ -1,6 +1,7 @@
 """Dead letters, which are events that tasks could not take: list, replay, discard."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -8,8 +9,11 @@ from manager.client.client import Client
 from manager.commands.asking import NoUse, asks
 from manager.commands.showing import Shown, table
 
+A = TypeVar("A")
+
 app = typer.Typer(no_args_is_help=True, add_completion=False)
-_EITHER = "name either the id of a dead letter, or a dataflow with --dataflow"
+One = Annotated[int | None, typer.Argument(help="The id of one dead letter.", min=0)]
+AllOf = Annotated[str | None, typer.Option(help="All of one dataflow, instead of one by its id.")]
 
 
 @app.command("list")
@@ -29,28 +33,27 @@ def list_dead_letters(
 
 @app.command()
 @asks
-def replay(
-    client: Client,
-    id: Annotated[int | None, typer.Argument(help="The id of one dead letter.", min=0)] = None,  # noqa: A002 - its public name
-    dataflow: Annotated[str | None, typer.Option(help="All of one dataflow, instead of one by its id.")] = None,
-) -> Shown:
+def replay(client: Client, id: One = None, dataflow: AllOf = None) -> Shown:  # noqa: A002 - its public name
     """Feed one dead letter to its task again, or all of a dataflow: once, and the oldest first."""
-    if (id is None) == (dataflow is None):
-        raise NoUse(_EITHER)
-    answer = client.replay_dead_letters(dataflow) if dataflow is not None else client.replay_dead_letter(id or 0)
+    answer = _either(client.replay_dead_letter, id, client.replay_dead_letters, dataflow)
     text = f"{answer.dead_letters} dead letters with {answer.events} events are replayed"
     return Shown(data=answer, text=f"{text}; {answer.left} are left: {answer.why_left}" if answer.left else text)
 
 
 @app.command()
 @asks
-def discard(
-    client: Client,
-    id: Annotated[int | None, typer.Argument(help="The id of one dead letter.", min=0)] = None,  # noqa: A002 - its public name
-    dataflow: Annotated[str | None, typer.Option(help="All of one dataflow, instead of one by its id.")] = None,
-) -> Shown:
+def discard(client: Client, id: One = None, dataflow: AllOf = None) -> Shown:  # noqa: A002 - its public name
     """Discard one dead letter, or all of a dataflow; an operator discards them for everybody."""
-    if (id is None) == (dataflow is None):
-        raise NoUse(_EITHER)
-    answer = client.discard_dead_letters(dataflow) if dataflow is not None else client.discard_dead_letter(id or 0)
+    answer = _either(client.discard_dead_letter, id, client.discard_dead_letters, dataflow)
     return Shown(data=answer, text=f"{answer.dead_letters} dead letters are discarded")
+
+
+def _either(one: Callable[[int], A], letter: int | None, all_of: Callable[[str], A], dataflow: str | None) -> A:
+    """Do it to one dead letter or to all of a dataflow, whichever is named."""
+    match letter, dataflow:
+        case int(number), None:
+            return one(number)
+        case None, str(name):
+            return all_of(name)
+        case _:
+            raise NoUse("name either the id of a dead letter, or a dataflow with --dataflow")

@@ -76,10 +76,21 @@ def operations(
     """List what was changed, newest first: when, by whom, and what it started, reused and paused."""
     found = tuple(client.operations(kind=kind, subject=subject))
     rows = (
-        (each.id, each.at, each.who, each.kind, each.subject, each.started, each.reused, each.paused, each.seconds)
+        (
+            each.id,
+            each.at,
+            each.who,
+            each.kind,
+            each.subject,
+            each.started,
+            each.reused,
+            each.paused,
+            each.seconds,
+            each.note,
+        )
         for each in found
     )
-    columns = ("id", "at", "who", "what", "subject", "started", "reused", "paused", "seconds")
+    columns = ("id", "at", "who", "what", "subject", "started", "reused", "paused", "seconds", "note")
     return Shown(data=found, text=table(*columns, rows=rows, empty="no operations"))
 
 

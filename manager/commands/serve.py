@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from manager.commands.asking import SettingsFile, ending
-from manager.settings import read_settings
+from manager.settings import Placement, read_settings
 
 
 def serve(  # noqa: PLR0913 - one for each setting that is no secret
@@ -23,6 +23,19 @@ def serve(  # noqa: PLR0913 - one for each setting that is no secret
         typer.Option(help="What that host offers to tasks that need it, such as gpu; may be given again."),
     ] = None,
     pace: Annotated[float | None, typer.Option(help="Seconds from one batch to the next; 1 if not given.")] = None,
+    placement: Annotated[
+        Placement | None,
+        typer.Option(
+            help="Where new tasks run: in new jobs, with their inputs, or packed together; pack if not given."
+        ),
+    ] = None,
+    defragment: Annotated[
+        bool | None,
+        typer.Option(help="Whether scattered jobs are consolidated once that is worth it; yes if not given."),
+    ] = None,
+    defragment_every: Annotated[
+        float | None, typer.Option(help="Seconds after which they are besides; no schedule if not given.")
+    ] = None,
     settings: SettingsFile = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what happens as JSON on standard output, an object on each line.")
@@ -33,7 +46,17 @@ def serve(  # noqa: PLR0913 - one for each setting that is no secret
     Each option can be given as BRAID_<NAME> too, or in the file of settings. The broker's and the database's URL hold
     secrets, so they are given only there: as BRAID_BROKER and BRAID_DATABASE, or as broker and database.
     """
-    flags = {"root": root, "listen": listen, "port": port, "master": master, "host": host, "pace": pace}
+    flags = {
+        "root": root,
+        "listen": listen,
+        "port": port,
+        "master": master,
+        "host": host,
+        "pace": pace,
+        "placement": placement,
+        "defragment": defragment,
+        "defragment_every": defragment_every,
+    }
     with ending(as_json=as_json):
         told = read_settings({**flags, "tag": tag or None}, settings)
         from manager.serving import serve as run  # noqa: PLC0415 - it brings all of the service

@@ -32,6 +32,8 @@ class Changing:
         self._catalogue = catalogue
         self._ground = ground
         self._lock = threading.RLock()
+        self._over = threading.Condition(self._lock)
+        """Told when a move is over."""
         self._term = 0
         self._state: State | None = None
         self._tell: list[Callable[[], None]] = []
@@ -54,6 +56,11 @@ class Changing:
         """Whether it commits."""
         return self._term > 0
 
+    @property
+    def ground(self) -> Ground:
+        """What placement goes by."""
+        return self._ground
+
     @contextmanager
     def looking(self) -> Iterator[State]:
         """The committed state, for as long as nothing is committed; not to be changed, and not to be held long."""
@@ -73,7 +80,7 @@ class Changing:
         return self._state
 
     @contextmanager
-    def _changing(self) -> Iterator[tuple[Session, Draft]]:
+    def _committing(self) -> Iterator[tuple[Session, Draft]]:
         """One change: the transaction, and the draft that goes by the state."""
         with self._lock:
             state = self._current()
@@ -99,6 +106,8 @@ class Changing:
                 if isinstance(error, NoHost):
                     raise StateNotReady(f"{error}; ask again once one is there", retry_after=5.0) from error
                 raise
+            if state.move is None:
+                self._over.notify_all()
             self._changes += 1
             if self._changes % _SETTLING == 0:
                 _settle()

@@ -2,8 +2,8 @@
 
 A dataflow that begins at the earliest events that are kept shares nothing: whoever runs already stands elsewhere. And
 state from before a tenant could read a source is not shared with it: in the place of a task that holds such state it
-gets a twin that starts fresh. Twins are called by the moment of the grant, so that all to whom a source was opened at
-once share theirs.
+gets a younger one, which starts fresh. The younger ones are called by the moment of the grant, so that all to whom a
+source was opened at once share theirs.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def confined(dataflow: Dataflow, state: State, start: Start) -> Dataflow:
     since = _since(dataflow, state)
     if not any(since):
         return dataflow
-    return confine(dataflow, _twins(dataflow, state.running, since))
+    return confine(dataflow, _younger(dataflow, state.running, since))
 
 
 def _since(dataflow: Dataflow, state: State) -> list[float]:
@@ -36,16 +36,16 @@ def _since(dataflow: Dataflow, state: State) -> list[float]:
     return found
 
 
-def _twins(dataflow: Dataflow, running: RunningGraph, since: list[float]) -> Callable[[int], Scope | None]:
+def _younger(dataflow: Dataflow, running: RunningGraph, since: list[float]) -> Callable[[int], Scope | None]:
     def scope_of(at: int) -> Scope | None:
         task = dataflow.tasks[at]
         if task.type.state is Remembers.NONE or not since[at]:
             return None
-        twin = Scope("", f"granted at {since[at]!r}")
-        # The twin first: a dataflow whose document is replaced keeps the one that it has.
-        if Key(task.key.signature, twin) in running.index:
-            return twin
+        younger = Scope("", f"granted at {since[at]!r}")
+        # That one first: a dataflow whose document is replaced keeps the one that it has.
+        if Key(task.key.signature, younger) in running.index:
+            return younger
         known = running.index.get(task.key)
-        return twin if known is not None and running.tasks[known].since.timestamp() < since[at] else None
+        return younger if known is not None and running.tasks[known].since.timestamp() < since[at] else None
 
     return scope_of

@@ -11,10 +11,10 @@ from sqlalchemy import bindparam, select
 
 from dags import Dataflow, InvalidDocument, canonicalise
 from manager.answers import OperationKind, Start
-from manager.committing.changing import Changing
 from manager.committing.confining import confined
 from manager.committing.draft import Draft
 from manager.committing.foretelling import Foretold, foretell, submit
+from manager.committing.move_changes import MoveChanges
 from manager.committing.publishing import check_topics
 from manager.committing.quota import check_rate, check_size
 from manager.committing.sources import Readable
@@ -35,7 +35,7 @@ class Submission(NamedTuple):
     """Whether it was submitted before under the same idempotency key."""
 
 
-class DataflowChanges(Changing):
+class DataflowChanges(MoveChanges):
     """What is done with dataflows."""
 
     def submit(

@@ -21,6 +21,7 @@ from merge import (
     Host,
     Instance,
     JobId,
+    Jobs,
     RunningGraph,
     RunningTask,
     merge,
@@ -107,6 +108,7 @@ class Draft:
         self.closed += released.stops
         for task in change.stops:
             state.slots.pop(task.instance, None)
+            state.moves.pop(task.instance, None)
             if self.added.pop(task.instance, None) is None:
                 self.gone.add(task.instance)
         state.needed.pop(dataflow, None)
@@ -124,9 +126,7 @@ class Draft:
         changing = sorted(self.touched - set(self.closed))
         for job in changing:
             self._forget_paused(job)
-        planner = Planner(
-            state.running, state.jobs, _Supplies(state.sources), state.epochs, state.slots, begins=state.begins
-        )
+        planner = self.planner(state.jobs)
         made: dict[JobId, Plan] = {}
         for job in changing:
             before = state.plans.get(job)
@@ -146,6 +146,19 @@ class Draft:
             jobs = {state.jobs.homes[instance].job for instance in instances}
             state.needed[dataflow] = {job: state.plans[job].version for job in jobs}
         return made
+
+    def planner(self, jobs: Jobs) -> Planner:
+        """What makes plans of jobs as they are, or as they would be."""
+        state = self.state
+        return Planner(
+            state.running,
+            jobs,
+            _Supplies(state.sources),
+            state.epochs,
+            state.slots,
+            begins=state.begins,
+            moves=state.moves,
+        )
 
     def feed(self, feeds: Mapping[JobId, Sequence[Feed]]) -> None:
         """Have jobs take events again that tasks of theirs could not take."""

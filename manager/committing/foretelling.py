@@ -33,11 +33,13 @@ class Foretold:
     """Those of all jobs that run."""
 
 
-def foretell(state: State, ground: Ground, dataflow: Dataflow, raw: bytes, now: datetime) -> Foretold:
+def foretell(  # noqa: PLR0913 - what a submission goes by
+    state: State, ground: Ground, dataflow: Dataflow, raw: bytes, start: Start, *, now: datetime
+) -> Foretold:
     """What submitting a dataflow would do, and nothing of it done; refused where no host could run it."""
     change = merge(state.running, dataflow, now)
     try:
-        opened = len(placed(state, ground, change).opens)
+        opened = len(placed(state, ground, change, start).opens)
     except NoHost as error:
         refuse_unhosted(dataflow, raw, ground.hosts(), error)
         # There is no host at all for now: it would open a job once there is.

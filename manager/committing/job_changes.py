@@ -8,15 +8,16 @@ from sqlmodel import Session, col
 
 from engine.plan import Feed
 from manager.answers import OperationKind
-from manager.committing.changing import Changing
+from manager.committing.move_changes import MoveChanges
 from manager.committing.state import State
 from manager.committing.wanted import WantedJob
 from manager.committing.writing import write_down, write_plans
+from manager.store.dead_letters import taken
 from manager.store.tables import JobRow
 from merge import JobId
 
 
-class JobChanges(Changing):
+class JobChanges(MoveChanges):
     """What is done with jobs."""
 
     def wanted(self) -> Mapping[str, WantedJob]:
@@ -34,7 +35,7 @@ class JobChanges(Changing):
         with self._lock:
             if not self.leads or JobId(int(job)) not in self._current().stopped:
                 return
-            with self._changing() as (session, draft):
+            with self._committing() as (session, draft):
                 session.execute(delete(JobRow).where(col(JobRow.id) == int(job), col(JobRow.stopped)))
                 draft.end(JobId(int(job)))
 
@@ -56,5 +57,6 @@ class JobChanges(Changing):
                 return
             with self._changing() as (session, draft):
                 draft.feed_no_more(JobId(int(job)))
+                taken(session, [each.id for each in plan.feeds])
                 write_plans(session, draft)
         self._told()

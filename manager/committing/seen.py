@@ -64,6 +64,14 @@ class JobSeen:
     """For each failed instance the reason."""
     cuts: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """For each cut whose states it keeps the instances that it has passed."""
+    cut_positions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """And where it lies in the streams of these."""
+    cut_batches: Mapping[str, int] = field(default_factory=dict)
+    """And after which of its batches it lies."""
+    published: int = 0
+    """The first batch of which something may still have to be sent."""
+    given_up: frozenset[str] = frozenset()
+    """The cuts that it waited for in vain."""
     refused: str = ""
     """Why its newest plan was refused, if it was."""
     restarts: int = 0

@@ -7,8 +7,8 @@ from sqlalchemy import select
 from sqlmodel import Session, col
 
 from manager.answers import OperationKind
-from manager.committing.changing import Changing
 from manager.committing.draft import Draft
+from manager.committing.move_changes import MoveChanges
 from manager.committing.publishing import publishing
 from manager.committing.sources import Grants, Registered, grant, grants_in, registered
 from manager.committing.taking import running_dataflow, take
@@ -18,7 +18,7 @@ from manager.problem import Conflict, NotFound
 from manager.store.tables import SourceRow
 
 
-class SourceChanges(Changing):
+class SourceChanges(MoveChanges):
     """What is done with sources."""
 
     def register(self, row: SourceRow, *, who: str) -> Registered:

@@ -15,9 +15,10 @@ from sqlmodel import Session
 from dags import AnyTaskType, Catalogue, Config, Input, Key, NamesSource, Scope, TaskType
 from engine.plan import Plan, SlotState, read_plan
 from manager.answers import Start
+from manager.committing.moving import Ended, Move, Phase, Step
 from manager.committing.sources import Registered, registered
 from manager.planning import Delivered, Made
-from manager.store.tables import DataflowRow, JobRow, Leadership, SourceRow, TaskRow, table_of
+from manager.store.tables import DataflowRow, JobRow, Leadership, MoveRow, SourceRow, TaskRow, table_of
 from merge import Home, Instance, Job, JobId, Jobs, RunningDags, RunningGraph, RunningTask, Submitted
 from merge.jobs import crossings
 from merge.users import with_user
@@ -47,6 +48,12 @@ class State:
     """For each dataflow that began at the earliest events that were kept its tenant; by the id that its tenant has."""
     apart: set[JobId] = field(default_factory=set)
     """The jobs that began so, and stand elsewhere in their streams than others: nothing else is placed there."""
+    moves: dict[Instance, int] = field(default_factory=dict)
+    """For each task that went from job to job how often it did."""
+    move: Move | None = None
+    """What is under way of this."""
+    ended: Ended | None = None
+    """What came of the last one since this was loaded."""
     needed: dict[str, dict[JobId, int]] = field(default_factory=dict)
     """For each dataflow that was submitted since this was loaded the plans that brought its tasks; else the newest."""
 
@@ -64,7 +71,8 @@ class State:
 def load(session: Session, catalogue: Catalogue) -> State:
     """The state in the database."""
     leadership = session.get_one(Leadership, 1)
-    tasks, homes = _tasks(session, catalogue)
+    tasks, homes, moves = _tasks(session, catalogue)
+    move = _move(session)
     running = RunningGraph(
         tasks=tasks,
         index={task.key: instance for instance, task in tasks.items()},
@@ -73,14 +81,18 @@ def load(session: Session, catalogue: Catalogue) -> State:
     rows = session.scalars(select(JobRow)).all()
     plans = {JobId(row.id): read_plan(row.plan.encode()) for row in rows}
     alive = {JobId(row.id) for row in rows if not row.stopped}
+    # In the course of a move a job may run that has nothing yet, or nothing any more.
+    placed = alive & {home.job for home in homes.values()}
     state = State(
         version=leadership.version,
         running=running,
-        jobs=_jobs({job: plans[job] for job in alive}, tasks, homes, JobId(leadership.next_job)),
+        jobs=jobs_of({job: plans[job] for job in placed}, tasks, homes, JobId(leadership.next_job)),
         plans={job: plans[job] for job in alive},
         stopped={job: plan for job, plan in plans.items() if job not in alive},
         sources={row.name: registered(row) for row in session.scalars(select(SourceRow))},
         apart={job for job in alive if stands_apart(plans[job])},
+        moves=moves,
+        move=move,
     )
     _load_dataflows(session, state)
     return state
@@ -100,8 +112,11 @@ def running_id(dataflow: str, revision: int) -> str:
     return dataflow if revision == 1 else f"{dataflow}~{revision}"
 
 
-def _tasks(session: Session, catalogue: Catalogue) -> tuple[dict[Instance, RunningTask], dict[Instance, Home]]:
+def _tasks(
+    session: Session, catalogue: Catalogue
+) -> tuple[dict[Instance, RunningTask], dict[Instance, Home], dict[Instance, int]]:
     types = _Types(catalogue)
+    moves: dict[Instance, int] = {}
     tasks: dict[Instance, RunningTask] = {}
     homes: dict[Instance, Home] = {}
     wanted = table_of(TaskRow).c
@@ -119,7 +134,30 @@ def _tasks(session: Session, catalogue: Catalogue) -> tuple[dict[Instance, Runni
             since=datetime.fromtimestamp(row.since, UTC),
         )
         homes[instance] = Home(JobId(row.job), row.busy)
-    return tasks, homes
+        if row.moves:
+            moves[instance] = row.moves
+    return tasks, homes, moves
+
+
+def _move(session: Session) -> Move | None:
+    row = session.scalar(select(MoveRow))
+    return None if row is None else move_of(row)
+
+
+def move_of(row: MoveRow) -> Move:
+    """A move as its row says it."""
+    assert row.id is not None  # noqa: S101 - it was written
+    return Move(
+        id=row.id,
+        phase=Phase(row.phase),
+        since=row.since,
+        steps=tuple(
+            Step(instance=Instance(instance), leaves=JobId(leaves), joins=JobId(joins), works=bool(works), busy=busy)
+            for instance, leaves, joins, works, busy in row.steps
+        ),
+        opens={JobId(int(job)): host for job, host in row.opens.items()},
+        passed={JobId(int(job)): at for job, at in row.passed.items()},
+    )
 
 
 def _load_dataflows(session: Session, state: State) -> None:
@@ -164,9 +202,10 @@ def _load_dataflows(session: Session, state: State) -> None:
     running.running_dags = dags
 
 
-def _jobs(
+def jobs_of(
     plans: Mapping[JobId, Plan], tasks: dict[Instance, RunningTask], homes: dict[Instance, Home], following: JobId
 ) -> Jobs:
+    """The jobs, of their plans and of what has its home there."""
     active: dict[JobId, set[Instance]] = {job: set() for job in plans}
     busy: Counter[JobId] = Counter()
     for instance, home in homes.items():

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.plan import Plan
+from manager.committing.moving import Move
+from merge import JobId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,17 @@ class Draining:
     """The raw streams of the running DAGs that it is in."""
     instances: frozenset[int]
     """Its tasks, but for sources, which have nothing to work off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moving:
+    """A move with all that decides how it goes on; made by the committer."""
+
+    move: Move
+    plans: Mapping[JobId, Plan]
+    """The newest plans of the jobs that it is about."""
+    streams: frozenset[str]
+    """The raw streams of what moves."""
 
 
 class Wanting(Protocol):

@@ -10,6 +10,7 @@ from dags import Dataflow
 from engine.plan import Plan, written_plan
 from manager.answers import OperationKind
 from manager.committing.draft import Draft
+from manager.store.dead_letters import given_back
 from manager.store.tables import DataflowRow, IdempotencyRow, JobRow, OperationRow, TaskRow, table_of
 from merge import Change, Home, Instance, JobId, RunningTask
 
@@ -39,7 +40,8 @@ def write_down(  # noqa: PLR0913 - who did what, when, and what came of it
         session.execute(_DROP_TASKS, {"instances": part})
     if draft.added:
         session.execute(_ADD_TASKS, [_task(task, homes[task.instance]) for task in draft.added.values()])
-    _write_jobs(session, draft, plans)
+    write_jobs(session, draft, plans)
+    _give_back(session, draft)
     session.execute(
         _ADD_OPERATION,
         {
@@ -59,7 +61,7 @@ def write_down(  # noqa: PLR0913 - who did what, when, and what came of it
 
 def write_plans(session: Session, draft: Draft) -> None:
     """Write down new plans, of a change that nobody asked for."""
-    _write_jobs(session, draft, draft.plans())
+    write_jobs(session, draft, draft.plans())
 
 
 def write_dataflow(session: Session, row: DataflowRow) -> None:
@@ -110,7 +112,8 @@ def _task(task: RunningTask, home: Home) -> dict[str, object]:
     }
 
 
-def _write_jobs(session: Session, draft: Draft, plans: Mapping[JobId, Plan]) -> None:
+def write_jobs(session: Session, draft: Draft, plans: Mapping[JobId, Plan]) -> None:
+    """Write down plans that were made, of jobs that were opened or not, and which jobs are to stop."""
     opened = draft.opened
     if made := [{"id": job, **_job(plan)} for job, plan in plans.items() if job in opened]:
         session.execute(_ADD_JOBS, made)
@@ -118,6 +121,13 @@ def _write_jobs(session: Session, draft: Draft, plans: Mapping[JobId, Plan]) -> 
         session.execute(_SET_JOBS, changed)
     if closed := [{"job": job, "stopped": True} for job in draft.closed]:
         session.execute(_SET_JOBS, closed)
+
+
+def _give_back(session: Session, draft: Draft) -> None:
+    """What a job was fed and is not known to have taken is a dead letter again once the job is to stop."""
+    ended = (plan for job in draft.closed if (plan := draft.state.stopped.get(job)) is not None)
+    if feeds := [each.id for plan in ended for each in plan.feeds]:
+        given_back(session, feeds)
 
 
 def _job(plan: Plan) -> dict[str, object]:

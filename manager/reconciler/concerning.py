@@ -99,6 +99,6 @@ def needs_of(state: State, submitted: Submitted) -> Iterator[Need]:
             instances.setdefault(home.job, set()).add(instance)
     for job, there in sorted(instances.items()):
         if (plan := state.plans.get(job)) is not None:
-            yield Need(
-                job=str(job), host=plan.host, version=versions.get(job, plan.version), instances=frozenset(there)
-            )
+            # Until the cut the plan before is as good.
+            newest = plan.version - 1 if plan.at_cut else plan.version
+            yield Need(job=str(job), host=plan.host, version=versions.get(job, newest), instances=frozenset(there))

@@ -24,6 +24,7 @@ from types import MappingProxyType
 
 from engine.life import JobState
 from engine.plan import Plan, Port
+from manager.committing.moving import PREFIX
 from manager.committing.seen import JobSeen
 from manager.committing.wanted import WantedJob
 from manager.reconciler.listening import JobSight, Sight
@@ -171,12 +172,18 @@ class _Ground:
         told = self.told.get(job)
         # One that was told a plan a moment ago may be about to start.
         if ran or sight.planned is not None or (told is not None and told.plan is not None):
-            self._tell(job, None, None, next(self._left(job, frozenset(), stopping=True), ""))
+            self._tell(job, None, None, next(self._left(job, frozenset(), stopping=True), "") or self._keeps(job))
             return
         self.gone.add(job)
         self.told.pop(job, None)
         if sight.seen is not None:
             self.steps.append(Clean(job=job))
+
+    def _keeps(self, job: str) -> str:
+        """Whether it keeps states yet: once it is stopped it says nothing of them, and nobody would release them."""
+        seen = self._of(job).seen
+        kept = sorted(cut for cut in seen.cuts if cut.startswith(PREFIX)) if seen is not None else []
+        return f"its states at the cut {kept[0]!r} are to be released first" if kept else ""
 
     def _tell(self, job: str, plan: Plan | None, key: tuple[int, int, str] | None, waits: str) -> None:
         told = self.told.get(job)
@@ -197,6 +204,9 @@ class _Ground:
         self.told[job] = Told(plan=key, at=self._now, times=told.times + 1 if told is not None and again else 1)
 
     def _what_it_waits_for(self, job: str, plan: Plan) -> str:
+        if plan.at_cut:
+            # Whoever it waits for ends its streams there too.
+            return ""
         runs, comes = self._of(job).taken_up, wiring(plan)
         begun = comes.forwards - (runs.forwards if runs else frozenset())
         for origin in sorted(begun):

@@ -12,14 +12,17 @@ from typing import Protocol
 
 from bridge import topics
 from engine.plan import written_cut, written_plan
-from manager.committing.wanted import Draining, WantedJob, Wanting
-from manager.problem import DatabaseAway
+from manager.committing.moving import Move, MoveEvent, Phase
+from manager.committing.wanted import Draining, Moving, WantedJob, Wanting
+from manager.problem import Conflict, DatabaseAway
 from manager.reconciler.concerning import Concerning
 from manager.reconciler.deciding import Clean, Memory, Tell, decide, has_taken_up
 from manager.reconciler.draining import WISHING, Drained, Wish, drain
 from manager.reconciler.events import Events
 from manager.reconciler.listening import Listener, Sight
+from manager.reconciler.moves import Turn, go_on, wish_of
 from manager.reconciler.telling import Look, Teller
+from merge import JobId
 
 LOOKING = 2.0
 """Seconds between two looks where there is no news."""
@@ -38,6 +41,28 @@ class Drains(Protocol):
         """What the sources of one had sent is worked off."""
 
 
+class Moves(Protocol):
+    """Who knows of the move under way, and takes it on; the committer, or a test."""
+
+    def moving(self) -> Moving | None:
+        """The move under way."""
+
+    def cut_move(self, move: int) -> None:
+        """All are ready for the cut."""
+
+    def take_over(self, move: int, passed: Mapping[JobId, Mapping[str, int]]) -> None:
+        """All have passed it."""
+
+    def go_back(self, move: int, *, why: str) -> None:
+        """Something hinders it once the cut may have been taken."""
+
+    def put_off(self, move: int, *, why: str) -> None:
+        """Something hinders it before."""
+
+    def end_move(self, move: int) -> None:
+        """All have begun."""
+
+
 class Reconciler:
     """Drives hosts from `start` to `stop`."""
 
@@ -53,6 +78,7 @@ class Reconciler:
         on_gone: Callable[[str], None] = lambda _job: None,
         on_fed: Callable[[str, int], None] = lambda _job, _version: None,
         drains: Drains | None = None,
+        moves: Moves | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """While this manager does not lead, nothing is done.
@@ -68,6 +94,7 @@ class Reconciler:
         self._on_gone = on_gone
         self._on_fed = on_fed
         self._drains = drains
+        self._moves = moves
         self._wished: dict[str, float] = {}
         self._clock = clock
         self._memory = Memory()
@@ -129,6 +156,8 @@ class Reconciler:
             self._on_fed(job, version)
         if self._drains is not None:
             self._drain(self._drains, sight)
+        if self._moves is not None:
+            self._go_on(self._moves, sight)
         self._teller.tell(Look(wanted=wanted, sight=sight))
 
     def _run(self) -> None:
@@ -158,6 +187,20 @@ class Reconciler:
                     drains.drained(dataflow)
         self._wished = {cut: at for cut, at in self._wished.items() if now - at < WISHING}
 
+    def _go_on(self, moves: Moves, sight: Sight) -> None:
+        now = time.time()
+        moving = moves.moving()
+        for step in go_on(moving, sight, self._wished, now):
+            match step:
+                case Wish(host=host, wish=wish):
+                    self._wished[wish_of(wish)] = now
+                    self._listener.publish(topics.host(host, "cut"), written_cut(wish))
+                case Turn() if moving is not None:
+                    try:
+                        _turn(moves, moving.move, step)
+                    except Conflict as error:
+                        log.debug("the move %s: %s", moving.move.cut, error)
+
     def _do(self, step: Tell | Clean) -> None:
         match step:
             case Tell(job=job, plan=None):
@@ -168,6 +211,21 @@ class Reconciler:
                 self._listener.publish(topics.job(job, "plan"), written_plan(plan), retain=True)
             case Clean(job=job):
                 self._listener.publish(topics.job(job, "status"), b"", retain=True)
+
+
+def _turn(moves: Moves, move: Move, turn: Turn) -> None:
+    log.info("the move %s: %s%s", move.cut, turn.event, f", because {turn.why}" if turn.why else "")
+    match turn.event:
+        case MoveEvent.READY:
+            moves.cut_move(move.id)
+        case MoveEvent.PASSED:
+            moves.take_over(move.id, turn.passed)
+        case MoveEvent.BEGUN:
+            moves.end_move(move.id)
+        case MoveEvent.HINDERED if move.phase is Phase.PREPARING:
+            moves.put_off(move.id, why=turn.why)
+        case MoveEvent.HINDERED:
+            moves.go_back(move.id, why=turn.why)
 
 
 def _fed(wanted: Mapping[str, WantedJob], sight: Sight) -> Iterator[tuple[str, int]]:

@@ -48,6 +48,8 @@ class _Failed:
 class _Cut:
     name: str
     instances: tuple[int, ...]
+    positions: Mapping[str, int] = field(default_factory=dict)
+    batch: int = -1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,7 +63,9 @@ class _Status:
     term: int = 0
     in_effect: int = 0
     batch: int = -1
+    published: int = 0
     cuts: tuple[_Cut, ...] = ()
+    given_up: frozenset[str] = frozenset()
     unconfirmed: Mapping[str, int] = field(default_factory=dict)
     failed: Mapping[int, _Failed] = field(default_factory=dict)
 
@@ -121,6 +125,10 @@ def read_status(job: str, payload: bytes, now: datetime) -> Said:
         batch=told.batch,
         failed={instance: failed.reason for instance, failed in told.failed.items()},
         cuts=_passed(told.cuts),
+        cut_positions=_positions(told.cuts),
+        cut_batches={cut.name: max(each.batch for each in told.cuts if each.name == cut.name) for cut in told.cuts},
+        published=told.published,
+        given_up=told.given_up,
         seen=now,
     )
     return Said(seen=seen, unconfirmed=frozenset(map(_port, told.unconfirmed)), run=told.run)
@@ -132,6 +140,13 @@ def _passed(cuts: Iterable[_Cut]) -> dict[str, frozenset[int]]:
     for cut in cuts:
         passed[cut.name] = passed.get(cut.name, frozenset()).union(cut.instances)
     return passed
+
+
+def _positions(cuts: Iterable[_Cut]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for cut in cuts:
+        found.setdefault(cut.name, {}).update(cut.positions)
+    return found
 
 
 def read_host_status(host: str, payload: bytes, now: datetime) -> HostSeen:

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
 
-from manager.rest import administration, dataflows, dead_letters, operations, running, secrets, sources
+from manager.rest import administration, dataflows, dead_letters, defragmenting, operations, running, secrets, sources
 from manager.rest import events as live
 from manager.rest import open as without_key
 from manager.rest.asking import only_known_parameters
@@ -19,7 +19,18 @@ from manager.service import Service
 
 ROUTERS = tuple(
     family.router
-    for family in (dataflows, sources, administration, secrets, running, operations, dead_letters, live, without_key)
+    for family in (
+        dataflows,
+        sources,
+        administration,
+        secrets,
+        running,
+        defragmenting,
+        operations,
+        dead_letters,
+        live,
+        without_key,
+    )
 )
 """All of them, a family each."""
 

@@ -31,6 +31,10 @@ from manager.rest.described import told
 
 router = APIRouter(prefix="/v1", tags=["dataflows"])
 _Raw = Annotated[bytes, Depends(document)]
+_Start = Annotated[
+    Start,
+    Query(description="At what its sources bring from now on; or at the earliest that is kept, sharing nothing."),
+]
 _BODY = (InvalidDataflow, StateNotReady, TooLarge, UnsupportedMediaType)
 
 
@@ -51,10 +55,7 @@ def submit(  # noqa: PLR0913, PLR0917 - each is a part of the request
     response: Response,
     tenant: ForTenant = None,
     idempotency_key: IdempotencyKey = None,
-    start: Annotated[
-        Start,
-        Query(description="At what its sources bring from now on; or at the earliest that is kept, sharing nothing."),
-    ] = Start.LATEST,
+    start: _Start = Start.LATEST,
 ) -> SubmitAnswer:
     """Submit a dataflow; tells what is reused, what is started, and where its outputs are found."""
     answer = service.submit(caller, raw, tenant=tenant, idempotency_key=idempotency_key, start=start)
@@ -100,6 +101,8 @@ def remove(
 
 
 @router.post("/explain", **told(examples.EXPLAINED, NotFound, *_BODY, body=Document))
-def explain(service: TheService, caller: TheCaller, raw: _Raw, tenant: ForTenant = None) -> ExplainAnswer:
-    """What submitting a dataflow would do and save; nothing is changed."""
-    return service.explain(caller, raw, tenant=tenant)
+def explain(
+    service: TheService, caller: TheCaller, raw: _Raw, tenant: ForTenant = None, start: _Start = Start.LATEST
+) -> ExplainAnswer:
+    """What submitting a dataflow would do and save, begun where it says; nothing is changed."""
+    return service.explain(caller, raw, tenant=tenant, start=start)

@@ -16,10 +16,12 @@ from manager.answers import (
     Discarded,
     EventAnswer,
     ExplainAnswer,
+    FragmentationAnswer,
     HostAnswer,
     JobAnswer,
     KeyAnswer,
     KeyForm,
+    MoveAnswer,
     NewKeyAnswer,
     OperationAnswer,
     OperationKind,
@@ -198,6 +200,10 @@ HOSTS = Page[HostAnswer](
     )
 )
 
+MOVE = MoveAnswer(id="move-3", phase="preparing", since=_THEN, tasks=12, leaves=("1", "2", "5"), joins=("9",))
+FRAGMENTATION = FragmentationAnswer(
+    jobs=3, fewest=1, bridges=4, paused=2, hops=2, cores=0.14, latency_seconds=2.0, move=MOVE
+)
 OPERATION = OperationAnswer(
     id=17,
     at=_THEN,

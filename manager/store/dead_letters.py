@@ -1,8 +1,8 @@
 """Dead letters in the database: kept once each, bounded in number and bytes, each with the tenants whose it is.
 
 A tenant that discards one is struck from its readers. One without readers is seen by operators only, until it is
-discarded or newer ones need its place; one whose last reader discarded it is gone. One that is replayed is gone for
-everybody, because its events are events again.
+discarded or newer ones need its place; one whose last reader discarded it is gone. One that is replayed is under way:
+nobody is shown it. It goes once its job has taken the events, and is there again where the job ends before.
 """
 
 import hashlib
@@ -34,6 +34,9 @@ _REMEMBERED = 30 * 86_400.0
 """Seconds for which what was replayed is known."""
 _AT_ONCE = 500
 """Values in one statement."""
+
+_UNDER_WAY = exists().where(col(DeadLetterReplayRow.letter) == col(DeadLetterRow.id))
+"""Whether a letter is fed to its task, which is not known yet to have taken it."""
 
 Readers = Mapping[str, Sequence[str]]
 """For each tenant its dataflows that an instance serves."""
@@ -105,14 +108,15 @@ def keep(  # noqa: PLR0913 - what, whose, when, and four bounds
     session.flush()
     dropped = 0
     for instance in sorted(instances):
-        of_it = col(DeadLetterRow.instance) == instance
+        # Those under way are events again.
+        of_it = (col(DeadLetterRow.instance) == instance) & ~_UNDER_WAY
         dropped += _drop(session, of_it, most_of_instance, most_bytes_of_instance)
     return dropped + _drop(session, true(), most_in_all, most_bytes_in_all)
 
 
 def letters_of(tenant: str | None, dataflow: str | None) -> Select[DeadLetterRow]:
     """The letters of a tenant, or all of them; those at which a dataflow was served, or all of these."""
-    wanted = select(DeadLetterRow)
+    wanted = select(DeadLetterRow).where(~_UNDER_WAY)
     if tenant is None and dataflow is None:
         return wanted
     return wanted.where(
@@ -135,12 +139,28 @@ def discard(session: Session, tenant: str | None, *, letter: int | None = None, 
 
 
 def replayed(session: Session, letters: Sequence[DeadLetterRow], *, at: float) -> None:
-    """Letters are fed again: they are gone, and not kept should they come once more, as hosts that died send them."""
-    session.execute(delete(DeadLetterReplayRow).where(col(DeadLetterReplayRow.at) < at - _REMEMBERED))
+    """Letters are fed again: they are under way, and not kept should they come once more, as hosts that died send them.
+
+    That is known for a while, and for as long as they are under way.
+    """
+    old = (col(DeadLetterReplayRow.at) < at - _REMEMBERED) & ~exists().where(
+        col(DeadLetterRow.id) == col(DeadLetterReplayRow.letter)
+    )
+    session.execute(delete(DeadLetterReplayRow).where(old))
     session.add_all(DeadLetterReplayRow(digest=row.digest, letter=row.id or 0, at=at) for row in letters)
-    for part in _parts([row.id for row in letters]):
+
+
+def taken(session: Session, letters: Sequence[int]) -> None:
+    """The jobs of letters that were under way have taken their events: they are gone."""
+    for part in _parts(letters):
         session.execute(delete(DeadLetterReaderRow).where(col(DeadLetterReaderRow.letter).in_(part)))
         session.execute(delete(DeadLetterRow).where(col(DeadLetterRow.id).in_(part)))
+
+
+def given_back(session: Session, letters: Sequence[int]) -> None:
+    """The jobs of letters that were under way are not known to have taken their events, and end: they are as before."""
+    for part in _parts(letters):
+        session.execute(delete(DeadLetterReplayRow).where(col(DeadLetterReplayRow.letter).in_(part)))
 
 
 def _readers(tenant: str | None, dataflow: str | None) -> list[ColumnElement[bool]]:

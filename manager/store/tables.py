@@ -5,7 +5,7 @@ Times are seconds since 1970 in UTC, because SQLite keeps no time zones.
 
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Column, Index, Integer, LargeBinary, Table, Text
+from sqlalchemy import JSON, BigInteger, Column, Index, Integer, LargeBinary, Table, Text, text
 from sqlmodel import Field, SQLModel
 
 # SQLite numbers rows by itself only where the column is called INTEGER, which is large enough there.
@@ -140,6 +140,8 @@ class TaskRow(SQLModel, table=True):
     since: float
     job: int = Field(index=True)
     busy: float
+    moves: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    """How often it went to another job, or came back; its streams are in the next epoch each time."""
 
 
 class JobRow(SQLModel, table=True):
@@ -170,6 +172,29 @@ class OperationRow(SQLModel, table=True):
     jobs_started: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
     jobs_stopped: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
     seconds: float
+    note: str = Field(default="", sa_column=Column(Text, nullable=False, server_default=text("''")))
+    """Why, and what came of it, where that is more than the rest tells."""
+
+
+class MoveRow(SQLModel, table=True):
+    """Tasks that go from job to job together, as `manager.committing.moving` says; gone once that is over."""
+
+    __tablename__ = "move"
+    # An id is never used again: it names a cut.
+    __table_args__ = {"sqlite_autoincrement": True}
+    id: int | None = Field(default=None, primary_key=True)
+    phase: str
+    since: float
+    begun: float
+    who: str
+    reason: str = Field(sa_column=Column(Text, nullable=False))
+    cut_at: float = 0.0
+    """Since when outputs may stand still."""
+    steps: list[tuple[int, int, int, int, float]] = Field(sa_column=Column(JSON, nullable=False))
+    """Of each task its instance, the job that it leaves, the one that it joins, if it works, and how busy it is."""
+    opens: dict[str, str] = Field(sa_column=Column(JSON, nullable=False))
+    passed: dict[str, dict[str, int]] = Field(sa_column=Column(JSON, nullable=False))
+    hindrance: str = Field(default="", sa_column=Column(Text, nullable=False))
 
 
 class IdempotencyRow(SQLModel, table=True):
@@ -218,11 +243,11 @@ class DeadLetterReaderRow(SQLModel, table=True):
 
 
 class DeadLetterReplayRow(SQLModel, table=True):
-    """A dead letter that was replayed, so that it is known should it come once more."""
+    """A dead letter that was replayed, so that it is known should it come once more; the letter is kept until taken."""
 
     __tablename__ = "dead_letter_replay"
     digest: str = Field(primary_key=True)
-    letter: int = Field(sa_column=Column(BigInteger, nullable=False))
+    letter: int = Field(sa_column=Column(BigInteger, nullable=False, index=True))
     """Under which id its events were fed."""
     at: float
 

@@ -41,11 +41,12 @@ BOUND = 120.0
 class Served:
     """A service that is started, killed and stopped; `close` leaves nothing behind, however a test ended."""
 
-    def __init__(self, folder: Path, *, host: str = "local", pace: float = 0.5) -> None:
+    def __init__(self, folder: Path, *, host: str = "local", pace: float = 0.5, placement: str = "pack") -> None:
         self.root = folder / "root"
         self.log = folder / "serve.log"
         self.host = host
         self.pace = pace
+        self.placement = placement
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
         self.ever: set[psutil.Process] = set()
@@ -69,6 +70,7 @@ class Served:
             "BRAID_HOST": self.host,
             "BRAID_MASTER": "local[2,8]",
             "BRAID_PACE": str(self.pace),
+            "BRAID_PLACEMENT": self.placement,
         }
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(  # noqa: S603 - our own command
@@ -180,7 +182,13 @@ class Served:
         return self._line
 
     def delivered(self, answer: SubmitAnswer, sink: str) -> list[Any]:
-        """What came for a sink, in order, without a hole; what came twice has to be the same."""
+        """What came for a sink, in order, from the first on and without a hole."""
+        found = self.numbered(answer, sink)
+        assert list(range(len(found))) == sorted(found)
+        return [found[number] for number in sorted(found)]
+
+    def numbered(self, answer: SubmitAnswer, sink: str) -> dict[int, Any]:
+        """What came for a sink, by number; what came twice has to be the same."""
         topic = next(each.topic for each in answer.outputs if each.sink == sink)
         found: dict[int, Any] = {}
         with self._news:
@@ -188,8 +196,7 @@ class Served:
         for told in heard:
             for number, event in enumerate(told["events"], told["first"]):
                 assert found.setdefault(number, event) == event, f"number {number} is two events"
-        assert list(range(len(found))) == sorted(found)
-        return [found[number] for number in sorted(found)]
+        return found
 
     def topics(self) -> set[str]:
         """The topics on which something came."""
@@ -272,7 +279,7 @@ def passing(source: str, most: int) -> dict[str, Any]:
         "tasks": [
             {"id": "in", "type": "source", "config": {"source": source}},
             {"id": "low", "type": "range_filter", "config": {"field": "n", "min": 0, "max": 1_000_000}},
-            {"id": "few", "type": "range_filter", "config": {"field": "n", "min": 0, "max": most}},
+            {"id": "few", "type": "range_filter", "config": {"field": "n", "min": 0, "max": most, "outside": "drop"}},
             {"id": "out", "type": "output"},
         ],
         "streams": [{"from": "in", "to": "low"}, {"from": "low", "to": "few"}, {"from": "few", "to": "out"}],

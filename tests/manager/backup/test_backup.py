@@ -8,7 +8,10 @@ import stat
 import tarfile
 import threading
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,20 +22,22 @@ from bridge import FolderReader, Spool, consumers
 from bridge.intake import Expected
 from bridge.log import read_mark
 from engine.job_folder import KeptCut, job_folder, spool_folder
+from engine.plan import Forward
 from engine.record_store import RecordStore
 from engine.twin import TwinJob
 from engine.vault import NoSecret, Vault
 from manager import store
 from manager.answers import OperationKind
-from manager.backup import BackupRefused, back_up, restore
+from manager.backup import BackupRefused, back_up, making, restore
 from manager.backup import restoring as how
 from manager.backup.archive import Contents, verified, write_archive
+from manager.backup.picture import take_picture
 from manager.cases.base import Paging
 from manager.reconciler.parking import Served
 from manager.settings import write_key
 from manager.store.database import Store, sqlite_url
 from manager.store.dead_letters import Letter, keep
-from tests.manager.backup.machines import JOB, STREAM, CountingJob, everything, kept
+from tests.manager.backup.machines import JOB, STREAM, CountingJob, counting, everything, kept
 from tests.manager.conftest import BOTH
 from tests.manager.databases import Server
 from tests.manager.managers import OPERATOR, Manager
@@ -164,6 +169,42 @@ def test_who_is_restored_leads_under_a_higher_term(root: Path, tmp_path: Path) -
         each.close()
 
 
+def test_a_backup_is_made_while_nothing_moves(
+    empty_url: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that cannot be is refused; where something moved while it was made, it is made once more."""
+    manager = Manager(empty_url, strategy="launch").lead()
+    manager.admit("ann")
+    manager.register("weather")
+    for line in ("s:source > a:map > k:sink", "s:source > a:map > b:count > k:sink"):
+        manager.submit("ann", line)
+
+    def move() -> int:
+        manager.service.defragment(OPERATOR)
+        moving = manager.committer.moving()
+        assert moving is not None
+        return moving.move.id
+
+    begun = move()
+    monkeypatch.setattr(making, "PATIENCE", 0.0)
+    with pytest.raises(BackupRefused, match="tasks are being moved"):
+        back_up(root, empty_url, tmp_path / "early.tar")
+    manager.committer.put_off(begun, why="it was late")
+    taken: list[int] = []
+
+    def take(*arguments: Any, **named: Any) -> int:
+        if not taken:
+            manager.committer.put_off(move(), why="it was late")
+        taken.append(take_picture(*arguments, **named))
+        return taken[-1]
+
+    monkeypatch.setattr(making, "take_picture", take)
+    monkeypatch.setattr(making, "PATIENCE", 10.0)
+    back_up(root, empty_url, tmp_path / "backup.tar")
+    assert 2 == len(taken)
+    manager.close()
+
+
 def test_a_backup_of_a_database_that_is_written_is_one_state_of_it(empty_url: str, root: Path, tmp_path: Path) -> None:
     """While dataflows are submitted and removed, each backup holds what one version of the state says, whole."""
     manager = filled(empty_url)
@@ -265,6 +306,41 @@ def test_with_the_spools_nothing_is_lost(root: Path, job: CountingJob, tmp_path:
     twin = TwinJob(other, JOB, {})
     twin.settle()
     assert kept(root) == kept(other)
+
+
+@pytest.mark.parametrize(("had", "expected"), [(0, 0), (2, 2), (3, 3), (5, 3)])
+def test_a_spool_between_jobs_expects_what_the_job_before_it_has_yet_to_give(
+    root: Path, job: CountingJob, tmp_path: Path, had: int, expected: int
+) -> None:
+    """Neither does it take again what it had, nor take what a batch gives that is run again for what it had of that."""
+    url = small(root)
+    job.twin.log(replace(counting(), version=2, forwards=(Forward(instance=2, port="out"),)))
+    job.receive(1, 2, 3)
+    job.work()
+    job.receive(4, 5)
+    assert job.plan_batch()
+    ours, nobodys = (spool_folder(root, f"bridge/{instance}:out") for instance in (2, 9))
+    for folder in (ours, nobodys):
+        with closing(Spool(folder, most_bytes=1_000_000)) as spool:
+            spool.append([], {"out": Expected(epoch=7, next=had, opened=True), "new": Expected()})
+    back_up(root, url, tmp_path / "backup.tar")
+    other = tmp_path / "other"
+    restore(tmp_path / "backup.tar", other, sqlite_url(other / "braid.db"))
+    found, left = (read_mark(spool_folder(other, f"bridge/{instance}:out")).producers for instance in (2, 9))
+    assert {"out": Expected(epoch=7, next=expected, opened=True), "new": Expected()} == found
+    assert {} == left
+
+
+def test_a_spool_behind_a_job_that_begins_anew_expects_nothing(root: Path, job: CountingJob, tmp_path: Path) -> None:
+    """The job has finished no batch; its first number is told when it forwards again."""
+    url = small(root)
+    job.twin.log(replace(counting(), version=2, forwards=(Forward(instance=2, port="out"),)))
+    with closing(Spool(spool_folder(root, "bridge/2:out"), most_bytes=1_000_000)) as spool:
+        spool.append([], {"out": Expected(epoch=7, next=5, opened=True)})
+    back_up(root, url, tmp_path / "backup.tar")
+    other = tmp_path / "other"
+    restore(tmp_path / "backup.tar", other, sqlite_url(other / "braid.db"))
+    assert {} == read_mark(spool_folder(other, "bridge/2:out")).producers
 
 
 @pytest.mark.parametrize("with_spools", [False, True])

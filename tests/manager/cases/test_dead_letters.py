@@ -1,5 +1,6 @@
 """Dead letters: kept once and bounded, shown to whom they concern, discarded for each alone, and fed again."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,8 +12,8 @@ from manager.answers import OperationKind, Replayed
 from manager.cases.base import Caller, Paging
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
 from manager.reconciler.parking import Served
-from manager.store.dead_letters import Letter, keep
-from manager.store.tables import DeadLetterDropRow, DeadLetterReaderRow, DeadLetterRow
+from manager.store.dead_letters import Letter, keep, replayed
+from manager.store.tables import DeadLetterDropRow, DeadLetterReaderRow, DeadLetterReplayRow, DeadLetterRow
 from tests.manager.managers import OPERATOR, Manager, caller, raw
 
 ANN, BOB = caller("ann"), caller("bob")
@@ -309,6 +310,76 @@ def test_what_is_fed_stands_in_every_plan_until_it_was_taken(manager: Manager) -
         other.committer.fed("77", 1)
     finally:
         other.close()
+
+
+def test_what_was_not_taken_before_its_job_ends_is_a_dead_letter_again(manager: Manager) -> None:
+    """As it was, to look at and to discard; until then nobody is shown it or can discard it."""
+    mine, instance = alone(manager)
+    park(manager, letter(instance, 1), letter(instance, 2), letter(instance, 3))
+    before = manager.service.dead_letters(ANN, Paging()).items
+    _, second, first = (str(each.id) for each in before)
+    manager.service.replay_dead_letter(ANN, first)
+    plan = manager.committer.wanted()["1"].plan
+    assert plan is not None
+    manager.committer.fed("1", plan.version)
+    manager.service.replay_dead_letter(ANN, second)
+    assert [(instance, 3)] == seen(manager, ANN) == seen(manager, OPERATOR, mine)
+    with pytest.raises(NotFound):
+        manager.service.discard_dead_letter(OPERATOR, second)
+    other = Manager(manager.url, "two").lead()
+    try:
+        other.committer.remove(mine, who="ann")
+        assert before[:2] == other.service.dead_letters(ANN, Paging()).items
+        park(other, letter(instance, 1), letter(instance, 2))
+        assert [(instance, 3), (instance, 2)] == seen(other, ANN)
+        with pytest.raises(Conflict, match="runs for nobody any more"):
+            other.service.replay_dead_letter(OPERATOR, second)
+        assert 2 == other.service.discard_dead_letters(ANN, mine).dead_letters
+        assert (0, 0) == (rows(other, DeadLetterRow), rows(other, DeadLetterReaderRow))
+    finally:
+        other.close()
+
+
+def test_what_its_task_cannot_be_fed_any_more_is_its_jobs_to_tell(manager: Manager) -> None:
+    """Where others keep the job, its host parks the events anew; the old letter goes once it has."""
+    mine, instance = alone(manager)
+    park(manager, letter(instance))
+    manager.service.replay_dead_letter(ANN, ids(manager, ANN)[0])
+    manager.submit("bob", "s:source > m:map{'add': 2} > k:sink")
+    manager.committer.remove(mine, who="ann")
+    assert ([], [instance]) == (ids(manager, OPERATOR), [each.instance for each in feeds(manager)])
+    plan = manager.committer.wanted()["1"].plan
+    assert plan is not None
+    manager.committer.fed("1", plan.version)
+    assert (0, 0) == (rows(manager, DeadLetterRow), rows(manager, DeadLetterReaderRow))
+
+
+def test_what_is_under_way_takes_no_place_of_newer_ones(manager: Manager) -> None:
+    """It is not dropped for them, and not counted as dropped."""
+    mine, instance = alone(manager)
+    park(manager, letter(instance, 1), letter(instance, 2))
+    manager.service.replay_dead_letters(ANN, mine)
+    assert 0 == park(manager, letter(instance, 3), letter(instance, 4), most_of_instance=2)
+    assert [(instance, 4), (instance, 3)] == seen(manager, ANN)
+    assert 4 == rows(manager, DeadLetterRow)
+
+
+def test_what_was_replayed_is_known_for_as_long_as_it_is_under_way(manager: Manager) -> None:
+    """However long its job takes; once it was taken it is forgotten after some weeks."""
+    _, instance = alone(manager)
+    park(manager, letter(instance))
+    manager.service.replay_dead_letter(ANN, ids(manager, ANN)[0])
+    later = time.time() + 60 * 86_400.0
+    with manager.store.write() as session:
+        replayed(session, [], at=later)
+    assert [] == ids(manager, OPERATOR)
+    plan = manager.committer.wanted()["1"].plan
+    assert plan is not None
+    manager.committer.fed("1", plan.version)
+    assert 1 == rows(manager, DeadLetterReplayRow)
+    with manager.store.write() as session:
+        replayed(session, [], at=later)
+    assert 0 == rows(manager, DeadLetterReplayRow)
 
 
 def test_a_task_that_serves_others_too_is_fed_by_operators_only(manager: Manager) -> None:

@@ -27,6 +27,7 @@ EXPLAINED = {
         "batch_cores": 0.125,
         "rests_on": {"measured": 1, "type": 0, "assumed": 0},
     },
+    "start": "latest",
 }
 EVENT = {"id": 5, "kind": "operation", "told": {"kind": "submit", "subject": "d1", "paused": None}}
 QUOTA = {"dataflows": 1, "tasks": 2, "submits_per_minute": 3}
@@ -92,6 +93,18 @@ OPERATION = {
     "jobs_started": [],
     "jobs_stopped": [],
     "seconds": 0.01,
+    "note": "",
+}
+MOVE = {"id": "move-3", "phase": "cutting", "since": AT, "tasks": 4, "leaves": ["j1", "j2"], "joins": ["j3"]}
+FRAGMENTATION = {
+    "jobs": 2,
+    "fewest": 1,
+    "bridges": 1,
+    "paused": 0,
+    "hops": 1,
+    "cores": 0.1,
+    "latency_seconds": 1.0,
+    "move": MOVE,
 }
 DEAD_LETTER = {
     "id": 3,

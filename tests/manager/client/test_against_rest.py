@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from manager.answers import DataflowState, KeyForm, Quota, Stop, TenantForm, VisibilityForm
+from manager.answers import DataflowState, KeyForm, Quota, Start, Stop, TenantForm, VisibilityForm
 from manager.client import AsyncClient, Client, Refused
 from manager.reconciler.events import Events
 from manager.rest import make_app
@@ -84,6 +84,7 @@ def test_a_dataflow_is_submitted_replaced_and_removed(served: Served) -> None:
     """One after the other, with the answers of each."""
     with served.client(served.service.ann) as ann:
         assert [each.id for each in ann.explain(DOCUMENT).reused] == []
+        assert [*Start] == [ann.explain(DOCUMENT, start=each).start for each in Start]
         submitted = ann.submit(DOCUMENT)
         again = ann.replace(submitted.id, DOCUMENT | {"name": "More"})
         assert (submitted.id, 2, "More") == (again.id, again.revision, again.name)
@@ -180,13 +181,14 @@ def test_events_are_heard_as_they_happen(served: Served) -> None:
     assert [("job", {"job": "j1", "state": "running"}), ("dataflow", {"tenant": "ann", "dataflow": "d"})] == heard
 
 
-async def _asked(url: str, key: str) -> tuple[str, list[str]]:
+async def _asked(url: str, key: str) -> tuple[Start, str, list[str]]:
     async with AsyncClient(url, key) as client:
+        explained = await client.explain(DOCUMENT, start=Start.EARLIEST)
         submitted = await client.submit(DOCUMENT)
-        return submitted.id, [each.id async for each in client.dataflows()]
+        return explained.start, submitted.id, [each.id async for each in client.dataflows()]
 
 
 def test_the_async_client_asks_the_same(served: Served) -> None:
-    """It submits and lists as the other one does."""
-    submitted, listed = asyncio.run(_asked(served.url, served.service.bob))
-    assert [submitted] == listed
+    """It explains, submits and lists as the other one does."""
+    explained, submitted, listed = asyncio.run(_asked(served.url, served.service.bob))
+    assert (Start.EARLIEST, [submitted]) == (explained, listed)

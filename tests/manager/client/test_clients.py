@@ -35,9 +35,11 @@ from tests.manager.client.samples import (
     DEAD_LETTER,
     DETAIL,
     EXPLAINED,
+    FRAGMENTATION,
     HOST,
     JOB,
     KEY_ANSWER,
+    MOVE,
     OPERATION,
     QUOTA,
     RUNNING_DAG,
@@ -95,6 +97,8 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("discard_dead_letter", (3,), "DELETE", "/v1/dead-letters/3", None, {"dead_letters": 1}),
     ("discard_dead_letters", ("d1",), "DELETE", "/v1/dead-letters?dataflow=d1", None, {"dead_letters": 2}),
     ("job", ("j1",), "GET", "/v1/jobs/j1", None, JOB),
+    ("fragmentation", (), "GET", "/v1/fragmentation", None, FRAGMENTATION),
+    ("defragment", (), "POST", "/v1/defragmentations", None, MOVE),
 ]
 LISTS = {
     "dataflows": ("/v1/dataflows", DATAFLOW),

@@ -64,6 +64,13 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         ["reuses 1 tasks and starts 1; saves 1 tasks and about 0.25 cores", "runs as one: b, c"],
     ),
     (
+        "explain x.json --start earliest --tenant a",
+        [ok(EXPLAINED | {"start": "earliest"})],
+        ["POST /v1/explain?tenant=a&start=earliest"],
+        EXPLAINED | {"start": "earliest"},
+        ["starts b"],
+    ),
+    (
         "dead-letters list --dataflow d1",
         [page(DEAD_LETTER)],
         ["GET /v1/dead-letters?dataflow=d1&limit=100"],

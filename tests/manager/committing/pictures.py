@@ -42,11 +42,14 @@ def picture(state: State) -> dict[str, Any]:
         "homes": dict(state.jobs.homes),
         "bridges": dict(state.jobs.bridges),
         "feeding": dict(state.jobs.feeding),
+        "loads": dict(state.jobs.loads),
         "plans": dict(state.plans),
         "stopped": dict(state.stopped),
         "sources": dict(state.sources),
         "readers": {name: set(readers) for name, readers in state.readers.items()},
         "epochs": dict(state.epochs),
+        "moves": dict(state.moves),
+        "move": state.move,
         "draining": dict(state.draining),
         "earliest": dict(state.earliest),
         "apart": state.apart & state.plans.keys(),
@@ -162,7 +165,7 @@ def _hold_places(state: State) -> None:
 def _hold_plans(manager: Manager, state: State) -> None:
     """What is wanted is what a planner makes of the state now, and a host takes it."""
     supplied = {name: each.supplied for name, each in state.sources.items()}
-    planner = Planner(state.running, state.jobs, supplied, state.epochs, begins=state.begins)
+    planner = Planner(state.running, state.jobs, supplied, state.epochs, begins=state.begins, moves=state.moves)
     assert state.plans.keys() == set(state.jobs.jobs)
     wanted = manager.committer.wanted()
     for job, plan in state.plans.items():

@@ -47,7 +47,7 @@ def plans(manager: Manager) -> dict[str, Plan]:
 
 
 def test_state_from_before_a_grant_is_not_shared(manager: Manager) -> None:
-    """A task that holds it gets a fresh twin, with all that follows; what holds none is shared, and so are twins."""
+    """In its task's place there is a younger one, with all that follows; that, and what holds no state, is shared."""
     _, mine = placed(manager, "ann")
     opened(manager, "bob", "cat")
     _, first = placed(manager, "bob")
@@ -58,7 +58,7 @@ def test_state_from_before_a_grant_is_not_shared(manager: Manager) -> None:
 
 
 def test_state_that_is_younger_than_a_grant_is_shared(manager: Manager) -> None:
-    """Whoever started it; one who was granted later than that gets a twin of its own."""
+    """Whoever started it; one who was granted later than that gets a younger one of its own."""
     opened(manager, "bob")
     _, mine = placed(manager, "ann")
     assert mine == placed(manager, "bob")[1]
@@ -87,8 +87,8 @@ def test_a_break_in_what_a_tenant_may_read_is_a_new_grant(manager: Manager) -> N
     assert mine["w"] != placed(manager, "bob")[1]["w"]
 
 
-def test_a_twin_outlives_what_it_was_made_beside(manager: Manager) -> None:
-    """Once the older task is gone the twin is still the tenant's, for another manager and in a next revision too."""
+def test_a_younger_task_outlives_what_it_was_made_beside(manager: Manager) -> None:
+    """Once the older task is gone the younger is still the tenant's, for another manager and in a next revision too."""
     gone, _ = placed(manager, "ann")
     opened(manager, "bob")
     name, first = placed(manager, "bob")
@@ -108,7 +108,7 @@ def test_explaining_tells_that_older_state_is_not_reused(manager: Manager) -> No
     assert {"s", "m"} == {each.id for each in manager.service.explain(caller("bob"), raw(LINE)).reused}
 
 
-def test_a_join_of_a_twin_and_what_is_shared_is_ones_own(manager: Manager) -> None:
+def test_a_join_of_a_younger_task_and_what_is_shared_is_ones_own(manager: Manager) -> None:
     """It follows both, and another dataflow's join of the same could follow others."""
     text = DIARY + "w:window > j:join.left > k:sink s > j.right"
     placed(manager, "ann", text)
@@ -130,6 +130,17 @@ def test_who_begins_at_the_earliest_shares_nothing(manager: Manager) -> None:
     (since,) = {each.since for each in plans(manager)[homes[mine["m"]]].ingress}
     assert since
     assert [None] == [each.since for each in plans(manager)[homes[others["m"]]].ingress]
+
+
+def test_an_explanation_of_a_start_at_the_earliest_foretells_that(manager: Manager) -> None:
+    """Nothing would be reused although all of it runs, and neither tasks nor batches are saved; then it is so."""
+    placed(manager, "ann")
+    told = manager.service.explain(ANN, raw(LINE), start=Start.EARLIEST)
+    assert ((), ("k", "m", "s", "w"), Start.EARLIEST) == (told.reused, told.started, told.start)
+    assert (0, 0.0, 0.0) == (told.saving.tasks, told.saving.cores, told.saving.batch_cores)
+    assert 4 == len(manager.service.explain(ANN, raw(LINE)).reused)
+    done = manager.service.submit(ANN, raw(LINE), start=Start.EARLIEST)
+    assert told.started == tuple(task.id for task in done.started)
 
 
 def test_a_job_that_began_elsewhere_takes_nothing_else(manager: Manager) -> None:
@@ -192,10 +203,10 @@ def test_confining_asks_only_of_what_is_not_confined_yet() -> None:
 
     def scope_of(at: int) -> Scope | None:
         asked.append(dataflow.tasks[at].type.name)
-        return Scope("", "twin") if dataflow.tasks[at].type.name == "window" else None
+        return Scope("", "younger") if dataflow.tasks[at].type.name == "window" else None
 
     found = confine(dataflow, scope_of)
     assert ["source", "map", "window"] == asked
-    assert {"s": None, "a": None, "r": "r", "k": "r", "w": "twin", "j": "j", "l": "j"} == {
+    assert {"s": None, "a": None, "r": "r", "k": "r", "w": "younger", "j": "j", "l": "j"} == {
         task: (scope := found.tasks[place].key.scope) and scope.task for task, place in found.places.items()
     }

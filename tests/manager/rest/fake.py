@@ -15,10 +15,12 @@ from manager.answers import (
     DeadLetterAnswer,
     Discarded,
     ExplainAnswer,
+    FragmentationAnswer,
     HostAnswer,
     JobAnswer,
     KeyAnswer,
     KeyForm,
+    MoveAnswer,
     NewKeyAnswer,
     OperationAnswer,
     OperationKind,
@@ -153,11 +155,13 @@ class FakeService(Service):
         self._note(OperationKind.REMOVE, caller, dataflow)
         return _short(self.submitted[dataflow])
 
-    def explain(self, caller: Caller, raw: bytes, *, tenant: str | None = None) -> ExplainAnswer:
+    def explain(
+        self, caller: Caller, raw: bytes, *, tenant: str | None = None, start: Start = Start.LATEST
+    ) -> ExplainAnswer:
         self._for(caller, tenant)
         document = _checked(raw)
         started = tuple(task["id"] for task in document["tasks"])
-        return ExplainAnswer(reused=(), started=started, collapsed=(), saving=Saving(tasks=0, cores=0.0))
+        return ExplainAnswer(reused=(), started=started, collapsed=(), saving=Saving(tasks=0, cores=0.0), start=start)
 
     def dataflows(  # noqa: PLR0913 - each is a filter
         self,
@@ -306,6 +310,14 @@ class FakeService(Service):
     def hosts(self, caller: Caller, paging: Paging) -> Page[HostAnswer]:
         _operators_only(caller)
         return _paged(examples.HOSTS.items, paging)
+
+    def fragmentation(self, caller: Caller) -> FragmentationAnswer:
+        _operators_only(caller)
+        return examples.FRAGMENTATION
+
+    def defragment(self, caller: Caller) -> MoveAnswer:
+        _operators_only(caller)
+        return examples.MOVE
 
     def operations(
         self, caller: Caller, paging: Paging, *, kind: OperationKind | None = None, subject: str | None = None

@@ -88,7 +88,7 @@ ROUTES: dict[str, Route] = {
         is_document=True,
     ),
     "remove": Route(
-        well=_ask("ann", "/v1/dataflows/{ended}"),
+        well=_ask("ann", "/v1/dataflows/{drained}"),
         own={
             "conflict": _ask("ann", "/v1/dataflows/{removed}"),
             "not-found": _ask("bob", "/v1/dataflows/{running}"),
@@ -181,6 +181,15 @@ ROUTES: dict[str, Route] = {
     ),
     "streams": _operators("/v1/streams"),
     "hosts": _operators("/v1/hosts"),
+    "fragmentation": _operators("/v1/fragmentation"),
+    "defragment": Route(
+        well=_ask("operator", "/v1/defragmentations"),
+        own={
+            "conflict": _ask("operator", "/v1/defragmentations"),
+            "forbidden": _ask("ann", "/v1/defragmentations"),
+        },
+        waits=True,
+    ),
     "operations": Route(well=_ask("ann", "/v1/operations")),
     "dead_letters": Route(well=_ask("ann", "/v1/dead-letters")),
     # One first: all of a dataflow would take it as well.

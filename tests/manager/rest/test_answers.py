@@ -109,6 +109,14 @@ def test_explain_changes_nothing(ann: httpx.Client) -> None:
     assert [] == ann.get("/v1/dataflows").json()["items"]
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"), [("", "latest"), ("?start=latest", "latest"), ("?start=earliest", "earliest")]
+)
+def test_an_explanation_is_of_the_start_that_is_asked_for(ann: httpx.Client, query: str, expected: str) -> None:
+    """`start` reaches the service; where nothing is said it is the latest, as for a submission."""
+    assert expected == ann.post(f"/v1/explain{query}", content=DOCUMENT, headers=JSON).json()["start"]
+
+
 def test_a_source_is_registered_shown_and_revoked(ann: httpx.Client, bob: httpx.Client) -> None:
     """A source lives under its name, its schema is called `schema`, and who may read it can be changed."""
     form = {"name": "s", "connection": {"kind": "topic", "topic": "a/b"}, "schema": {"t": "float"}}

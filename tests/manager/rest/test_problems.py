@@ -30,7 +30,7 @@ ROUTES = [
 BODIES = [
     (method, path)
     for method, path in ROUTES
-    if method in {"POST", "PUT"} and not path.endswith(("credentials", "replay"))
+    if method in {"POST", "PUT"} and not path.endswith(("credentials", "replay", "defragmentations"))
 ]
 
 

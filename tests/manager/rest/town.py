@@ -76,8 +76,8 @@ def town(folder: Path) -> Iterator[Town]:
 def _dataflows(service: Service, callers: dict[str, Caller]) -> dict[str, str]:
     raw, other, own = (json.dumps(each).encode() for each in (examples.DOCUMENT, OTHER, OWN))
     ann = callers["ann"]
-    places = {name: service.submit(ann, raw).id for name in ("running", "edited", "drained", "ended", "removed")}
-    places["alone"] = service.submit(ann, own).id
+    places = {name: service.submit(ann, raw).id for name in ("running", "edited", "drained")}
+    places |= {name: service.submit(ann, own).id for name in ("alone", "removed")}
     places["poors"] = service.submit(callers["poor"], raw).id
     service.submit(callers["bob"], raw)
     service.submit(ann, other, idempotency_key=USED)

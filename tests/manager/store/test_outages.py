@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 import pytest
@@ -92,34 +92,33 @@ class Locked(Outage):
         self.other.close()
 
 
-class Full(Outage):
+class Bound(Outage):
+    """Every connection is made with a bound."""
+
+    pragma: ClassVar[str]
+
+    def begin(self) -> None:
+        self.store.close()
+        event.listen(self.store._engine, "connect", self._bind)
+
+    def end(self) -> None:
+        event.remove(self.store._engine, "connect", self._bind)
+
+    @classmethod
+    def _bind(cls, connection: sqlite3.Connection, _record: Any) -> None:
+        connection.execute(f"PRAGMA {cls.pragma}")
+
+
+class Full(Bound):
     """There is no room for another page."""
 
-    def begin(self) -> None:
-        self.store.close()
-        event.listen(self.store._engine, "connect", self._bound)
-
-    def end(self) -> None:
-        event.remove(self.store._engine, "connect", self._bound)
-
-    @staticmethod
-    def _bound(connection: sqlite3.Connection, _record: Any) -> None:
-        connection.execute("PRAGMA max_page_count = 1")
+    pragma = "max_page_count = 1"
 
 
-class ReadOnly(Outage):
+class ReadOnly(Bound):
     """The file may be read only."""
 
-    def begin(self) -> None:
-        self.store.close()
-        event.listen(self.store._engine, "connect", self._bound)
-
-    def end(self) -> None:
-        event.remove(self.store._engine, "connect", self._bound)
-
-    @staticmethod
-    def _bound(connection: sqlite3.Connection, _record: Any) -> None:
-        connection.execute("PRAGMA query_only = ON")
+    pragma = "query_only = ON"
 
 
 class Gone(Outage):

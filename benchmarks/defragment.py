@@ -1,0 +1,255 @@
+"""Defragmentation: for how long outputs stand still, and what it saves, on a service that runs.
+
+    python -m benchmarks.defragment [--quick]
+
+Ten dataflows, each a part of the next, make a running DAG of 100 tasks over ten jobs: in a chain, or all below the
+first. It is consolidated again and again. An output's interruption is the longest that nothing came of it from the
+request on, which is as long as a pace without any. Then dataflows are submitted one after the other and drained, in
+random order, each task shared or not, with and without a defragmentation after each step. Needs mosquitto. Quickly,
+there are fewer of all. Prints a line per measurement; the last is one JSON object.
+"""
+
+import json
+import random
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from benchmarks.manager_bed import PACE, Service, serving
+from manager.answers import SourceForm, SubmitAnswer
+from manager.client import Client, Refused
+
+JOBS = 10
+TASKS = 100
+PER_SECOND = 20.0
+SETTLING = 3.0
+"""Seconds after which what was started does nothing any more but its work."""
+WHILE = 10.0
+"""Seconds over which cores and latencies are measured."""
+SPREAD = 3
+"""So many ways lead on from each task of the dataflows that are submitted one after the other."""
+Found = dict[str, Any]
+
+
+def main(*, quick: bool) -> None:
+    """Measure everything."""
+    with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
+        shapes = {
+            shape: told(shape, consolidated(Path(folder) / shape, shape, 2 if quick else 10))
+            for shape in ("chain", "star")
+        }
+        many = 4 if quick else 12
+        steps = {
+            mode: told(f"SEQ, {mode}", sequence(Path(folder) / mode, mode, many))
+            for mode in ("default", "reuse", "reuse and defragment")
+        }
+    chain = shapes["chain"]
+    print(
+        json.dumps(
+            {
+                **{name: chain[name] for name in ("interruption_s", "cores_before", "cores_after")},
+                **{name: chain[name] for name in ("latency_before_ms", "latency_after_ms")},
+                "details": {**shapes, "seq_cores": steps},
+            }
+        )
+    )
+
+
+def consolidated(folder: Path, shape: str, times: int) -> Found:
+    """What it takes to consolidate a running DAG of ten jobs, and what that saves."""
+    found: dict[str, list[float]] = {name: [] for name in ("gaps", "usual", "cores_before", "cores_after", "moved")}
+    before: list[float] = []
+    after: list[float] = []
+    with serving(folder, placement="launch") as service:
+        service.start()
+        service.listen()
+        with Client(service.url, service.admit("ann")) as ann, service.operator() as operator:
+            ann.register_source(source("street"))
+            with publishing(service):
+                for _ in range(times):
+                    flows = scattered(service, ann, shape)
+                    time.sleep(SETTLING)
+                    found["cores_before"].append(cores(service))
+                    before += latencies(service, flows[-1])
+                    usual, gaps, seconds = defragmented(service, operator, flows)
+                    found["usual"] += usual
+                    found["gaps"] += gaps
+                    found["moved"].append(seconds)
+                    time.sleep(SETTLING)
+                    found["cores_after"].append(cores(service))
+                    after += latencies(service, flows[-1])
+                    for flow in flows:
+                        ann.remove(flow.id)
+                    service.wait(lambda: True if not list(operator.jobs()) else None, "no job")
+    return {
+        "interruption_s": percentiles(found["gaps"]),
+        "longest_gap_otherwise_s": percentiles(found["usual"]),
+        "move_s": round(statistics.median(found["moved"]), 2),
+        "cores_before": round(statistics.median(found["cores_before"]), 3),
+        "cores_after": round(statistics.median(found["cores_after"]), 3),
+        "latency_before_ms": percentiles([1_000 * each for each in before]),
+        "latency_after_ms": percentiles([1_000 * each for each in after]),
+    }
+
+
+def scattered(service: Service, ann: Client, shape: str) -> list[SubmitAnswer]:
+    """Dataflows of which each has ten tasks more than the one before, or than the first; each in a job of its own."""
+    flows = []
+    for number in range(JOBS):
+        own = [(number, place) for place in range(TASKS // JOBS)]
+        first = [(0, place) for place in range(TASKS // JOBS)]
+        above = [(each, place) for each in range(number) for place in range(TASKS // JOBS)]
+        tasks = [*(above if shape == "chain" else first if number else []), *own]
+        flows.append(ann.submit(document("street", [{"field": "n", "min": -1 - a, "max": 1e12 + b} for a, b in tasks])))
+        service.first_output(flows[-1].outputs[0].topic)
+    return flows
+
+
+def defragmented(
+    service: Service, operator: Client, flows: Sequence[SubmitAnswer]
+) -> tuple[list[float], list[float], float]:
+    """The longest silence of each output without and with a defragmentation, and how long that took."""
+    begun = time.perf_counter()
+    time.sleep(WHILE)
+    asked = time.perf_counter()
+    operator.defragment()
+    while operator.fragmentation().move is not None:
+        time.sleep(0.1)
+    ended = time.perf_counter()
+    time.sleep(2 * PACE)
+    topics = [flow.outputs[0].topic for flow in flows]
+    return (
+        [longest(service, topic, begun, asked) for topic in topics],
+        [longest(service, topic, asked, time.perf_counter()) for topic in topics],
+        ended - asked,
+    )
+
+
+def longest(service: Service, topic: str, begun: float, ended: float) -> float:
+    """The longest silence of an output within a while."""
+    came = [each for each in service.outputs[topic] if begun <= each <= ended]
+    return max(after - before for before, after in pairwise([begun, *came, ended]))
+
+
+def latencies(service: Service, flow: SubmitAnswer) -> list[float]:
+    """Seconds from when events were sent to when they came out."""
+    service.events = {}
+    time.sleep(WHILE)
+    came, service.events = service.events.get(flow.outputs[0].topic, []), None
+    return [at - event["sent"] for at, events in came for event in events]
+
+
+def sequence(folder: Path, mode: str, many: int) -> list[float]:
+    """Cores at each step, while dataflows are submitted one after the other and then removed, both in random order."""
+    draw = random.Random(7)
+    paths = [[draw.randrange(SPREAD) for _ in range(draw.randint(3, 8))] for _ in range(many)]
+    found: list[float] = []
+    with serving(folder, placement="launch") as service:
+        service.start()
+        service.listen()
+        with Client(service.url, service.admit("ann")) as ann, service.operator() as operator:
+            ann.register_source(source("street"))
+            with publishing(service):
+                flows = []
+                for number, path in enumerate(draw.sample(paths, many)):
+                    configs = [{"field": "n", "min": -1 - way, "max": 1e12 + at} for at, way in enumerate(path)]
+                    flows.append(ann.submit(document("street", configs, fresh=mode == "default", title=f"{number}")))
+                    service.first_output(flows[-1].outputs[0].topic)
+                    found.append(settled(service, operator, mode))
+                for flow in draw.sample(flows, many):
+                    ann.remove(flow.id)
+                    found.append(settled(service, operator, mode))
+    return found
+
+
+def settled(service: Service, operator: Client, mode: str) -> float:
+    """Cores after a step, and after the defragmentation that follows it where there is one."""
+    if mode == "reuse and defragment":
+        # Where nothing is scattered it is refused.
+        with suppress(Refused):
+            operator.defragment()
+        while operator.fragmentation().move is not None:
+            time.sleep(0.05)
+    time.sleep(SETTLING)
+    return cores(service, WHILE / 2)
+
+
+def cores(service: Service, seconds: float = WHILE) -> float:
+    """Cores that broker, host, JVM and workers take."""
+    begun, spent = time.perf_counter(), service.cpu()
+    time.sleep(seconds)
+    return round((service.cpu() - spent) / (time.perf_counter() - begun), 4)
+
+
+@contextmanager
+def publishing(service: Service) -> Iterator[None]:
+    """Events with when they were sent, all the time."""
+    stopping = threading.Event()
+
+    def publish() -> None:
+        number = 0
+        while not stopping.wait(1 / PER_SECOND):
+            service.publish("city/street", json.dumps({"n": number, "sent": time.perf_counter()}).encode())
+            number += 1
+
+    thread = threading.Thread(target=publish, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
+
+
+def source(name: str) -> SourceForm:
+    """What the dataflows read."""
+    return SourceForm.model_validate(
+        {
+            "name": name,
+            "connection": {"kind": "topic", "topic": f"city/{name}"},
+            "schema": {"n": "integer", "sent": "float"},
+        }
+    )
+
+
+def document(name: str, configs: Sequence[Found], *, fresh: bool = False, title: str = "bench") -> Found:
+    """A source, filters in a row that let everything through, and an output."""
+    tasks: list[Found] = [{"id": f"t{at}", "type": "range_filter", "config": each} for at, each in enumerate(configs)]
+    if fresh:
+        tasks = [{**each, "fresh": True} for each in tasks]
+    ids = ["in", *(each["id"] for each in tasks), "out"]
+    return {
+        "version": 1,
+        "name": title,
+        "tasks": [
+            {"id": "in", "type": "source", "config": {"source": name}},
+            *tasks,
+            {"id": "out", "type": "output"},
+        ],
+        "streams": [{"from": one, "to": other} for one, other in pairwise(ids)],
+    }
+
+
+def percentiles(values: Sequence[float]) -> Found:
+    """The median, and what all but one in a hundred are at most."""
+    return {
+        "p50": round(statistics.median(values), 3),
+        "p99": round(statistics.quantiles(values, n=100, method="inclusive")[98], 3),
+    }
+
+
+def told(what: str, found: Any) -> Any:
+    """Print a figure, and hand it on."""
+    print(f"{what}: {json.dumps(found)}", flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    main(quick="--quick" in sys.argv)

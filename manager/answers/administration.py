@@ -1,0 +1,93 @@
+"""Administration: tenants, quotas, API keys, secrets, and credentials for the broker."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from manager.answers.base import Answer, Form, TenantName
+
+_Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+"""As far as every database counts."""
+
+
+class Quota(Form):
+    """What a tenant may use."""
+
+    dataflows: _Count = 1_000
+    tasks: _Count = 20_000
+    submits_per_minute: _Count = 600
+
+
+class TenantForm(Form):
+    """A tenant to admit."""
+
+    name: TenantName
+    quota: Quota = Quota()
+
+
+class TenantAnswer(Answer):
+    """A tenant."""
+
+    name: str
+    quota: Quota
+    dataflows: int
+    tasks: int
+    created: datetime
+
+
+class Role(StrEnum):
+    """What a caller may do: a tenant what is its own, an operator everything."""
+
+    TENANT = "tenant"
+    OPERATOR = "operator"
+
+
+class KeyForm(Form):
+    """An API key to make; without a tenant it is an operator's."""
+
+    tenant: TenantName | None = None
+    note: Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+
+
+class KeyAnswer(Answer):
+    """An API key, without its secret."""
+
+    id: str
+    role: Role
+    tenant: str | None
+    note: str
+    created: datetime
+    revoked: datetime | None
+
+
+class NewKeyAnswer(KeyAnswer):
+    """An API key when it is made; the secret is shown this once."""
+
+    key: str
+
+
+class SecretForm(Form):
+    """A secret to keep."""
+
+    secret: Annotated[str, StringConstraints(min_length=1, max_length=10_000)] = Field(repr=False)
+
+
+class SecretAnswer(Answer):
+    """A secret by its name; nobody is told what it holds."""
+
+    tenant: str
+    name: str
+
+
+class BrokerCredentials(Answer):
+    """With what a tenant connects to the broker; the password is shown this once."""
+
+    url: str
+    user: str
+    password: str
+    reads: tuple[str, ...]
+    """Topics that it may subscribe to."""
+    writes: tuple[str, ...]
+    """Topics that it may publish on."""

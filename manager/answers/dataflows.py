@@ -1,0 +1,124 @@
+"""Dataflows: what submitting one did or would do, and how they stand."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from manager.answers.base import Answer
+
+
+class DataflowState(StrEnum):
+    """Where a dataflow is in its life; `manager/reconciler/life.py` has the table."""
+
+    DEPLOYING = "deploying"
+    RUNNING = "running"
+    DEGRADED = "degraded"
+    DRAINING = "draining"
+    REMOVED = "removed"
+
+
+class TaskAnswer(Answer):
+    """One task of a dataflow."""
+
+    id: str
+    type: str
+    instance: int
+    """Where it runs; equivalent tasks of one dataflow have the same."""
+    reused: bool
+    """Whether it ran for somebody already when the dataflow was submitted."""
+    since: datetime | None = None
+    """For a reused task with state, the hour since which it runs: it continues with that history."""
+    failed: str = ""
+    """Why its events are parked, where it failed."""
+
+
+class OutputAnswer(Answer):
+    """Where what a sink takes is found."""
+
+    sink: str
+    topic: str
+
+
+class Start(StrEnum):
+    """Where a dataflow begins in its sources: at what comes from now on, or at the earliest that their spools keep."""
+
+    LATEST = "latest"
+    EARLIEST = "earliest"
+
+
+class DataflowAnswer(Answer):
+    """A submitted dataflow."""
+
+    id: str
+    tenant: str
+    name: str
+    revision: int
+    """Counts the documents that it had, from 1."""
+    state: DataflowState
+    reason: str = ""
+    """What it waits for, or why it is degraded."""
+    submitted: datetime
+    outputs: tuple[OutputAnswer, ...]
+    start: Start = Start.LATEST
+    """Where it began in its sources; `earliest` is what their spools kept then: what some job had yet to work off."""
+
+
+class DataflowDetail(DataflowAnswer):
+    """A submitted dataflow with all that belongs to it."""
+
+    tasks: tuple[TaskAnswer, ...]
+    document: dict[str, Any]
+
+
+class SubmitAnswer(DataflowAnswer):
+    """What a submission did."""
+
+    reused: tuple[TaskAnswer, ...]
+    started: tuple[TaskAnswer, ...]
+
+
+class Basis(StrEnum):
+    """What the predicted cost of a task rests on."""
+
+    MEASURED = "measured"
+    """Its CPU and its events, where it runs already."""
+    TYPE = "type"
+    """The mean cost of an event to tasks of its type, and the measured rate of its sources."""
+    ASSUMED = "assumed"
+
+
+class Saving(Answer):
+    """What sharing saves, predicted."""
+
+    tasks: int
+    """Tasks that need not run again."""
+    cores: float
+    """All in all."""
+    task_cores: float = 0.0
+    """What these tasks would take if they ran again."""
+    batch_cores: float = 0.0
+    """What the micro-batches of a job of its own would take, whatever they hold, where none is opened; assumed."""
+    rests_on: dict[Basis, int] = Field(default={})
+    """For how many of the tasks, but for sources, the cost was measured where they run, and for how many it was not."""
+
+
+class ExplainAnswer(Answer):
+    """What a submission would do."""
+
+    reused: tuple[TaskAnswer, ...]
+    """With instance 0: whose it is stays untold."""
+    started: tuple[str, ...]
+    collapsed: tuple[tuple[str, ...], ...]
+    """Groups of tasks that are equivalent and would run as one."""
+    saving: Saving
+    start: Start = Start.LATEST
+    """Where it would begin in its sources; at the earliest it reuses nothing."""
+
+
+class Stop(StrEnum):
+    """How a dataflow is removed: at once, or after what its sources have sent by now."""
+
+    NOW = "now"
+    DRAIN = "drain"

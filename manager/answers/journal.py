@@ -1,0 +1,59 @@
+"""The journal of every operation, and the live stream of what happens."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal
+
+from manager.answers.base import Answer
+
+
+class OperationKind(StrEnum):
+    """What an operation did."""
+
+    SUBMIT = "submit"
+    REMOVE = "remove"
+    DRAIN = "drain"
+    REPLACE = "replace"
+    REGISTER = "register source"
+    CHANGE_SOURCE = "change source"
+    REVOKE = "revoke source"
+    ADMIT = "admit tenant"
+    QUOTA = "set quota"
+    MAKE_KEY = "make key"
+    REVOKE_KEY = "revoke key"
+    CREDENTIALS = "make broker credentials"
+    PUT_SECRET = "put secret"  # noqa: S105 - what was done, and no password
+    REMOVE_SECRET = "remove secret"  # noqa: S105 - as above
+    DISCARD = "discard dead letters"
+    REPLAY = "replay dead letters"
+    RESTORE = "restore backup"
+    MOVE = "move tasks"
+
+
+class OperationAnswer(Answer):
+    """One entry of the journal."""
+
+    id: int
+    at: datetime
+    kind: OperationKind
+    who: str
+    """A tenant, or "operator"."""
+    subject: str
+    """The dataflow, source, tenant, key or secret that it is about."""
+    started: int = 0
+    reused: int = 0
+    paused: int = 0
+    jobs_started: tuple[str, ...] = ()
+    jobs_stopped: tuple[str, ...] = ()
+    seconds: float
+    """How long it took to commit; of a move, how long it took in all."""
+    note: str = ""
+    """Why, and what came of it, where that is more than the rest tells."""
+
+
+class EventAnswer(Answer):
+    """One event of the live stream: an operation, or a new state of a job or a dataflow."""
+
+    id: int
+    kind: Literal["operation", "job", "dataflow"]
+    told: dict[str, Any]

@@ -1,0 +1,57 @@
+"""Defragmentation: how scattered the jobs are, and to have them consolidated."""
+
+from manager.answers import FragmentationAnswer, MoveAnswer
+from manager.cases.base import Base, Caller, moment, operators_only
+from manager.committing.moving import Move
+from manager.defragmenting.choosing import Chooser
+
+
+class Defragmenting(Base):
+    """What operators do about scattered jobs."""
+
+    chooser: Chooser | None = None
+    """Who has learnt what things cost; a manager gives it."""
+
+    def fragmentation(self, caller: Caller) -> FragmentationAnswer:
+        """How scattered the jobs are."""
+        operators_only(caller)
+        with self._committer.looking() as state:
+            picture, move = self._chooser.picture(state, self._committer.ground), state.move
+        found = picture.fragmentation
+        return FragmentationAnswer(
+            jobs=found.jobs,
+            fewest=found.fewest,
+            bridges=found.bridges,
+            paused=found.paused,
+            hops=found.hops,
+            cores=round(found.cores, 4),
+            latency_seconds=found.latency,
+            move=None if move is None else _told(move),
+        )
+
+    def defragment(self, caller: Caller) -> MoveAnswer:
+        """Consolidate them now, whatever it gains."""
+        operators_only(caller)
+        move = self._committer.begin_move(
+            lambda state, ground: self._chooser.picture(state, ground).consolidated,
+            who=caller.who,
+            reason="it was asked for",
+        )
+        return _told(move)
+
+    @property
+    def _chooser(self) -> Chooser:
+        if self.chooser is None:
+            self.chooser = Chooser(self._seeing)
+        return self.chooser
+
+
+def _told(move: Move) -> MoveAnswer:
+    return MoveAnswer(
+        id=move.cut,
+        phase=move.phase,
+        since=moment(move.since),
+        tasks=len(move.steps),
+        leaves=tuple(str(job) for job in sorted(move.left)),
+        joins=tuple(str(job) for job in sorted(move.joined)),
+    )

@@ -1,0 +1,124 @@
+"""Moves: tasks that go from job to job together, with their states, at one cut. What lives here is their life, a table.
+
+How a move goes on, and why in this order:
+
+1. *Preparing.* The new jobs begin with empty plans, so that they are warm when they are needed. The jobs that are left
+   get plans without what moves, which take effect at the cut. Nothing stands still yet, and whoever changes a dataflow
+   puts an end to the move.
+2. *Cutting.* All have what they need, so the cut is wished for. From here on it may be taken at any moment, in one job
+   after the other, and changes of dataflows wait. What has passed the cut stands still.
+3. *Taking.* Every job has passed, and the streams between them have ended. What moves has new homes, in one commit; the
+   jobs there bring the states along and begin where the cut lies, in the next epoch. Only a job that has refused may be
+   gone back from: any other may have begun.
+4. *Returning*, instead, where something hindered the cut or was refused. The old jobs bring the states along from
+   themselves. What has passed the cut goes on from there, and what has not goes on as it is.
+
+When all have begun, the cut is released, and jobs that hold nothing any more are stopped. Each step is committed before
+anything is told, so a manager that dies leaves to the next one where it was.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from merge import Instance, JobId
+
+
+class Phase(StrEnum):
+    """Where a move is in its life."""
+
+    PREPARING = "preparing"
+    CUTTING = "cutting"
+    TAKING = "taking"
+    RETURNING = "returning"
+    DONE = "done"
+    RETURNED = "returned"
+    ABANDONED = "abandoned"
+
+
+class MoveEvent(StrEnum):
+    """What happens to a move."""
+
+    READY = "ready"
+    PASSED = "passed"
+    BEGUN = "begun"
+    HINDERED = "hindered"
+
+
+LIFE: Mapping[Phase, Mapping[MoveEvent, Phase]] = MappingProxyType(
+    {
+        Phase.PREPARING: {MoveEvent.READY: Phase.CUTTING, MoveEvent.HINDERED: Phase.ABANDONED},
+        Phase.CUTTING: {MoveEvent.PASSED: Phase.TAKING, MoveEvent.HINDERED: Phase.RETURNING},
+        Phase.TAKING: {MoveEvent.BEGUN: Phase.DONE, MoveEvent.HINDERED: Phase.RETURNING},
+        Phase.RETURNING: {MoveEvent.BEGUN: Phase.RETURNED},
+        Phase.DONE: {},
+        Phase.RETURNED: {},
+        Phase.ABANDONED: {},
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One instance that moves; from a job to the same one, where others of its running DAG go elsewhere."""
+
+    instance: Instance
+    leaves: JobId
+    joins: JobId
+    works: bool
+    """Whether it has a slot and states; a source has neither, and only its home changes."""
+    busy: float = 0.0
+    """How busy it is said to be in its new home."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A move under way; made by the committer."""
+
+    id: int
+    phase: Phase
+    since: float
+    """When it came into its phase, in seconds since 1970."""
+    steps: tuple[Step, ...]
+    """All tasks of the running DAGs of which something moves."""
+    opens: Mapping[JobId, str]
+    """The new jobs, with their hosts."""
+    passed: Mapping[JobId, Mapping[str, int]] = field(default_factory=dict)
+    """For each job that is left where the cut lies in its streams; known from when all had passed it."""
+
+    @property
+    def cut(self) -> str:
+        """What its cut is called."""
+        return f"{PREFIX}{self.id}"
+
+    @property
+    def left(self) -> frozenset[JobId]:
+        """The jobs in which what moves works until the cut."""
+        return frozenset(step.leaves for step in self.steps if step.works)
+
+    @property
+    def joined(self) -> frozenset[JobId]:
+        """The jobs in which it runs after that."""
+        return frozenset(step.joins for step in self.steps)
+
+    @property
+    def begins(self) -> frozenset[JobId]:
+        """The jobs that have to begin before it is over: those that take, or that take back."""
+        return self.left if self.phase is Phase.RETURNING else self.joined
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """What came of the last move; made by the committer."""
+
+    move: int
+    phase: Phase
+    opened: int
+    """How many jobs it started."""
+    interruption: float
+    """Seconds for which outputs stood still at most."""
+
+
+PREFIX = "move-"
+"""How the cuts are called that are taken for this, and no others."""

@@ -1,0 +1,97 @@
+"""The watcher: looks now and then at what runs, and begins what `watching` decides on."""
+
+import logging
+import time
+from collections.abc import Callable
+
+from manager.committing.committer import OPERATOR, Committer
+from manager.committing.draft import Ground
+from manager.committing.moving import Ended, Phase
+from manager.committing.state import State
+from manager.defragmenting.choosing import Chooser, Picture
+from manager.defragmenting.watching import HORIZON, Act, Look, Watched, target_of, watch
+from manager.problem import Conflict, StateNotReady
+from merge import Assignment, NoHost
+
+LOOKING = 15.0
+"""Seconds between two looks: means go over a minute, and with many thousands of tasks a look takes a second."""
+log = logging.getLogger("braid.defragmenting")
+
+
+class Watcher:
+    """One manager's; `look` is called from one thread, and again and again."""
+
+    def __init__(
+        self,
+        committer: Committer,
+        chooser: Chooser,
+        *,
+        by_itself: bool = True,
+        every: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`by_itself` it begins what is worth it; it learns what things cost in any case. `every` as `watch` says."""
+        self._committer = committer
+        self._chooser = chooser
+        self._by_itself = by_itself
+        self._every = every
+        self._clock = clock
+        self._looked: float | None = None
+        self._watched = Watched()
+        self._ended: Ended | None = None
+
+    def look(self) -> None:
+        """See whether there is something to begin, once its time has come."""
+        now = self._clock()
+        if not self._committer.leads or (self._looked is not None and now - self._looked < LOOKING):
+            return
+        self._looked = now
+        with self._committer.looking() as state:
+            picture = self._chooser.picture(state, self._committer.ground)
+            plans, underway, ended = dict(state.plans), state.move is not None, state.ended
+        # What follows may take a while, and keeps nobody waiting.
+        self._chooser.learn(plans)
+        news = ended if ended != self._ended else None
+        self._ended = ended
+        if news is not None and news.phase is Phase.DONE:
+            self._chooser.remember(news)
+        if not self._by_itself:
+            return
+        try:
+            self._decide(picture, underway=underway, news=news, now=now)
+        except NoHost as error:
+            log.info("nothing is moved now: %s", error)
+
+    def _decide(self, picture: Picture, *, underway: bool, news: Ended | None, now: float) -> None:
+        weighed = picture.worth(HORIZON)
+        look = Look(
+            version=picture.running.version,
+            scattered=target_of(picture.consolidated),
+            worth=weighed.kept,
+            overload=target_of(picture.isolated),
+            underway=underway,
+            ended=None if news is None else news.phase is Phase.DONE,
+        )
+        self._watched, decision = watch(self._watched, look, now, every=self._every)
+        assignment = {Act.CONSOLIDATE: picture.consolidated, Act.ISOLATE: picture.isolated}.get(decision.act)
+        if assignment is None:
+            log.debug("%s; %s", decision.why, weighed.says)
+            return
+        reason = f"{decision.why}. {weighed.says}" if decision.act is Act.CONSOLIDATE else decision.why
+        try:
+            move = self._committer.begin_move(_as_seen(assignment), who=OPERATOR, reason=reason)
+        except (Conflict, StateNotReady) as error:
+            log.info("nothing is moved now: %s", error)
+        else:
+            log.info("%s begins: %s", move.cut, reason)
+
+
+def _as_seen(assignment: Assignment) -> Callable[[State, Ground], Assignment]:
+    """The assignment itself, if the jobs are still those that it was made for."""
+
+    def chosen(state: State, _ground: Ground) -> Assignment:
+        if state.jobs.version != assignment.base:
+            raise Conflict("the jobs have changed since that was decided")
+        return assignment
+
+    return chosen

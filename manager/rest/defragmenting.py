@@ -1,0 +1,23 @@
+"""Routes of defragmentation, for operators: how scattered the jobs are, and to consolidate them."""
+
+from fastapi import APIRouter
+
+from manager.answers import FragmentationAnswer, MoveAnswer
+from manager.problem import Conflict, Forbidden, StateNotReady
+from manager.rest import examples
+from manager.rest.asking import TheCaller, TheService
+from manager.rest.described import told
+
+router = APIRouter(prefix="/v1", tags=["running"])
+
+
+@router.get("/fragmentation", **told(examples.FRAGMENTATION, Forbidden, StateNotReady))
+def fragmentation(service: TheService, caller: TheCaller) -> FragmentationAnswer:
+    """Say how scattered the jobs are, and what moves tasks right now; operators only."""
+    return service.fragmentation(caller)
+
+
+@router.post("/defragmentations", **told(examples.MOVE, Conflict, Forbidden, StateNotReady, status=202))
+def defragment(service: TheService, caller: TheCaller) -> MoveAnswer:
+    """Consolidate the jobs now; what came of it is in the journal; operators only."""
+    return service.defragment(caller)

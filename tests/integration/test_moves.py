@@ -1,0 +1,101 @@
+"""Tasks that move from job to job on the real parts, while tenants come and go: outputs are as of each alone."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.integration.hosting import QUICK
+from tests.integration.moving import Scattered
+from tests.integration.serving import Served
+
+pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+
+
+_WORDS = {"host": "engine.host_process", "broker": "mosquitto"}
+"""By what the command lines of processes are told."""
+
+
+@pytest.fixture
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service that scatters."""
+    made = Served(tmp_path_factory.mktemp("moves"), pace=QUICK, placement="launch")
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+@contextmanager
+def scattered(served: Served, seed: int) -> Iterator[Scattered]:
+    town = Scattered(served, seed)
+    try:
+        yield town
+    finally:
+        town.close()
+
+
+def scatter_and_consolidate(town: Scattered, defragmentations: int) -> None:
+    done = 0
+    for _ in range(20 * defragmentations):
+        if done == defragmentations:
+            break
+        town.change()
+        town.publish()
+        if town.draw.random() < 0.7 and town.defragment():
+            done += 1
+            # Some changes come while tasks are moved.
+            if town.draw.random() < 0.5:
+                town.change()
+            town.until_settled()
+    assert done == defragmentations
+    town.check()
+    jobs = {job.job for job in town.operator.jobs()}
+    town.served.until(lambda: {job for host in town.operator.hosts() for job in host.jobs} == jobs, "idle jobs to stop")
+    told = [each.note for each in town.operator.operations() if each.kind == "move tasks"]
+    assert any("outputs stood still" in note for note in told)
+    assert not any("went back" in note for note in told), told
+
+
+def test_outputs_are_those_of_dataflows_that_run_alone(served: Served) -> None:
+    """However often jobs are consolidated: nothing is lost, doubled, or computed from a fresh state."""
+    with scattered(served, seed=1) as town:
+        scatter_and_consolidate(town, 4)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("seed", [2, 3])
+def test_outputs_are_right_after_many_defragmentations(served: Served, seed: int) -> None:
+    """So it is after fifty of them."""
+    with scattered(served, seed) as town:
+        scatter_and_consolidate(town, 50)
+
+
+@pytest.mark.parametrize(
+    ("phase", "killed"),
+    [
+        pytest.param(phase, killed, marks=() if (phase, killed) == ("cutting", "manager") else pytest.mark.slow)
+        for phase in ("preparing", "cutting", "taking")
+        for killed in ("manager", "host", "broker")
+    ],
+)
+def test_whoever_is_killed_amid_a_move_takes_nothing_with_it(served: Served, phase: str, killed: str) -> None:
+    """Whoever comes back takes the move on where it was, or it goes back; outputs are whole either way."""
+    with scattered(served, seed=5) as town:
+        for _ in range(3):
+            town.submit()
+        town.publish()
+        victim = None if killed == "manager" else served.below_keeper(_WORDS[killed])
+        assert town.defragment()
+        served.until(lambda: town.phase() in {phase, None}, f"the move to be {phase}")
+        if victim is None:
+            served.kill()
+            town.publish()
+            served.start()
+        else:
+            victim.kill()
+            # What is sent to a broker that is away waits in the sender's client.
+            served.until(served.ready, "the service to be ready again")
+        town.until_settled()
+        town.check()

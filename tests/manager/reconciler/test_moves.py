@@ -1,0 +1,142 @@
+"""Moves as they are driven on: when which turn comes, what is wished for, and what is released."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from engine.plan import CutWish, Plan
+from manager.committing.moving import Move, MoveEvent, Phase, Step
+from manager.committing.seen import HostSeen, JobSeen
+from manager.committing.wanted import Moving
+from manager.reconciler.draining import Wish
+from manager.reconciler.listening import JobSight, Sight
+from manager.reconciler.moves import CUTTING, PREPARING, WISHING, Turn, go_on
+from merge import Instance, JobId
+
+NOW = 1_000.0
+SEEN = datetime.fromtimestamp(NOW, UTC)
+OLD, ALSO_OLD, NEW = JobId(1), JobId(2), JobId(3)
+CUT = "move-7"
+VERSION = 4
+
+
+def step(instance: int, leaves: JobId, *, works: bool = True) -> Step:
+    return Step(instance=Instance(instance), leaves=leaves, joins=NEW, works=works)
+
+
+def moving(phase: Phase, age: float = 0.0, passed: Mapping[JobId, Mapping[str, int]] | None = None) -> Moving:
+    """A source and a task of one job, and a task of another, that go to a new one."""
+    move = Move(
+        id=7,
+        phase=phase,
+        since=NOW - age,
+        steps=(step(1, OLD, works=False), step(2, OLD), step(3, ALSO_OLD)),
+        opens={NEW: "h"},
+        passed=passed or {},
+    )
+    plans = {job: Plan(job=str(job), host="h", version=VERSION) for job in (OLD, ALSO_OLD, NEW)}
+    return Moving(move=move, plans=plans, streams=frozenset({"source/1"}))
+
+
+def job(number: JobId, **told: Any) -> tuple[str, JobSight]:
+    """A job that runs its newest plan, but for what is told of it."""
+    seen = JobSeen(job=str(number), host="h", state="running", version=VERSION, term=1, in_effect=VERSION, seen=SEEN)
+    return str(number), JobSight(seen=replace(seen, **told))
+
+
+def cut(*instances: int, **at: int) -> dict[str, Any]:
+    positions = {f"source/{name[1:]}" if name[0] == "s" else f"bridge/{name[1:]}:out": end for name, end in at.items()}
+    return {"cuts": {CUT: frozenset(instances)}, "cut_positions": {CUT: positions}}
+
+
+def sight(*jobs: tuple[str, JobSight], supplied: str = "open") -> Sight:
+    hosts = {"h": HostSeen(host="h", alive=True, spools={"source/1": supplied, "source/9": "open"}, seen=SEEN)}
+    return Sight(complete=True, jobs=dict(jobs), hosts=hosts)
+
+
+def due(moves: Moving | None, seen: Sight, wished: Mapping[str, float] | None = None) -> list[Wish | Turn]:
+    return list(go_on(moves, seen, wished or {}, NOW))
+
+
+def test_it_is_cut_once_all_know_and_the_new_job_is_warm() -> None:
+    """The old jobs need not run the plans that wait for the cut; the new one has to run its own."""
+    preparing = moving(Phase.PREPARING)
+    waiting = {"in_effect": VERSION - 1}
+    ready = (job(OLD, **waiting), job(ALSO_OLD, **waiting))
+    assert [Turn(event=MoveEvent.READY)] == due(preparing, sight(*ready, job(NEW)))
+    for late in (
+        (job(OLD, version=VERSION - 1), ready[1], job(NEW)),
+        (*ready, job(NEW, in_effect=0)),
+        (*ready, job(NEW, state="starting")),
+        ready,
+    ):
+        assert [] == due(preparing, sight(*late))
+
+
+def test_the_cut_is_wished_for_where_its_streams_are_supplied() -> None:
+    """Of the raw streams of what moves, again after a while, and not all the time."""
+    cutting = moving(Phase.CUTTING)
+    running = (job(OLD, in_effect=0), job(ALSO_OLD, in_effect=0), job(NEW))
+    assert [Wish(host="h", wish=CutWish(cut=CUT, streams=("source/1",)))] == due(cutting, sight(*running))
+    assert [] == due(cutting, sight(*running, supplied="elsewhere"))
+    assert [] == due(cutting, sight(*running), {CUT: NOW - WISHING / 2})
+    assert 1 == len(due(cutting, sight(*running), {CUT: NOW - WISHING}))
+
+
+def test_it_is_taken_over_once_all_have_passed() -> None:
+    """With where the cut lies for each; sources pass nothing, and have none."""
+    cutting, told = moving(Phase.CUTTING), {CUT: NOW}
+    first, second = job(OLD, **cut(1, 2, s1=9)), job(ALSO_OLD, **cut(3, b2=4))
+    expected = {OLD: {"source/1": 9}, ALSO_OLD: {"bridge/2:out": 4}}
+    assert [Turn(event=MoveEvent.PASSED, passed=expected)] == due(cutting, sight(first, second, job(NEW)), told)
+    for late in (
+        job(ALSO_OLD),
+        job(ALSO_OLD, in_effect=VERSION - 1, **cut(3, b2=4)),
+        job(ALSO_OLD, state="died", **cut(3, b2=4)),
+    ):
+        assert [] == due(cutting, sight(first, late, job(NEW)), told)
+
+
+def test_it_is_over_once_all_that_take_over_have_begun() -> None:
+    """Or, where it goes back, once all of the old ones have."""
+    taking, returning = moving(Phase.TAKING), moving(Phase.RETURNING)
+    assert [Turn(event=MoveEvent.BEGUN)] == due(taking, sight(job(NEW)))
+    assert [] == due(taking, sight(job(NEW, in_effect=VERSION - 1)))
+    assert [Turn(event=MoveEvent.BEGUN)] == due(returning, sight(job(OLD), job(ALSO_OLD)))
+    assert [] == due(returning, sight(job(OLD)))
+
+
+@pytest.mark.parametrize(("phase", "patience"), [(Phase.PREPARING, PREPARING), (Phase.CUTTING, CUTTING)])
+def test_it_waits_for_nobody_for_ever(phase: Phase, patience: float) -> None:
+    """Others wait for it, so what is late or refuses hinders it; who takes over is waited for."""
+    told = {CUT: NOW}
+    assert [] == due(moving(phase, patience - 1), sight(job(OLD)), told)
+    (late,) = due(moving(phase, patience + 1), sight(job(OLD)), told)
+    assert isinstance(late, Turn)
+    assert (MoveEvent.HINDERED, f"within {patience:.0f} s") == (
+        late.event,
+        late.why[-len(f"within {patience:.0f} s") :],
+    )
+    (refused,) = due(moving(phase), sight(job(OLD, refused="it is full")), told)
+    assert Turn(event=MoveEvent.HINDERED, why="job 1 refused: it is full") == refused
+    assert [] == due(moving(Phase.TAKING, 10_000.0), sight(job(NEW, in_effect=0)))
+    (gave_up,) = due(moving(Phase.CUTTING), sight(job(OLD), job(ALSO_OLD, given_up=frozenset({CUT}))), told)
+    assert Turn(event=MoveEvent.HINDERED, why="job 2 gave the cut up") == gave_up
+    (refused,) = due(moving(Phase.TAKING), sight(job(NEW, in_effect=0, refused="no state")))
+    assert Turn(event=MoveEvent.HINDERED, why="job 3 refused: no state") == refused
+
+
+def test_cuts_of_moves_that_are_over_are_released() -> None:
+    """Those of the one under way are not, nor cuts that others took; nothing is released all the time."""
+    cuts = {each: frozenset({2}) for each in (CUT, "move-6", "drain-d-1-0")}
+    told = {"cuts": cuts, "cut_batches": dict.fromkeys(cuts, 8), "published": 9}
+    kept = sight(job(OLD, **told))
+    release = Wish(host="h", wish=CutWish(cut="move-6", release=True))
+    assert [release] == due(moving(Phase.PREPARING), kept)
+    assert [Wish(host="h", wish=CutWish(cut=each, release=True)) for each in ("move-6", CUT)] == due(None, kept)
+    assert [] == due(None, kept, {"release move-6": NOW, f"release {CUT}": NOW})
+    # What was emitted until then has to be sent first: the job may be stopped after that.
+    assert [] == due(None, sight(job(OLD, **told | {"published": 8})))
