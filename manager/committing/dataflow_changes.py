@@ -51,7 +51,7 @@ class DataflowChanges(MoveChanges):
         begun = time.monotonic()
         digest = hashlib.sha256(raw if start is Start.LATEST else f"{start} ".encode() + raw).hexdigest()
         name = f"d-{secrets.token_hex(6)}"
-        with self._lock:
+        with self._calm(lambda: self._canonical(tenant, name, raw, start)):
             if idempotency_key is not None and (known := self._known(tenant, idempotency_key, digest)) is not None:
                 return Submission(known, again=True)
             dataflow = self._canonical(tenant, name, raw, start)
@@ -71,18 +71,22 @@ class DataflowChanges(MoveChanges):
     def replace(self, dataflow: str, raw: bytes, *, who: str) -> DataflowRow:
         """Swap the document of a dataflow for another; what both have in common never stops."""
         begun = time.monotonic()
-        with self._lock:
+
+        def checked() -> Dataflow:
             with self._store.read() as session:
                 found = running_dataflow(session, dataflow)
                 tenant, start = found.tenant, Start(found.start)
-            edited = self._canonical(tenant, dataflow, raw, start)
+            return self._canonical(tenant, dataflow, raw, start)
+
+        with self._calm(checked):
+            edited = checked()
             with self._changing() as (session, draft):
                 row = running_dataflow(session, dataflow)
                 if row.draining is not None:
                     raise Conflict(f"the dataflow {dataflow!r} drains, and is removed after that; submit it anew")
                 if who != OPERATOR:
-                    check_rate(session, tenant, draft.now)
-                check_size(session, tenant, dataflows=0, tasks=len(edited.tasks) - row.tasks)
+                    check_rate(session, row.tenant, draft.now)
+                check_size(session, row.tenant, dataflows=0, tasks=len(edited.tasks) - row.tasks)
                 self._swap(draft, row, edited, raw)
                 session.add(row)
                 write_down(session, draft, OperationKind.REPLACE, who=who, subject=dataflow, begun=begun)

@@ -128,17 +128,28 @@ class MoveChanges(Changing):
                 self._put_off(why)
 
     @contextmanager
-    def _changing(self) -> Iterator[tuple[Session, Draft]]:
-        """One change of what runs: as `_committing`, once no move is under way; one that only is prepared gives way."""
+    def _calm(self, check: Callable[[], object] = lambda: None) -> Iterator[None]:
+        """Nobody changes the state and nothing moves while the context lasts, for whoever decides by it on a change.
+
+        A move that is only prepared gives way, but not to what `check` refuses. Others change the state while one is
+        waited for, so that nothing that was decided before is good any more.
+        """
         with self._lock:
+            if self._current().move is not None:
+                check()
             deadline = time.monotonic() + PATIENCE
             while (move := self._current().move) is not None:
                 if move.phase is Phase.PREPARING:
                     self._put_off("something else was asked for meanwhile")
                 elif not self._over.wait(deadline - time.monotonic()):
                     raise StateNotReady("tasks are being moved from job to job; ask again in a moment", retry_after=1.0)
-            with self._committing() as made:
-                yield made
+            yield
+
+    @contextmanager
+    def _changing(self) -> Iterator[tuple[Session, Draft]]:
+        """One change of what runs: as `_committing`, once nothing moves."""
+        with self._calm(), self._committing() as made:
+            yield made
 
     def _put_off(self, why: str) -> None:
         """Have a move that is only prepared make room for another change."""

@@ -1,6 +1,7 @@
 """Moves as they are committed: what each turn makes of homes and plans, and what comes of changes meanwhile."""
 
 from collections.abc import Iterator
+from threading import Thread
 
 import pytest
 
@@ -9,7 +10,7 @@ from manager.cases.base import Paging
 from manager.committing import move_changes
 from manager.committing.moving import LIFE, Move, Phase
 from manager.defragmenting.choosing import Chooser
-from manager.problem import Conflict, StateNotReady
+from manager.problem import Conflict, InvalidDataflow, StateNotReady
 from merge import Assignment, JobId
 from tests.manager.committing.pictures import hold, loaded, pictured
 from tests.manager.managers import OPERATOR, Manager, caller, raw
@@ -23,7 +24,11 @@ LONGEST = "s:source > a:map{'add': 1} > b:count > c:map{'add': 2} > k:sink"
 @pytest.fixture
 def manager(sqlite: str) -> Iterator[Manager]:
     """Three dataflows that share tasks, each residue in a job of its own."""
-    made = Manager(sqlite, strategy="launch").lead()
+    yield from scattered(sqlite)
+
+
+def scattered(url: str) -> Iterator[Manager]:
+    made = Manager(url, strategy="launch").lead()
     made.admit("ann")
     made.register("weather")
     for text in (CHAIN, LONGER, LONGEST):
@@ -48,8 +53,15 @@ def notes(manager: Manager) -> list[str]:
     return [each.note for each in page.items]
 
 
-def test_all_that_moves_comes_together_in_one_job(manager: Manager) -> None:
+@pytest.fixture
+def on_any(empty_url: str) -> Iterator[Manager]:
+    """The same, on each kind of database."""
+    yield from scattered(empty_url)
+
+
+def test_all_that_moves_comes_together_in_one_job(on_any: Manager) -> None:
     """It is left at the cut, begins there with its states in the next epoch, and nothing of the old jobs is left."""
+    manager = on_any
     committer = manager.committer
     before = {each.job: each for each in manager.service.jobs(OPERATOR, Paging()).items}
     assert len(before) == 3
@@ -140,6 +152,42 @@ def test_a_change_waits_for_a_move_that_is_cut(manager: Manager, phase: Phase, m
         manager.submit("ann", CHAIN)
     assert refused.value.retry_after == 1.0
     assert before == pictured(manager)
+
+
+def test_what_is_refused_puts_off_no_move(manager: Manager) -> None:
+    """A document with a fault is refused as ever, and the move goes on."""
+    move = begin(manager)
+    with pytest.raises(InvalidDataflow):
+        manager.submit("ann", "s:source > a:map{'add': 'much'} > k:sink")
+    manager.committer.cut_move(move.id)
+
+
+def test_changes_that_waited_for_a_move_see_what_the_others_did(manager: Manager) -> None:
+    """One submission under one key is one dataflow, and what a source was taken from meanwhile is refused."""
+    move = begin(manager)
+    manager.committer.cut_move(move.id)
+    flows, refused = list[str](), list[Exception]()
+
+    def submit(key: str | None) -> None:
+        try:
+            flows.append(manager.submit("ann", CHAIN, key=key))
+        except InvalidDataflow as error:
+            refused.append(error)
+
+    threads = [Thread(target=submit, args=(key,)) for key in ("once", "once", None)]
+    for thread in threads:
+        thread.start()
+    revoking = Thread(target=manager.service.revoke_source, args=(OPERATOR, "ann:weather"))
+    revoking.start()
+    manager.committer.take_over(move.id, passed(move))
+    manager.committer.end_move(move.id)
+    for thread in (*threads, revoking):
+        thread.join()
+    hold(manager)
+    # In whichever order they came to it.
+    assert 3 == len(flows) + len(refused)
+    assert len(set(flows)) <= 2
+    assert [] == [each for each in manager.service.dataflows(OPERATOR, Paging()).items if each.state != "removed"]
 
 
 def test_nothing_moves_while_a_dataflow_drains(manager: Manager) -> None:
