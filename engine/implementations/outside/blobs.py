@@ -60,7 +60,8 @@ def _blob_download(config: BlobDownloadConfig) -> Behaviour:
     >>> (written,) = tried("blob_upload", {"to": here, "field": "text"}, [{"text": "warm"}], outside=outside)["out"]
     >>> written["receipt"][:12]
     '0f0aa408c183'
-    >>> tried("blob_download", {"of": here}, [{"receipt": written["receipt"]}], outside=outside)["out"][0]["content"]
+    >>> read = tried("blob_download", {"of": here}, [{"receipt": written["receipt"]}], outside=outside)["out"][0]
+    >>> read["content"]
     'warm'
     >>> folder.cleanup()
     """
