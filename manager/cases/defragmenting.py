@@ -32,12 +32,7 @@ class Defragmenting(Base):
     def defragment(self, caller: Caller) -> MoveAnswer:
         """Consolidate them now, whatever it gains."""
         operators_only(caller)
-        move = self._committer.begin_move(
-            lambda state, ground: self._chooser.picture(state, ground).consolidated,
-            who=caller.who,
-            reason="it was asked for",
-        )
-        return _told(move)
+        return _told(self._committer.begin_move(self._chooser.asked_for, who=caller.who))
 
     @property
     def _chooser(self) -> Chooser:

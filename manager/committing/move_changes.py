@@ -16,7 +16,7 @@ from manager.answers import OperationKind
 from manager.committing.changing import Changing
 from manager.committing.draft import Draft, Ground
 from manager.committing.move_plans import MovePlans, emptied, empty
-from manager.committing.moving import LIFE, Ended, Move, MoveEvent, Phase, Step
+from manager.committing.moving import LIFE, Chosen, Ended, Move, MoveEvent, Phase, Step
 from manager.committing.state import State, jobs_of, move_of
 from manager.committing.wanted import Moving
 from manager.committing.writing import write_jobs
@@ -47,13 +47,13 @@ class MoveChanges(Changing):
                 streams=frozenset(state.sources[each.config["source"]].supplied.stream for each in sources),
             )
 
-    def begin_move(self, choose: Callable[[State, Ground], Assignment], *, who: str, reason: str) -> Move:
+    def begin_move(self, choose: Callable[[State, Ground], Chosen], *, who: str) -> Move:
         """Begin to move tasks to where they are chosen to be, of the state as it is."""
         with self._committing() as (session, draft):
             state = draft.state
             if state.move is not None:
                 raise Conflict("tasks are moved already; ask again once that is over")
-            assignment = choose(state, self._ground)
+            assignment, reason = choose(state, self._ground)
             if not assignment.places:
                 raise Conflict("no task would be better off elsewhere; ask again when more has changed")
             steps = _steps(state, assignment)

@@ -21,8 +21,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+from typing import NamedTuple
 
-from merge import Instance, JobId
+from merge import Assignment, Instance, JobId
 
 
 class Phase(StrEnum):
@@ -70,6 +71,14 @@ class Step:
     """Whether it has a slot and states; a source has neither, and only its home changes."""
     busy: float = 0.0
     """How busy it is said to be in its new home."""
+
+
+class Chosen(NamedTuple):
+    """Where tasks are to run; made by whoever decides it, of the state as it is."""
+
+    assignment: Assignment
+    reason: str
+    """For the journal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

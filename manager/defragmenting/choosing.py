@@ -8,7 +8,7 @@ from functools import cached_property
 
 from engine.plan import Plan
 from manager.committing.draft import Ground
-from manager.committing.moving import Ended
+from manager.committing.moving import Chosen, Ended
 from manager.committing.seen import JobSeen, Seeing
 from manager.committing.state import State
 from manager.defragmenting.calibrating import (
@@ -20,6 +20,7 @@ from manager.defragmenting.calibrating import (
     prices,
 )
 from manager.defragmenting.measuring import Moment, batch_seconds, batches, busy, moment, sample
+from manager.defragmenting.watching import HORIZON
 from merge import (
     Assignment,
     Costs,
@@ -98,6 +99,11 @@ class Chooser:
         with self._guard:
             told = Disrupted(jobs=ended.opened, interruption=ended.interruption)
             self._past = (*self._past, told)[-REMEMBERED:]
+
+    def asked_for(self, state: State, ground: Ground) -> Chosen:
+        """What to do where somebody asks for it, whatever it is worth."""
+        picture = self.picture(state, ground)
+        return Chosen(picture.consolidated, f"it was asked for. {picture.worth(HORIZON).says}")
 
     def picture(self, state: State, ground: Ground) -> Picture:
         """What runs where; of a state that nobody changes meanwhile, to be looked at when that is over as well."""

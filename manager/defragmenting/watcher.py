@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from manager.committing.committer import OPERATOR, Committer
 from manager.committing.draft import Ground
-from manager.committing.moving import Ended, Phase
+from manager.committing.moving import Chosen, Ended, Phase
 from manager.committing.state import State
 from manager.defragmenting.choosing import Chooser, Picture
 from manager.defragmenting.watching import HORIZON, Act, Look, Watched, target_of, watch
 from manager.problem import Conflict, StateNotReady
-from merge import Assignment, NoHost
+from merge import NoHost
 
 LOOKING = 15.0
 """Seconds between two looks: means go over a minute, and with many thousands of tasks a look takes a second."""
@@ -79,19 +79,19 @@ class Watcher:
             return
         reason = f"{decision.why}. {weighed.says}" if decision.act is Act.CONSOLIDATE else decision.why
         try:
-            move = self._committer.begin_move(_as_seen(assignment), who=OPERATOR, reason=reason)
+            move = self._committer.begin_move(_as_seen(Chosen(assignment, reason)), who=OPERATOR)
         except (Conflict, StateNotReady) as error:
             log.info("nothing is moved now: %s", error)
         else:
             log.info("%s begins: %s", move.cut, reason)
 
 
-def _as_seen(assignment: Assignment) -> Callable[[State, Ground], Assignment]:
-    """The assignment itself, if the jobs are still those that it was made for."""
+def _as_seen(chosen: Chosen) -> Callable[[State, Ground], Chosen]:
+    """What was chosen, if the jobs are still those that it was chosen for."""
 
-    def chosen(state: State, _ground: Ground) -> Assignment:
-        if state.jobs.version != assignment.base:
+    def choose(state: State, _ground: Ground) -> Chosen:
+        if state.jobs.version != chosen.assignment.base:
             raise Conflict("the jobs have changed since that was decided")
-        return assignment
+        return chosen
 
-    return chosen
+    return choose

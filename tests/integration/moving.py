@@ -7,18 +7,46 @@ the tasks that it shares have counted them, and whether any was lost, doubled, o
 import json
 import sqlite3
 from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
 from random import Random
-from typing import Any
+from threading import Thread
+from typing import Any, Self
 
 from manager.answers import DataflowState, SubmitAnswer
 from manager.client.errors import Refused
-from tests.integration.hosting import counted, numbers
-from tests.integration.serving import Served, counting, passing, street
+from manager.serving import Manager, _Word
+from manager.settings import Settings
+from tests.integration.hosting import QUICK, counted, numbers
+from tests.integration.serving import BOUND, Served, counting, passing, street
 
 FEW = 6
 """Events that are published together."""
 MOST = 5
 """Dataflows that run at once."""
+
+
+class Within(Served):
+    """A service whose manager is in the test's own process, so that it can be had to do what nobody may ask for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, pace=QUICK)
+        self._told: SimpleQueue[_Word] = SimpleQueue()
+        settings = Settings(root=self.root, port=self.port, pace=self.pace, master="local[2,8]", defragment=False)
+        self._manager = Manager(settings, self._told)
+        self._thread = Thread(target=self._manager.run, daemon=True)
+        self.committer = self._manager._committer
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self.until(self.ready, "the service to be ready")
+        self.look()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._told.put(_Word("stop"))
+        self._thread.join(BOUND)
+        self.close()
 
 
 @dataclass

@@ -71,6 +71,8 @@ class Served:
             "BRAID_MASTER": "local[2,8]",
             "BRAID_PACE": str(self.pace),
             "BRAID_PLACEMENT": self.placement,
+            # By itself it might begin amid what is tested.
+            "BRAID_DEFRAGMENT": "false",
         }
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(  # noqa: S603 - our own command

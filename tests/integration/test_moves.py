@@ -1,12 +1,17 @@
 """Tasks that move from job to job on the real parts, while tenants come and go: outputs are as of each alone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from manager.committing.draft import Ground
+from manager.committing.moving import Chosen
+from manager.committing.state import State
+from merge import Assignment, Home
 from tests.integration.hosting import QUICK
-from tests.integration.moving import Scattered
+from tests.integration.moving import Scattered, Within
 from tests.integration.serving import Served
 
 pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
@@ -25,6 +30,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield made
     finally:
         made.close()
+
+
+def chosen(assignment: Assignment) -> Callable[[State, Ground], Chosen]:
+    return lambda _state, _ground: Chosen(assignment, "a test")
 
 
 @contextmanager
@@ -70,6 +79,30 @@ def test_outputs_are_right_after_many_defragmentations(served: Served, seed: int
     """So it is after fifty of them."""
     with scattered(served, seed) as town:
         scatter_and_consolidate(town, 50)
+
+
+@pytest.mark.slow
+def test_a_running_dag_is_split_and_joined_again(tmp_path: Path) -> None:
+    """A part of it goes to a job of its own, over a bridge, and comes back; its counts go on all the while."""
+    with Within(tmp_path) as served, scattered(served, seed=7) as town:
+        town.submit()
+        town.publish(30)
+        (flow,) = town.flows
+        for _ in range(2):
+            with served.committer.looking() as state:
+                homes, following = state.jobs.homes, state.jobs.next_job
+                tasks = [task for task in state.running.tasks.values() if task.type.name in {"count", "output"}]
+                places = tuple((task.instance, Home(following, homes[task.instance].busy)) for task in tasks)
+                split = Assignment(base=state.jobs.version, opens=((following, "local"),), places=places)
+            served.committer.begin_move(chosen(split), who="operator")
+            town.until_settled()
+            assert 2 == len(list(town.operator.jobs()))
+            town.check()
+            assert town.defragment()
+            town.until_settled()
+            assert 1 == len(list(town.operator.jobs()))
+            town.check()
+        assert flow.counter is not None
 
 
 @pytest.mark.parametrize(
