@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import FolderReader, SystemClock, Unread, commit, encode, read, unpacked
+from bridge import FolderReader, SystemClock, Unread, commit, encode, leave, read, unpacked
 from bridge.broker import Broker, start_broker
 from bridge.log import LOG
 from bridge.mqtt import UNACKNOWLEDGED, Client
@@ -209,6 +209,8 @@ def test_the_broker_keeps_nothing_for_a_stream_that_is_not_received_any_more(
             streams.begin()
             streams.receptions.settle(set())
         else:
+            # As long as anybody is to read it, whoever it is, it goes on being received.
+            leave(streams.folder("a"), "j")
             streams.spools.drop("j", "raw/a")
         streams.publish("a", 0, 10)
         # What the broker took up to here, it took before what follows.
