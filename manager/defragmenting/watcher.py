@@ -1,6 +1,7 @@
 """The watcher: looks now and then at what runs, and begins what `watching` decides on."""
 
 import logging
+import math
 import time
 from collections.abc import Callable
 
@@ -14,7 +15,9 @@ from manager.problem import Conflict, StateNotReady
 from merge import NoHost
 
 LOOKING = 15.0
-"""Seconds between two looks: means go over a minute, and with many thousands of tasks a look takes a second."""
+"""Seconds between two looks at least: means go over a minute."""
+SHARE = 0.03
+"""The part of the time that looks may take: with a hundred thousand tasks each takes some seconds."""
 log = logging.getLogger("braid.defragmenting")
 
 
@@ -36,16 +39,19 @@ class Watcher:
         self._by_itself = by_itself
         self._every = every
         self._clock = clock
-        self._looked: float | None = None
+        self._due = -math.inf
         self._watched = Watched()
         self._ended: Ended | None = None
 
     def look(self) -> None:
         """See whether there is something to begin, once its time has come."""
         now = self._clock()
-        if not self._committer.leads or (self._looked is not None and now - self._looked < LOOKING):
+        if not self._committer.leads or now < self._due:
             return
-        self._looked = now
+        self._look(now)
+        self._due = now + max(LOOKING, (self._clock() - now) / SHARE)
+
+    def _look(self, now: float) -> None:
         with self._committer.looking() as state:
             picture = self._chooser.picture(state, self._committer.ground)
             plans, underway, ended = dict(state.plans), state.move is not None, state.ended
