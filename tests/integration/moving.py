@@ -17,7 +17,7 @@ from manager.answers import DataflowState, SubmitAnswer
 from manager.client.errors import Refused
 from manager.serving import Manager, _Word
 from manager.settings import Settings
-from tests.integration.hosting import QUICK, counted, numbers
+from tests.integration.hosting import counted, numbers
 from tests.integration.serving import BOUND, Served, counting, passing, street
 
 FEW = 6
@@ -30,7 +30,7 @@ class Within(Served):
     """A service whose manager is in the test's own process, so that it can be had to do what nobody may ask for."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder, pace=QUICK)
+        super().__init__(folder, pace=0.5)
         self._told: SimpleQueue[_Word] = SimpleQueue()
         settings = Settings(root=self.root, port=self.port, pace=self.pace, master="local[2,8]", defragment=False)
         self._manager = Manager(settings, self._told)
