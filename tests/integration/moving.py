@@ -172,6 +172,9 @@ class Scattered:
     def _begun(self, flow: Tenancy) -> int | None:
         """At which event a dataflow began, if what it delivered is what follows from there; all, where it runs."""
         came = self._came(flow)
+        if flow.end is not None and not came:
+            # It was removed before anything reached it.
+            return flow.latest
         for start in range(1 if flow.counter is None else self.since[flow.counter] + 1):
             every = self._expected(flow, start)
             # Events go round the keys, so that there is one place at most where it can have begun.
