@@ -21,7 +21,7 @@ from bridge.mqtt import Client, spoken
 from dags import Kind
 from engine.host_keeper import HostKeeper
 from engine.job_folder import JobFolder, job_folder, spool_folder
-from engine.plan import CutWish, Delivery, Edge, Ingress, Plan, Slot, written_cut, written_plan
+from engine.plan import CutWish, Delivery, Edge, Forward, Ingress, Plan, Slot, written_cut, written_plan
 from engine.record import Table
 from engine.record_store import RecordStore
 from engine.supply import Bridged, Subscribed
@@ -268,6 +268,20 @@ def delivery(instance: int) -> Delivery:
 def deliveries(slots: Sequence[Slot]) -> tuple[Delivery, ...]:
     """One for each output among the slots."""
     return tuple(delivery(each.instance) for each in slots if each.type == "output")
+
+
+def job(name: str, *slots: Slot, reads: tuple[Ingress, ...] = (), forwards: tuple[Forward, ...] = ()) -> Plan:
+    """The plan of a job that delivers what its sinks take; its version is given when it is sent."""
+    return Plan(
+        job=name,
+        host=HOST,
+        version=0,
+        slots=slots,
+        ingress=reads,
+        forwards=forwards,
+        deliveries=deliveries(slots),
+        pace=QUICK,
+    )
 
 
 def numbers(first: int, end: int, *, keys: int = 3) -> list[dict[str, Any]]:

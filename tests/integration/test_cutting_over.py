@@ -6,23 +6,10 @@ from typing import Any
 
 import pytest
 
-from engine.plan import Forward, Import, Ingress, Plan, Slot
-from tests.integration.hosting import HOST, QUICK, Hosting, bridged, counted, deliveries, delivery, numbers, raw, slot
+from engine.plan import Forward, Import, Plan
+from tests.integration.hosting import Hosting, bridged, counted, delivery, job, numbers, raw, slot
 
 pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
-
-
-def job(name: str, *slots: Slot, reads: tuple[Ingress, ...] = (), forwards: tuple[Forward, ...] = ()) -> Plan:
-    return Plan(
-        job=name,
-        host=HOST,
-        version=0,
-        slots=slots,
-        ingress=reads,
-        forwards=forwards,
-        deliveries=deliveries(slots),
-        pace=QUICK,
-    )
 
 
 class Town:

@@ -6,25 +6,12 @@ from dataclasses import replace
 import pytest
 
 from bridge import topics
-from engine.plan import Delivery, Forward, Import, Ingress, Plan, Slot
+from engine.plan import Delivery, Forward, Import
 from engine.record_store import RecordStore
 from engine.staged import unpacked_value
-from tests.integration.hosting import HOST, QUICK, Hosting, bridged, counted, deliveries, delivery, numbers, raw, slot
+from tests.integration.hosting import HOST, Hosting, bridged, counted, delivery, job, numbers, raw, slot
 
 pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
-
-
-def job(name: str, *slots: Slot, reads: tuple[Ingress, ...] = (), forwards: tuple[Forward, ...] = ()) -> Plan:
-    return Plan(
-        job=name,
-        host=HOST,
-        version=0,
-        slots=slots,
-        ingress=reads,
-        forwards=forwards,
-        deliveries=deliveries(slots),
-        pace=QUICK,
-    )
 
 
 class Chain:
