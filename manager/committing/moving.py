@@ -7,9 +7,9 @@ How a move goes on, and why in this order:
    puts an end to the move.
 2. *Cutting.* All have what they need, so the cut is wished for. From here on it may be taken at any moment, in one job
    after the other, and changes of dataflows wait. What has passed the cut stands still.
-3. *Taking.* Every job has passed, and the streams between them have ended. What moves has new homes, in one commit; the
-   jobs there bring the states along and begin where the cut lies, in the next epoch. Only a job that has refused may be
-   gone back from: any other may have begun.
+3. *Taking.* Every job has passed, so nothing of what moves is under way between them. It gets new homes, in one commit;
+   the jobs there bring the states along and begin where the cut lies, in the next epoch. Only where all of them have
+   refused can it go back: any other may have begun.
 4. *Returning*, instead, where something hindered the cut or was refused. The old jobs bring the states along from
    themselves. What has passed the cut goes on from there, and what has not goes on as it is.
 

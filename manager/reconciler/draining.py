@@ -72,12 +72,13 @@ def drain(
         if each.instances <= passed.get(cut, set()):
             yield Drained(dataflow=each.dataflow)
         elif cut in due:
-            yield from _taken(cut, each.streams, alive)
+            yield from taken(cut, each.streams, alive)
     for cut in sorted(due & passed.keys() - current.keys()):
         yield from (Wish(host=host.host, wish=CutWish(cut=cut, release=True)) for host in alive)
 
 
-def _taken(cut: str, streams: frozenset[str], hosts: Iterable[HostSeen]) -> Iterator[Wish]:
+def taken(cut: str, streams: frozenset[str], hosts: Iterable[HostSeen]) -> Iterator[Wish]:
+    """The wishes for a cut in raw streams, each to the host that supplies it; also those of a move."""
     for host in hosts:
         supplied = {stream for stream, state in host.spools.items() if state != ELSEWHERE}
         if here := sorted(streams & supplied):

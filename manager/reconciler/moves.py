@@ -8,14 +8,13 @@ all have refused has none begun.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from engine.host_spools import ELSEWHERE
 from engine.life import JobState
 from engine.plan import CutWish
 from manager.committing.moving import PREFIX, MoveEvent, Phase
-from manager.committing.seen import HostSeen, JobSeen
+from manager.committing.seen import JobSeen
 from manager.committing.wanted import Moving
 from manager.reconciler.deciding import has_taken_up
-from manager.reconciler.draining import Wish
+from manager.reconciler.draining import WISHING, Wish, taken
 from manager.reconciler.listening import JobSight, Sight
 from merge import JobId
 
@@ -23,8 +22,6 @@ PREPARING = 60.0
 """Seconds that jobs have to be ready; a new one starts in a few, on a host that starts too in some more."""
 CUTTING = 20.0
 """Seconds that a cut may take; hosts give it up after thirty."""
-WISHING = 5.0
-"""Seconds after which a wish that nothing came of is repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +39,14 @@ def go_on(moving: Moving | None, sight: Sight, wished: Mapping[str, float], now:
     alive = [host for _, host in sorted(sight.hosts.items()) if host.alive]
     seen = [job.seen for job in sight.jobs.values() if job.seen is not None]
     kept = {cut for job in seen for cut in job.cuts if cut.startswith(PREFIX)}
-    needed: set[str] = set()
+    needed = set[str]()
     if moving is not None:
         move = moving.move
         needed.add(move.cut)
         if (turn := _turn(moving, sight, now)) is not None:
             yield turn
         elif move.phase is Phase.CUTTING and now - wished.get(move.cut, 0.0) >= WISHING:
-            yield from _cut(moving, alive)
+            yield from taken(move.cut, moving.streams, alive)
     for cut in sorted(kept - needed):
         # What a job emitted until the cut is to be sent before it may be stopped.
         if any(job.published <= job.cut_batches[cut] for job in seen if cut in job.cuts):
@@ -80,13 +77,6 @@ def _turn(moving: Moving, sight: Sight, now: float) -> Turn | None:
     if (why := jobs.hindrance(now - move.since)) is not None:
         return Turn(event=MoveEvent.HINDERED, why=why)
     return None
-
-
-def _cut(moving: Moving, alive: list[HostSeen]) -> Iterator[Wish]:
-    for host in alive:
-        supplied = {stream for stream, state in host.spools.items() if state != ELSEWHERE}
-        if here := sorted(moving.streams & supplied):
-            yield Wish(host=host.host, wish=CutWish(cut=moving.move.cut, streams=tuple(here)))
 
 
 class _Jobs:

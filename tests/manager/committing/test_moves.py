@@ -11,6 +11,7 @@ from manager.committing import move_changes
 from manager.committing.moving import LIFE, Move, Phase
 from manager.defragmenting.choosing import Chooser
 from manager.problem import Conflict, InvalidDataflow, StateNotReady
+from manager.reconciler.concerning import needs_of
 from merge import JobId
 from tests.manager.committing.pictures import hold, loaded, pictured
 from tests.manager.managers import OPERATOR, Manager, caller, raw
@@ -194,6 +195,23 @@ def test_nothing_moves_while_a_dataflow_drains(manager: Manager) -> None:
     manager.service.remove(ANN, manager.submit("ann", LONGER), Stop.DRAIN)
     with pytest.raises(Conflict, match="drains"):
         begin(manager)
+
+
+def test_a_dataflow_runs_on_while_its_tasks_move(manager: Manager) -> None:
+    """It needs of its jobs what they have run before, so that its tenant is not told that it is deployed anew."""
+    committer = manager.committer
+
+    def needs() -> dict[str, int]:
+        with committer.looking() as state:
+            flows = state.running.dataflows.values()
+            return {need.job: need.version for flow in flows for need in needs_of(state, flow)}
+
+    before = needs()
+    move = begin(manager)
+    assert before == needs()
+    committer.cut_move(move.id)
+    committer.take_over(move.id, passed(move))
+    assert {str(job): 0 for job in move.opens} == needs()
 
 
 def test_two_moves_are_never_under_way(manager: Manager) -> None:

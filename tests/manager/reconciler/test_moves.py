@@ -11,9 +11,9 @@ from engine.plan import CutWish, Plan
 from manager.committing.moving import Move, MoveEvent, Phase, Step
 from manager.committing.seen import HostSeen, JobSeen
 from manager.committing.wanted import Moving
-from manager.reconciler.draining import Wish
+from manager.reconciler.draining import WISHING, Wish
 from manager.reconciler.listening import JobSight, Sight
-from manager.reconciler.moves import CUTTING, PREPARING, WISHING, Turn, go_on
+from manager.reconciler.moves import CUTTING, PREPARING, Turn, go_on
 from merge import Instance, JobId
 
 NOW = 1_000.0
