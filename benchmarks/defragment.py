@@ -67,27 +67,22 @@ def consolidated(folder: Path, shape: str, times: int) -> Found:
     found: dict[str, list[float]] = {name: [] for name in ("gaps", "usual", "cores_before", "cores_after", "moved")}
     before: list[float] = []
     after: list[float] = []
-    with serving(folder, placement="launch") as service:
-        service.start()
-        service.listen()
-        with Client(service.url, service.admit("ann")) as ann, service.operator() as operator:
-            ann.register_source(source("street"))
-            with publishing(service):
-                for _ in range(times):
-                    flows = scattered(service, ann, shape)
-                    time.sleep(SETTLING)
-                    found["cores_before"].append(cores(service))
-                    before += latencies(service, flows[-1])
-                    usual, gaps, seconds = defragmented(service, operator, flows)
-                    found["usual"] += usual
-                    found["gaps"] += gaps
-                    found["moved"].append(seconds)
-                    time.sleep(SETTLING)
-                    found["cores_after"].append(cores(service))
-                    after += latencies(service, flows[-1])
-                    for flow in flows:
-                        ann.remove(flow.id)
-                    service.wait(lambda: True if not list(operator.jobs()) else None, "no job")
+    with scattering(folder) as (service, ann, operator):
+        for _ in range(times):
+            flows = scattered(service, ann, shape)
+            time.sleep(SETTLING)
+            found["cores_before"].append(cores(service))
+            before += latencies(service, flows[-1])
+            usual, gaps, seconds = defragmented(service, operator, flows)
+            found["usual"] += usual
+            found["gaps"] += gaps
+            found["moved"].append(seconds)
+            time.sleep(SETTLING)
+            found["cores_after"].append(cores(service))
+            after += latencies(service, flows[-1])
+            for flow in flows:
+                ann.remove(flow.id)
+            service.wait(lambda: True if not list(operator.jobs()) else None, "no job")
     return {
         "interruption_s": percentiles(found["gaps"]),
         "longest_gap_otherwise_s": percentiles(found["usual"]),
@@ -151,21 +146,16 @@ def sequence(folder: Path, mode: str, many: int) -> list[float]:
     draw = random.Random(7)
     paths = [[draw.randrange(SPREAD) for _ in range(draw.randint(3, 8))] for _ in range(many)]
     found: list[float] = []
-    with serving(folder, placement="launch") as service:
-        service.start()
-        service.listen()
-        with Client(service.url, service.admit("ann")) as ann, service.operator() as operator:
-            ann.register_source(source("street"))
-            with publishing(service):
-                flows = []
-                for number, path in enumerate(draw.sample(paths, many)):
-                    configs = [{"field": "n", "min": -1 - way, "max": 1e12 + at} for at, way in enumerate(path)]
-                    flows.append(ann.submit(document("street", configs, fresh=mode == "default", title=f"{number}")))
-                    service.first_output(flows[-1].outputs[0].topic)
-                    found.append(settled(service, operator, mode))
-                for flow in draw.sample(flows, many):
-                    ann.remove(flow.id)
-                    found.append(settled(service, operator, mode))
+    with scattering(folder) as (service, ann, operator):
+        flows = []
+        for number, path in enumerate(draw.sample(paths, many)):
+            configs = [{"field": "n", "min": -1 - way, "max": 1e12 + at} for at, way in enumerate(path)]
+            flows.append(ann.submit(document("street", configs, fresh=mode == "default", title=f"{number}")))
+            service.first_output(flows[-1].outputs[0].topic)
+            found.append(settled(service, operator, mode))
+        for flow in draw.sample(flows, many):
+            ann.remove(flow.id)
+            found.append(settled(service, operator, mode))
     return found
 
 
@@ -186,6 +176,17 @@ def cores(service: Service, seconds: float = WHILE) -> float:
     begun, spent = time.perf_counter(), service.cpu()
     time.sleep(seconds)
     return round((service.cpu() - spent) / (time.perf_counter() - begun), 4)
+
+
+@contextmanager
+def scattering(folder: Path) -> Iterator[tuple[Service, Client, Client]]:
+    """A service that gives each residue a job of its own, with a source that sends; clients of a tenant and an operator."""
+    with serving(folder, placement="launch") as service:
+        service.start()
+        service.listen()
+        with Client(service.url, service.admit("ann")) as ann, service.operator() as operator, publishing(service):
+            ann.register_source(source("street"))
+            yield service, ann, operator
 
 
 @contextmanager
