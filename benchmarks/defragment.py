@@ -180,7 +180,7 @@ def cores(service: Service, seconds: float = WHILE) -> float:
 
 @contextmanager
 def scattering(folder: Path) -> Iterator[tuple[Service, Client, Client]]:
-    """A service that gives each residue a job of its own, with a source that sends; clients of a tenant and an operator."""
+    """A service that gives each residue a job of its own, and a source that sends; clients of tenant and operator."""
     with serving(folder, placement="launch") as service:
         service.start()
         service.listen()
