@@ -23,8 +23,8 @@ from engine.trying import tried
 from tests.integration.hosting import HOST, QUICK, Hosting
 from tests.tasks.pictures import Point, read_back
 from tests.tasks.references import join, predictive, statistics
-from workloads import riotbench
-from workloads.riotbench import MODELS, OBSERVED, PREDICTIONS, QUERIES, RANGES, ROWS, SCHEMAS, SENML, Document
+from workloads.riotbench import applications as riotbench
+from workloads.riotbench.applications import MODELS, OBSERVED, PREDICTIONS, QUERIES, RANGES, ROWS, SCHEMAS, SENML, Document
 
 pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
 SENSORS = ("a", "b")

@@ -21,10 +21,11 @@ from bridge.broker import start_broker
 from bridge.mqtt import Client, spoken
 from manager.answers import BrokerCredentials
 from manager.command import app
-from workloads import demo, demo_service
-from workloads.demo_outputs import Heard, Outputs, listening
-from workloads.demo_service import DemoFailed, Service
-from workloads.demo_stage import Stage
+from workloads import service
+from workloads.demo import playing
+from workloads.demo.stage import Stage
+from workloads.outputs import Heard, Outputs, listening
+from workloads.service import RunFailed, Service
 
 BOUND = 240.0
 
@@ -46,7 +47,7 @@ def test_the_demo_shows_what_is_shared_and_that_the_others_never_stop(
     People read it, and with --json programs as one document.
     """
     for seconds in ("WATCHING", "SETTLING", "MEASURING"):
-        monkeypatch.setattr(demo, seconds, 1.0)
+        monkeypatch.setattr(playing, seconds, 1.0)
     result = CliRunner().invoke(app, ["demo", "--json"])
     assert 0 == result.exit_code, result.output
     shown = result.stderr
@@ -126,7 +127,7 @@ def test_a_demo_that_cannot_begin_says_why_and_where_the_log_is(
     folder: Path, taken_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the service wrote last is shown, to programs as a problem, and its log is kept."""
-    monkeypatch.setattr(demo_service, "_free_port", lambda: taken_port)
+    monkeypatch.setattr(service, "_free_port", lambda: taken_port)
     result = CliRunner().invoke(app, ["demo", "--json"])
     assert 8 == result.exit_code
     why = f"REST cannot be served on 127.0.0.1, port {taken_port}"
@@ -153,7 +154,7 @@ def test_the_demo_fails_where_an_event_is_missing(tmp_path: Path) -> None:
         outputs.deliver(Message("braid/1/out/ann/d-1/means", b'{"epoch": 1, "first": 4, "events": [1, 2]}', 1))
         stage.check_numbers()
         outputs.deliver(Message("braid/1/out/ann/d-1/means", b'{"epoch": 1, "first": 9, "events": [3]}', 2))
-        with pytest.raises(DemoFailed, match="3 of braid/1/out/ann/d-1/means"):
+        with pytest.raises(RunFailed, match="3 of braid/1/out/ann/d-1/means"):
             stage.check_numbers()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from dags import Source, canonicalise
 from engine import installed_catalogue
-from workloads import riotbench
+from workloads.riotbench import applications as riotbench
 
 SOURCES = {name: Source(name=name, owner="ann", schema=schema) for name, schema in riotbench.SCHEMAS.items()}
 

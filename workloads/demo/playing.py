@@ -15,12 +15,12 @@ from manager.answers import SubmitAnswer
 from manager.commands.asking import AsJson
 from manager.commands.exit_codes import ExitCode
 from manager.commands.showing import Shown
-from workloads.demo_cores import Measured, measure
-from workloads.demo_outcome import Outcome
-from workloads.demo_outputs import Outputs, listening
-from workloads.demo_service import DemoFailed, served
-from workloads.demo_showing import outputs_table, show_cores, show_progress, show_removal, show_submission
-from workloads.demo_stage import Stage
+from workloads.demo.cores import Measured, measure
+from workloads.demo.outcome import Outcome
+from workloads.demo.showing import outputs_table, show_cores, show_progress, show_removal, show_submission
+from workloads.demo.stage import Stage
+from workloads.outputs import Outputs, listening
+from workloads.service import RunFailed, served
 
 SUBMISSIONS = (("school", "school"), ("city", "health"), ("city", "planning"))
 """Which tenant submits which example, in this order; the first is removed again."""
@@ -52,7 +52,7 @@ def demo(*, as_json: AsJson = False) -> None:
             why = "Interrupted: everything was stopped, and no process is left."
             out.print(why)
             _end(ExitCode.INTERRUPTED, "interrupted", why, as_json=as_json)
-        except DemoFailed as error:
+        except RunFailed as error:
             out.print(f"[red]{escape(str(error))}[/]", soft_wrap=True)
             _end(ExitCode.FAILED, "demo-failed", str(error), as_json=as_json)
     outcome.seconds = time.monotonic() - begun
@@ -118,7 +118,7 @@ def _share_nothing(out: Console, status: Status, stage: Stage) -> Measured:
     out.rule("The same three without sharing: every task is submitted as fresh", align="left")
     flows = [stage.submit(tenant, example, alone=True) for tenant, example in SUBMISSIONS]
     if any(flow.reused for flow in flows):
-        raise DemoFailed("a task was reused although every task was submitted as fresh")
+        raise RunFailed("a task was reused although every task was submitted as fresh")
     with _live(out, status, stage, flows):
         return _measure(stage, flows)
 

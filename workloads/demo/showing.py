@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from manager.answers import SubmitAnswer
-from workloads.demo_cores import Measured
-from workloads.demo_outputs import Outputs
-from workloads.demo_stage import Progress, Removal, Sums, in_order
+from workloads.demo.cores import Measured
+from workloads.demo.stage import Progress, Removal, Sums, in_order
+from workloads.outputs import Outputs
 
 _LABEL = 18
 

@@ -17,9 +17,9 @@ from manager.answers import (
     TenantForm,
 )
 from manager.client import Client
-from workloads.demo_outputs import Heard, Outputs
-from workloads.demo_service import DemoFailed, Service
 from workloads.examples import EXAMPLES, SOURCES, TRACES
+from workloads.outputs import Heard, Outputs
+from workloads.service import RunFailed, Service
 
 _PATIENCE = 60.0
 _LOOKING = 0.2
@@ -155,7 +155,7 @@ class Stage:
         silent = self.events([gone])
         self._go_on(others)
         if (more := self.events([gone]) - silent) > 0:
-            raise DemoFailed(f"{more} events came of dataflow {gone.id} after its removal had taken effect")
+            raise RunFailed(f"{more} events came of dataflow {gone.id} after its removal had taken effect")
         self.check_numbers()
         return tuple(
             Progress(
@@ -177,7 +177,7 @@ class Stage:
         """Fail where a number is missing in any output."""
         if missing := {topic: heard.missing for topic, heard in self.outputs.all().items() if heard.missing}:
             told = ", ".join(f"{number} of {topic}" for topic, number in missing.items())
-            raise DemoFailed(f"events did not arrive: {told}")
+            raise RunFailed(f"events did not arrive: {told}")
 
     def close(self) -> None:
         """Give up the tenants' clients."""
@@ -195,7 +195,7 @@ class Stage:
         deadline = time.monotonic() + _PATIENCE
         while not test():
             if time.monotonic() > deadline:
-                raise DemoFailed(f"the demo waited {_PATIENCE:g} s for {what}, in vain")
+                raise RunFailed(f"the demo waited {_PATIENCE:g} s for {what}, in vain")
             time.sleep(_LOOKING)
 
 

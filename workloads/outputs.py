@@ -1,4 +1,4 @@
-"""What the tenants of the demo hear: their outputs, live from the broker, each with credentials of its own."""
+"""What tenants hear: their outputs, live from the broker, each with credentials of its own."""
 
 import json
 import threading
@@ -16,10 +16,10 @@ from bridge.address import Address
 from bridge.mqtt import Client as Line
 from bridge.mqtt import NotConnected, spoken
 from manager.answers import BrokerCredentials
-from workloads.demo_service import DemoFailed
+from workloads.service import RunFailed
 
 PATIENCE = 90.0
-"""Seconds after which the demo gives up waiting for events."""
+"""Seconds after which a run gives up waiting for events."""
 _LET_IN = 10.0
 """Seconds within which the broker lets somebody in whose credentials were just made; it takes milliseconds."""
 
@@ -102,7 +102,7 @@ class Outputs:
         due = {topic: self[topic].events + more for topic, more in wanted.items()}
         with self._changed:
             if not self._changed.wait_for(lambda: not self._short(due), PATIENCE):
-                raise DemoFailed(f"nothing more came on {', '.join(self._short(due))} for {PATIENCE:g} s")
+                raise RunFailed(f"nothing more came on {', '.join(self._short(due))} for {PATIENCE:g} s")
 
     def _short(self, due: Mapping[str, int]) -> list[str]:
         return [topic for topic, number in due.items() if self[topic].events < number]

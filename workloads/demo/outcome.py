@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from manager.answers import SubmitAnswer
-from workloads.demo_cores import Measured
-from workloads.demo_stage import Progress, Removal, Sums, in_order
+from workloads.demo.cores import Measured
+from workloads.demo.stage import Progress, Removal, Sums, in_order
 
 
 @dataclass(kw_only=True)

@@ -1,4 +1,4 @@
-"""The service of the demo: `braid serve` as anybody runs it, in a folder and on a port of its own."""
+"""A service for a run: `braid serve` as anybody runs it, in a folder and on a port of its own."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ _LOOKING = 0.2
 _TAIL = 1_500
 
 
-class DemoFailed(RuntimeError):
+class RunFailed(RuntimeError):
     """Something did not come that should have; says what, and where to look."""
 
 
@@ -57,16 +57,16 @@ class Service:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                # Ctrl-C is for the demo, which then stops the service in order.
+                # Ctrl-C is for the run, which then stops the service in order.
                 start_new_session=True,
             )
         awaits: str | None = "the service is starting"
         deadline = time.monotonic() + STARTING
         while (awaits := self._awaits(awaits)) is not None:
             if (code := self._process.poll()) is not None:
-                raise DemoFailed(f"braid serve ended with exit code {code}; it last wrote:\n{self._tail()}")
+                raise RunFailed(f"braid serve ended with exit code {code}; it last wrote:\n{self._tail()}")
             if time.monotonic() > deadline:
-                raise DemoFailed(f"braid serve was not ready within {STARTING:g} s: {awaits}")
+                raise RunFailed(f"braid serve was not ready within {STARTING:g} s: {awaits}")
             told(awaits)
             self._look()
             time.sleep(_LOOKING)
@@ -121,7 +121,7 @@ class Service:
 @contextmanager
 def served(told: Callable[[str], None]) -> Iterator[Service]:
     """A service that is ready, in a folder that goes away afterwards, but for its logs' sake where something fails."""
-    folder = Path(mkdtemp(prefix="braid-demo-"))
+    folder = Path(mkdtemp(prefix="braid-run-"))
     service = Service(folder)
     where = f"The service's log is {service.log}, and that of its broker and host {service.root / 'keeper' / 'log'}"
     trouble = ""
@@ -138,17 +138,17 @@ def served(told: Callable[[str], None]) -> Iterator[Service]:
         if not trouble:
             rmtree(folder)
             raise
-    except (DemoFailed, NotConnected, NotDone) as error:
+    except (RunFailed, NotConnected, NotDone) as error:
         # What was wrong about its end as well is a consequence at most.
-        raise DemoFailed(f"{error}\n{where}") from error
+        raise RunFailed(f"{error}\n{where}") from error
     if trouble:
-        raise DemoFailed(f"{trouble}\n{where}")
+        raise RunFailed(f"{trouble}\n{where}")
     rmtree(folder)
 
 
 @contextmanager
 def _stops_on_signals() -> Iterator[Callable[[], None]]:
-    """Have SIGTERM end the demo as Ctrl-C does; what is yielded has neither do anything, for what must be finished."""
+    """Have SIGTERM end the run as Ctrl-C does; what is yielded has neither do anything, for what must be finished."""
     numbers = (signal.SIGINT, signal.SIGTERM)
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -7,8 +7,8 @@ from datetime import datetime
 
 from manager.answers import HostAnswer
 from manager.client import Client
-from workloads.demo_service import DemoFailed
-from workloads.demo_stage import Sums
+from workloads.demo.stage import Sums
+from workloads.service import RunFailed
 
 _LOOKING = 0.5
 _PATIENCE = 60.0
@@ -47,7 +47,7 @@ def _told_anew(client: Client, before: Mapping[str, float], events: Callable[[],
         if host.cpu and host.cpu != before and host.seen is not None:
             return host, count
         if time.monotonic() > deadline:
-            raise DemoFailed(f"the host said nothing new of its CPU for {_PATIENCE:g} s")
+            raise RunFailed(f"the host said nothing new of its CPU for {_PATIENCE:g} s")
         time.sleep(_LOOKING)
 
 
@@ -61,5 +61,5 @@ def _between(begun: HostAnswer, ended: HostAnswer) -> float:
 
 def _moment(host: HostAnswer) -> datetime:
     if host.seen is None:
-        raise DemoFailed(f"the host {host.name} was not seen any more")
+        raise RunFailed(f"the host {host.name} was not seen any more")
     return host.seen
