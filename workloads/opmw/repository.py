@@ -1,0 +1,92 @@
+"""The built-in repository: 70 templates with the statistics of a published repository of as many.
+
+Nothing of the published templates is in it. `repository.txt` was searched for: shapes and labels were changed at
+random, parts of one template were copied into others, and what came nearer to the targets was kept, until all were met.
+There each line is a template and each word a step, `component<inputs`: an input is the place of an earlier step in the
+line, or `type.name` for a variable that comes from outside.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+
+from workloads.opmw.templates import Step, Template, Variable
+
+_TEXT = Path(__file__).with_name("repository.txt")
+_DOES = (
+    "Clean", "Sort", "Merge", "Sample", "Filter", "Align", "Cluster", "Classify", "Score", "Map", "Extract", "Plot",
+)  # fmt: skip
+_WHAT = ("Text", "Table", "Sequence", "Image", "Graph", "Signal", "Matrix", "Model", "Feature")
+_WHICH = ("Raw", "Daily", "Hourly", "Tagged", "Weighted", "Binary", "Sparse", "Normal", "Sorted", "Joint", "Local")
+_ROLES = ("input", "reference", "training", "test", "left", "right", "first", "second")
+COMPONENTS = tuple(f"{does}{what}" for what, does in product(_WHAT, _DOES))
+DATA_TYPES = tuple(f"{which}{what}" for what, which in product(_WHAT, _WHICH))
+VARIABLES = tuple(f"{role}{what}" for what, role in product(_WHAT, _ROLES))
+
+TARGETS: Mapping[str, object] = {
+    "templates": 70,
+    "steps": {"min": 1, "median": 3, "mean": 4.97, "max": 18, "total": 348},
+    "links": 303,
+    "components": 107,
+    "single-step": 11,
+    "chains": 36,
+    "with equivalent steps": 15,
+    "by type": {"total": 465, "distinct": 289, "users": {"2": 31, "3": 20, "4": 5, "5+": 16}},
+    "by type, with outputs": {"total": 549, "distinct": 369},
+    "by variable": {"total": 528, "distinct": 285},
+    "steps alone": {"total": 297, "distinct": 186},
+}
+"""What is known of the published repository; chains count those of one step, users are by type."""
+
+
+def repository() -> tuple[Template, ...]:
+    """The templates, in the order of their numbers from 1 on."""
+    lines = _TEXT.read_text(encoding="ascii").splitlines()
+    return tuple(_template(number, line.split()) for number, line in enumerate(lines, start=1))
+
+
+def is_chain(template: Template) -> bool:
+    """Whether each step but the first follows exactly one, and none is followed by several.
+
+    >>> is_chain(_template(1, ["0<4.7", "1<0"])), is_chain(_template(2, ["0<4.7", "1<0", "2<0"]))
+    (True, False)
+    """
+    above = [parent for parents in template.parents().values() for parent in parents]
+    return len(above) == len(set(above)) == len(template.steps) - 1 and all(
+        len(parents) <= 1 for parents in template.parents().values()
+    )
+
+
+def links(template: Template) -> int:
+    """How many pairs of steps are joined."""
+    return sum(len(parents) for parents in template.parents().values())
+
+
+def _template(number: int, words: Sequence[str]) -> Template:
+    variables: dict[str, Variable] = {}
+    steps: list[Step] = []
+    for place, word in enumerate(words):
+        component, _, inputs = word.partition("<")
+        uses = []
+        for each in filter(None, inputs.split(",")):
+            of_type, _, name = each.partition(".")
+            if name:
+                used = Variable(name=VARIABLES[int(name)], data_type=DATA_TYPES[int(of_type)])
+            else:
+                used = Variable(name=_result(int(each)), data_type=None)
+            variables[used.name] = used
+            uses.append(used.name)
+        variables[_result(place)] = Variable(name=_result(place), data_type=None)
+        steps.append(
+            Step(
+                name=f"step{place + 1}",
+                component=COMPONENTS[int(component)],
+                uses=tuple(uses),
+                gives=(_result(place),),
+            )
+        )
+    return Template(name=f"opmw-{number:02}", steps=tuple(steps), variables=tuple(variables.values()))
+
+
+def _result(place: int) -> str:
+    return f"result{place + 1}"
