@@ -24,9 +24,15 @@ from tests.integration.hosting import HOST, QUICK, Hosting
 from tests.tasks.pictures import Point, read_back
 from tests.tasks.references import join, predictive, statistics
 from workloads.riotbench import applications as riotbench
-from workloads.riotbench.applications import MODELS, OBSERVED, PREDICTIONS, QUERIES, RANGES, ROWS, SCHEMAS, SENML, Document
+from workloads.riotbench.datasets import URBAN
+from workloads.riotbench.rows import row
+from workloads.riotbench.sketching import Document
 
 pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+ROWS, QUERIES, MODELS = (URBAN.source(of) for of in ("rows", "queries", "models"))
+SENML, PREDICTIONS = (URBAN.source(of) for of in ("senml", "predictions"))
+SCHEMAS = {URBAN.source(of): schema for of, schema in riotbench.SCHEMAS.items()}
+OBSERVED, RANGES = URBAN.observed, URBAN.ranges
 SENSORS = ("a", "b")
 """The sensors that are known; there is one more."""
 MANY = 60
@@ -53,7 +59,7 @@ def rows(told: Sequence[Event]) -> list[Event]:
     return [
         {
             "msg": each["msg"],
-            "row": riotbench.row(each["time"], each["source"], {name: each[name] for name in OBSERVED}),
+            "row": row(URBAN, each["time"], each["source"], {name: repr(each[name]) for name in OBSERVED}),
         }
         for each in told
     ]
@@ -180,14 +186,14 @@ def test_etl_train_and_pred(hosting: Hosting, heard: dict[str, list[Event]], rep
     """ETL's table is what TRAIN learns from, and TRAIN's models are those that PRED predicts with."""
     expected = cleaned(readings())
     loaded(hosting, heard, replayed, expected)
-    files = hosting.root / FILES / "ann" / "riotbench"
+    files = hosting.root / FILES / "ann" / "riotbench" / "urban-models"
 
     # PRED listens before TRAIN publishes.
-    pred = started(hosting, riotbench.pred(), "classify", "predict", "error")
-    train = started(hosting, riotbench.train(window=WINDOW))
+    pred = started(hosting, riotbench.pred(URBAN), "classify", "predict", "error")
+    train = started(hosting, riotbench.train(URBAN, window=WINDOW))
     hosting.publish(QUERIES, [{"from": 0, "to": MANY}])
     hosting.until_delivered(train.deliveries["sink"], 2 * (len(expected) // WINDOW))
-    models = sorted(path.read_text(encoding="utf-8") for path in (files / "models").glob("*.json"))
+    models = sorted(path.read_text(encoding="utf-8") for path in files.glob("*.json"))
     trees = learned_trees(expected)
     assert trees == sorted({model for model in models if json.loads(model)["kind"] == "decision_tree"})
     hosting.until(
@@ -199,11 +205,11 @@ def test_etl_train_and_pred(hosting: Hosting, heard: dict[str, list[Event]], rep
 
 def loaded(hosting: Hosting, heard: dict[str, list[Event]], replayed: Path, expected: list[Event]) -> None:
     """Run ETL to its end; what it wrote and published is what is expected."""
-    etl = started(hosting, riotbench.etl(SENSORS, expected=1_000), replayed=replayed)
+    etl = started(hosting, riotbench.etl(URBAN, known=SENSORS, expected=1_000), replayed=replayed)
     # Each joined event comes to the sink from the table and from the publisher.
     hosting.until_delivered(etl.deliveries["sink"], 2 * len(expected))
     names = ("msg", "source", "city", *OBSERVED)
-    database = sqlite3.connect(hosting.root / FILES / "ann" / "riotbench" / "readings")
+    database = sqlite3.connect(hosting.root / FILES / "ann" / "riotbench" / "urban")
     found = database.execute(f"select {', '.join(names)} from readings order by msg").fetchall()  # noqa: S608 - our own names
     database.close()
     assert [tuple(each[name] for name in names) for each in expected] == found
@@ -257,7 +263,7 @@ def predicted(hosting: Hosting, pred: Application, models: list[str], heard: dic
 
 
 def _contents(hosting: Hosting, receipts: Sequence[Event]) -> list[str]:
-    folder = hosting.root / FILES / "ann" / "riotbench" / "models"
+    folder = hosting.root / FILES / "ann" / "riotbench" / "urban-models"
     return [(folder / each["receipt"]).read_text(encoding="utf-8") for each in receipts]
 
 
@@ -279,7 +285,7 @@ def errors_of(told: Sequence[Event], predictions: Sequence[float]) -> list[float
 def test_stats(hosting: Hosting, replayed: Path) -> None:
     """Each statistic is that of the definition, and the pictures that lie where the receipts say show it."""
     taps = ("average", "kalman", "regression", "distinct")
-    stats = started(hosting, riotbench.stats(window=POINTS), *taps, replayed=replayed)
+    stats = started(hosting, riotbench.stats(URBAN, window=POINTS), *taps, replayed=replayed)
     by = ["source", "field"]
     events = measured(readings())
     smooth = emitted(statistics.kalman_filter(iter(events), by, 0.125, 0.32, 30.0))
@@ -297,7 +303,7 @@ def test_stats(hosting: Hosting, replayed: Path) -> None:
         assert near([each[name] for each in wanted]) == [each[sent] for each in found]
     pictures = {tap: pictured(wanted, name) for tap, (name, wanted) in expected.items() if tap != "kalman"}
     receipts = hosting.until_delivered(stats.deliveries["sink"], sum(map(len, pictures.values())))
-    folder = hosting.root / FILES / "ann" / "riotbench" / "plots"
+    folder = hosting.root / FILES / "ann" / "riotbench" / "urban-plots"
     shown = [(each["source"], read_back((folder / each["receipt"]).read_text(encoding="utf-8"))) for each in receipts]
     for tap, up in (("average", "value"), ("regression", "predicted"), ("distinct", "distinct")):
         drawn = [(source, each.lines) for source, each in shown if each.up == up]

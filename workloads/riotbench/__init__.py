@@ -1,4 +1,8 @@
-"""RIoTBench: the benchmark's applications as documents.
+"""RIoTBench: the benchmark's applications as documents, its data sets, and the workload that is made of both.
 
-Begin with `applications`, which has the four of them for the city data set.
+Begin with `applications`, which has the documents, and with `riotbench`, the workload of 21 dataflows.
 """
+
+from workloads.riotbench.building import riotbench
+
+__all__ = ["riotbench"]

@@ -1,4 +1,4 @@
-"""RIoTBench's four applications as documents, for its city data set: ETL, STATS, TRAIN and PRED.
+"""RIoTBench's applications as documents, for each data set: ETL, STATS in two versions, TRAIN and PRED.
 
 Each has the tasks and streams of the benchmark, with one difference: where a task of the benchmark takes results of
 different fields, there is one task for each of them here, because events of several streams at one port keep only the
@@ -11,89 +11,54 @@ and a number `msg` of its own. TRAIN queries the table into which ETL inserts, a
 publishes.
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 from dags import Kind, Schema
+from workloads.riotbench import pieces
+from workloads.riotbench.datasets import DataSet
+from workloads.riotbench.pieces import EXPECTED, SINK, VALUE, Piece
+from workloads.riotbench.sketching import Document, document
 
-Document: TypeAlias = dict[str, Any]
+SCHEMAS: Mapping[str, Schema] = {
+    "rows": Schema.of(row=Kind.STRING, msg=Kind.INTEGER),
+    "queries": Schema.of({"from": Kind.INTEGER, "to": Kind.INTEGER}),
+    "models": Schema.of(receipt=Kind.STRING),
+    "learned": Schema.of(model=Kind.STRING),
+    "senml": Schema.of(senml=Kind.STRING),
+    "statistics": Schema.of(msg=Kind.INTEGER, field=Kind.STRING),
+    "predictions": Schema.of(msg=Kind.INTEGER),
+}
+"""What the events of each of a set's sources have.
 
-RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
-    {
-        "temperature": (-12.5, 43.1),
-        "humidity": (10.7, 95.2),
-        "light": (1_345.0, 26_282.0),
-        "dust": (186.61, 5_188.21),
-        "airquality_raw": (17.0, 363.0),
-    }
-)
-"""What is observed in the city, and between which bounds it is plausible."""
-OBSERVED = tuple(RANGES)
-ROWS, QUERIES, MODELS = "riotbench/rows", "riotbench/queries", "riotbench/models"
-"""The sources: rows of measurements, ranges of time to learn from, and models that were learned."""
-SENML = "riotbench/senml"
-"""The topic on which ETL publishes what it has cleaned."""
-PREDICTIONS = "riotbench/predictions"
-"""The topic on which PRED publishes the class of each row, and the error of each prediction."""
-SCHEMAS: Mapping[str, Schema] = MappingProxyType(
-    {
-        ROWS: Schema.of(row=Kind.STRING, msg=Kind.INTEGER),
-        QUERIES: Schema.of({"from": Kind.INTEGER, "to": Kind.INTEGER}),
-        MODELS: Schema.of(receipt=Kind.STRING),
-    }
-)
-"""What the events of each source have."""
-_BY = ["source", "field"]
-_TABLE = {"database": {"place": "riotbench/readings"}, "table": "readings"}
-_FEATURES = ["temperature", "humidity", "light", "dust"]
-_TARGET = "airquality_raw"
+They are rows of measurements; ranges of rows to learn from; receipts of models that TRAIN has written; models
+themselves; and what ETL, STATS and PRED publish.
+"""
 
 
-def etl(sensors: Sequence[str], *, expected: int = 20_000_000) -> Document:
+def etl(data: DataSet, *, known: Sequence[str] | None = None, expected: int = EXPECTED) -> Document:
     """Extract, transform, load: rows of known sensors are cleaned, completed, and written to a table and a topic."""
-    annotations = {sensor: {"city": f"city of {sensor}"} for sensor in sensors}
-    return _document(
-        "RIoTBench ETL",
+    known = data.known if known is None else known
+    return document(
+        f"RIoTBench ETL {data.name}",
         {
-            "source": ("source", {"source": ROWS}),
-            "parse": ("senml_parse", _parsed("field")),
-            "range filter": (
-                "multi_range_filter",
+            "source": pieces.source(data),
+            "parse": pieces.parse(data, "field"),
+            "range filter": pieces.range_filter(data),
+            "bloom filter": pieces.bloom_filter(data, known, expected),
+            "interpolate": pieces.interpolate(data),
+            "join": pieces.join(data),
+            "annotate": pieces.annotate(data, known),
+            "insert": (
+                "table_insert",
                 {
-                    "ranges": {name: {"min": low, "max": high} for name, (low, high) in RANGES.items()},
-                    "named_by": "field",
-                    "field": "value",
+                    **pieces.table(data, "readings"),
+                    "fields": ["msg", data.key, data.annotation, *data.observed],
                 },
             ),
-            "bloom filter": (
-                "bloom_filter",
-                {
-                    "field": "source",
-                    "known": list(sensors),
-                    "expected": expected,
-                    "nulls": "value",
-                },
-            ),
-            "interpolate": ("interpolate", {"field": "value", "by": _BY}),
-            "join": ("join_by_id", {"by": ["msg"], "expected": len(OBSERVED), "observed": list(OBSERVED)}),
-            "annotate": ("annotate", {"field": "source", "fields": {"city": "string"}, "known": annotations}),
-            "insert": ("table_insert", {**_TABLE, "fields": ["msg", "source", "city", *OBSERVED]}),
-            "write senml": (
-                "csv_to_senml",
-                {
-                    "time": "time",
-                    "measurements": [
-                        {"name": "source", "unit": "string", "type": "sv"},
-                        {"name": "city", "unit": "string", "type": "sv"},
-                        *({"name": name} for name in OBSERVED),
-                    ],
-                },
-            ),
-            "publish": ("mqtt_publish", {"topic": SENML}),
-            "sink": ("output", {}),
+            "write senml": pieces.write_senml(data),
+            "publish": pieces.publish(data, "senml"),
+            "sink": SINK,
         },
         "source > parse > range filter > bloom filter > interpolate > join > annotate",
         "annotate > insert > sink",
@@ -101,23 +66,22 @@ def etl(sensors: Sequence[str], *, expected: int = 20_000_000) -> Document:
     )
 
 
-def stats(*, window: int = 20) -> Document:
+def stats(data: DataSet, *, window: int | None = None) -> Document:
     """Statistics of each sensor's measurements, each drawn as pictures of so many points."""
-    pictures = {"by": ["source"], "window": window}
-    return _document(
-        "RIoTBench STATS",
+    return document(
+        f"RIoTBench STATS {data.name}",
         {
-            "source": ("source", {"source": ROWS}),
-            "parse": ("senml_parse", _parsed("field")),
-            "average": ("block_window_average", {"field": "value", "by": _BY, "window": 5}),
-            "kalman": ("kalman_filter", {"field": "value", "by": _BY}),
-            "regression": ("sliding_linear_regression", {"field": "value", "by": _BY}),
-            "distinct": ("distinct_approx_count", {"field": "value", "by": _BY, "buckets": 32}),
-            "plot averages": ("multi_line_plot", {"field": "value", **pictures}),
-            "plot predictions": ("multi_line_plot", {"field": "predicted", **pictures}),
-            "plot counts": ("multi_line_plot", {"field": "distinct", **pictures}),
-            "upload": ("blob_upload", {"to": {"place": "riotbench/plots"}, "field": "svg", "suffix": ".svg"}),
-            "sink": ("output", {}),
+            "source": pieces.source(data),
+            "parse": pieces.parse(data, "field"),
+            "average": pieces.average(data, VALUE, pieces.by(data)),
+            "kalman": pieces.kalman(data),
+            "regression": pieces.regression(data),
+            "distinct": pieces.distinct(data),
+            "plot averages": pieces.plot(data, VALUE, window),
+            "plot predictions": pieces.plot(data, "predicted", window),
+            "plot counts": pieces.plot(data, "distinct", window),
+            "upload": pieces.upload(data, "plots", "svg", ".svg"),
+            "sink": SINK,
         },
         "source > parse > average > plot averages > upload > sink",
         "parse > kalman > regression > plot predictions > upload",
@@ -125,31 +89,44 @@ def stats(*, window: int = 20) -> Document:
     )
 
 
-def train(*, window: int = 300) -> Document:
-    """Models, learned from every so many rows that ETL has written; a query says which."""
-    return _document(
-        "RIoTBench TRAIN",
+def stats_first(data: DataSet, *, expected: int = EXPECTED) -> Document:
+    """The first version of STATS: statistics of the measurements of known sensors, each published by itself."""
+    return document(
+        f"RIoTBench STATS v1 {data.name}",
         {
-            "source": ("source", {"source": QUERIES}),
-            "query": (
-                "table_range_query",
-                {
-                    **_TABLE,
-                    "column": "msg",
-                    "low": "from",
-                    "high": "to",
-                    "columns": dict.fromkeys(OBSERVED, "float"),
-                },
-            ),
-            "learn line": (
-                "linear_regression_train",
-                {"fields": _FEATURES, "target": _TARGET, "window": window},
-            ),
-            "annotate class": ("annotate_class", {"field": _TARGET, "window": window}),
-            "learn tree": ("decision_tree_train", {"fields": _FEATURES, "window": window}),
-            "upload": ("blob_upload", {"to": {"place": "riotbench/models"}, "field": "model", "suffix": ".json"}),
-            "publish": ("mqtt_publish", {"topic": MODELS}),
-            "sink": ("output", {}),
+            "source": pieces.source(data),
+            "parse": pieces.parse(data, "field"),
+            "bloom filter": pieces.bloom_filter(data, data.known, expected),
+            "kalman": pieces.kalman(data),
+            "regression": pieces.regression(data),
+            "moment": pieces.moment(data),
+            "distinct": pieces.distinct(data),
+            "publish predictions": pieces.publish(data, "statistics"),
+            "publish moments": pieces.publish(data, "statistics"),
+            "publish counts": pieces.publish(data, "statistics"),
+            "sink": SINK,
+        },
+        "source > parse > bloom filter > kalman > regression > publish predictions > sink",
+        "bloom filter > moment > publish moments > sink",
+        "bloom filter > distinct > publish counts > sink",
+    )
+
+
+def train(data: DataSet, *, window: int | None = None) -> Document:
+    """Models, learned from every so many rows that ETL has written; a query says which."""
+    query = {
+        **pieces.table(data, "readings"),
+        "column": "msg",
+        "low": "from",
+        "high": "to",
+        "columns": dict.fromkeys(_learned(data), "float"),
+    }
+    return document(
+        f"RIoTBench TRAIN {data.name}",
+        {
+            "source": pieces.source(data, "queries"),
+            "query": ("table_range_query", query),
+            **_learning(data, window or data.learned),
         },
         "source > query > learn line > upload",
         "query > annotate class > learn tree > upload",
@@ -157,26 +134,53 @@ def train(*, window: int = 300) -> Document:
     )
 
 
-def pred() -> Document:
+def train_alone(data: DataSet, *, span: int | None = None) -> Document:
+    """TRAIN with a table of its own: it writes the rows itself, and asks for those of a span of time once it is over.
+
+    So it needs neither ETL nor a timer; the window takes the place of the timer. `span` is in milliseconds of the rows'
+    time. Rows whose time goes back, as where a file is replayed again, come too late for their window.
+    """
+    kept = pieces.table(data, "learning")
+    query = {
+        **kept,
+        "column": "msg",
+        "low": "min",
+        "high": "max",
+        "columns": dict.fromkeys(_learned(data), "float"),
+    }
+    window = {"time": "time", "field": "msg", "size_ms": span or data.learned * data.step}
+    return document(
+        f"RIoTBench TRAIN {data.name}",
+        {
+            "source": pieces.source(data),
+            "parse": pieces.parse(data, "row"),
+            "insert": ("table_insert", {**kept, "fields": ["msg", *_learned(data)]}),
+            "window": ("tumbling_window", window),
+            "query": ("table_range_query", query),
+            **_learning(data, data.learned),
+        },
+        "source > parse > insert > window > query > learn line > upload",
+        "query > annotate class > learn tree > upload",
+        "upload > publish > sink",
+    )
+
+
+def pred(data: DataSet) -> Document:
     """For each row its class by the latest tree, and how wrong the latest regression is; each is published by itself.
 
     Both models come by one stream, as in the benchmark; each task takes its own kind and passes over the other.
     """
-    topic = {"topic": PREDICTIONS}
-    return _document(
-        "RIoTBench PRED",
+    return document(
+        f"RIoTBench PRED {data.name}",
         {
-            "source": ("source", {"source": ROWS}),
-            "parse": ("senml_parse", _parsed("row")),
-            "models": ("source", {"source": MODELS}),
-            "download": ("blob_download", {"of": {"place": "riotbench/models"}}),
-            "classify": ("decision_tree_classify", {"fields": _FEATURES, "model": "content"}),
-            "predict": ("linear_regression_predict", {"fields": _FEATURES, "model": "content"}),
-            "average": ("block_window_average", {"field": _TARGET, "by": ["source"], "window": 5}),
-            "error": ("error_estimate", {"observed": _TARGET, "average": _TARGET, "by": ["source"]}),
-            "publish class": ("mqtt_publish", topic),
-            "publish error": ("mqtt_publish", topic),
-            "sink": ("output", {}),
+            "source": pieces.source(data),
+            "parse": pieces.parse(data, "row"),
+            "models": pieces.source(data, "models"),
+            "download": ("blob_download", {"of": pieces.folder(data, "models")}),
+            **predicting(data, "content"),
+            "publish class": pieces.publish(data, "predictions"),
+            "publish error": pieces.publish(data, "predictions"),
+            "sink": SINK,
         },
         "source > parse > classify > publish class > sink",
         "parse > predict > error > publish error > sink",
@@ -186,31 +190,31 @@ def pred() -> Document:
     )
 
 
-def row(time: int, source: str, values: Mapping[str, float]) -> str:
-    """A row as the benchmark has it: all values are texts."""
-    entries = [{"u": "string", "n": "source", "sv": source}]
-    entries += [{"u": "", "n": name, "v": repr(value)} for name, value in values.items()]
-    return f"{time}," + json.dumps({"e": entries, "bt": time}, separators=(",", ":"))
-
-
-def _parsed(per: str) -> dict[str, Any]:
-    return {"field": "row", "per": per, "observed": list(OBSERVED), "also": {"source": "string"}, "keep": ["msg"]}
-
-
-def _document(name: str, tasks: Mapping[str, tuple[str, dict[str, Any]]], *chains: str) -> Document:
-    """A document of tasks and chains of them; an input port that is not the only one follows a colon."""
-    streams = []
-    for chain in chains:
-        ids = chain.split(" > ")
-        for origin, to in pairwise(ids):
-            task, _, port = to.partition(":")
-            inputs = {"error": "in", "classify": "in", "predict": "in"}
-            named = {"to_port": port or inputs[task]} if port or task in inputs else {}
-            parted = {"from_port": "out"} if tasks[origin][0] == "join_by_id" else {}
-            streams.append({"from": origin, **parted, "to": task, **named})
+def predicting(data: DataSet, model: str) -> dict[str, Piece]:
+    """The tasks by which PRED classifies and predicts; a model is in this field."""
+    fields = list(data.features)
     return {
-        "version": 1,
-        "name": name,
-        "tasks": [{"id": id_, "type": type_, "config": config} for id_, (type_, config) in tasks.items()],
-        "streams": streams,
+        "classify": ("decision_tree_classify", {"fields": fields, "model": model}),
+        "predict": ("linear_regression_predict", {"fields": fields, "model": model}),
+        "average": pieces.average(data, data.target, [data.key]),
+        "error": ("error_estimate", {"observed": data.target, "average": data.target, "by": [data.key]}),
+    }
+
+
+def _learned(data: DataSet) -> tuple[str, ...]:
+    return (*data.features, data.target)
+
+
+def _learning(data: DataSet, window: int) -> dict[str, tuple[str, dict[str, Any]]]:
+    fields = list(data.features)
+    return {
+        "learn line": ("linear_regression_train", {"fields": fields, "target": data.target, "window": window}),
+        "annotate class": ("annotate_class", {"field": data.target, "window": window}),
+        "learn tree": ("decision_tree_train", {"fields": fields, "window": window}),
+        "upload": (
+            "blob_upload",
+            {"to": pieces.folder(data, "models"), "field": "model", "suffix": ".json"},
+        ),
+        "publish": ("mqtt_publish", {"topic": data.source("models")}),
+        "sink": ("output", {}),
     }

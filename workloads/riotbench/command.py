@@ -1,0 +1,51 @@
+"""The command that makes the benchmark's files into events that a source can replay: `braid riotbench`."""
+
+import json
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from manager.commands.asking import AsJson, NoUse, ending
+from manager.commands.showing import Shown
+from workloads.riotbench.datasets import DATA_SETS
+from workloads.riotbench.files import WrongFile, read_rows
+
+SetName = Literal["urban", "taxi", "grid", "fitness"]
+
+
+def riotbench(
+    files: Annotated[list[Path], typer.Argument(help="The benchmark's files: rows of SenML, or CSV with a header.")],
+    *,
+    data: Annotated[SetName, typer.Option("--set", help="The data set that they belong to.")],
+    into: Annotated[Path, typer.Option(help="The file to write, as JSON lines: an event of each row.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make files of RIoTBench into events that a source can replay."""
+    with ending(as_json=as_json):
+        try:
+            written = _write(chain.from_iterable(read_rows(path, DATA_SETS[data]) for path in files), into)
+        except WrongFile as error:
+            raise NoUse(str(error)) from None
+        except OSError as error:
+            raise NoUse(f"{into}: {error.strerror}; name a file that can be written") from None
+        Shown(
+            data={"set": data, "rows": written, "into": str(into)},
+            text=f"{into}: {written:,} rows of the set {data}",
+        ).print(as_json=as_json)
+
+
+def _write(rows: Iterable[str], into: Path) -> int:
+    """Write the file whole or not at all; how many rows there were."""
+    number = 0
+    part = into.with_name(f"{into.name}.part")
+    try:
+        with part.open("w", encoding="utf-8") as output:
+            for number, row in enumerate(rows, 1):
+                output.write(json.dumps({"msg": number - 1, "row": row}, ensure_ascii=False) + "\n")
+        part.replace(into)
+    finally:
+        part.unlink(missing_ok=True)
+    return number

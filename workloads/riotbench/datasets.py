@@ -1,0 +1,241 @@
+"""RIoTBench's four data sets: what their rows tell, what of it is plausible, and with which windows it is worked on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A measurement of each row, as it is told and as it is generated."""
+
+    name: str
+    unit: str
+    text: bool = False
+    """Whether it is told as a text, and so not measured."""
+    observed: bool = False
+    """Whether dataflows work on it."""
+    valid: Range | None = None
+    """Between which bounds the benchmark takes it as plausible."""
+    decimals: int = 2
+    middle: float = 0.0
+    """What it is on average, where its course is a wave."""
+    swing: float = 0.0
+    """By how much it rises and falls in one course."""
+    spread: float = 0.0
+    """By how much one sensor differs from another."""
+    noise: float = 0.0
+    """The standard deviation of one measurement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSet:
+    """One data set of the benchmark."""
+
+    name: str
+    key: str
+    """The field that names who measured."""
+    timestamp: str
+    """The column with the time in the benchmark's CSV files; in rows of SenML it is their own time."""
+    fields: tuple[Field, ...]
+    """In the order of a row, behind the key."""
+    sensors: tuple[str, ...]
+    """Who measures, in turn."""
+    known: tuple[str, ...]
+    """Those of them that filters let pass."""
+    annotation: str
+    """What is known of each sensor beside: the field's name."""
+    begin: int
+    """The time of the first row, in milliseconds since 1970."""
+    step: int
+    """Milliseconds from one row to the next, in the time that rows tell."""
+    course: float
+    """Seconds in which what is measured rises and falls once."""
+    average: int = 10
+    """Values in a block's average."""
+    buckets: int = 1_024
+    """Of the sketch that counts distinct values."""
+    collected: int = 20
+    """Values that are collected into one event."""
+    predicted: int = 10
+    """Values to come that a sliding regression tells."""
+    features: tuple[str, ...] = ()
+    """What models are learned from; nothing where one field alone is observed."""
+    target: str = ""
+    """What models predict."""
+    learned: int = 300
+    """Rows that a model is learned from."""
+    per_second: float = 10.0
+    """How many rows come in a second, where nobody says otherwise."""
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """The fields that dataflows work on."""
+        return tuple(field.name for field in self.fields if field.observed)
+
+    @property
+    def ranges(self) -> Mapping[str, Range]:
+        """The bounds of those that have any."""
+        return {field.name: field.valid for field in self.fields if field.observed and field.valid}
+
+    def source(self, of: str) -> str:
+        """The name of one of the set's sources, which is also its topic.
+
+        >>> URBAN.source("rows")
+        'riotbench.urban.rows'
+        """
+        return f"riotbench.{self.name}.{of}"
+
+
+def _wave(name: str, unit: str, valid: Range, decimals: int, middle: float, swing: float, spread: float) -> Field:  # noqa: PLR0913, PLR0917 - a line of the tables below
+    return Field(
+        name=name,
+        unit=unit,
+        observed=True,
+        valid=valid,
+        decimals=decimals,
+        middle=middle,
+        swing=swing,
+        spread=spread,
+        noise=swing / 4,
+    )
+
+
+URBAN = DataSet(
+    name="urban",
+    key="source",
+    timestamp="timestamp",
+    fields=(
+        Field(name="longitude", unit="lon", decimals=7, middle=77.6, spread=0.09),
+        Field(name="latitude", unit="lat", decimals=7, middle=12.97, spread=0.05),
+        _wave("temperature", "far", (-12.5, 43.1), 1, 21.0, 7.0, 3.0),
+        _wave("humidity", "per", (10.7, 95.2), 1, 55.0, -16.0, 6.0),
+        _wave("light", "per", (1_345.0, 26_282.0), 0, 12_000.0, 6_500.0, 1_200.0),
+        _wave("dust", "per", (186.61, 5_188.21), 2, 1_900.0, 700.0, 350.0),
+        _wave("airquality_raw", "per", (17.0, 363.0), 0, 120.0, 45.0, 20.0),
+    ),
+    sensors=tuple(f"ci4lr75sl0008{at:02}ypo4qrcjda{at:02}" for at in range(1, 8)),
+    known=tuple(f"ci4lr75sl0008{at:02}ypo4qrcjda{at:02}" for at in range(1, 7)),
+    annotation="city",
+    begin=1_422_748_800_000,
+    step=60_000,
+    course=86_400.0,
+    average=5,
+    buckets=32,
+    features=("temperature", "humidity", "light", "dust"),
+    target="airquality_raw",
+    learned=100,
+)
+"""Sensors of air and weather in a city."""
+
+
+def _paid(name: str, unit: str, valid: Range | None = None) -> Field:
+    return Field(name=name, unit=unit, observed=True, valid=valid)
+
+
+TAXI = DataSet(
+    name="taxi",
+    key="taxi_identifier",
+    timestamp="timestamp",
+    fields=(
+        # The benchmark observes it as well, although it is no number; it is a text here.
+        Field(name="hack_license", unit="string", text=True),
+        Field(name="pickup_datetime", unit="time", text=True),
+        Field(name="trip_time_in_secs", unit="second", observed=True, valid=(140.0, 3_155.0), decimals=0),
+        _paid("trip_distance", "meter", (1.37, 29.86)),
+        Field(name="pickup_longitude", unit="lon", text=True),
+        Field(name="pickup_latitude", unit="lat", text=True),
+        Field(name="dropoff_longitude", unit="lon", text=True),
+        Field(name="dropoff_latitude", unit="lat", text=True),
+        Field(name="payment_type", unit="string", text=True),
+        _paid("fare_amount", "dollar", (6.0, 201.0)),
+        _paid("surcharge", "percentage"),
+        _paid("mta_tax", "percentage"),
+        _paid("tip_amount", "dollar", (0.65, 38.55)),
+        _paid("tolls_amount", "dollar", (2.5, 18.0)),
+        _paid("total_amount", "dollar"),
+    ),
+    sensors=tuple(f"149298F6D390FA640E80B41ED311{at:04X}" for at in range(0x99C0, 0x99C8)),
+    known=tuple(f"149298F6D390FA640E80B41ED311{at:04X}" for at in range(0x99C0, 0x99C7)),
+    annotation="company",
+    begin=1_358_101_800_000,
+    step=60_000,
+    course=86_400.0,
+    collected=10,
+    features=("trip_time_in_secs", "trip_distance"),
+    target="fare_amount",
+)
+"""Rides of taxis, each told when it ends."""
+
+GRID = DataSet(
+    name="grid",
+    key="meterid",
+    timestamp="timestamp",
+    fields=(_wave("energyconsumed", "kwh", (1.828, 36.658), 3, 12.0, 6.0, 1.5),),
+    sensors=tuple(str(at) for at in range(1000, 1008)),
+    known=tuple(str(at) for at in range(1000, 1007)),
+    annotation="street",
+    begin=1_247_511_000_000,
+    step=225_000,
+    course=86_400.0,
+    predicted=2,
+)
+"""Meters of a power grid, each read every half hour."""
+
+
+def _moved(place: str, *valid: Range) -> tuple[Field, ...]:
+    """The acceleration of a part of the body, of which dataflows work on what has bounds."""
+    return tuple(
+        Field(
+            name=f"acc_{place}_{axis}",
+            unit="m/s2",
+            observed=True,
+            valid=(low, high),
+            decimals=4,
+            middle=(low + high) / 2,
+            swing=(high - low) / 5,
+            spread=(high - low) / 40,
+            noise=(high - low) / 25,
+        )
+        for axis, (low, high) in zip("xyz", valid, strict=True)
+    )
+
+
+def _turned(place: str) -> tuple[Field, ...]:
+    """What else a sensor tells: how a part of the body turns, and how it lies in the magnetic field."""
+    return tuple(
+        Field(name=f"{kind}_{place}_{axis}", unit=unit, decimals=5, swing=0.5, spread=0.1, noise=0.1)
+        for kind, unit in (("gyro", "deg/s"), ("magnetometer", "tesla"))
+        for axis in "xyz"
+    )
+
+
+FITNESS = DataSet(
+    name="fitness",
+    key="subjectId",
+    timestamp="timestamp",
+    fields=(
+        *_moved("chest", (-13.931, 4.123), (-4.6376, 5.2361), (-8.1881, 7.8786)),
+        _wave("ecg_lead_1", "mV", (-4.9314, 6.1371), 6, 0.6, 1.2, 0.1),
+        _wave("ecg_lead_2", "mV", (-6.786, 6.6604), 6, 0.0, 1.3, 0.1),
+        *_moved("ankle", (-5.0006, 8.1472), (-14.303, 1.5909), (-8.6234, 8.6958)),
+        *_turned("ankle"),
+        *_moved("arm", (-9.824, 5.5778), (-10.059, 8.506), (-6.6739, 9.5725)),
+        *_turned("arm"),
+        Field(name="label", unit="number", decimals=0, middle=6.0, spread=6.0),
+    ),
+    sensors=tuple(f"subject{at}" for at in range(1, 6)),
+    known=tuple(f"subject{at}" for at in range(1, 5)),
+    annotation="group",
+    begin=1_417_890_600_000,
+    step=20,
+    course=0.9,
+    features=("acc_chest_x", "acc_chest_y", "acc_ankle_x", "acc_arm_x"),
+    target="ecg_lead_1",
+    per_second=5.0,
+)
+"""Sensors on the bodies of people who exercise."""
+
+DATA_SETS: Mapping[str, DataSet] = {each.name: each for each in (URBAN, TAXI, GRID, FITNESS)}
+"""All of them, by name."""

@@ -1,0 +1,120 @@
+"""The benchmark's own files: rows of SenML behind their time, or CSV with the data set's columns.
+
+Rows of SenML are what the benchmark publishes and replays:
+
+    1422748800000,{"e":[{"u":"string","n":"source","sv":"ci4lr75"},{"v":"8","u":"far","n":"temperature"}],"bt":1422748800000}
+
+CSV has the columns of the set's schema, in any order, below a header that names them; an empty value is not told. Its
+`timestamp` is in milliseconds since 1970, or a date and time as ISO 8601 has it, in UTC where it names no zone.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import chain
+from math import isfinite
+from pathlib import Path
+from typing import Any, TextIO
+
+from workloads.riotbench.datasets import DataSet
+from workloads.riotbench.rows import row
+from workloads.workload import Event
+
+_SENML = re.compile(r"\s*-?\d*\s*,?\s*\{")
+"""How a row of SenML begins."""
+
+
+class WrongFile(ValueError):
+    """A file does not hold what it should; says where, what is wrong, and what to do."""
+
+
+def read_events(path: Path, data: DataSet) -> Iterator[Event]:
+    """The rows of a file as events, each with its number, as the set's generator makes them."""
+    return ({"msg": number, "row": told} for number, told in enumerate(read_rows(path, data)))
+
+
+def read_rows(path: Path, data: DataSet) -> Iterator[str]:
+    """The rows of a file, in its order; raises at the first line that is none."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield from _rows(path, data, file)
+    except OSError as error:
+        raise WrongFile(f"{path}: {error.strerror}; name a file of the benchmark") from None
+    except UnicodeDecodeError as error:
+        raise WrongFile(f"{path}: is no text in UTF-8: {error.reason}; unpack it first if it is packed") from None
+
+
+def _rows(path: Path, data: DataSet, file: TextIO) -> Iterator[str]:
+    first = file.readline()
+    if not first.strip():
+        raise WrongFile(f"{path}, line 1: is empty; begin with a row, or with the names of the columns")
+    lines = chain([first], file)
+    if _SENML.match(first):
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield _senml(f"{path}, line {number}", data, line.strip())
+        return
+    reader = csv.reader(lines)
+    columns = [name.strip() for name in next(reader)]
+    if missing := [name for name in (data.key, data.timestamp, *data.observed) if name not in columns]:
+        raise WrongFile(
+            f"{path}, line 1: is neither a row of SenML nor a header with the column {missing[0]!r}; the set "
+            f"{data.name} has the columns {', '.join((data.key, data.timestamp, *(each.name for each in data.fields)))}"
+        )
+    try:
+        for values in reader:
+            if values:
+                yield _joined(f"{path}, line {reader.line_num}", data, columns, values)
+    except csv.Error as error:
+        raise WrongFile(f"{path}, line {reader.line_num}: {error}; correct the line") from None
+
+
+def _senml(place: str, data: DataSet, line: str) -> str:
+    """A row as it is, once it is looked through."""
+    start = line.partition("{")[0].strip().removesuffix(",").strip()
+    try:
+        told: Any = json.loads(line[line.index("{") :])
+        names = {entry["n"] for entry in told["e"]}
+    except (ValueError, KeyError, TypeError) as error:
+        raise WrongFile(f"{place}: is no row of SenML: {error!r}; correct or remove the line") from None
+    if not start and told.get("bt") is None:
+        raise WrongFile(f'{place}: the row has no time; put milliseconds before it, or "bt" into it')
+    if data.key not in names:
+        raise WrongFile(f"{place}: the row does not tell {data.key!r}; is it one of the set {data.name}?")
+    return line
+
+
+def _joined(place: str, data: DataSet, columns: Sequence[str], values: Sequence[str]) -> str:
+    """The row of a line of CSV."""
+    if len(values) != len(columns):
+        raise WrongFile(f"{place}: has {len(values)} values for {len(columns)} columns; correct the line")
+    told = {name: value.strip() for name, value in zip(columns, values, strict=True)}
+    for field in data.fields:
+        if not field.text and not _is_number(told.get(field.name, "")):
+            raise WrongFile(f"{place}: {field.name!r} is {told[field.name]!r}, and no number; correct the value")
+    if not told[data.key]:
+        raise WrongFile(f"{place}: {data.key!r} is empty; put there who measured")
+    return row(data, _time(place, data, told), told[data.key], told)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return not text or isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _time(place: str, data: DataSet, told: Mapping[str, str]) -> int:
+    text = told[data.timestamp]
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise WrongFile(
+            f"{place}: {data.timestamp!r} is {text!r}; it takes milliseconds since 1970, or a time such as "
+            "2015-02-01T00:00:00Z"
+        ) from None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)

@@ -1,0 +1,134 @@
+"""Permutations of the applications' tasks: other dataflows with real logic over the same streams.
+
+Each begins as STATS does, with measurements as they come, or as ETL does, with clean ones, and goes on its own way:
+with some of the statistics, each drawn or given as it is. Nothing is written outside, so that all of it may be shared.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from random import Random
+from types import MappingProxyType
+from typing import Literal
+
+from workloads.riotbench import pieces
+from workloads.riotbench.applications import predicting
+from workloads.riotbench.datasets import DataSet
+from workloads.riotbench.pieces import EXPECTED, SINK, VALUE, Piece
+from workloads.riotbench.sketching import Document, document
+
+SIZES = range(9, 13)
+"""How many tasks a permutation has: about as many as an application."""
+HEADS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "raw": ("source", "parse"),
+        "clean": ("source", "parse", "range filter", "bloom filter", "interpolate"),
+    }
+)
+"""How measurements are read before statistics are taken of them: as STATS does it, and as ETL does."""
+STATISTICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        VALUE: ("average",),
+        "predicted": ("kalman", "regression"),
+        "second_order_moment": ("moment",),
+        "distinct": ("distinct",),
+    }
+)
+"""The branches that may follow, by the field with what they find."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Permutation:
+    """One choice of what a dataflow does with measurements."""
+
+    head: str
+    statistics: tuple[str, ...]
+    end: Literal["outputs", "plots"]
+
+    def tasks(self) -> Iterator[str]:
+        """The tasks' ids, in order."""
+        yield from HEADS[self.head]
+        for statistic in self.statistics:
+            yield from STATISTICS[statistic]
+            yield f"{self.end[:-1]} {statistic}"
+        if self.end == "plots":
+            yield "sink"
+
+
+def every() -> tuple[Permutation, ...]:
+    """All that there are, of the right size."""
+    ends: tuple[Literal["outputs", "plots"], ...] = ("outputs", "plots")
+    found = (
+        Permutation(head, chosen, end)
+        for head in HEADS
+        for many in range(2, len(STATISTICS) + 1)
+        for chosen in combinations(STATISTICS, many)
+        for end in ends
+    )
+    return tuple(each for each in found if len(tuple(each.tasks())) in SIZES)
+
+
+def drawn(many: int, random: Random) -> tuple[Permutation, ...]:
+    """So many of them; each differs by one choice from one before, as dataflows do that grow from one another."""
+    pool = every()
+    found = [random.choice(pool)]
+    while len(found) < many:
+        base = random.choice(found)
+        near = [each for each in pool if each not in found and _choices_apart(each, base) == 1]
+        found += random.sample(near, 1) if near else []
+    return tuple(found)
+
+
+def _choices_apart(one: Permutation, other: Permutation) -> int:
+    """By how many choices two permutations differ."""
+    added_or_left_out = set(one.statistics) ^ set(other.statistics)
+    return (one.head != other.head) + (one.end != other.end) + len(added_or_left_out)
+
+
+def permuted(data: DataSet, permutation: Permutation, *, expected: int = EXPECTED) -> Document:
+    """The document of a permutation."""
+    made: dict[str, Piece] = {
+        "source": pieces.source(data),
+        "parse": pieces.parse(data, "field"),
+        "range filter": pieces.range_filter(data),
+        "bloom filter": pieces.bloom_filter(data, data.known, expected),
+        "interpolate": pieces.interpolate(data),
+        "average": pieces.average(data, VALUE, pieces.by(data)),
+        "kalman": pieces.kalman(data),
+        "regression": pieces.regression(data),
+        "moment": pieces.moment(data),
+        "distinct": pieces.distinct(data),
+        "sink": SINK,
+        **{f"output {statistic}": SINK for statistic in STATISTICS},
+        **{f"plot {statistic}": pieces.plot(data, statistic) for statistic in STATISTICS},
+    }
+    head = HEADS[permutation.head]
+    chains = [head]
+    for statistic in permutation.statistics:
+        end = (f"plot {statistic}", "sink") if permutation.end == "plots" else (f"output {statistic}",)
+        chains.append((head[-1], *STATISTICS[statistic], *end))
+    return document(
+        f"RIoTBench {permutation.head} {' and '.join(permutation.statistics)} as {permutation.end} {data.name}",
+        {id_: made[id_] for id_ in permutation.tasks()},
+        *chains,
+    )
+
+
+def predicted_rows(data: DataSet) -> Document:
+    """PRED by models that come as events, with its outputs for its tenant."""
+    return document(
+        f"RIoTBench PRED by models {data.name}",
+        {
+            "source": pieces.source(data),
+            "parse": pieces.parse(data, "row"),
+            "models": pieces.source(data, "learned"),
+            **predicting(data, "model"),
+            "classes": SINK,
+            "errors": SINK,
+        },
+        "source > parse > classify > classes",
+        "parse > predict > error > errors",
+        "parse > average > error:average",
+        "models > classify:model",
+        "models > predict:model",
+    )
