@@ -1,0 +1,244 @@
+"""The page: what it holds, that it is whole by itself, and what it says of what was found."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from typer.testing import CliRunner
+
+from manager.command import app
+from tests.workloads.report.made import DEFAULT_TASKS, results, runs, window
+from workloads.report import writing
+from workloads.report.findings import (
+    CLAIMS,
+    agreement,
+    apart,
+    bridged,
+    crossing,
+    fairly,
+    hurried,
+    missing,
+    moved,
+    reasons,
+    verdict,
+)
+from workloads.report.html import Html, tag
+from workloads.report.runs import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED, Runs
+from workloads.report.summary import summarised
+from workloads.report.writing import write_report
+from workloads.results import TenantRow, WindowRow
+from workloads.tables import write_results
+
+HOSTILE = "<script>alert('$x_1$')</script>&\"'\x00\ud7ff|"
+XHTML, SVG = "{http://www.w3.org/1999/xhtml}", "{http://www.w3.org/2000/svg}"
+
+
+def windows(*cores: float) -> list[WindowRow]:
+    """Two windows of each step, a little apart, with latencies and estimates."""
+    return [
+        window(step, number, each + number / 100, latency_p50=0.5, latency_p99=2.0, alone_launched=2.0)
+        for step, each in enumerate(cores)
+        for number in (0, 1)
+    ]
+
+
+def every_way() -> Runs:
+    """All that a report may be on."""
+    tenants = [TenantRow(step=1, tenant="<b>ann</b>", cores=0.9), TenantRow(step=1, tenant=None, cores=0.3)]
+    return runs(
+        results(DEFAULT, tasks=DEFAULT_TASKS, jobs=(1, 3, 1, 0)),
+        results(REUSE),
+        results(DEFAULT, tasks=DEFAULT_TASKS, jobs=(1, 3, 1, 0), windows=windows(1.0, 2.0, 0.8)),
+        results(REUSE, windows=windows(0.9, 1.2, 0.9), tenants=tenants),
+        results(DEFRAGMENTED, windows=windows(0.8, 1.0, 0.5)),
+        results(DEFAULT_PACKED, tasks=DEFAULT_TASKS, jobs=(1, 1, 1, 0), windows=windows(0.9, 1.4, 0.7)),
+        results(REUSE_PACKED, windows=windows(0.8, 1.0, 0.6)),
+    )
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a report on all that there may be, of a workload with a hostile name."""
+    folder = tmp_path_factory.mktemp("report")
+    found = []
+    for number, run in enumerate(every_way().every):
+        made = run.results
+        told = {**made.manifest.trace, "workload": HOSTILE}
+        way = run.way
+        again = results(
+            way,
+            tasks=[row.running_tasks for row in made.steps],
+            jobs=[row.jobs for row in made.steps],
+            windows=made.windows,
+            tenants=made.tenants,
+            trace=told,
+            workload={"name": HOSTILE, "nested": {"</pre>": "]]>"}},
+        )
+        write_results(again, folder / f"results-{number}")
+        found.append(folder / f"results-{number}")
+    write_report(found, folder / "out" / "page.html")
+    return folder / "out"
+
+
+def parsed(page: Path) -> ET.Element:
+    """The page, which has to be well-formed."""
+    head, _, rest = page.read_text(encoding="utf-8").partition("\n")
+    assert "<!DOCTYPE html>" == head
+    return ET.fromstring(rest)  # noqa: S314 - our own page
+
+
+def test_the_page_is_whole_and_says_each_figure_in_words(report: Path) -> None:
+    """Well-formed, with six figures that each have a label and a caption, and headings for each column and row."""
+    page = parsed(report / "page.html")
+    figures = page.findall(f".//{XHTML}figure")
+    assert 6 == len(figures)
+    for figure in figures:
+        (picture,) = figure.findall(f"{SVG}svg")
+        assert "img" == picture.get("role")
+        assert len(picture.get("aria-label", "")) > 60
+        assert figure.findtext(f"{XHTML}figcaption")
+    for table in page.findall(f".//{XHTML}table"):
+        assert table.findtext(f"{XHTML}caption")
+        assert {"col"} == {each.get("scope") for each in table.findall(f"{XHTML}thead//{XHTML}th")}
+        body = table.findall(f"{XHTML}tbody/{XHTML}tr")
+        assert all("row" == row[0].get("scope") for row in body)
+        assert {len(table.findall(f"{XHTML}thead//{XHTML}th"))} == {len(row) for row in body}
+
+
+def test_the_page_asks_nobody_for_anything(report: Path) -> None:
+    """No script, no link but within the page, and nothing loaded; ids are there once."""
+    page = parsed(report / "page.html")
+    ids = [each.get("id") for each in page.iter() if each.get("id")]
+    assert len(ids) == len(set(ids))
+    names = {each.tag.rpartition("}")[2] for each in page.iter()}
+    assert not names & {"script", "link", "img", "iframe", "object", "embed", "image", "foreignObject"}
+    for each in page.iter():
+        for key, value in each.attrib.items():
+            if key.rpartition("}")[2] in {"href", "src"}:
+                assert value.startswith("#")
+                assert value[1:] in ids
+    text = (report / "page.html").read_text(encoding="utf-8")
+    assert not re.findall(r"@import|url\((?!#)", text)
+
+
+def test_hostile_names_are_text(report: Path) -> None:
+    """They stand on the page and in the files as they are, and change nothing of either."""
+    text = (report / "page.html").read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(&#x27;$x_1$&#x27;)" in text
+    assert "&lt;b&gt;ann&lt;/b&gt;" in text
+    assert HOSTILE in json.loads((report / "summary.json").read_text(encoding="utf-8"))
+    for name in report.glob("*.svg"):
+        assert "<script" not in name.read_text(encoding="utf-8")
+        ET.parse(name)  # noqa: S314 - our own figure
+
+
+def test_every_figure_is_a_file_too(report: Path) -> None:
+    """As SVG and as PNG, drawn without a display; the page's own colours stand for those of the files."""
+    names = {"tasks-per-step", "cores-per-step", "reuse-histogram", "defragmentation", "latency", "packing-and-sharing"}
+    assert names == {path.stem for path in report.glob("*.svg")} == {path.stem for path in report.glob("*.png")}
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in report.glob("*.png"))
+    assert "matplotlib.pyplot" not in sys.modules
+    assert "var(--cc2410c, #c2410c)" in (report / "page.html").read_text(encoding="utf-8")
+    assert "var(" not in (report / "tasks-per-step.svg").read_text(encoding="utf-8")
+
+
+def test_dry_results_alone_make_a_report(tmp_path: Path) -> None:
+    """By the command; what was not measured is said, not invented."""
+    for way, tasks in ((DEFAULT, DEFAULT_TASKS), (REUSE, (4, 6, 4, 0))):
+        write_results(results(way, tasks=tasks), tmp_path / way.name)
+    folders = [str(tmp_path / each) for each in ("default", "reuse")]
+    into = tmp_path / "out"
+    told = CliRunner().invoke(app, ["report", *folders, "--into", str(into), "--json"])
+    assert 0 == told.exit_code, told.output
+    summary = json.loads(told.stdout)
+    assert json.loads((into / "summary.json").read_text(encoding="utf-8")) == summary
+    assert 0.3 == round(summary["toy"]["SEQ"]["reuse"]["tasks_saved"], 9)
+    assert None is summary["toy"]["SEQ"]["reuse"]["cores_saved"]
+    text = (into / "report.html").read_text(encoding="utf-8")
+    assert "toy, SEQ: cores and latency of reuse were not measured." in text
+    assert "not measured here" in text
+    assert {"tasks-per-step", "reuse-histogram"} == {path.stem for path in into.glob("*.svg")}
+
+
+def test_what_stands_in_the_way_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that holds no results, and matplotlib that is not there."""
+    told = CliRunner().invoke(app, ["report", str(tmp_path / "nothing")])
+    assert 1 == told.exit_code
+    assert "manifest.json: No such file or directory; name a folder" in told.stderr.replace("\n", " ")
+    monkeypatch.setattr(writing, "find_spec", lambda _name: None)
+    told = CliRunner().invoke(app, ["report", str(tmp_path / "nothing")])
+    assert 1 == told.exit_code
+    assert "pip install 'braid[plots]'" in told.stderr.replace("\n", " ")
+
+
+def test_sentences_follow_from_the_numbers() -> None:
+    """The crossover and its cure, what packing and sharing save apart, and how reuse lies to the paper's figures."""
+    every = every_way()
+    summary = summarised([every])
+    assert (
+        "toy, SEQ: 1 step of the drain measured; reuse takes more cores than default at 1 of them (after step 3; with"
+        " intervals that lie apart at 1); with defragmentation at none: the paper's crossover is there without"
+        " defragmentation, and gone with it." == crossing(every)
+    )
+    assert "saves 21.0 % of the cores of default. Sharing alone" in (apart(every) or "")
+    assert "takes 23.2 % less" in (fairly(every) or "")
+    assert "which is 0.00 s more" in (bridged(every, summary) or "")
+    assert "1.0 jobs become 1.0" in (moved(every, summary) or "")
+    (reason,) = reasons([every], summary)
+    assert "sharing has 40.0 % fewer tasks, and over the whole trace 30.0 % fewer, since" in reason
+    assert "22.2 % fewer against dataflows without the duplicates within each" in reason
+    assert [] == list(missing([every]))
+    assert [] == list(agreement(every))
+
+
+def test_a_crossover_that_is_not_there_is_not_claimed() -> None:
+    """Where reuse takes less all along there is nothing to cure, and without a measured drain nothing is said."""
+    calm = runs(
+        results(DEFAULT, tasks=DEFAULT_TASKS, windows=windows(1.0, 2.0, 0.8)),
+        results(REUSE, windows=windows(0.9, 1.2, 0.5)),
+    )
+    assert "at none. With defragmentation this was not measured." in (crossing(calm) or "")
+    brief = runs(results(DEFAULT, windows=windows(1.0)), results(REUSE, windows=windows(0.9)))
+    assert None is crossing(brief)
+    assert None is apart(brief)
+
+
+def test_live_counts_that_are_not_the_dry_ones_are_told() -> None:
+    """With the first step at which they differ; what is consolidated less often is compared where it is measured."""
+    consolidated = runs(results(DEFRAGMENTED), results(DEFRAGMENTED, jobs=(9, 9, 9, 9), windows=windows(1.0)))
+    assert [] == list(agreement(consolidated))
+    differing = runs(results(REUSE), results(REUSE, jobs=(1, 2, 2, 0), windows=windows(1.0)))
+    assert [
+        "toy, SEQ, reuse: the jobs of the live run are not those of the dry run at 1 of 4 steps, first at step 3."
+    ] == list(agreement(differing))
+
+
+def test_what_was_done_otherwise_than_it_seems_is_told() -> None:
+    """That live jobs were consolidated less often than dry ones, and that ways were measured one after the other."""
+    later: dict[str, Any] = {"begun": "2026-01-01T02:00:00+00:00", "ended": "2026-01-01T03:00:00+00:00"}
+    told = runs(
+        results(DEFAULT, tasks=DEFAULT_TASKS, windows=windows(1.0)),
+        results(DEFRAGMENTED, windows=windows(0.5), settings={"hurry": True}),
+        results(DEFAULT_PACKED, tasks=DEFAULT_TASKS, windows=windows(0.8), **later),
+    )
+    assert "consolidated at measured steps only" in (hurried(told) or "")
+    assert (apart(told) or "").endswith("one after the other, not side by side.")
+    assert (fairly(told) or "").endswith("one after the other, not side by side.")
+    assert None is hurried(every_way())
+    assert "one after the other" not in (apart(every_way()) or "")
+
+
+def test_verdicts_count_traces() -> None:
+    """How many lie within, below and above what was claimed."""
+    assert "1 of 4 within, 2 of 4 below, 1 of 4 above" == verdict(CLAIMS[0], [0.1, 0.37, 0.4, 0.9])
+    assert "not measured here" == verdict(CLAIMS[0], [])
+
+
+def test_html_escapes_what_is_not_html() -> None:
+    """Within elements and attributes; what no page may hold is replaced."""
+    assert '<p title="&quot;&lt;">&amp;<br />\ufffd</p>' == tag("p", "&", Html("<br />"), "\x07", title='"<')

@@ -1,0 +1,206 @@
+"""Dry replays: their counts are a service's, and they are quick."""
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dags import Kind, Schema
+from engine.plan import SlotState
+from manager.answers import Stop
+from manager.committing.state import State
+from manager.defragmenting.choosing import Chooser
+from manager.problem import Conflict
+from manager.settings import Placement
+from manager.store.database import Store, sqlite_url
+from merge import JobId
+from merge.defragmentation import forwarded
+from tests.catalogue import CATALOGUE
+from tests.manager.managers import Manager, caller
+from tests.strategies import Document, families
+from workloads.replay import dry as replaying
+from workloads.replay.dry import Defragment, NotReplayed, dry
+from workloads.replay.modes import Mode, document_in
+from workloads.results import StepRow
+from workloads.trace import Action, Phase, Step, Trace
+from workloads.workload import Workload, WorkloadSource
+
+SCHEMA = Schema.of(place=Kind.STRING, value=Kind.INTEGER)
+NAMES = ("weather", "traffic", "power")
+Counts = tuple[int, int, int, int, int]
+"""Dataflows, running and paused tasks, jobs, bridges."""
+
+
+def workload(documents: dict[str, Document], *sources: str) -> Workload:
+    made = tuple(WorkloadSource(name=name, schema=SCHEMA, events=None, per_second=1.0) for name in sources)
+    return Workload(name="drawn", about={}, sources=made, dataflows=documents)
+
+
+def walk(names: list[str], seed: int, steps: int) -> Trace:
+    """Any dataflow comes or goes at each step."""
+    chance, runs, made = Random(seed), set[str](), list[Step]()
+    for _ in range(steps):
+        name = chance.choice(names)
+        action = Action.REMOVE if name in runs else Action.SUBMIT
+        runs ^= {name}
+        made.append(Step(action=action, dataflow=name, phase=Phase.WALK))
+    return Trace(name="any", workload="drawn", seed=seed, steps=tuple(made))
+
+
+def counts(row: StepRow) -> Counts:
+    return row.dataflows, row.running_tasks, row.paused_tasks, row.jobs, row.bridges
+
+
+def counted(state: State) -> Counts:
+    paused = sum(slot.state is SlotState.PAUSED for plan in state.plans.values() for slot in plan.slots)
+    running, jobs = state.running, state.jobs
+    return len(running.dataflows), len(running.tasks), paused, len(jobs.jobs), len(forwarded(running, jobs))
+
+
+def consolidated(manager: Manager) -> None:
+    """Ask for a defragmentation, and carry it out as hosts would."""
+    try:
+        move = manager.committer.begin_move(Chooser(manager.seen).asked_for, who="operator")
+    except Conflict:
+        return
+    passed: dict[JobId, dict[str, int]] = {job: {} for job in move.left}
+    manager.committer.cut_move(move.id)
+    manager.committer.take_over(move.id, passed)
+    manager.committer.end_move(move.id)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("template") / "braid.db"
+    Store(sqlite_url(path)).close()
+    return path
+
+
+@settings(max_examples=12)
+@given(
+    family=families(confined=True, sources=NAMES, least=3, most=6),
+    seed=st.integers(0, 2**32),
+    mode=st.sampled_from(["default", "reuse"]),
+    placement=st.sampled_from(["launch", "graft", "pack"]),
+    defragment=st.sampled_from(["off", "step"]),
+)
+def test_counts_are_those_of_a_service(  # noqa: PLR0913, PLR0917 - what a replay hangs on
+    template: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    family: tuple[Document, ...],
+    seed: int,
+    mode: Mode,
+    placement: Placement,
+    defragment: Defragment,
+) -> None:
+    """After each step of any trace, in each mode and placement, consolidated or not."""
+    documents = {f"flow-{number}": each for number, each in enumerate(family)}
+    trace = walk(list(documents), seed, 14)
+    folder = tmp_path_factory.mktemp("service")
+    shutil.copy(template, folder / "braid.db")
+    manager = Manager(sqlite_url(folder / "braid.db"), strategy=placement).lead()
+    manager.admit("ann", "bob", "eve")
+    manager.register(*NAMES)
+    ids: dict[str, str] = {}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(replaying, "installed_catalogue", lambda: CATALOGUE)
+        told = dry(workload(documents, *NAMES), trace, mode=mode, placement=placement, defragment=defragment)
+        for step, (row, users) in zip(trace.steps, told, strict=True):
+            if step.action is Action.SUBMIT:
+                ids[step.dataflow] = manager.submit("ann", document_in(mode, documents[step.dataflow]))
+            else:
+                manager.service.remove(caller("ann"), ids.pop(step.dataflow), Stop.NOW)
+            if defragment == "step":
+                consolidated(manager)
+            with manager.committer.looking() as state:
+                assert counted(state) == counts(row)
+                served = Counter(len(each) for each in state.running.users.values())
+            assert served == {each.users: each.tasks for each in users}
+    manager.close()
+    shutil.rmtree(folder)
+
+
+def chain(number: int, shared: int, source: str = "weather") -> Document:
+    """A dataflow of five tasks, of which the first two are those of any other with the same shared number."""
+    tasks = [
+        {"id": "s", "type": "source", "config": {"source": source}},
+        {"id": "a", "type": "range_filter", "config": {"field": "value", "min": shared, "max": 10_000}},
+        {"id": "b", "type": "range_filter", "config": {"field": "value", "min": 10_000 + number, "max": 90_000}},
+        {"id": "b2", "type": "range_filter", "config": {"field": "value", "min": 10_000 + number, "max": 90_000}},
+        {"id": "k", "type": "output"},
+    ]
+    pairs = (("s", "a"), ("a", "b"), ("a", "b2"), ("b", "k"), ("b2", "k"))
+    streams = [{"from": one, "to": other} for one, other in pairs]
+    return {"version": 1, "name": f"chain {number}", "tasks": tasks, "streams": streams}
+
+
+def test_what_runs_where_nothing_is_shared_is_counted_beside() -> None:
+    """Each dataflow by itself without its duplicates, in both modes; default runs the duplicates too."""
+    documents = {name: chain(number, 1) for number, name in enumerate("ab")}
+    steps = [(Action.SUBMIT, "a"), (Action.SUBMIT, "b"), (Action.REMOVE, "a"), (Action.REMOVE, "b")]
+    trace = Trace(
+        name="by hand",
+        workload="drawn",
+        seed=1,
+        steps=tuple(Step(action=action, dataflow=name, phase=Phase.WALK) for action, name in steps),
+    )
+
+    def told(mode: Mode) -> list[tuple[int, int, int, int]]:
+        rows = dry(workload(documents, "weather"), trace, mode=mode, placement="launch", defragment="off")
+        return [(row.submitted_tasks, row.running_tasks, row.paused_tasks, row.jobs) for row, _ in rows]
+
+    assert [(4, 4, 0, 1), (8, 6, 0, 2), (4, 4, 2, 2), (0, 0, 0, 0)] == told("reuse")
+    assert [(4, 5, 0, 1), (8, 10, 0, 2), (4, 5, 0, 1), (0, 0, 0, 0)] == told("default")
+
+
+def test_of_paused_tasks_only_those_are_counted_that_a_plan_keeps() -> None:
+    """Where a dataflow leaves a packed job its tasks are paused there, but for its source, which has no slot."""
+    documents = {"a": chain(1, 1), "b": chain(2, 2, "traffic")}
+    steps = [(Action.SUBMIT, "a"), (Action.SUBMIT, "b"), (Action.REMOVE, "b")]
+    trace = Trace(
+        name="by hand",
+        workload="drawn",
+        seed=1,
+        steps=tuple(Step(action=action, dataflow=name, phase=Phase.WALK) for action, name in steps),
+    )
+    told = dry(workload(documents, "weather", "traffic"), trace, mode="reuse", placement="pack", defragment="off")
+    assert [(1, 4, 0, 1, 0), (2, 8, 0, 1, 0), (1, 4, 3, 1, 0)] == [counts(row) for row, _ in told]
+
+
+def test_many_dataflows_are_counted_to_the_end() -> None:
+    """Three hundred of them over forty shared prefixes: at the peak what is distinct runs, at the end nothing."""
+    documents = {f"flow-{number}": chain(number, number % 40) for number in range(300)}
+    trace = Trace(
+        name="SEQ",
+        workload="drawn",
+        seed=1,
+        steps=tuple(
+            Step(action=action, dataflow=name, phase=Phase.FILL)
+            for action in (Action.SUBMIT, Action.REMOVE)
+            for name in documents
+        ),
+    )
+    told = dry(workload(documents, "weather"), trace, mode="reuse", placement="launch", defragment="off")
+    rows = [row for row, _ in told]
+    assert (300, 300 * 4, 1 + 40 + 2 * 300, 300) == (
+        rows[299].dataflows,
+        rows[299].submitted_tasks,
+        rows[299].running_tasks,
+        rows[299].jobs,
+    )
+    assert (0, 0, 0, 0, 0) == counts(rows[-1])
+
+
+def test_what_cannot_be_replayed_is_told() -> None:
+    """A dataflow that the workload has not, and one whose document has a problem, each by name."""
+    step = Step(action=Action.SUBMIT, dataflow="x", phase=Phase.FILL)
+    trace = Trace(name="SEQ", workload="drawn", seed=1, steps=(step,))
+    with pytest.raises(NotReplayed, match=r"'drawn' has no dataflow 'x'; replay the trace on the workload"):
+        next(dry(workload({}), trace, mode="reuse", placement="pack", defragment="off"))
+    broken = workload({"x": chain(1, 1)}, "traffic")
+    with pytest.raises(NotReplayed, match=r"'x' of the workload 'drawn' has problems, the first at /tasks/0"):
+        next(dry(broken, trace, mode="reuse", placement="pack", defragment="off"))

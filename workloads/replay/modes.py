@@ -1,0 +1,18 @@
+"""Modes: as what a workload's documents are submitted, with everything shared that can be, or nothing."""
+
+from typing import Any, Literal, TypeAlias
+
+from workloads.workload import Document
+
+Mode: TypeAlias = Literal["default", "reuse"]
+
+
+def document_in(mode: Mode, document: Document) -> dict[str, Any]:
+    """A document as it is submitted in a mode.
+
+    >>> document_in("default", {"version": 1, "tasks": [{"id": "a", "type": "source"}]})["tasks"]
+    [{'id': 'a', 'type': 'source', 'fresh': True}]
+    """
+    if mode == "reuse":
+        return dict(document)
+    return {**document, "tasks": [{**task, "fresh": True} for task in document["tasks"]]}

@@ -1,0 +1,30 @@
+"""The command that writes a report: `braid report`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from manager.commands.asking import AsJson, NoUse, ending
+from manager.commands.showing import Shown
+from workloads.report.summary import markdown_of
+from workloads.report.writing import NoPlots, page_in, write_report
+from workloads.tables import WrongResults
+
+
+def report(
+    results: Annotated[list[Path], typer.Argument(help="Folders that braid replay has written.")],
+    *,
+    into: Annotated[Path, typer.Option(help="A folder, or a page whose name ends in .html.")] = Path("report"),
+    as_json: AsJson = False,
+) -> None:
+    """Write one page on what sharing saved in replays, with figures and a summary beside it."""
+    with ending(as_json=as_json):
+        try:
+            summary = write_report(results, into)
+        except (WrongResults, NoPlots) as error:
+            raise NoUse(str(error)) from None
+        except OSError as error:
+            raise NoUse(f"{error.filename or into}: {error.strerror}; name a file that can be written") from None
+        Shown(data=summary.told(), text=Text(f"{markdown_of(summary)}\n{page_in(into)}")).print(as_json=as_json)
