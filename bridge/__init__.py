@@ -4,6 +4,7 @@ A message is acknowledged only once its events lie in a spool, so that nothing i
 Begin with `Sender`, which publishes what jobs emitted, and `Receiver`, which fills the `Spool` that other jobs read.
 """
 
+from bridge.births import Birth
 from bridge.casting import Unreplayable
 from bridge.clock import Clock, MemoryClock, SystemClock
 from bridge.consumers import commit, consumers, leave
@@ -26,6 +27,7 @@ from bridge.wire import Again, Frame, FrameKind, Have, MalformedFrame, cut, deco
 
 __all__ = [
     "Again",
+    "Birth",
     "Client",
     "Clock",
     "Counts",

@@ -1,12 +1,13 @@
 """What an instance emitted at a port, as the records of its job keep it, and the frames that it goes out in."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from bridge.births import Birth, part_of
 from bridge.wire import Frame, FrameKind, cut
 
 
@@ -26,6 +27,8 @@ class Emitted:
     events: pa.RecordBatch | None = None
     marker: str = ""
     """What the marker is called, where there are no events."""
+    births: tuple[Birth, ...] = ()
+    """When its events were born, all of them; none where that is not known."""
 
     @property
     def end(self) -> int:
@@ -44,10 +47,6 @@ def frames(stream: Stream, epoch: int, kept: Iterable[Emitted], number: int) -> 
             continue
         first = max(number, emitted.first)
         for events in cut(emitted.events.slice(first - emitted.first)):
-            yield frame(first=first, events=events)
+            at = first - emitted.first
+            yield frame(first=first, events=events, births=part_of(emitted.births, at, at + len(events)))
             first += len(events)
-
-
-def until(frame: Frame, end: int) -> Frame:
-    """A frame without what it holds from a number on."""
-    return frame if frame.end <= end else replace(frame, events=frame.events.slice(0, end - frame.first))

@@ -8,6 +8,7 @@ batch at a time.
 import threading
 from collections.abc import Iterator
 
+from bridge.births import Birth
 from bridge.casting import Unreplayable
 from bridge.clock import Clock, SystemClock
 from bridge.generators import Due, Generator, Progress, Replay, due, milliseconds
@@ -63,7 +64,8 @@ class Generating:
         progress = Progress(start=now) if kept is None else Progress(start=kept.epoch, next=kept.next or 0)
         ready = self._due(progress, now)
         if ready.events is not None:
-            item = Item(count=len(ready.events), stamp=now, payload=packed(ready.events))
+            count = len(ready.events)
+            item = Item(count=count, stamp=now, payload=packed(ready.events), births=(Birth(count, now),))
             after = Expected(epoch=ready.progress.start, next=ready.progress.next)
             self._spool.append([item], {GENERATOR: after})
         if ready.then is None:

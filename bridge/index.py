@@ -57,8 +57,9 @@ class SpoolIndex:
             self._take(file)
         if oldest is None and not files:
             self._drop(read_mark(self.folder).end)
-        # What came since it was listed is found the next time.
-        self._listing = listing
+        # What came since it was listed is found the next time. A log without files looks the same once some were
+        # appended and removed again.
+        self._listing = None if oldest is None else listing
 
     def reach(self, start: int, most_bytes: int) -> Reach:
         """The last end of an item within so many bytes from a position on, not beyond the first marker.

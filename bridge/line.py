@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from bridge.emitted import Emitted, Stream, frames, until
+from bridge.emitted import Emitted, Stream, frames
 from bridge.outbox import Due, DueKind, Outbox, due, emitted, exhausted, opening, sent
 from bridge.wire import Frame, FrameKind
 
@@ -113,4 +113,4 @@ class Line:
             return None
         if frame.end < what.end:
             reading.position, self._again = frame.end, reading
-        return until(frame, what.end)
+        return frame.until(what.end)

@@ -21,10 +21,13 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bridge.births import Birth, births_in, births_text, part_of
 from bridge.files import Steps, write_whole
 from bridge.intake import Expected
 
 _COLUMNS = {"count": pa.int64(), "kind": pa.string(), "stamp": pa.int64(), "payload": pa.binary()}
+_BIRTHS = "births"
+"""The column of births as text, which older files lack."""
 _EXPECTED = b"braid.expected"
 NAME = re.compile(r"(\d{20})-(\d{20})")
 """How files of a log are called; in the order of the names they follow each other."""
@@ -66,6 +69,8 @@ class Item:
     """When it was spooled, in milliseconds; tasks see no other clock."""
     payload: bytes
     """The events as an Arrow IPC stream, or the marker's name."""
+    births: tuple[Birth, ...] = ()
+    """When its events were born, all of them; none where that is not known."""
 
 
 class Placed(NamedTuple):
@@ -83,15 +88,19 @@ class Placed(NamedTuple):
         """What is left of it from a position on."""
         if position <= self.first:
             return self
-        events = unpacked(self.item.payload).slice(position - self.first)
-        return Placed(position, replace(self.item, count=events.num_rows, payload=packed(events)))
+        return Placed(position, _part(self.item, position - self.first, self.item.count))
 
     def until(self, position: int) -> "Placed":
         """What of it lies before a position."""
         if position >= self.end:
             return self
-        events = unpacked(self.item.payload).slice(0, position - self.first)
-        return Placed(self.first, replace(self.item, count=events.num_rows, payload=packed(events)))
+        return Placed(self.first, _part(self.item, 0, position - self.first))
+
+
+def _part(item: Item, first: int, end: int) -> Item:
+    """Some of the events of an item, by their places in it."""
+    events = unpacked(item.payload).slice(first, end - first)
+    return replace(item, count=events.num_rows, payload=packed(events), births=part_of(item.births, first, end))
 
 
 class Extent(NamedTuple):
@@ -169,8 +178,9 @@ def log_path(folder: Path, first: int, end: int) -> Path:
 
 def written(items: Sequence[Item], expected: Mapping[str, Expected]) -> bytes:
     """Items, and what is expected of their producers after them, as the content of a file."""
-    schema = pa.schema(_COLUMNS, metadata={_EXPECTED: packed_expected(expected)})
+    schema = pa.schema({**_COLUMNS, _BIRTHS: pa.string()}, metadata={_EXPECTED: packed_expected(expected)})
     columns = [pa.array([getattr(item, name) for item in items], kind) for name, kind in _COLUMNS.items()]
+    columns.append(pa.array([births_text(item.births) for item in items], pa.string()))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(pa.record_batch(columns, schema=schema))
@@ -182,7 +192,16 @@ def items_in(file: LogFile) -> Iterator[Placed]:
     """The items of a file with their positions."""
     with damage_named(file.path), _checked(file) as reader:
         rows = _batch(file, reader).to_pylist()
-        items = [Item(**{**row, "kind": ItemKind(row["kind"])}) for row in rows]
+        items = [
+            Item(
+                kind=ItemKind(row["kind"]),
+                count=row["count"],
+                stamp=row["stamp"],
+                payload=row["payload"],
+                births=births_in(row.get(_BIRTHS), row["count"]),
+            )
+            for row in rows
+        ]
     first = file.first
     for item in items:
         yield Placed(first, item)

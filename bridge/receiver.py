@@ -22,8 +22,7 @@ from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, Protocol
 
-import pyarrow as pa
-
+from bridge.births import Birth
 from bridge.intake import Expected, Intake, Taken, expire, offer
 from bridge.log import Item, ItemKind, packed
 from bridge.raw import Unfit, all_events_in
@@ -205,7 +204,9 @@ class Receiver:
         for each in unfit:
             self._on_unread(_unread(topic, each))
         if len(events):
-            feed.spool.append([self._item(events)])
+            stamp = self._stamp()
+            item = Item(count=len(events), stamp=stamp, payload=packed(events), births=(Birth(len(events), stamp),))
+            feed.spool.append([item])
         self._transport.acknowledge(message.token for message in messages)
 
     def _spool_frames(self, topic: str, feed: Feed, messages: Sequence[Message]) -> None:
@@ -231,7 +232,7 @@ class Receiver:
         items = [
             Item(kind=ItemKind.MARKER, count=1, stamp=self._stamp(), payload=frame.marker.encode())
             if frame.kind is FrameKind.MARKER
-            else self._item(frame.events)
+            else Item(count=frame.count, stamp=self._stamp(), payload=packed(frame.events), births=frame.births)
             for frame in frames
             if frame.count
         ]
@@ -276,9 +277,6 @@ class Receiver:
             self._untold.discard(topic)
             have = Have(epoch=expected.epoch, next=expected.next, closed=expected.closed)
             self._transport.publish(feed.has_at, have.encoded(), retain=True)
-
-    def _item(self, events: pa.RecordBatch) -> Item:
-        return Item(count=len(events), stamp=self._stamp(), payload=packed(events))
 
     def _stamp(self) -> int:
         return round(self._clock() * 1000)

@@ -8,11 +8,13 @@ answers is JSON: what it has, and what it wants again.
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
 
 import pyarrow as pa
+
+from bridge.births import Birth, births_in, births_text, part_of
 
 VERSION = b"1"
 MOST_BYTES = 1_000_000
@@ -43,6 +45,8 @@ class Frame:
     events: pa.RecordBatch = field(default_factory=lambda: _NOTHING)
     marker: str = ""
     """What the marker is called."""
+    births: tuple[Birth, ...] = ()
+    """When its events were born, all of them; none where that is not known."""
 
     @property
     def count(self) -> int:
@@ -58,10 +62,16 @@ class Frame:
 
     def since(self, number: int) -> "Frame":
         """The frame without the events before a number."""
-        skipped = number - self.first
-        return Frame(
-            instance=self.instance, port=self.port, epoch=self.epoch, first=number, events=self.events.slice(skipped)
-        )
+        return self._part(number, self.end)
+
+    def until(self, number: int) -> "Frame":
+        """The frame without what it holds from a number on."""
+        return self if self.end <= number else self._part(self.first, number)
+
+    def _part(self, first: int, end: int) -> "Frame":
+        at = first - self.first
+        events, births = self.events.slice(at, end - first), part_of(self.births, at, end - self.first)
+        return replace(self, first=first, events=events, births=births)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +141,8 @@ def encode(frame: Frame) -> bytes:
         b"kind": frame.kind.encode(),
         b"marker": frame.marker.encode(),
     }
+    if frame.births:
+        metadata[b"births"] = births_text(frame.births).encode()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, frame.events.schema.with_metadata(metadata)) as writer:
         if frame.kind is FrameKind.DATA:
@@ -162,6 +174,8 @@ def decode(message: bytes) -> Frame:
         frame.events.validate(full=True)
         frame.events.schema.names  # noqa: B018 - reading them is the check
         count = int(told[b"count"])
+        # Frames of older hosts have none.
+        frame = replace(frame, births=births_in(told.get(b"births", b"").decode(), len(frame.events)))
     except (pa.ArrowException, KeyError, ValueError, OSError) as error:
         if isinstance(error, MalformedFrame):
             raise

@@ -6,24 +6,21 @@ more, and what the spools need not keep for this job.
 
 import json
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby, islice
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-import pyarrow as pa
-
-from bridge import topics
 from bridge.emitted import Emitted as Sent
 from bridge.emitted import Stream
 from bridge.files import write_whole
-from bridge.output import dead_letter, output_message, raw_messages
-from engine.acting import MESSAGES
 from engine.damage import damage_named
 from engine.job_folder import JobFolder, KeptCut
-from engine.plan import Delivery, Forward, Plan, Port
+from engine.plan import Forward, Plan, Port
+from engine.publishing import Publishing, SendingPlain
 from engine.record import Dead, Emitted, Meter
 from engine.record_file import Header
 from engine.record_store import RecordStore
@@ -32,11 +29,9 @@ REWIND = 3
 """How many batches Spark may go back at most, with room to spare."""
 MOST_UNSENT = 64_000_000
 """Bytes of outputs and dead letters of a job for which the broker may owe an answer."""
-RUNS = 1 << 32
-"""The starts of a job that one epoch of a plan can tell apart."""
 
 
-class Sending(Protocol):
+class Sending(SendingPlain, Protocol):
     """What publishes; a sender of the bridge."""
 
     def forward(self, stream: Stream, *, epoch: int, first: int, kept: Callable[[int], Iterator[Sent]]) -> None:
@@ -50,9 +45,6 @@ class Sending(Protocol):
 
     def needed(self, stream: Stream) -> int:
         """The first number that the consumer's spool has not confirmed."""
-
-    def send(self, topic: str, payload: bytes, done: Callable[[], None]) -> None:
-        """Send a message, and tell when the broker has it."""
 
 
 class Place(NamedTuple):
@@ -91,7 +83,15 @@ class Followed:
 class Follower:
     """Follows one job's records; called from one thread of the host."""
 
-    def __init__(self, folder: JobFolder, store: RecordStore, sender: Sending, *, run: int) -> None:
+    def __init__(
+        self,
+        folder: JobFolder,
+        store: RecordStore,
+        sender: Sending,
+        *,
+        run: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._folder = folder
         self._store = store
         self._sender = sender
@@ -108,17 +108,17 @@ class Follower:
         """What is not forwarded any more, until its consumer has all of it."""
         self.trouble = ""
         """Why something is not forwarded that should be."""
-        self._unsent: dict[int, int] = {}
-        self._unsent_bytes = 0
-        self._confirmed: deque[tuple[int, int]] = deque()
+        self._publishing = Publishing(sender, run=run, clock=clock)
+        self.latencies = self._publishing.latencies
+        """How old outputs were when they left, as far as the broker has them."""
         self._progress: dict[str, Any] = {}
         self._resume()
 
     def follow(self) -> list[Header]:
         """Take up the records that are new, but no more while the broker is behind: what waits is held in memory."""
         found: list[Header] = []
-        self._count_confirmed()
-        while self._unsent_bytes < MOST_UNSENT and (header := self._store.find(self.told.batch + 1)) is not None:
+        self._publishing.settle()
+        while self._has_room() and (header := self._store.find(self.told.batch + 1)) is not None:
             file = self._store.file(header.batch)
             plan, emitted, dead = self._folder.entry(header.end.entry).plan, tuple(file.emitted()), tuple(file.dead())
             for cut in header.cuts:
@@ -129,19 +129,13 @@ class Follower:
             found.append(header)
         return found
 
+    def _has_room(self) -> bool:
+        return self._publishing.waiting_bytes < MOST_UNSENT
+
     @property
     def published(self) -> int:
         """The first batch of which something may still have to be sent."""
-        self._count_confirmed()
-        return min(self._unsent, default=self.told.batch + 1)
-
-    def _count_confirmed(self) -> None:
-        while self._confirmed:
-            batch, size = self._confirmed.popleft()
-            self._unsent_bytes -= size
-            self._unsent[batch] -= 1
-            if not self._unsent[batch]:
-                del self._unsent[batch]
+        return self._publishing.first_unsent(self.told.batch + 1)
 
     def leaving(self) -> dict[str, int]:
         """For each stream that is forwarded the first number that its consumer is not known to have."""
@@ -244,12 +238,11 @@ class Follower:
             if origin not in self._forwards:
                 self._opened[origin] = number
         self._forward(plan)
-        self._publish(header.batch, plan, emitted)
-        first = 0
-        for each in dead:
-            for payload in dead_letter(each.instance, each.port, each.reason, header.batch, each.events, first=first):
-                self._send(header.batch, topics.dead(each.instance), payload)
-            first += each.events.num_rows
+        for each in emitted:
+            if each.origin in self._forwards:
+                self._sender.emit(Stream(*each.origin), _sent(each))
+        self._publishing.publish(header.batch, plan, emitted)
+        self._publishing.park(header.batch, dead)
         for instance, meter in header.meters.items():
             self.told.meters[instance] = _sum(self.told.meters.get(instance, Meter()), meter)
         self._count(header)
@@ -261,42 +254,6 @@ class Follower:
                 came = end - header.start.at.get(stream, end)
                 self.told.entered[stream] = self.told.entered.get(stream, 0) + came
         self.told.left += sum(each.count for each in header.emitted if not each.marker)
-
-    def _publish(self, batch: int, plan: Plan, left: Sequence[Emitted]) -> None:
-        deliveries: dict[Port, list[Delivery]] = {}
-        for delivery in plan.deliveries:
-            deliveries.setdefault(delivery.origin, []).append(delivery)
-        for emitted in left:
-            if emitted.origin in self._forwards:
-                sent = Sent(first=emitted.first, events=emitted.events, marker=emitted.marker)
-                self._sender.emit(Stream(*emitted.origin), sent)
-            if emitted.events is not None and emitted.origin.port == MESSAGES:
-                self._publish_raw(batch, emitted.origin.instance, emitted.first, emitted.events)
-            elif emitted.events is not None:
-                for delivery in deliveries.get(emitted.origin, []):
-                    self._deliver(batch, delivery, emitted.first, emitted.events)
-
-    def _deliver(self, batch: int, delivery: Delivery, first: int, events: pa.RecordBatch) -> None:
-        topic = topics.output(delivery.tenant, delivery.dataflow, delivery.sink)
-        for _, payload in output_message(
-            delivery.sink, self._epoch(delivery.epoch), first, events, json_fields=delivery.json_fields
-        ):
-            self._send(batch, topic, payload)
-
-    def _publish_raw(self, batch: int, instance: int, first: int, messages: pa.RecordBatch) -> None:
-        """Publish what a task gave to be published."""
-        topics_of, texts = messages.column("topic").to_pylist(), messages.column("event").to_pylist()
-        for topic, group in groupby(range(len(texts)), key=topics_of.__getitem__):
-            at = list(group)
-            own = [texts[each].encode() for each in at]
-            for payload in raw_messages(instance, self._epoch(1), first + at[0], own):
-                self._send(batch, topic, payload)
-
-    def _send(self, batch: int, topic: str, payload: bytes) -> None:
-        self._unsent[batch] = self._unsent.get(batch, 0) + 1
-        self._unsent_bytes += len(payload)
-        # Called from the sender's thread: a deque takes it without a lock.
-        self._sender.send(topic, payload, partial(self._confirmed.append, (batch, len(payload))))
 
     def _forward(self, plan: Plan) -> None:
         wanted = {forward.origin: forward for forward in plan.forwards}
@@ -314,7 +271,7 @@ class Follower:
         try:
             self._sender.forward(
                 Stream(*opening.forward.origin),
-                epoch=self._epoch(opening.forward.epoch),
+                epoch=self._publishing.epoch(opening.forward.epoch),
                 first=opening.first,
                 kept=partial(self._kept, opening),
             )
@@ -331,9 +288,6 @@ class Follower:
         self._closing.setdefault(origin, []).append(opening)
         self._sender.close(Stream(*origin))
 
-    def _epoch(self, epoch: int) -> int:
-        return epoch * RUNS + self.run
-
     def _kept(self, opening: Opening, number: int) -> Iterator[Sent]:
         """What the records hold of a stream from a number on, until it was closed."""
         origin = opening.forward.origin
@@ -346,7 +300,11 @@ class Follower:
             if opening.end is not None and place.first >= opening.end:
                 return
             for emitted in self._store.file(place.batch).emitted(origin):
-                yield Sent(first=emitted.first, events=emitted.events, marker=emitted.marker)
+                yield _sent(emitted)
+
+
+def _sent(emitted: Emitted) -> Sent:
+    return Sent(first=emitted.first, events=emitted.events, marker=emitted.marker, births=emitted.births)
 
 
 def _sum(one: Meter, other: Meter) -> Meter:

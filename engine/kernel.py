@@ -18,6 +18,7 @@ from bridge import unpacked
 from bridge.raw import arrow_schema
 from engine.acting import NOWHERE, Acting, Origins
 from engine.behaviour import Behaviour
+from engine.births import BatchBirths
 from engine.feeding import as_told, fitting
 from engine.layout import Layout, by_port, layout_of
 from engine.offset import Offset
@@ -78,7 +79,7 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch is what all of these say
         end=end,
         dropped=tuple(dropped),
         opened=opened,
-        emitted=(*kernel.leaving(), *_markers(layout, cuts, state)),
+        emitted=(*kernel.leaving(BatchBirths(arrived)), *_markers(layout, cuts, state)),
         dead=tuple(kernel.dead),
         meters=kernel.meters,
         cuts=cuts,
@@ -176,13 +177,13 @@ class _Kernel:
             )
         self._watch.idle()
 
-    def leaving(self) -> Iterator[Emitted]:
-        """The events that leave the job, with their numbers."""
+    def leaving(self, births: BatchBirths) -> Iterator[Emitted]:
+        """The events that leave the job, with their numbers and births."""
         for origin in self._layout.leaving:
             stream = self._streams.get(origin)
             if stream is not None and len(stream):
                 first = self._state.of(origin.instance).advance(origin.port, len(stream))
-                yield Emitted(origin=origin, first=first, events=stream.rows)
+                yield Emitted(origin=origin, first=first, events=stream.rows, births=births.of(stream.causes))
 
     @cached_property
     def _origins(self) -> Origins:

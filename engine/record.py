@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from bridge.births import Birth
 from engine.offset import Offset
 from engine.plan import Port
 
@@ -29,6 +30,8 @@ class Emitted:
     events: pa.RecordBatch | None = None
     marker: str = ""
     """The marker's name; then there are no events."""
+    births: tuple[Birth, ...] = ()
+    """When its events were born, all of them; none where that is not known."""
 
     @property
     def count(self) -> int:

@@ -18,6 +18,7 @@ from zlib import crc32
 import msgspec
 import pyarrow as pa
 
+from bridge.births import Birth
 from bridge.log import packed, unpacked
 from engine.offset import Offset
 from engine.plan import Port
@@ -50,6 +51,8 @@ class EmittedPart:
     count: int
     marker: str
     events: Part | None
+    births: tuple[Birth, ...] = ()
+    """Older records have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +118,7 @@ def written_record(record: Record) -> bytes:
                     count=each.count,
                     marker=each.marker,
                     events=None if each.events is None else part(packed(each.events)),
+                    births=each.births,
                 )
                 for each in record.emitted
             ),
@@ -199,6 +203,7 @@ class RecordFile:
                     first=each.first,
                     events=None if each.events is None else self._events(file, each.events),
                     marker=each.marker,
+                    births=each.births,
                 )
                 for each in self.header.emitted
                 if origin in {None, each.origin}

@@ -8,13 +8,21 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from bridge import ItemKind, between
+from bridge.births import births_in, births_text
 from engine.job_folder import spool_folder
 from engine.kernel import Arrived
 from engine.offset import Offset
 from engine.plan import Entry
 
 _SCHEMA = pa.schema(
-    {"stream": pa.string(), "first": pa.int64(), "count": pa.int64(), "stamp": pa.int64(), "payload": pa.binary()}
+    {
+        "stream": pa.string(),
+        "first": pa.int64(),
+        "count": pa.int64(),
+        "stamp": pa.int64(),
+        "payload": pa.binary(),
+        "births": pa.string(),
+    }
 )
 _MOST_BYTES = 8_000_000
 """How much goes in one piece."""
@@ -32,7 +40,7 @@ def arriving(root: Path, entry: Entry, span: Span) -> Iterator[Arrived]:
     for stream, end in sorted(span.end.at.items()):
         for first, item in between(spool_folder(root, stream), span.start.begins(stream, entry.starts), end):
             if item.kind is ItemKind.DATA:
-                yield Arrived(stream, first, item.count, item.stamp, item.payload)
+                yield Arrived(stream, first, item.count, item.stamp, item.payload, item.births)
 
 
 def written_rows(span: Span, items: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
@@ -52,14 +60,19 @@ def written_rows(span: Span, items: Iterable[Arrived]) -> Iterator[pa.RecordBatc
 def read_rows(batches: Iterable[pa.RecordBatch]) -> tuple[Span, list[Arrived]]:
     """What a batch covers, and its items."""
     rows = [
-        Arrived(*row) for batch in batches for row in zip(*(batch.column(i).to_pylist() for i in range(5)), strict=True)
+        Arrived(stream, first, count, stamp, payload, births_in(births, count))
+        for batch in batches
+        for stream, first, count, stamp, payload, births in zip(
+            *(column.to_pylist() for column in batch.columns), strict=True
+        )
     ]
     start, end = json.loads(rows[0].payload)
     return Span(Offset.of_json(start), Offset.of_json(end)), rows[1:]
 
 
 def _batch(items: list[Arrived]) -> pa.RecordBatch:
+    rows = ((*item[:-1], births_text(item.births)) for item in items)
     return pa.record_batch(
-        [pa.array(column, kind) for column, kind in zip(zip(*items, strict=True), _SCHEMA.types, strict=True)],
+        [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), _SCHEMA.types, strict=True)],
         schema=_SCHEMA,
     )

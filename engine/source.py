@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from engine.offset import Offset
 
 NAME = "braid"
-COLUMNS = "stream string, first long, count long, stamp long, payload binary"
+COLUMNS = "stream string, first long, count long, stamp long, payload binary, births string"
 """What `engine/rows.py` makes, as Spark names it."""
 
 

@@ -50,12 +50,14 @@ def job_metrics(job: Job, ends: Mapping[str, int], now: float) -> dict[str, Any]
     `ends` are those of the spools that it reads.
     """
     if job.follower is None:
-        return {"batch": -1, "run": 0, "age": 0.0, "instances": {}, "streams": {}, "left": 0, "batch_seconds": {}}
+        none: dict[str, Any] = {"instances": {}, "streams": {}, "left": 0, "batch_seconds": {}}
+        return none | {"batch": -1, "run": 0, "age": 0.0, "latency_seconds": {}, "outputs": {}}
     told = job.follower.told
     starts = job.entries[-1].starts if job.entries else {}
     # It has read nothing yet of a stream that a plan brought just now.
     positions = {stream: max(told.positions.get(stream, 0), starts.get(stream, 0)) for stream in ends}
     lags = job.lagging.note(ends, positions, now)
+    latencies = job.follower.latencies.told(now)
     return {
         "batch": told.batch,
         "run": job.follower.run,
@@ -67,4 +69,6 @@ def job_metrics(job: Job, ends: Mapping[str, int], now: float) -> dict[str, Any]
         },
         "left": told.left,
         "batch_seconds": job.batch_times.told(),
+        "latency_seconds": latencies.all,
+        "outputs": latencies.outputs,
     }

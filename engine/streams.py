@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bridge.births import Birth
+
 Numbers = npt.NDArray[np.int64]
 
 
@@ -26,6 +28,8 @@ class Arrived(NamedTuple):
     """When they were spooled, in milliseconds."""
     payload: bytes
     """The events as an Arrow IPC stream."""
+    births: tuple[Birth, ...] = ()
+    """When they were born, all of them; none where that is not known."""
 
 
 class Stream(NamedTuple):

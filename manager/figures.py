@@ -25,6 +25,16 @@ class JobFigures:
     events_out_per_second: float | None = None
     lag_events: int | None = None
     lag_seconds: float | None = None
+    latency_seconds_p50: float | None = None
+    latency_seconds_p99: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputFigures:
+    """How late an output is; made by `output_figures`. What is not known is None."""
+
+    latency_seconds_p50: float | None = None
+    latency_seconds_p99: float | None = None
 
 
 def remembered(before: Sequence[Measured], newest: Measured) -> tuple[Measured, ...]:
@@ -56,8 +66,9 @@ def figures_of(measured: Sequence[Measured], now: float) -> JobFigures:
     if not measured:
         return JobFigures()
     last = measured[-1]
-    # Of a job that says nothing any more the batches are of another time.
-    times = last.batch_seconds if last.at > now - WINDOW else {}
+    # Of a job that says nothing any more batches and outputs are of another time.
+    says = last.at > now - WINDOW
+    times, latencies = (last.batch_seconds, last.latency_seconds) if says else ({}, {})
     return JobFigures(
         batch_seconds_p50=times.get("p50"),
         batch_seconds_p99=times.get("p99"),
@@ -65,7 +76,17 @@ def figures_of(measured: Sequence[Measured], now: float) -> JobFigures:
         events_out_per_second=_rounded(per_second(measured, lambda base, last: last.left - base.left, now)),
         lag_events=sum(stream.lag_events for stream in last.streams.values()),
         lag_seconds=max((stream.lag_seconds for stream in last.streams.values()), default=0.0),
+        latency_seconds_p50=latencies.get("p50"),
+        latency_seconds_p99=latencies.get("p99"),
     )
+
+
+def output_figures(measured: Sequence[Measured], dataflow: str, sink: str, now: float) -> OutputFigures:
+    """How late a dataflow's output is, by what is kept of the job that delivers it."""
+    if not measured or measured[-1].at <= now - WINDOW:
+        return OutputFigures()
+    latencies = measured[-1].outputs.get(dataflow, {}).get(sink, {})
+    return OutputFigures(latency_seconds_p50=latencies.get("p50"), latency_seconds_p99=latencies.get("p99"))
 
 
 def stream_rate(measured: Sequence[Measured], stream: str, now: float) -> float | None:

@@ -39,6 +39,11 @@ class OutputAnswer(Answer):
 
     sink: str
     topic: str
+    latency_seconds_p50: float | None = None
+    """How old the events of the last minute were when they left, in the median: since Braid received what caused them.
+    None where there was none, or where that is not known."""
+    latency_seconds_p99: float | None = None
+    """How old all but one in a hundred of them were at most."""
 
 
 class Start(StrEnum):

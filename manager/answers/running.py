@@ -60,6 +60,10 @@ class JobAnswer(Answer):
     """How many events wait for it in its spools."""
     lag_seconds: float | None = None
     """How long the oldest of them has been waiting."""
+    latency_seconds_p50: float | None = None
+    """How old its outputs of the last minute were when they left, in the median: since Braid received their cause."""
+    latency_seconds_p99: float | None = None
+    """How old all but one in a hundred of them were at most."""
     restarts: int = 0
     """How often it was started again."""
     seen: datetime | None = None

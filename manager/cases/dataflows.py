@@ -2,9 +2,9 @@
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
 from sqlalchemy import bindparam, select
@@ -29,6 +29,7 @@ from manager.cases.base import Base, Caller, Paging, hour, moment, paged, tenant
 from manager.committing.seen import HostSeen
 from manager.committing.sources import full_name
 from manager.committing.state import State, running_id
+from manager.figures import output_figures
 from manager.problem import NotFound, StateNotReady
 from manager.reconciler.concerning import needs_of
 from manager.reconciler.life import Need, find
@@ -204,8 +205,16 @@ class Dataflows(Base):
             reason=reason,
             submitted=moment(row.submitted),
             start=Start(row.start),
-            outputs=tuple(OutputAnswer(sink=sink, topic=topics.output(row.tenant, row.id, sink)) for sink in row.sinks),
+            outputs=tuple(self._outputs(row, standing or _Standing())),
         )
+
+    def _outputs(self, row: DataflowRow, standing: _Standing) -> Iterator[OutputAnswer]:
+        instances, now = dict(zip(row.task_ids, row.instances, strict=True)), time.monotonic()
+        for sink in row.sinks:
+            jobs = (self._seeing.job(need.job) for need in standing.needs if instances[sink] in need.instances)
+            measured = next((seen.measured for seen in jobs if seen is not None), ())
+            figures = output_figures(measured, row.id, sink, now)
+            yield OutputAnswer(sink=sink, topic=topics.output(row.tenant, row.id, sink), **asdict(figures))
 
     def _hosts(self) -> Mapping[str, HostSeen]:
         return {host.host: host for host in self._seeing.hosts()}

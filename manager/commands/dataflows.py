@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from manager.answers import DataflowAnswer, DataflowState, OutputAnswer, Saving, Start, Stop, SubmitAnswer, TaskAnswer
 from manager.client.client import Client
 from manager.commands.asking import File, Tenant, asks, read_file
-from manager.commands.showing import Shown, lines, moment, table
+from manager.commands.showing import Shown, lines, moment, slashed, table
 
 Id = Annotated[str, typer.Argument(help="The id of a dataflow.")]
 Begins = Annotated[
@@ -120,4 +120,5 @@ def _tasks(tasks: tuple[TaskAnswer, ...]) -> RenderableType:
 
 
 def _outputs(outputs: tuple[OutputAnswer, ...]) -> RenderableType:
-    return table("sink", "topic", rows=((each.sink, each.topic) for each in outputs), empty="no outputs")
+    rows = ((each.sink, each.topic, slashed(each.latency_seconds_p50, each.latency_seconds_p99)) for each in outputs)
+    return table("sink", "topic", "latency s p50/p99", rows=rows, empty="no outputs")

@@ -10,7 +10,7 @@ from rich.text import Text
 from manager.answers import OperationKind
 from manager.client.client import Client
 from manager.commands.asking import asks
-from manager.commands.showing import Shown, table
+from manager.commands.showing import Shown, slashed, table
 
 _KINDS = ", ".join(OperationKind)
 
@@ -28,9 +28,10 @@ def jobs(client: Client) -> Shown:
             each.active,
             each.paused,
             each.batch,
-            _slash(each.batch_seconds_p50, each.batch_seconds_p99),
-            _slash(each.events_in_per_second, each.events_out_per_second),
-            _slash(each.lag_events, each.lag_seconds),
+            slashed(each.batch_seconds_p50, each.batch_seconds_p99),
+            slashed(each.events_in_per_second, each.events_out_per_second),
+            slashed(each.lag_events, each.lag_seconds),
+            slashed(each.latency_seconds_p50, each.latency_seconds_p99),
             each.restarts,
             each.seen,
             each.trouble,
@@ -39,7 +40,7 @@ def jobs(client: Client) -> Shown:
     )
     columns = (
         *("job", "host", "state", "plan", "active", "paused", "batch", "seconds p50/p99", "events/s in/out"),
-        *("lag events/s", "restarts", "seen", "trouble"),
+        *("lag events/s", "latency s p50/p99", "restarts", "seen", "trouble"),
     )
     return Shown(data=found, text=table(*columns, rows=rows, empty="no jobs"))
 
@@ -100,11 +101,6 @@ def watch(client: Client) -> Iterator[Shown]:
     for event in client.events():
         told = ", ".join(f"{name} {_short(value)}" for name, value in event.told.items() if value not in ("", [], None))
         yield Shown(data=event, text=Text(f"{event.kind}: {told}"))
-
-
-def _slash(*values: float | None) -> str:
-    """Values that belong together, as long as they are known."""
-    return "/".join(str(round(value, 3)) for value in values if value is not None)
 
 
 def _short(value: Any) -> str:

@@ -53,6 +53,11 @@ def moment(at: datetime | None) -> str:
     return "" if at is None else f"{(at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
+def slashed(*values: float | None) -> str:
+    """Values that belong together, as long as they are known."""
+    return "/".join(str(round(value, 3)) for value in values if value is not None)
+
+
 def complain(message: str) -> None:
     """Say on standard error what is wrong."""
     Console(stderr=True, soft_wrap=True, highlight=False).print(Text(message))

@@ -42,6 +42,10 @@ class Measured:
     """How many events had left it."""
     batch_seconds: Mapping[str, float] = field(default_factory=dict)
     """How long its latest batches took, as percentiles."""
+    latency_seconds: Mapping[str, float] = field(default_factory=dict)
+    """How old its latest outputs were when they left, as percentiles."""
+    outputs: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+    """The same of each dataflow's sinks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,18 @@ def test_of_an_empty_spool_nothing_is_reached(spool: Spool) -> None:
     )
 
 
+def test_a_spool_that_was_filled_and_emptied_again_has_moved_on(spool: Spool) -> None:
+    """Though its log looks as before: what came and went between two looks is known to be gone."""
+    index = SpoolIndex(spool.folder)
+    found = []
+    for number in range(3):
+        spool.append([data(number)])
+        spool.prune()
+        index.refresh()
+        found.append((index.first, index.end))
+    assert [(1, 1), (2, 2), (3, 3)] == found
+
+
 def test_a_batch_goes_as_far_as_its_bytes(spool: Spool) -> None:
     """A batch goes to the last end of an item within its bytes, over files, and takes one item at least."""
     spool.append([data(1), data(2)])

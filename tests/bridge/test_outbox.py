@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from bridge.emitted import Emitted, Stream, frames, until
+from bridge.emitted import Emitted, Stream, frames
 from bridge.intake import Intake, offer
 from bridge.outbox import (
     MOST_FRAMES,
@@ -241,7 +241,7 @@ class Bridge(RuleBasedStateMachine):
             if found is None:
                 self.outbox = exhausted(self.outbox)
                 return True
-            frame = found if what.end is None else until(found, what.end)
+            frame = found if what.end is None else found.until(what.end)
         self.frames.append(frame)
         self.outbox = sent(self.outbox, what, frame.end, 10 * frame.count, self.now)
         return True

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge import topics
+from bridge.births import Birth
 from bridge.consumers import commit
 from bridge.log import ItemKind, unpacked
 from bridge.memory import MemoryBroker, MemoryClient
@@ -332,6 +333,21 @@ def test_a_message_that_is_no_frame_is_told_and_holds_up_nothing(tmp_path: Path)
         assert made.spooled() == [0]
         assert made.unacknowledged == 0
         assert [(unread.topic, unread.event) for unread in made.unread] == [(STREAM, "b'nonsense'")]
+
+
+def test_raw_events_are_born_when_they_are_received_and_others_stay_as_old(tmp_path: Path) -> None:
+    """What comes over a bridge keeps its births, and is of unknown birth where its frame tells none."""
+    made = Bench(tmp_path)
+    made.broker.publish(RAW, b'[{"t": 1}, {"t": 2}]')
+    events = pa.record_batch({"n": [0, 1]})
+    births = (Birth(1, 5), Birth(1, 7))
+    made.send(Frame(instance=7, port="out", epoch=1, first=0, kind=FrameKind.OPEN))
+    made.send(Frame(instance=7, port="out", epoch=1, first=0, events=events, births=births))
+    made.send(Frame(instance=7, port="out", epoch=1, first=2, events=events))
+    made.work()
+    found = {name: [item.births for _, item in read(tmp_path / name, 0, 1 << 20)] for name in ("raw", "derived")}
+    assert {"raw": [(Birth(2, 1_000_000),)], "derived": [births, ()]} == found
+    made.end()
 
 
 def test_raw_events_are_spooled_by_their_schema_and_the_unfit_told(tmp_path: Path) -> None:

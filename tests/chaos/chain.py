@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bridge import Feed, Item, Message, Receiver, Sender, Spool, packed, topics, unpacked
+from bridge import Birth, Feed, Item, Message, Receiver, Sender, Spool, packed, topics, unpacked
 from bridge.emitted import Stream
 from bridge.files import Steps, no_steps
 from bridge.log import ItemKind
@@ -104,7 +104,7 @@ class Chain:
         sender = Sender(client, clock=lambda: self.now)
         self.sender, self.sender_client = sender, client
         client.start()
-        self.follower = Follower(self.folder, self.job.store, sender, run=self.job._run)
+        self.follower = Follower(self.folder, self.job.store, sender, run=self.job._run, clock=lambda: self.now)
 
     def begin_receiver(self, step: Steps = no_steps) -> None:
         """Begin as a subscriber does that was killed, or never was there."""
@@ -142,7 +142,8 @@ class Chain:
         rows = [{"n": n, "k": f"k{n * 7 % 3}", "v": float(n * 13 % 101)} for n in range(first, first + count)]
         self.entered += rows
         batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(Schema.of(FIELDS)))
-        self.source.append([Item(count=count, stamp=first, payload=packed(batch))])
+        births = (Birth(count, round(self.now * 1000)),)
+        self.source.append([Item(count=count, stamp=first, payload=packed(batch), births=births)])
 
     def batch(self) -> None:
         """Run a batch."""

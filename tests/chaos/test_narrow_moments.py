@@ -14,7 +14,7 @@ from bridge.files import no_steps, write_whole
 from bridge.log import LOG
 from bridge.sender import OPENINGS
 from engine import follower
-from engine.follower import RUNS
+from engine.publishing import RUNS
 from tests.chaos.chain import COUNTED, Chain, Death, dying, full
 
 LINKING = ["open", "write", "sync", "link", "unlink", "sync folder", "done"]

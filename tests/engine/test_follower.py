@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from bridge.sender import EVERYTHING
-from engine.follower import REWIND, RUNS
+from engine.follower import REWIND
+from engine.publishing import RUNS
 from tests.engine.following import STREAM, Scene
 
 

@@ -3,12 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.births import Birth
 from engine.offset import Offset
 from engine.plan import Port
 from engine.record import Cut, Dead, Emitted, Meter, Record
@@ -24,7 +26,7 @@ RECORD = Record(
     changes={1: {0: {b"\x91\x01": b"\x02", b"\x91\x02": None}, 128: {b"out": b"\x07"}}},
     opened=((Port(1, "out"), 5), (Port(2, "left"), 0)),
     emitted=(
-        Emitted(origin=Port(1, "out"), first=5, events=EVENTS),
+        Emitted(origin=Port(1, "out"), first=5, events=EVENTS, births=(Birth(1, 99), Birth(2, 100))),
         Emitted(origin=Port(1, "out"), first=8, marker="m"),
         Emitted(origin=Port(2, "left"), first=2**62, events=OTHERS),
     ),
@@ -48,6 +50,7 @@ BATCHES = st.lists(st.none() | st.integers(-9, 9), max_size=4).map(
     lambda numbers: pa.record_batch({"n": pa.array(numbers, pa.int64())})
 )
 PORTS = st.builds(Port, st.integers(0, 2**62), TEXT)
+BIRTHS = st.lists(st.builds(Birth, st.integers(1, 9), st.integers(0, 2**62)), max_size=2).map(tuple)
 RECORDS = st.builds(
     Record,
     batch=st.integers(0, 10**15),
@@ -56,7 +59,7 @@ RECORDS = st.builds(
     dropped=st.lists(st.integers(0, 9), max_size=3).map(tuple),
     changes=TABLES,
     emitted=st.lists(
-        st.builds(Emitted, origin=PORTS, first=st.integers(0, 2**62), events=BATCHES)
+        st.builds(Emitted, origin=PORTS, first=st.integers(0, 2**62), events=BATCHES, births=BIRTHS)
         | st.builds(Emitted, origin=PORTS, first=st.integers(0, 2**62), marker=TEXT),
         max_size=3,
     ).map(tuple),
@@ -104,6 +107,19 @@ def test_the_example_survives_as_a_file(tmp_path: Path) -> None:
     assert RECORD.emitted == file.emitted()
     assert RECORD.emitted[:2] == file.emitted(Port(1, "out"))
     assert RECORD.dead == file.dead()
+
+
+def test_a_record_of_an_older_release_is_read(tmp_path: Path) -> None:
+    """Its header tells no births; what left is of unknown birth."""
+    path = stored(tmp_path, replace(RECORD, emitted=RECORD.emitted[:1]))
+    before = path.read_bytes()
+    line, rest = before.split(b"\n", 1)
+    size = int(line.split()[4])
+    header = rest[:size].replace(b',"births":[[1,99],[2,100]]', b"")
+    line = line.replace(b"%010d" % size, b"%010d" % len(header)).replace(line.split()[-1], b"%08x" % crc32(header))
+    assert len(header) < size
+    path.write_bytes(b"\n".join((line, header + rest[size:])))
+    assert (replace(RECORD.emitted[0], births=()),) == RecordFile(path).emitted()
 
 
 def test_the_header_says_what_left(tmp_path: Path) -> None:

@@ -4,7 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.committing.seen import Measured, StreamMeasured
-from manager.figures import SPACING, WINDOW, JobFigures, figures_of, remembered, stream_rate
+from manager.figures import (
+    SPACING,
+    WINDOW,
+    JobFigures,
+    OutputFigures,
+    figures_of,
+    output_figures,
+    remembered,
+    stream_rate,
+)
 
 
 def kept(*moments: Measured) -> tuple[Measured, ...]:
@@ -17,7 +26,16 @@ def kept(*moments: Measured) -> tuple[Measured, ...]:
 
 def moment(at: float, entered: int, left: int = 0, *, run: int = 1, lag: int = 0) -> Measured:
     streams = {"s": StreamMeasured(entered=entered, lag_events=lag, lag_seconds=lag / 2)}
-    return Measured(at=at, run=run, streams=streams, left=left, batch_seconds={"p50": 0.1, "p99": 0.3})
+    late = {"p50": 0.5, "p99": 0.7}
+    return Measured(
+        at=at,
+        run=run,
+        streams=streams,
+        left=left,
+        batch_seconds={"p50": 0.1, "p99": 0.3},
+        latency_seconds=late,
+        outputs={"d": {"s": late, "silent": {}}},
+    )
 
 
 def test_of_a_job_of_which_nothing_was_heard_nothing_is_known() -> None:
@@ -37,6 +55,19 @@ def test_rates_are_means_of_the_last_minute() -> None:
     assert (10.0, 1.0) == (told.events_in_per_second, told.events_out_per_second)
     later = figures_of(kept(*moments), 100.0 + WINDOW)
     assert (0.0, 0.0, None) == (later.events_in_per_second, later.events_out_per_second, later.batch_seconds_p50)
+
+
+def test_latencies_are_what_was_said_last() -> None:
+    """A job's and each of its outputs'; of one that has been silent for a minute nothing is known any more."""
+    said, known = kept(moment(5.0, 1)), OutputFigures(latency_seconds_p50=0.5, latency_seconds_p99=0.7)
+    told = figures_of(said, 5.0)
+    assert (0.5, 0.7) == (told.latency_seconds_p50, told.latency_seconds_p99)
+    names = [("d", "s"), ("d", "silent"), ("d", "other"), ("other", "s")]
+    assert [known, *[OutputFigures()] * 3] == [output_figures(said, *name, 5.0) for name in names]
+    assert OutputFigures() == output_figures((), "d", "s", 5.0)
+    later = figures_of(said, 5.0 + WINDOW)
+    assert (None, None) == (later.latency_seconds_p50, later.latency_seconds_p99)
+    assert OutputFigures() == output_figures(said, "d", "s", 5.0 + WINDOW)
 
 
 def test_a_job_that_was_started_again_counts_anew() -> None:

@@ -55,6 +55,23 @@ def test_a_submission_is_answered_with_all_that_it_did(manager: Manager) -> None
     assert ("bob", "flow", 1) == (second.tenant, second.name, second.revision)
 
 
+def test_how_late_an_output_is_is_shown_by_the_job_that_delivers_it(manager: Manager) -> None:
+    """To each dataflow for its own outputs, and not before anything was heard of them."""
+    first = manager.submit("ann", "s:source > w:window > k:sink w > m:map > l:sink")
+    second = manager.submit("bob", LONG)
+    outputs = {first: {"k": {"p50": 0.5, "p99": 2.5}, "l": {}}, second: {"k": {"p50": 9.0}}}
+    (jobs, *none) = manager.service.jobs(OPERATOR, Paging()).items
+    assert [] == none
+    seen(manager, jobs.job, measured=(Measured(at=time.monotonic(), outputs=outputs),))
+    shown = {
+        each.sink: (each.latency_seconds_p50, each.latency_seconds_p99)
+        for each in manager.service.dataflow(ANN, first).outputs
+    }
+    assert {"k": (0.5, 2.5), "l": (None, None)} == shown
+    (other,) = manager.service.dataflow(BOB, second).outputs
+    assert (9.0, None) == (other.latency_seconds_p50, other.latency_seconds_p99)
+
+
 def test_a_dataflows_state_is_what_is_seen_of_its_jobs(manager: Manager) -> None:
     """It is deploying until its plan is in effect, then running; a task that fails makes it degraded, and says why."""
     dataflow = manager.submit("ann", LONG)

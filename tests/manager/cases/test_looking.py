@@ -104,14 +104,15 @@ def test_how_a_job_does_its_work_is_shown(busy: Manager) -> None:
             streams={"s": StreamMeasured(entered=entered, lag_events=2, lag_seconds=0.5)},
             left=left,
             batch_seconds={"p50": 0.25, "p99": 0.5},
+            latency_seconds={"p50": 0.75, "p99": 1.5},
         )
         for at, entered, left in ((0.0, 100, 10), (10.0, 300, 30))
     )
     busy.seen.jobs["1"] = JobSeen(job="1", host="north", state="running", measured=measured, seen=NOW)
     job = busy.service.job(OPERATOR, "1")
-    assert (0.25, 0.5, 20.0, 2.0, 2, 0.5) == (
+    assert (0.25, 0.5, 20.0, 2.0, 2, 0.5, 0.75, 1.5) == (
         *(job.batch_seconds_p50, job.batch_seconds_p99, job.events_in_per_second, job.events_out_per_second),
-        *(job.lag_events, job.lag_seconds),
+        *(job.lag_events, job.lag_seconds, job.latency_seconds_p50, job.latency_seconds_p99),
     )
 
 

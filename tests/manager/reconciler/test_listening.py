@@ -154,6 +154,8 @@ def test_metrics_belong_to_their_job(hearing: Hearing) -> None:
             "streams": {"s": {"entered": 4, "lag_events": 2, "lag_seconds": 1.5}},
             "left": 3,
             "batch_seconds": {"p50": 0.1},
+            "latency_seconds": {"p50": 0.5},
+            "outputs": {"d": {"s": {"p50": 0.5}}},
         }
         hearing.say(topics.job("1", "metrics"), told, retain=False)
         hearing.say(topics.job("2", "metrics"), {"batch": 1, "instances": {}}, retain=False)
@@ -173,6 +175,8 @@ def test_metrics_belong_to_their_job(hearing: Hearing) -> None:
             streams={"s": StreamMeasured(entered=4, lag_events=2, lag_seconds=1.5)},
             left=3,
             batch_seconds={"p50": 0.1},
+            latency_seconds={"p50": 0.5},
+            outputs={"d": {"s": {"p50": 0.5}}},
         )
         == measured(hearing)[-1]
     )
