@@ -9,11 +9,12 @@ from manager.cases.dataflows import Dataflows
 from manager.cases.dead_letters import DeadLetters
 from manager.cases.defragmenting import Defragmenting
 from manager.cases.looking import Looking
+from manager.cases.savings import Savings
 from manager.cases.secrets import Secrets
 from manager.cases.sources import Sources
 
 
-class Service(Dataflows, Sources, Administration, Looking, DeadLetters, Secrets, Defragmenting):
+class Service(Dataflows, Sources, Administration, Looking, DeadLetters, Secrets, Defragmenting, Savings):
     """One manager's use cases; any thread may call it."""
 
 

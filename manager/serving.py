@@ -35,9 +35,11 @@ from engine.log_lines import begin_log, named, problem
 from engine.vault import Vault
 from manager.access import AccessKeeper
 from manager.answers import OperationKind
+from manager.cases.savings import Pricing
 from manager.committing.committer import Committer
 from manager.committing.draft import Ground
 from manager.defragmenting.choosing import Chooser
+from manager.defragmenting.learnt import Notes
 from manager.defragmenting.watcher import Watcher
 from manager.hosts import placeable
 from manager.keeper_process import Order
@@ -51,6 +53,8 @@ from manager.reconciler.listening import Line, Listener
 from manager.reconciler.parking import Parking, Served
 from manager.reconciler.reconciling import Reconciler
 from manager.rest.app import make_app
+from manager.savings.growing import BrokerTaken
+from manager.savings.metering import Meter, broker_taken
 from manager.service import Service
 from manager.settings import Settings, write_key
 from manager.store.database import DatabaseDown, Store, sqlite_url
@@ -135,13 +139,15 @@ class Manager:
         self._access = AccessKeeper(self._root / "access", self._reload)
         self._service = Service(self._store, self._committer, self._listener, access_changed=self._keep_access)
         self._service.vault = Vault(self._root)
-        self._service.chooser = chooser = Chooser(self._listener)
+        self._service.chooser = self._chooser = chooser = Chooser(self._listener, Notes(self._store, name))
         self._watcher = Watcher(
             self._committer,
             chooser,
             by_itself=settings.defragment,
             every=settings.defragment_every,
         )
+        self._service.pricing = Pricing(per_core_hour=settings.price_per_core_hour, currency=settings.currency)
+        self._meter = Meter(self._store, self._committer, self._listener, chooser, broker=self._broker_taken)
         self._candidate = Candidate(
             self._store, name, won=lambda term: told.put(_Word("won", term)), lost=self._step_down
         )
@@ -230,12 +236,19 @@ class Manager:
             log.debug("jobs are looked at again later: %s", error)
         except Exception:  # whatever it is must not end the service, which does without
             log.exception("jobs stay scattered until the next look")
+        try:
+            self._meter.look()
+        except DatabaseAway as error:
+            log.debug("what was metered is written later: %s", error)
+        except Exception:  # as above
+            log.exception("nothing is metered until the next look")
 
     def _begin(self) -> None:
         """Drive the hosts, now that this manager leads."""
         self._waits = "what was committed is being loaded"
         if not self._committer.leads:
             self._committer.lead(self._term)
+            self._chooser.recall()
         self._waits = "broker and host are starting"
         self._keep_access()
         with ExitStack() as begun:
@@ -273,6 +286,10 @@ class Manager:
     def _end(self, *, keeps: bool) -> None:
         """Drive the hosts no more; whether broker and host live on for whoever leads next."""
         self._waits, self._again = "this manager does not lead", None
+        try:
+            self._meter.end()
+        except (DatabaseAway, SQLAlchemyError) as error:
+            log.warning("the last minute that was metered is lost: %s", error)
         if self._leading is not None:
             self._leading.close()
             self._leading = None
@@ -318,6 +335,10 @@ class Manager:
         client = Client(address, client_id, protocol=spoken(address), lasting=lasting, **told)
         client.begin()
         return client
+
+    def _broker_taken(self) -> BrokerTaken | None:
+        keeper = self._keeping.pid if self._keeping is not None and self._order.broker is None else None
+        return broker_taken(keeper, f"{(self._root / 'broker').resolve()}/")
 
     def _hosts(self) -> tuple[Host, ...]:
         """The hosts that jobs are placed on: the one that is run here, and those that are there."""

@@ -54,6 +54,13 @@ from manager.answers.running import (
     RunningTaskAnswer,
     StreamAnswer,
 )
+from manager.answers.savings import (
+    CpuAnswer,
+    EstimateAnswer,
+    SavingsAnswer,
+    ShareAnswer,
+    WholeAnswer,
+)
 from manager.answers.sources import (
     Connection,
     RateConnection,
@@ -70,11 +77,13 @@ __all__ = [
     "Basis",
     "BrokerCredentials",
     "Connection",
+    "CpuAnswer",
     "DataflowAnswer",
     "DataflowDetail",
     "DataflowState",
     "DeadLetterAnswer",
     "Discarded",
+    "EstimateAnswer",
     "EventAnswer",
     "ExplainAnswer",
     "FieldProblem",
@@ -98,9 +107,11 @@ __all__ = [
     "RunningDagAnswer",
     "RunningTaskAnswer",
     "Saving",
+    "SavingsAnswer",
     "SecretAnswer",
     "SecretForm",
     "SecretName",
+    "ShareAnswer",
     "SourceAnswer",
     "SourceForm",
     "SourceName",
@@ -116,4 +127,5 @@ __all__ = [
     "TimerConnection",
     "TopicConnection",
     "VisibilityForm",
+    "WholeAnswer",
 ]

@@ -4,6 +4,8 @@ from manager.answers import FragmentationAnswer, MoveAnswer
 from manager.cases.base import Base, Caller, moment, operators_only
 from manager.committing.moving import Move
 from manager.defragmenting.choosing import Chooser
+from manager.problem import StateNotReady
+from merge import NoHost
 
 
 class Defragmenting(Base):
@@ -17,7 +19,10 @@ class Defragmenting(Base):
         operators_only(caller)
         with self._committer.looking() as state:
             picture, move = self._chooser.picture(state, self._committer.ground), state.move
-        found = picture.fragmentation
+        try:
+            found = picture.fragmentation
+        except NoHost as error:
+            raise StateNotReady(f"{error}; ask again once one is there", retry_after=5.0) from error
         return FragmentationAnswer(
             jobs=found.jobs,
             fewest=found.fewest,
@@ -30,7 +35,7 @@ class Defragmenting(Base):
         )
 
     def defragment(self, caller: Caller) -> MoveAnswer:
-        """Consolidate them now, whatever it gains."""
+        """Consolidate them now, whatever it gains; or help a job that is overloaded, where that comes first."""
         operators_only(caller)
         return _told(self._committer.begin_move(self._chooser.asked_for, who=caller.who))
 

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -32,6 +33,7 @@ from manager.answers import (
     Replayed,
     RunningDagAnswer,
     RunningTaskAnswer,
+    SavingsAnswer,
     SecretAnswer,
     SecretForm,
     SourceAnswer,
@@ -221,8 +223,19 @@ class AsyncClient:
         return await self.send(requests.fragmentation())
 
     async def defragment(self) -> MoveAnswer:
-        """Consolidate the jobs now; what came of it is in the journal; for operators."""
+        """Consolidate the jobs now, or relieve one that is overloaded; the journal says how it went; for operators."""
         return await self.send(requests.defragment())
+
+    async def savings(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tenant: str | None = None,
+        dataflow: str | None = None,
+    ) -> SavingsAnswer:
+        """What sharing saved in an interval, the last hour if none is given; a tenant learns of nothing but its own."""
+        return await self.send(requests.savings(since=since, until=until, tenant=tenant, dataflow=dataflow))
 
     def operations(
         self, *, kind: OperationKind | None = None, subject: str | None = None

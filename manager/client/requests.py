@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import quote
 
@@ -30,6 +31,7 @@ from manager.answers import (
     Replayed,
     RunningDagAnswer,
     RunningTaskAnswer,
+    SavingsAnswer,
     SecretAnswer,
     SecretForm,
     SourceAnswer,
@@ -241,8 +243,22 @@ def fragmentation() -> Request[FragmentationAnswer]:
 
 
 def defragment() -> Request[MoveAnswer]:
-    """Consolidate the jobs."""
+    """Consolidate the jobs, or relieve one that is overloaded."""
     return Request(method="POST", path="/v1/defragmentations", answer=MoveAnswer)
+
+
+def savings(
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    tenant: str | None = None,
+    dataflow: str | None = None,
+) -> Request[SavingsAnswer]:
+    """What sharing saved in an interval."""
+    times = {name: None if at is None else at.isoformat() for name, at in (("from", since), ("to", until))}
+    return Request(
+        path="/v1/reports/savings", answer=SavingsAnswer, query=_given(**times, tenant=tenant, dataflow=dataflow)
+    )
 
 
 def operations(*, kind: OperationKind | None = None, subject: str | None = None) -> Request[Page[OperationAnswer]]:

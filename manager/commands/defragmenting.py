@@ -17,7 +17,10 @@ def defragment(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how scattered the jobs are.")] = False,
 ) -> Shown:
-    """Consolidate scattered jobs; nobody loses an event or a state. What came of it is among the operations."""
+    """Consolidate scattered jobs, or relieve one that is overloaded; nobody loses an event or a state.
+
+    What came of it is among the operations.
+    """
     if dry_run:
         found = client.fragmentation()
         return Shown(data=found, text=Text(_worded(found)))

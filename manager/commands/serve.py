@@ -36,6 +36,10 @@ def serve(  # noqa: PLR0913 - one for each setting that is no secret
     defragment_every: Annotated[
         float | None, typer.Option(help="Seconds after which they are besides; no schedule if not given.")
     ] = None,
+    price_per_core_hour: Annotated[
+        float | None, typer.Option(help="What an hour of a core costs; reports tell no prices if not given.")
+    ] = None,
+    currency: Annotated[str | None, typer.Option(help="In what that is, such as EUR.")] = None,
     settings: SettingsFile = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what happens as JSON on standard output, an object on each line.")
@@ -56,6 +60,8 @@ def serve(  # noqa: PLR0913 - one for each setting that is no secret
         "placement": placement,
         "defragment": defragment,
         "defragment_every": defragment_every,
+        "price_per_core_hour": price_per_core_hour,
+        "currency": currency,
     }
     with ending(as_json=as_json):
         told = read_settings({**flags, "tag": tag or None}, settings)

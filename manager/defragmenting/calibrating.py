@@ -69,6 +69,8 @@ class Calibration:
     """Of each two amounts."""
     taken: tuple[float, ...] = (0.0,) * 4
     """Of each amount and the cores that were taken."""
+    squares: float = 0.0
+    """Of the cores that were taken."""
 
     def learn(self, sample: Sample) -> "Calibration":
         """The next calibration."""
@@ -81,6 +83,7 @@ class Calibration:
                 for row, one in zip(self.products, amounts, strict=True)
             ),
             taken=tuple(FADING * kept + one * cores for kept, one in zip(self.taken, amounts, strict=True)),
+            squares=FADING * self.squares + cores**2,
         )
 
 
@@ -124,6 +127,37 @@ def prices(calibration: Calibration, assumed: Prices = ASSUMED) -> Prices:
     return Prices(host=host, batch=batch, bridge=bridge, paused=paused)
 
 
+def batch_range(calibration: Calibration, assumed: Prices = ASSUMED) -> tuple[float, float]:
+    """Between which seconds of CPU a batch costs what `prices` says: two deviations to each side.
+
+    A deviation is what the samples leave open, by how far they lie from what the prices account for. Where they tell
+    nothing it is taken to lie between half and double of what is assumed, and never farther from it than that.
+    """
+    units = (assumed.host, assumed.batch, assumed.bridge, assumed.paused)
+    found = prices(calibration, assumed)
+    least, most = min(assumed.batch / 2, found.batch), max(assumed.batch * 2, found.batch)
+    if calibration.samples < FEWEST:
+        return least, most
+    paid = (found.host, found.batch, found.bridge, found.paused)
+    accounted = sum(
+        one * other * kept
+        for one, row in zip(paid, calibration.products, strict=True)
+        for other, kept in zip(paid, row, strict=True)
+    )
+    crossed = sum(one * kept for one, kept in zip(paid, calibration.taken, strict=True))
+    # The first amount is always one, so its product with itself is the weight of all samples.
+    missed = max(0.0, calibration.squares - 2 * crossed + accounted) / calibration.products[0][0]
+    known = [
+        [
+            each * one * other + (NOISE**2 if at == to else 0.0)
+            for to, (each, other) in enumerate(zip(row, units, strict=True))
+        ]
+        for at, (row, one) in enumerate(zip(calibration.products, units, strict=True))
+    ]
+    deviation = (max(NOISE**2, missed) * _inverse(known, 1)) ** 0.5 * assumed.batch
+    return max(least, found.batch - 2 * deviation), min(most, found.batch + 2 * deviation)
+
+
 def disruptions(past: Sequence[Disrupted], assumed: Disruptions = ASSUMED_DISRUPTIONS) -> Disruptions:
     """What a defragmentation is to cost by the latest ones; what was assumed where these are few."""
     latest = past[-REMEMBERED:]
@@ -148,6 +182,17 @@ def costs(pace: float, paid: Prices, disruption: Disruptions, busy: Mapping[Inst
         interruption=disruption.interruption,
         moving=disruption.moving,
     )
+
+
+def _inverse(matrix: list[list[float]], place: int) -> float:
+    """What stands in a place of the diagonal of a positive matrix's inverse."""
+    rows = [[*row, 1.0 if at == place else 0.0] for at, row in enumerate(matrix)]
+    for at, pivot in enumerate(rows):
+        for other in rows:
+            if other is not pivot:
+                part = other[at] / pivot[at]
+                other[:] = [one - part * two for one, two in zip(other, pivot, strict=True)]
+    return rows[place][-1] / rows[place][place]
 
 
 def _middle(values: Sequence[float], assumed: float) -> float:

@@ -1,5 +1,6 @@
 """Choosing: where tasks should run, by what things were measured to cost here."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -13,12 +14,14 @@ from manager.committing.seen import JobSeen, Seeing
 from manager.committing.state import State
 from manager.defragmenting.calibrating import (
     REMEMBERED,
-    Calibration,
     Disrupted,
+    Prices,
+    batch_range,
     costs,
     disruptions,
     prices,
 )
+from manager.defragmenting.learnt import Learnt, Notes
 from manager.defragmenting.measuring import Moment, batch_seconds, batches, busy, moment, sample
 from manager.defragmenting.watching import HORIZON
 from merge import (
@@ -27,6 +30,7 @@ from merge import (
     Fragmentation,
     JobId,
     Jobs,
+    Region,
     RunningGraph,
     Worth,
     consolidate,
@@ -34,8 +38,14 @@ from merge import (
     fragmentation,
     gain,
     isolate,
+    regions,
     worth,
 )
+
+MOST_TOGETHER = 2_000
+"""Tasks that stand still at the same time at most, but for those that are cut together however many they are."""
+WRITING = 300.0
+"""Seconds after which samples are written down: so few are lost where a manager dies."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +60,10 @@ class Picture:
     costs: Costs
     now: float
 
-    @cached_property
+    @property
     def consolidated(self) -> Assignment:
-        """Where all tasks should run."""
-        return consolidate(self.running, self.jobs, self.ground.hosts(), self.costs, self.apart)
+        """Where tasks should run, of those that are to stand still together now."""
+        return self._next[1]
 
     @cached_property
     def isolated(self) -> Assignment | None:
@@ -68,42 +78,101 @@ class Picture:
 
     def worth(self, horizon: float) -> Worth:
         """Whether it is worth it to consolidate."""
-        rates = batches(self.jobs, self.seen, self.now)
-        saved = gain(self.running, self.jobs, self.consolidated, self.costs, rates)
-        return worth(saved, disruption(self.jobs, self.consolidated, self.costs), horizon)
+        return self._worth(*self._next, horizon)
+
+    @cached_property
+    def _next(self) -> tuple[Region, Assignment]:
+        """The first region that is worth it, else the first that is scattered, with where its tasks should be."""
+        hosts = self.ground.hosts()
+        whole = Region(running=self.running, jobs=self.jobs, shared=frozenset(), hosts=hosts)
+        found = whole, Assignment(base=self.jobs.version)
+        for region in regions(self.running, self.jobs, hosts, self.costs, most=MOST_TOGETHER):
+            target = consolidate(
+                region.running, region.jobs, region.hosts, self.costs, self.apart, shared=region.shared
+            )
+            if not target.places:
+                continue
+            weighed = self._worth(region, target, HORIZON)
+            if weighed.kept:
+                return region, target
+            # To empty some jobs of many may need as many others.
+            if not found[1].places and (weighed.saved > 0.0 or region.running is self.running):
+                found = region, target
+        return found
+
+    def _worth(self, region: Region, target: Assignment, horizon: float) -> Worth:
+        rates = batches(region.jobs, self.seen, self.now)
+        saved = gain(region.running, region.jobs, target, self.costs, rates)
+        return worth(saved, disruption(region.jobs, target, self.costs), horizon)
 
 
 class Chooser:
     """Learns what things cost, and says where tasks should run; any thread may call it."""
 
-    def __init__(self, seeing: Seeing, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, seeing: Seeing, notes: Notes | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """What it learns it writes into the notes now and then, if there are any."""
         self._seeing = seeing
+        self._notes = notes
         self._clock = clock
         self._guard = threading.Lock()
-        self._calibration = Calibration()
+        self._learnt = self._written = Learnt()
+        self._written_at = -math.inf
         self._moments: dict[str, Moment] = {}
-        self._past: tuple[Disrupted, ...] = ()
+
+    def recall(self) -> None:
+        """Know what is in the notes, which another manager may have written; for whoever comes to lead."""
+        found = Learnt() if self._notes is None else self._notes.read()
+        with self._guard:
+            self._learnt = self._written = found
 
     def learn(self, plans: Mapping[JobId, Plan]) -> None:
-        """Look at what the hosts and their jobs have done, with these plans."""
+        """Look at what the hosts and their jobs have done, with these plans; for whoever leads."""
         seen = {str(job): told for job in plans if (told := self._seeing.job(str(job))) is not None}
         for host in self._seeing.hosts():
             if host.alive:
                 now = moment(host, plans.values(), seen, self._clock())
                 with self._guard:
                     self._moments[host.host], found = sample(self._moments.get(host.host), now)
-                    self._calibration = self._calibration if found is None else self._calibration.learn(found)
+                    if found is not None:
+                        calibration = self._learnt.calibration.learn(found)
+                        self._learnt = replace(self._learnt, calibration=calibration)
+        self._write_down()
 
     def remember(self, ended: Ended) -> None:
         """A move is over, and what it took is known."""
         with self._guard:
             told = Disrupted(jobs=ended.opened, interruption=ended.interruption)
-            self._past = (*self._past, told)[-REMEMBERED:]
+            self._learnt = replace(self._learnt, past=(*self._learnt.past, told)[-REMEMBERED:])
+
+    def _write_down(self) -> None:
+        now = self._clock()
+        with self._guard:
+            learnt = self._learnt
+            # What one move did is told once, and samples come all the time.
+            due = learnt.past != self._written.past or now - self._written_at >= WRITING
+        if self._notes is not None and due and learnt != self._written:
+            self._notes.write(learnt)
+            self._written, self._written_at = learnt, now
+
+    def paid(self) -> tuple[Prices, tuple[float, float]]:
+        """What things cost on a host, and between which seconds a batch does."""
+        with self._guard:
+            calibration = self._learnt.calibration
+        return prices(calibration), batch_range(calibration)
 
     def asked_for(self, state: State, ground: Ground) -> Chosen:
-        """What to do where somebody asks for it, whatever it is worth."""
+        """What to do where somebody asks for it: to consolidate, or to help a job that is overloaded.
+
+        Consolidation splits such a job as well, but at the cost of more bridges, so only what it saves speaks for it.
+        Where no job is overloaded it is done whatever it is worth.
+        """
         picture = self.picture(state, ground)
-        return Chosen(picture.consolidated, f"it was asked for. {picture.worth(HORIZON).says}")
+        weighed = picture.worth(HORIZON)
+        if picture.isolated is not None and not weighed.kept:
+            return Chosen(picture.isolated, "it was asked for, and a job is overloaded")
+        return Chosen(picture.consolidated, f"it was asked for. {weighed.says}")
 
     def picture(self, state: State, ground: Ground) -> Picture:
         """What runs where; of a state that nobody changes meanwhile, to be looked at when that is over as well."""
@@ -111,7 +180,7 @@ class Chooser:
         running = state.running
         seen = {str(job): told for job in state.jobs.jobs if (told := self._seeing.job(str(job))) is not None}
         with self._guard:
-            paid, disturbs = prices(self._calibration), disruptions(self._past)
+            paid, disturbs = prices(self._learnt.calibration), disruptions(self._learnt.past)
         return Picture(
             # What only merging needs would take as long to copy as all the rest.
             running=replace(running, tasks=dict(running.tasks), index={}, users={}, dataflows={}),

@@ -1,8 +1,9 @@
-"""Watching: when to begin a defragmentation, by request, by schedule, and by what is measured.
+"""Watching: when a defragmentation begins by itself, by schedule and by what is measured.
 
 Whoever leads looks every few seconds and asks `watch`, which keeps what it has to remember in a state of its own. The
 rules stand in a table; the first that says something counts. What is measured has to hold for a while, in which no
-dataflow comes or goes: else jobs would be moved back and forth with every whim of the load.
+dataflow comes or goes: else jobs would be moved back and forth with every whim of the load. What somebody asks for
+begins without all this; here it is seen only when it has ended, and rested after.
 """
 
 from collections.abc import Callable
@@ -31,12 +32,11 @@ LONGEST = 86_400.0
 
 
 class Act(StrEnum):
-    """What to do now: nothing; begin to consolidate, or to isolate; or decline what was asked for."""
+    """What to do now: nothing, or begin to consolidate, or to isolate."""
 
     WAIT = "wait"
     CONSOLIDATE = "consolidate"
     ISOLATE = "isolate"
-    DECLINE = "decline"
 
 
 BEGINS = (Act.CONSOLIDATE, Act.ISOLATE)
@@ -54,8 +54,6 @@ class Look:
     """Whether that is worth it."""
     overload: Target | None = None
     """What isolation would move, if anything."""
-    requested: bool = False
-    """Whether somebody asks for it now."""
     underway: bool = False
     """Whether one is being carried out."""
     ended: bool | None = None
@@ -139,22 +137,6 @@ def _since(before: float | None, holds: bool, now: float) -> float | None:  # no
     return now if before is None else before
 
 
-def _requested(state: Watched, look: Look, now: float) -> Decision | None:
-    """At once, whatever it is worth; not twice at a time."""
-    del state, now
-    if not look.requested:
-        return None
-    if look.underway:
-        return Decision(act=Act.DECLINE, why="another one is under way; ask again once it has ended")
-    if look.scattered is not None:
-        return Decision(act=Act.CONSOLIDATE, why="it was asked for")
-    if look.overload is not None:
-        return Decision(act=Act.ISOLATE, why="it was asked for, and a job is overloaded")
-    return Decision(
-        act=Act.DECLINE, why="nothing would move: the jobs are as few as they can be, and none is overloaded"
-    )
-
-
 def _busy(state: Watched, look: Look, now: float) -> Decision | None:
     """Nothing by itself while one is under way, and for a while after it."""
     if look.underway:
@@ -193,7 +175,6 @@ def _nothing(state: Watched, look: Look, now: float) -> Decision | None:
 
 
 RULES: tuple[Callable[[Watched, Look, float], Decision | None], ...] = (
-    _requested,
     _busy,
     _overloaded,
     _scheduled,

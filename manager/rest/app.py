@@ -7,7 +7,17 @@ from importlib.metadata import version
 from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
 
-from manager.rest import administration, dataflows, dead_letters, defragmenting, operations, running, secrets, sources
+from manager.rest import (
+    administration,
+    dataflows,
+    dead_letters,
+    defragmenting,
+    operations,
+    running,
+    savings,
+    secrets,
+    sources,
+)
 from manager.rest import events as live
 from manager.rest import open as without_key
 from manager.rest.asking import only_known_parameters
@@ -27,6 +37,7 @@ ROUTERS = tuple(
         running,
         defragmenting,
         operations,
+        savings,
         dead_letters,
         live,
         without_key,

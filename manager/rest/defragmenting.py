@@ -1,4 +1,4 @@
-"""Routes of defragmentation, for operators: how scattered the jobs are, and to consolidate them."""
+"""Routes of defragmentation, for operators: how scattered the jobs are, and to have tasks moved."""
 
 from fastapi import APIRouter
 
@@ -19,5 +19,5 @@ def fragmentation(service: TheService, caller: TheCaller) -> FragmentationAnswer
 
 @router.post("/defragmentations", **told(examples.MOVE, Conflict, Forbidden, StateNotReady, status=202))
 def defragment(service: TheService, caller: TheCaller) -> MoveAnswer:
-    """Consolidate the jobs now; what came of it is in the journal; operators only."""
+    """Consolidate the jobs now, or relieve one that is overloaded; the journal says what came of it; operators only."""
     return service.defragment(caller)

@@ -9,11 +9,13 @@ from dags import Document, Kind, Visibility
 from manager.answers import (
     Basis,
     BrokerCredentials,
+    CpuAnswer,
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
     DeadLetterAnswer,
     Discarded,
+    EstimateAnswer,
     EventAnswer,
     ExplainAnswer,
     FragmentationAnswer,
@@ -33,8 +35,10 @@ from manager.answers import (
     RunningDagAnswer,
     RunningTaskAnswer,
     Saving,
+    SavingsAnswer,
     SecretAnswer,
     SecretForm,
+    ShareAnswer,
     SourceAnswer,
     SourceForm,
     Stopped,
@@ -45,6 +49,7 @@ from manager.answers import (
     TenantForm,
     TopicConnection,
     VisibilityForm,
+    WholeAnswer,
 )
 from manager.problem import (
     Conflict,
@@ -98,7 +103,14 @@ DATAFLOW = DataflowAnswer(
     revision=1,
     state=DataflowState.RUNNING,
     submitted=_THEN,
-    outputs=(OutputAnswer(sink="averages", topic=f"braid/1/out/ann/{_ID}/averages"),),
+    outputs=(
+        OutputAnswer(
+            sink="averages",
+            topic=f"braid/1/out/ann/{_ID}/averages",
+            latency_seconds_p50=0.713,
+            latency_seconds_p99=1.281,
+        ),
+    ),
 )
 DETAIL = DataflowDetail(**dict(DATAFLOW), tasks=_REUSED + _STARTED, document=DOCUMENT)
 SUBMITTED = SubmitAnswer(**(dict(DATAFLOW) | {"state": DataflowState.DEPLOYING}), reused=_REUSED, started=_STARTED)
@@ -179,6 +191,8 @@ JOB = JobAnswer(
     events_out_per_second=1.7,
     lag_events=0,
     lag_seconds=0.0,
+    latency_seconds_p50=0.713,
+    latency_seconds_p99=1.281,
     seen=_THEN,
 )
 JOBS = Page[JobAnswer](items=(JOB,))
@@ -203,6 +217,52 @@ HOSTS = Page[HostAnswer](
 MOVE = MoveAnswer(id="move-3", phase="preparing", since=_THEN, tasks=12, leaves=("1", "2", "5"), joins=("9",))
 FRAGMENTATION = FragmentationAnswer(
     jobs=3, fewest=1, bridges=4, paused=2, hops=2, cores=0.14, latency_seconds=2.0, move=MOVE
+)
+
+
+def _cpu(cores: float) -> CpuAnswer:
+    """For an hour."""
+    return CpuAnswer(cpu_ns=round(cores * 3_600) * 10**9, cores=cores, price=round(cores * 0.05, 6))
+
+
+def _estimate(low: float, likely: float, high: float) -> EstimateAnswer:
+    return EstimateAnswer(low=low, likely=likely, high=high, price=round(likely * 0.05, 6))
+
+
+SAVINGS = SavingsAnswer(
+    since=_THEN,
+    until=_THEN.replace(hour=13),
+    metered_seconds=3_600.0,
+    tenants=2,
+    whole=WholeAnswer(
+        measured=_cpu(0.3),
+        parts={"driver": _cpu(0.08), "jvm": _cpu(0.1), "worker": _cpu(0.1), "broker": _cpu(0.02)},
+        overhead=_cpu(0.14),
+        others=_cpu(0.1),
+        alone_launched=_estimate(0.75, 0.9, 1.05),
+        alone_packed=_estimate(0.38, 0.4, 0.42),
+        saving_by_sharing=_estimate(0.08, 0.1, 0.12),
+        saving_by_packing=_estimate(0.37, 0.5, 0.63),
+    ),
+    shares=(
+        ShareAnswer(
+            tenant="ann",
+            share=_cpu(0.06),
+            alone=_estimate(0.1, 0.12, 0.14),
+            saving=_estimate(0.04, 0.06, 0.08),
+        ),
+    ),
+    dataflows=(
+        ShareAnswer(
+            tenant="ann",
+            dataflow=_ID,
+            share=_cpu(0.06),
+            alone=_estimate(0.1, 0.12, 0.14),
+            saving=_estimate(0.04, 0.06, 0.08),
+        ),
+    ),
+    price_per_core_hour=0.05,
+    currency="EUR",
 )
 OPERATION = OperationAnswer(
     id=17,

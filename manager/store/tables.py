@@ -258,3 +258,47 @@ class DeadLetterDropRow(SQLModel, table=True):
     __tablename__ = "dead_letter_drop"
     instance: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
     count: int = Field(sa_column=Column(BigInteger, nullable=False))
+
+
+class LearntRow(SQLModel, table=True):
+    """What whoever leads has learnt of what things cost, as `manager.defragmenting.learnt` has it; one row."""
+
+    __tablename__ = "learnt"
+    id: int = Field(default=1, primary_key=True, sa_column_kwargs={"autoincrement": False})
+    at: float
+    told: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
+
+
+class MeteredRow(SQLModel, table=True):
+    """What everything took in a minute or an hour, as `manager.savings.settling` has it; CPU in nanoseconds."""
+
+    __tablename__ = "metered"
+    span: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    """Seconds: of a minute, or of an hour."""
+    at: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    """When it began."""
+    term: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    """Under which whoever led metered a minute; 0 for an hour, to which several may add."""
+    seconds: float
+    """For how much of it somebody metered."""
+    cpu: dict[str, int] = Field(sa_column=Column(JSON, nullable=False))
+    """Of each part; the broker is missing where it was not measured."""
+    overhead: int = Field(sa_column=Column(BigInteger, nullable=False))
+    launched: list[int] = Field(sa_column=Column(JSON, nullable=False))
+    """What a job for each dataflow would have taken: at least, likely, at most."""
+    packed: list[int] = Field(sa_column=Column(JSON, nullable=False))
+    """What as few jobs as can hold them, without sharing, would have taken."""
+
+
+class MeteredTenantRow(SQLModel, table=True):
+    """What a tenant's dataflows took in a minute or an hour."""
+
+    __tablename__ = "metered_tenant"
+    span: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    at: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    term: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    tenant: str = Field(primary_key=True)
+    took: list[int] = Field(sa_column=Column(JSON, nullable=False))
+    """The share of all its dataflows; at least, likely, at most what they would take alone; and so what they saved."""
+    dataflows: dict[str, list[int]] = Field(sa_column=Column(JSON, nullable=False))
+    """The same of each. A row each, every minute anew, would be more than all else that is written."""

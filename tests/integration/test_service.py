@@ -221,6 +221,8 @@ def test_of_a_service_that_is_told_to_stop_no_process_is_left(served: Served) ->
         served.until_state(gil, dataflow.id, DataflowState.RUNNING)
         served.publish("city/quay", numbers(0, 4))
         served.until_delivered(dataflow, "out", 4)
+        before = hosts_cpu(served)
+        grown = served.until(lambda: hosts_cpu(served) - before, "the host to tell of more CPU")
         assert 0 == served.stop()
         assert [] == served.alive()
         assert [] == [each for each in psutil.process_iter() if named(each, str(served.root))]
@@ -228,7 +230,23 @@ def test_of_a_service_that_is_told_to_stop_no_process_is_left(served: Served) ->
         served.until_state(gil, dataflow.id, DataflowState.RUNNING)
         served.publish("city/quay", numbers(4, 6))
         assert counted(numbers(0, 6)) == served.until_delivered(dataflow, "out", 6)
+        with served.client() as operator:
+            told, (own,) = operator.savings(), gil.savings(dataflow=dataflow.id).dataflows
+        assert told.whole is not None
+        measured = told.whole.measured.cpu_ns
+        assert measured == told.whole.overhead.cpu_ns + sum(each.share.cpu_ns for each in told.shares)
+        assert 0 < own.share.cpu_ns
+        assert own.share.cores <= own.alone.likely
+        broker = told.whole.parts["broker"]
+        assert broker is not None
+        assert 0 < broker.cpu_ns <= measured - round(grown * 1e9)
         gil.remove(dataflow.id)
+
+
+def hosts_cpu(served: Served) -> float:
+    """Seconds of CPU that the hosts have told of."""
+    with served.client() as operator:
+        return sum(sum(host.cpu.values()) for host in operator.hosts())
 
 
 def is_measured(job: JobAnswer) -> bool:

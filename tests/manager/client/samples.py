@@ -9,7 +9,14 @@ DATAFLOW = {
     "state": "running",
     "reason": "",
     "submitted": AT,
-    "outputs": [{"sink": "out", "topic": "braid/1/out/school/d1/out"}],
+    "outputs": [
+        {
+            "sink": "out",
+            "topic": "braid/1/out/school/d1/out",
+            "latency_seconds_p50": 0.5,
+            "latency_seconds_p99": None,
+        }
+    ],
     "start": "latest",
 }
 REUSED = {"id": "a", "type": "count", "instance": 7, "reused": True, "since": AT, "failed": ""}
@@ -66,6 +73,8 @@ JOB = {
     "events_out_per_second": None,
     "lag_events": 6,
     "lag_seconds": 1.5,
+    "latency_seconds_p50": None,
+    "latency_seconds_p99": 2.5,
     "restarts": 0,
     "seen": AT,
 }
@@ -105,6 +114,29 @@ FRAGMENTATION = {
     "cores": 0.1,
     "latency_seconds": 1.0,
     "move": MOVE,
+}
+_CPU = {"cpu_ns": 900000000, "cores": 0.25, "price": 0.0125}
+_ESTIMATE = {"low": 0.25, "likely": 0.5, "high": 0.75, "price": None}
+_SHARE = {"tenant": "school", "dataflow": None, "share": _CPU, "alone": _ESTIMATE, "saving": _ESTIMATE}
+SAVINGS = {
+    "since": AT,
+    "until": "2026-01-02T04:04:00Z",
+    "metered_seconds": 60.0,
+    "tenants": 1,
+    "whole": {
+        "measured": _CPU,
+        "parts": {"driver": _CPU, "jvm": _CPU, "worker": _CPU, "broker": None},
+        "overhead": _CPU,
+        "others": _CPU,
+        "alone_launched": _ESTIMATE,
+        "alone_packed": _ESTIMATE,
+        "saving_by_sharing": _ESTIMATE,
+        "saving_by_packing": _ESTIMATE,
+    },
+    "shares": [_SHARE],
+    "dataflows": [_SHARE | {"dataflow": "d1"}],
+    "price_per_core_hour": 0.05,
+    "currency": "EUR",
 }
 DEAD_LETTER = {
     "id": 3,

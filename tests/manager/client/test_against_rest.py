@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -76,7 +77,7 @@ def _without_ids(path: str) -> str:
     found = re.fullmatch(r"(/v1/[^/?]+)(/[^/?]+)?(/[^?]+)?(\?.*)?", path)
     assert found is not None
     # An id is never called so.
-    below = found[2] if found[2] == "/replay" else "/x" if found[2] else ""
+    below = found[2] if found[2] in {"/replay", "/savings"} else "/x" if found[2] else ""
     return f"{found[1]}{below}{found[3] or ''}"
 
 
@@ -145,6 +146,18 @@ def test_what_runs_is_read_by_operators(served: Served) -> None:
     with served.client(served.service.ann) as ann, pytest.raises(Refused) as raised:
         next(ann.jobs())
     assert (403, "forbidden") == (raised.value.status, raised.value.code)
+
+
+def test_what_sharing_saves_is_asked_for_an_interval(served: Served) -> None:
+    """The bounds arrive as they were given, whatever their zone; a tenant is told its own only."""
+    since = datetime(2026, 1, 2, 3, tzinfo=timezone(timedelta(hours=2)))
+    with served.client(served.service.operator) as operator:
+        told = operator.savings(since=since, until=since + timedelta(hours=1), tenant="ann", dataflow="d1")
+        assert (since, True) == (told.since, told.whole is not None)
+    with served.client(served.service.ann) as ann:
+        assert ann.savings().whole is None
+        with pytest.raises(Refused, match="bob"):
+            ann.savings(tenant="bob")
 
 
 def test_a_document_that_is_refused_comes_back_with_its_problems(served: Served) -> None:

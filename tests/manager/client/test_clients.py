@@ -44,6 +44,7 @@ from tests.manager.client.samples import (
     QUOTA,
     RUNNING_DAG,
     RUNNING_TASK,
+    SAVINGS,
     SECRET,
     SOURCE,
     STREAM,
@@ -99,6 +100,7 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("job", ("j1",), "GET", "/v1/jobs/j1", None, JOB),
     ("fragmentation", (), "GET", "/v1/fragmentation", None, FRAGMENTATION),
     ("defragment", (), "POST", "/v1/defragmentations", None, MOVE),
+    ("savings", (), "GET", "/v1/reports/savings", None, SAVINGS),
 ]
 LISTS = {
     "dataflows": ("/v1/dataflows", DATAFLOW),

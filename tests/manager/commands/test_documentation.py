@@ -1,4 +1,4 @@
-"""What docs/commands.md says of commands, exit codes and settings is what the code says."""
+"""What the pages say of commands, exit codes and settings is what the code says."""
 
 import re
 
@@ -12,6 +12,7 @@ from manager.settings import SECRETS, ClientSettings, Settings
 from tests.documentation.pages import page
 
 PAGE = page("docs/commands.md")
+SETTINGS = page("docs/settings.md").table("All of them")
 GROUPS = {
     "dead-letters": dead_letters.app,
     "sources": sources.app,
@@ -60,12 +61,12 @@ def test_every_setting_is_documented() -> None:
         )
         for name in dict.fromkeys([*service, *client])
     ]
-    rows = PAGE.table("Settings").rows[1:]
+    rows = SETTINGS.rows[1:]
     assert expected == [(name, variable, reader, what.endswith("; secret")) for name, variable, reader, what, _ in rows]
 
 
 @pytest.mark.parametrize("name", ["listen", "port", "host", "pace"])
 def test_documented_defaults_are_those_that_are_taken(name: str) -> None:
     """Where the default is a value, it is the one in the code."""
-    defaults = {row[0].strip("`"): row[4].strip("`") for row in PAGE.table("Settings").rows[1:]}
+    defaults = {row[0].strip("`"): row[4].strip("`") for row in SETTINGS.rows[1:]}
     assert str(Settings.model_fields[name].default) == defaults[name]

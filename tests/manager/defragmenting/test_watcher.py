@@ -1,6 +1,6 @@
 """The watcher: what it begins by itself, what it leaves alone, and what the journal says of it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -10,6 +10,7 @@ from manager.committing.moving import Phase
 from manager.defragmenting.choosing import Chooser
 from manager.defragmenting.watcher import LOOKING, Watcher
 from manager.defragmenting.watching import HOLD, REST
+from tests.manager.defragmenting.telling import instance_of, tell
 from tests.manager.managers import OPERATOR, Manager
 
 CHAIN = "s:source > a:map{'add': 1} > k:sink"
@@ -19,8 +20,16 @@ LONGER = "s:source > a:map{'add': 1} > b:count > k:sink"
 class Watching:
     """A watcher with a clock that a test moves on."""
 
-    def __init__(self, manager: Manager, *, by_itself: bool = True, every: float | None = None) -> None:
+    def __init__(
+        self,
+        manager: Manager,
+        *,
+        by_itself: bool = True,
+        every: float | None = None,
+        tells: Callable[[float], object] = lambda _now: None,
+    ) -> None:
         self.now = 0.0
+        self._tells = tells
         self._manager = manager
         self._watcher = Watcher(
             manager.committer,
@@ -33,6 +42,7 @@ class Watching:
     def watch(self, seconds: float) -> bool:
         """Whether something moves after so many seconds of looks."""
         for _ in range(int(seconds / LOOKING) + 1):
+            self._tells(self.now)
             self._watcher.look()
             self.now += LOOKING
         return self._manager.committer.moving() is not None
@@ -69,6 +79,32 @@ def test_scattered_jobs_are_consolidated_once_that_has_been_worth_it_for_a_while
     assert told.note.startswith(f"it has been worth it for {HOLD:.0f} s. It is worth it: ")
     assert 1 == len(manager.service.jobs(OPERATOR, Paging()).items)
     assert not watching.watch(2 * REST)
+
+
+def test_a_job_is_relieved_once_it_has_been_overloaded_for_a_while(sqlite: str) -> None:
+    """Though that saves nothing; one that was busy for a moment only is left as it is."""
+    manager = Manager(sqlite).lead()
+    manager.admit("ann")
+    manager.register("weather")
+    for text in (CHAIN, LONGER):
+        manager.submit("ann", text)
+    (job,) = (each.job for each in manager.service.jobs(OPERATOR, Paging()).items)
+    count = instance_of(manager, "count")
+    busy = {count: 1.2, instance_of(manager, "map"): 0.01}
+    watching = Watching(manager, tells=lambda now: tell(manager, job, busy, now))
+    assert not watching.watch(HOLD / 2)
+    busy[count] = 0.1
+    assert not watching.watch(2 * HOLD)
+    busy[count] = 1.2
+    assert not watching.watch(HOLD / 2)
+    assert watching.watch(HOLD)
+    moving = manager.committer.moving()
+    assert moving is not None
+    assert count in {step.instance for step in moving.move.steps if step.joins in moving.move.opens}
+    finish(manager)
+    (told,) = manager.service.operations(OPERATOR, Paging(), kind=OperationKind.MOVE).items
+    assert told.note.startswith(f"a job has been overloaded for {HOLD:.0f} s; outputs stood still")
+    manager.close()
 
 
 def test_a_dataflow_that_comes_has_it_wait_anew(manager: Manager) -> None:

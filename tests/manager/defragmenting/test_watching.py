@@ -89,7 +89,6 @@ LOOKS = st.builds(
     scattered=TARGETS,
     worth=st.sampled_from((True, True, True, True, False)),
     overload=st.sampled_from((None, None, None, OTHER)),
-    requested=st.sampled_from((False,) * 9 + (True,)),
 )
 STEPS = st.builds(
     Step,
@@ -107,24 +106,15 @@ EVERY = st.sampled_from((None, 30.0, 1_000.0))
 
 
 @given(steps=SPELLS, every=EVERY)
-def test_a_request_always_leads_to_a_decision(steps: list[Step], every: float | None) -> None:
-    """At once: to begin where something would move and none is under way, and else to decline.
-
-    Without one a consolidation begins only if it is worth it.
-    """
+def test_a_consolidation_begins_only_where_it_is_worth_it(steps: list[Step], every: float | None) -> None:
+    """By schedule too; and whatever begins moves something."""
     for seen in looked(steps, every):
-        if seen.look.requested:
-            moves = seen.look.scattered is not None or seen.look.overload is not None
-            assert (moves and not seen.look.underway) == seen.begins
-            assert seen.begins or seen.decision.act is Act.DECLINE
-        else:
-            assert seen.decision.act is not Act.DECLINE
-            assert seen.look.worth or seen.decision.act is not Act.CONSOLIDATE
+        assert seen.look.worth or seen.decision.act is not Act.CONSOLIDATE
         assert seen.target is not None or not seen.begins
 
 
 @given(steps=SPELLS, every=EVERY)
-def test_none_begins_within_the_rest_unless_it_is_asked_for(steps: list[Step], every: float | None) -> None:
+def test_none_begins_within_the_rest(steps: list[Step], every: float | None) -> None:
     """Nor while one is under way; after a failure it rests longer."""
     rested = 0.0
     for seen in looked(steps, every):
@@ -132,7 +122,7 @@ def test_none_begins_within_the_rest_unless_it_is_asked_for(steps: list[Step], e
             rested = seen.at + (REST if seen.look.ended else 2 * REST)
         if seen.begins:
             assert not seen.look.underway
-            assert seen.look.requested or seen.at >= rested
+            assert seen.at >= rested
             rested = max(rested, seen.at + REST)
 
 
@@ -141,7 +131,7 @@ def test_none_begins_by_measurement_that_has_not_held(steps: list[Step]) -> None
     """Whatever flickers, or has held only while dataflows came and went, begins nothing."""
     past = list(looked(steps))
     for place, seen in enumerate(past):
-        if seen.begins and not seen.look.requested:
+        if seen.begins:
             since = next(
                 (
                     later.at
@@ -162,7 +152,7 @@ def _alike(look: Look, seen: Seen) -> bool:
 
 @given(steps=SPELLS, every=EVERY)
 def test_what_failed_is_not_tried_again_soon(steps: list[Step], every: float | None) -> None:
-    """By itself; other targets may be, and anything on request."""
+    """Other targets may be."""
     failed: Target | None = None
     until = 0.0
     begun: Target | None = None
@@ -170,7 +160,7 @@ def test_what_failed_is_not_tried_again_soon(steps: list[Step], every: float | N
         if seen.look.ended is not None:
             failed, until = (None, 0.0) if seen.look.ended else (begun, seen.at + BACK_OFF)
         if seen.begins:
-            assert seen.look.requested or seen.target != failed or seen.at >= until
+            assert seen.target != failed or seen.at >= until
             begun = seen.target
 
 
@@ -216,11 +206,11 @@ def test_a_schedule_that_is_due_within_a_rest_has_its_turn_after_it() -> None:
 
 def test_one_of_which_nothing_more_is_heard_rests_too() -> None:
     """Whoever carries it out may begin a little later than it was decided, or end before anybody looks."""
-    begun, decision = watch(Watched(), replace(WORTH, requested=True), 0.0)
+    begun, _ = watch(Watched(), WORTH, 0.0)
+    begun, decision = watch(begun, WORTH, HOLD)
     assert decision.act is Act.CONSOLIDATE
-    begun, _ = watch(begun, WORTH, 1.0)
-    assert Act.WAIT is watch(begun, WORTH, REST - 1.0)[1].act
-    assert Act.CONSOLIDATE is watch(begun, WORTH, REST)[1].act
+    assert Act.WAIT is watch(begun, WORTH, HOLD + REST - 1.0)[1].act
+    assert Act.CONSOLIDATE is watch(begun, WORTH, HOLD + REST)[1].act
 
 
 def test_a_schedule_that_finds_nothing_waits_for_its_next_turn() -> None:
@@ -250,21 +240,17 @@ def test_what_fails_again_and_again_is_tried_less_and_less_often() -> None:
 
 
 @pytest.mark.parametrize(
-    ("look", "act", "why"),
+    ("look", "why"),
     [
-        (Look(version=1, requested=True), Act.DECLINE, "nothing would move"),
-        (replace(WORTH, requested=True, underway=True), Act.DECLINE, "another one is under way"),
-        (replace(WORTH, requested=True, worth=False), Act.CONSOLIDATE, "it was asked for"),
-        (Look(version=1, requested=True, overload=ONE), Act.ISOLATE, "it was asked for, and a job is overloaded"),
-        (replace(WORTH, underway=True), Act.WAIT, "one is under way"),
-        (WORTH, Act.WAIT, "nothing has been worth it"),
-        (replace(WORTH, ended=True), Act.WAIT, "it rests after the last one"),
+        (replace(WORTH, underway=True), "one is under way"),
+        (WORTH, "nothing has been worth it"),
+        (replace(WORTH, ended=True), "it rests after the last one"),
     ],
 )
-def test_a_decision_says_why(look: Look, act: Act, why: str) -> None:
-    """In words for the operation's record."""
+def test_a_decision_to_wait_says_why(look: Look, why: str) -> None:
+    """In words for the log."""
     _, decision = watch(Watched(), look, 0.0)
-    assert decision.act is act
+    assert decision.act is Act.WAIT
     assert decision.why.startswith(why)
 
 

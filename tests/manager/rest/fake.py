@@ -31,6 +31,7 @@ from manager.answers import (
     RunningDagAnswer,
     RunningTaskAnswer,
     Saving,
+    SavingsAnswer,
     SecretAnswer,
     SecretForm,
     SourceAnswer,
@@ -318,6 +319,20 @@ class FakeService(Service):
     def defragment(self, caller: Caller) -> MoveAnswer:
         _operators_only(caller)
         return examples.MOVE
+
+    def savings(
+        self,
+        caller: Caller,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,  # noqa: ARG002 - as the service has it
+        tenant: str | None = None,
+        dataflow: str | None = None,  # noqa: ARG002 - as the service has it
+    ) -> SavingsAnswer:
+        if tenant not in {None, caller.tenant} and not caller.is_operator:
+            raise NotFound("tenant", tenant or "")
+        told = examples.SAVINGS.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
+        return told if caller.is_operator else told.model_copy(update={"whole": None})
 
     def operations(
         self, caller: Caller, paging: Paging, *, kind: OperationKind | None = None, subject: str | None = None

@@ -190,6 +190,10 @@ ROUTES: dict[str, Route] = {
         },
         waits=True,
     ),
+    "savings": Route(
+        well=_ask("ann", "/v1/reports/savings"),
+        own={"not-found": _ask("ann", "/v1/reports/savings?tenant=bob")},
+    ),
     "operations": Route(well=_ask("ann", "/v1/operations")),
     "dead_letters": Route(well=_ask("ann", "/v1/dead-letters")),
     # One first: all of a dataflow would take it as well.

@@ -4,6 +4,7 @@ It is the service itself, over a database in SQLite and with a committer that le
 """
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,9 +18,11 @@ from manager.answers import KeyForm, Quota, SourceForm, Stop, TenantForm
 from manager.keys import parsed
 from manager.reconciler.events import Events
 from manager.rest import examples, make_app
+from manager.savings.ledger import Minute, write
+from manager.savings.settling import Estimate, Settled, Share
 from manager.service import Caller, Service
 from manager.store.dead_letters import Letter, keep
-from tests.manager.rest.real import in_folder, real_service
+from tests.manager.rest.real import NAME, in_folder, real_service
 
 TENANTS = ("ann", "bob", "city", "poor")
 USED = "used-once"
@@ -64,6 +67,7 @@ def town(folder: Path) -> Iterator[Town]:
         places["operators_key"] = _id(key)
         places["spare_key"] = _id(service.make_key(callers["ann"], KeyForm()).key)
         places |= _dead_letters(service, callers["ann"], places)
+        _metered(service, places)
         with service._committer.looking() as state:
             places["job"] = str(next(iter(state.plans)))
         events = Events(last=0)
@@ -105,6 +109,16 @@ def _dead_letters(service: Service, ann: Caller, places: dict[str, str]) -> dict
             keep(session, [letter], {at: {"ann": [places[dataflow]]}}, at=0.0)
     # Numbered as they came.
     return {name: str(number) for number, name in enumerate(came, 1)}
+
+
+def _metered(service: Service, places: dict[str, str]) -> None:
+    """What a minute cost ann and the poor, as if it had been metered just now."""
+    alone = Estimate(low=3, likely=4, high=5)
+    shares = {places["running"]: Share(tenant="ann", cpu=2, alone=alone, saving=alone)}
+    shares[places["poors"]] = Share(tenant="poor", cpu=3, alone=alone, saving=alone)
+    settled = Settled(seconds=60.0, cpu={"jvm": 9}, shares=shares, overhead=4, launched=alone, packed=alone)
+    with service._store.write() as session:
+        assert write(session, NAME, [Minute(at=int(time.time()) // 60 * 60, settled=settled)])
 
 
 def _id(key: str) -> str:

@@ -1,0 +1,93 @@
+"""Savings: what sharing saves, and who pays for what."""
+
+import time
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlmodel import Session
+
+from dags import Problem
+from manager.answers import SavingsAnswer
+from manager.cases.base import Base, Caller
+from manager.problem import InvalidRequest, NotFound
+from manager.savings import ledger
+from manager.savings.reporting import Interval, Told, dataflow_shares, interval, moment, shares, whole_answer
+from manager.store.tables import DataflowRow, TenantRow, table_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pricing:
+    """What an operator asks for CPU; made of its settings."""
+
+    per_core_hour: float | None = None
+    currency: str = ""
+
+
+class Savings(Base):
+    """What is told of savings and shares. Any manager tells it, because all of it is in the database."""
+
+    pricing = Pricing()
+    """A manager gives it."""
+
+    def savings(
+        self,
+        caller: Caller,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tenant: str | None = None,
+        dataflow: str | None = None,
+    ) -> SavingsAnswer:
+        """What was saved in an interval; the last hour if none is given. A tenant learns of nothing but its own."""
+        wanted = interval(since, until, time.time())
+        if wanted.since >= wanted.until:
+            raise InvalidRequest([_EMPTY])
+        if caller.tenant is not None and tenant not in {None, caller.tenant}:
+            raise NotFound("tenant", tenant or "")
+        with self._store.read() as session:
+            whose = caller.tenant or tenant
+            if dataflow is not None:
+                whose = _owner(session, dataflow, whose)
+            elif tenant is not None and session.get(TenantRow, tenant) is None:
+                raise NotFound("tenant", tenant)
+            return self._savings_answer(session, caller, wanted, whose, dataflow)
+
+    def _savings_answer(
+        self, session: Session, caller: Caller, wanted: Interval, whose: str | None, dataflow: str | None
+    ) -> SavingsAnswer:
+        where = (wanted.span, wanted.since, wanted.until)
+        whole, tenants = ledger.whole(session, *where), ledger.of_tenants(session, *where)
+        told = Told(seconds=whole.seconds, price_per_core_hour=self.pricing.per_core_hour)
+        shown = tenants if whose is None else {name: took for name, took in tenants.items() if name == whose}
+        own = {} if whose is None else ledger.of_dataflows(session, *where, whose)
+        if dataflow is not None:
+            own = {name: took for name, took in own.items() if name == dataflow}
+        return SavingsAnswer(
+            since=moment(wanted.since),
+            until=moment(wanted.until),
+            metered_seconds=round(whole.seconds, 3),
+            tenants=len(tenants),
+            whole=whole_answer(whole, shown.values(), told) if caller.is_operator else None,
+            shares=shares(shown, told),
+            dataflows=() if whose is None else dataflow_shares(whose, own, told),
+            price_per_core_hour=self.pricing.per_core_hour,
+            currency=self.pricing.currency,
+        )
+
+
+_EMPTY = Problem(
+    pointer="/query/to",
+    code="empty-interval",
+    message="the interval ends before it begins, or begins in the future",
+    remedy="let `to` be later than `from`, and `from` be in the past",
+)
+
+
+def _owner(session: Session, dataflow: str, tenant: str | None) -> str:
+    """Whose a dataflow is, which may be removed; refused where it is not that tenant's."""
+    of = table_of(DataflowRow).c
+    owner = session.scalar(select(of.tenant).where(of.id == dataflow))
+    if owner is None or tenant not in {None, owner}:
+        raise NotFound("dataflow", dataflow)
+    return str(owner)

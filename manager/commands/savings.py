@@ -1,0 +1,98 @@
+"""The command that shows what sharing saves: `braid savings`."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+
+from manager.answers import CpuAnswer, EstimateAnswer, SavingsAnswer, ShareAnswer
+from manager.client.client import Client
+from manager.commands.asking import NoUse, asks
+from manager.commands.showing import Shown, lines, moment, table
+
+_WHEN = "such as 2026-03-01T12:00; in this machine's time zone unless it names one."
+
+
+@asks
+def savings(
+    client: Client,
+    *,
+    since: Annotated[str | None, typer.Option("--from", help=f"When the interval begins, {_WHEN}")] = None,
+    until: Annotated[str | None, typer.Option("--to", help="When it ends; now if not given.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Of one tenant, with its dataflows.")] = None,
+    dataflow: Annotated[str | None, typer.Option(help="Of one dataflow; it may be removed.")] = None,
+) -> Shown:
+    """Show what sharing saves and who pays for what, over the last hour or from one time to another."""
+    found = client.savings(since=_time("--from", since), until=_time("--to", until), tenant=tenant, dataflow=dataflow)
+    return Shown(data=found, text=lines(_heading(found), _whole(found), *_shares(found)))
+
+
+def _time(option: str, text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        # One without a zone is taken for local.
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise NoUse(f"{option}: {text!r} is no time; write one {_WHEN}") from None
+
+
+def _heading(found: SavingsAnswer) -> str:
+    """From when to when, and how much of that was metered."""
+    minutes = found.metered_seconds / 60
+    return f"{moment(found.since)} to {moment(found.until)}, {minutes:.1f} minutes metered, tenants: {found.tenants}"
+
+
+def _whole(found: SavingsAnswer) -> RenderableType | None:
+    whole = found.whole
+    if whole is None:
+        return None
+    parts = [(f"  {part}", *_taken(taken, found)) for part, taken in whole.parts.items()]
+    rows = [
+        ("measured", *_taken(whole.measured, found)),
+        *parts,
+        ("  of it overhead", *_taken(whole.overhead, found)),
+        ("a job for each dataflow", *_estimated(whole.alone_launched, found)),
+        ("packed without sharing", *_estimated(whole.alone_packed, found)),
+        ("saved by sharing", *_estimated(whole.saving_by_sharing, found)),
+        ("saved by packing", *_estimated(whole.saving_by_packing, found)),
+    ]
+    return table("cores", "likely", "low", "high", *_priced(found), rows=rows, empty="")
+
+
+def _shares(found: SavingsAnswer) -> Iterator[RenderableType]:
+    columns = ("share", "alone", "low", "high", "saving", *_priced(found))
+    yield table(
+        "tenant", *columns, rows=[(each.tenant, *_share(each, found)) for each in found.shares], empty="no shares"
+    )
+    if found.dataflows:
+        rows = [(each.dataflow, *_share(each, found)) for each in found.dataflows]
+        yield table("dataflow", *columns, rows=rows, empty="")
+
+
+def _priced(found: SavingsAnswer) -> tuple[str, ...]:
+    return () if found.price_per_core_hour is None else (f"price {found.currency}".strip(),)
+
+
+def _taken(taken: CpuAnswer | None, found: SavingsAnswer) -> tuple[object, ...]:
+    if taken is None:
+        return ("not measured", None, None, *(None for _ in _priced(found)))
+    return (taken.cores, None, None, *(taken.price for _ in _priced(found)))
+
+
+def _estimated(estimate: EstimateAnswer, found: SavingsAnswer) -> tuple[object, ...]:
+    return (estimate.likely, estimate.low, estimate.high, *(estimate.price for _ in _priced(found)))
+
+
+def _share(each: ShareAnswer, found: SavingsAnswer) -> tuple[object, ...]:
+    alone = each.alone
+    return (
+        each.share.cores,
+        alone.likely,
+        alone.low,
+        alone.high,
+        each.saving.likely,
+        *(each.share.price for _ in _priced(found)),
+    )

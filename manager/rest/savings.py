@@ -1,0 +1,65 @@
+"""Routes of reports: what sharing saves, and who pays for what."""
+
+import re
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from dags.problems import pointer, quoted
+from manager.answers import SavingsAnswer, TenantName
+from manager.problem import FieldError, InvalidRequest, NotFound
+from manager.rest import examples
+from manager.rest.asking import Text, TheCaller, TheService
+from manager.rest.described import told
+
+_FORMAT = {"format": "date-time"}
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+"""As RFC 3339 has it: with a zone, so that everybody means the same."""
+
+router = APIRouter(prefix="/v1", tags=["reports"])
+
+
+@router.get("/reports/savings", **told(examples.SAVINGS, NotFound))
+def savings(  # noqa: PLR0913, PLR0917 - each is a parameter, which callers name
+    service: TheService,
+    caller: TheCaller,
+    since: Annotated[
+        Text | None,
+        Query(
+            alias="from",
+            description="When the interval begins, such as 2026-03-01T12:00:00Z; an hour before its end if not given.",
+            json_schema_extra=_FORMAT,
+        ),
+    ] = None,
+    until: Annotated[
+        Text | None, Query(alias="to", description="When it ends; now if not given.", json_schema_extra=_FORMAT)
+    ] = None,
+    tenant: Annotated[TenantName | None, Query(description="Of this tenant, with its dataflows.")] = None,
+    dataflow: Annotated[Text | None, Query(description="Of this dataflow, which may be removed.")] = None,
+) -> SavingsAnswer:
+    """Say what sharing saved and who pays for what, over the last hour if no interval is given."""
+    return service.savings(
+        caller, since=_time("from", since), until=_time("to", until), tenant=tenant, dataflow=dataflow
+    )
+
+
+def _time(parameter: str, text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        if _TIME.fullmatch(text):
+            return datetime.fromisoformat(text.upper())
+    except ValueError:
+        # Such as the 30th of February.
+        pass
+    raise InvalidRequest(
+        [
+            FieldError(
+                pointer=pointer("query", parameter),
+                code="no-time",
+                message=f"{quoted(text)} is no time with a zone",
+                remedy="write it as 2026-03-01T12:00:00Z",
+            )
+        ]
+    )

@@ -1,0 +1,177 @@
+"""Use cases of savings: which interval is meant, who is told what, and at which price."""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from manager.answers import SavingsAnswer
+from manager.cases.savings import Pricing
+from manager.problem import InvalidRequest, NotFound
+from manager.savings.ledger import HOUR, MINUTE, Minute, write
+from manager.savings.reporting import Interval, interval
+from manager.savings.settling import Estimate, Settled, Share
+from tests.manager.managers import OPERATOR, Manager, caller
+
+ANN, BOB = caller("ann"), caller("bob")
+SECOND = 10**9
+CORE_MINUTE = 60 * SECOND
+
+
+@pytest.fixture
+def metered(sqlite: str) -> Iterator[Manager]:
+    """Two minutes: in the first ann and bob share, in the second only ann's second dataflow did something."""
+    made = Manager(sqlite).lead()
+    made.admit("ann", "bob")
+    made.register("weather")
+    first = [made.submit(each, "s:source > a:map > k:sink") for each in ("ann", "bob", "ann")]
+    alone = Estimate(low=CORE_MINUTE // 2, likely=CORE_MINUTE, high=2 * CORE_MINUTE)
+    saving = Estimate(low=0, likely=CORE_MINUTE // 2, high=CORE_MINUTE)
+    shared = {
+        each: Share(tenant=who, cpu=CORE_MINUTE // 4, alone=alone, saving=saving)
+        for each, who in zip(first[:2], ("ann", "bob"), strict=True)
+    }
+    own = {first[2]: Share(tenant="ann", cpu=CORE_MINUTE // 2, alone=alone, saving=saving)}
+    at = int(time.time()) // MINUTE * MINUTE
+    minutes = [
+        Minute(
+            at=at - 2 * MINUTE + number * MINUTE,
+            settled=Settled(
+                seconds=60.0,
+                cpu={"jvm": CORE_MINUTE, "worker": CORE_MINUTE},
+                shares=shares,
+                overhead=2 * CORE_MINUTE - sum(share.cpu for share in shares.values()),
+                launched=Estimate(low=3 * CORE_MINUTE, likely=4 * CORE_MINUTE, high=5 * CORE_MINUTE),
+                packed=Estimate(low=2 * CORE_MINUTE, likely=3 * CORE_MINUTE, high=4 * CORE_MINUTE),
+            ),
+        )
+        for number, shares in enumerate((shared, own))
+    ]
+    with made.store.write() as session:
+        assert write(session, "one", minutes)
+    yield made
+    made.close()
+
+
+def asked(manager: Manager) -> dict[str, list[str]]:
+    """The dataflows of each tenant, oldest first."""
+    with manager.committer.looking() as state:
+        found = state.running.dataflows.values()
+        return {who: [each.id for each in found if each.tenant == who] for who in ("ann", "bob")}
+
+
+def whole_of(told: SavingsAnswer) -> int:
+    assert told.whole is not None
+    shown = sum(each.share.cpu_ns for each in told.shares)
+    return shown + told.whole.others.cpu_ns + told.whole.overhead.cpu_ns
+
+
+def test_shares_others_and_overhead_are_the_whole(metered: Manager) -> None:
+    """Whoever is shown to an operator, all of it adds up to what was measured."""
+    for tenant in ("ann", "bob"):
+        assert 4 * CORE_MINUTE == whole_of(metered.service.savings(OPERATOR, tenant=tenant))
+    told = metered.service.savings(OPERATOR)
+    assert told.whole is not None
+    assert 4 * CORE_MINUTE == told.whole.measured.cpu_ns == whole_of(told)
+    (ann, bob), parts = told.shares, told.whole.parts
+    assert [("ann", CORE_MINUTE * 3 // 4, 0.375), ("bob", CORE_MINUTE // 4, 0.125)] == [
+        (each.tenant, each.share.cpu_ns, each.share.cores) for each in (ann, bob)
+    ]
+    assert None is parts["broker"]
+    assert {"jvm": 1.0, "worker": 1.0} == {part: taken.cores for part, taken in parts.items() if taken and taken.cpu_ns}
+
+
+def test_an_operator_is_told_what_separate_execution_would_take(metered: Manager) -> None:
+    """Sharing saves what packed jobs would take beyond what was measured, packing what launched ones would beyond."""
+    whole = metered.service.savings(OPERATOR).whole
+    assert whole is not None
+    found = [
+        (each.low, each.likely, each.high)
+        for each in (whole.alone_launched, whole.alone_packed, whole.saving_by_sharing, whole.saving_by_packing)
+    ]
+    assert [(3.0, 4.0, 5.0), (2.0, 3.0, 4.0), (0.0, 1.0, 2.0), (1.0, 1.0, 1.0)] == found
+
+
+def test_a_tenant_is_told_its_own_and_counts(metered: Manager) -> None:
+    """Its share, its dataflows and its saving; of others how many there are, and nothing that tells what they take."""
+    told = metered.service.savings(ANN)
+    assert (None, 2) == (told.whole, told.tenants)
+    assert ["ann"] == [each.tenant for each in told.shares]
+    assert sorted(asked(metered)["ann"]) == sorted(each.dataflow or "" for each in told.dataflows)
+    (share,) = told.shares
+    assert sum(each.share.cpu_ns for each in told.dataflows) == share.share.cpu_ns
+    assert (1.0, 0.375, 0.5) == (share.alone.likely, share.share.cores, share.saving.likely)
+    assert "bob" not in told.model_dump_json()
+    assert asked(metered)["bob"][0] not in told.model_dump_json()
+
+
+def test_a_tenant_asks_for_nothing_of_others(metered: Manager) -> None:
+    """Another tenant and its dataflows answer as if they did not exist, as those do that do not."""
+    (others,) = asked(metered)["bob"]
+    for tenant, dataflow in (("bob", None), (None, others), (None, "d-none"), ("carl", None)):
+        with pytest.raises(NotFound):
+            metered.service.savings(ANN, tenant=tenant, dataflow=dataflow)
+    for tenant, dataflow in (("carl", None), ("ann", others), (None, "d-none")):
+        with pytest.raises(NotFound):
+            metered.service.savings(OPERATOR, tenant=tenant, dataflow=dataflow)
+
+
+def test_one_dataflow_is_told_even_if_it_is_removed(metered: Manager) -> None:
+    """To its tenant and to an operator, with its estimate of what it takes alone."""
+    (mine,) = asked(metered)["bob"]
+    metered.committer.remove(mine, who="bob")
+    for who in (BOB, OPERATOR):
+        told = metered.service.savings(who, dataflow=mine)
+        assert [(mine, CORE_MINUTE // 4, 0.5)] == [
+            (each.dataflow, each.share.cpu_ns, each.alone.likely) for each in told.dataflows
+        ]
+
+
+def test_prices_are_told_where_they_are_set(metered: Manager) -> None:
+    """What a core costs in an hour, times what was taken; none where the operator set none."""
+    assert [None, None] == [each.share.price for each in metered.service.savings(OPERATOR).shares]
+    metered.service.pricing = Pricing(per_core_hour=6.0, currency="EUR")
+    told = metered.service.savings(OPERATOR)
+    assert ([0.075, 0.025], 6.0, "EUR") == (
+        [each.share.price for each in told.shares],
+        told.price_per_core_hour,
+        told.currency,
+    )
+    assert told.whole is not None
+    assert (0.4, 0.6) == (told.whole.measured.price, told.whole.alone_packed.price)
+
+
+def test_what_was_not_metered_is_told(metered: Manager) -> None:
+    """An interval in which nobody metered anything is answered with nothing, and says so."""
+    then = datetime.now(UTC) - timedelta(days=1)
+    told = metered.service.savings(OPERATOR, since=then, until=then + timedelta(hours=1))
+    assert (0.0, 0, ()) == (told.metered_seconds, told.tenants, told.shares)
+    assert told.whole is not None
+    assert (0, 0.0) == (told.whole.measured.cpu_ns, told.whole.alone_packed.high)
+
+
+@pytest.mark.parametrize(
+    ("since", "until"), [(1.0, None), (-1.0, -2.0), (0.0, -1.0), (3_600.0, 7_200.0), (-2.0, -2_000_000.0)]
+)
+def test_an_interval_without_an_end_after_its_beginning_is_refused(
+    metered: Manager, since: float, until: float | None
+) -> None:
+    """Also one that begins in the future; the problem says where and what to do."""
+    now = datetime.now(UTC)
+    begin, end = (None if hours is None else now + timedelta(hours=hours) for hours in (since, until))
+    with pytest.raises(InvalidRequest, match="let `to` be later than `from`"):
+        metered.service.savings(OPERATOR, since=begin, until=end)
+
+
+def test_intervals_are_minutes_while_these_are_kept_and_else_hours() -> None:
+    """Their bounds are moved apart to those of minutes or hours; without bounds it is the last hour."""
+    now = 1_000 * HOUR + 90.0
+    at = datetime.fromtimestamp(now, UTC)
+    assert Interval(span=MINUTE, since=999 * HOUR + 60, until=1_000 * HOUR + 120) == interval(None, None, now)
+    recent = interval(at - timedelta(minutes=100, seconds=20), at - timedelta(seconds=40), now)
+    assert Interval(span=MINUTE, since=1_000 * HOUR - 99 * 60, until=1_000 * HOUR + 60) == recent
+    old = interval(at - timedelta(hours=3), at - timedelta(hours=1), now)
+    assert Interval(span=HOUR, since=997 * HOUR, until=1_000 * HOUR) == old
+    assert interval(datetime(1, 1, 1, tzinfo=UTC), None, now).since == 0
+    assert interval(at, datetime(9999, 1, 1, tzinfo=UTC), now).until == 1_000 * HOUR + 120

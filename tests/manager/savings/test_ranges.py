@@ -1,0 +1,42 @@
+"""Between what the cost of a batch lies, by what was measured."""
+
+from random import Random
+
+from manager.defragmenting.calibrating import ASSUMED, FEWEST, Calibration, batch_range, prices
+from manager.defragmenting.measuring import Sample
+
+
+def calibrated(samples: int, *, batch: float, noise: float, rates: tuple[float, ...] = (0.0, 1.0, 3.0)) -> Calibration:
+    """What is learnt of a host whose batches cost so much, at several rates in turn."""
+    draw = Random(samples)
+    found = Calibration()
+    for number in range(samples):
+        rate = rates[number % len(rates)]
+        cores = ASSUMED.host + batch * rate + draw.gauss(0.0, noise)
+        found = found.learn(Sample(seconds=60.0, cpu=cores * 60, batches=round(rate * 60), bridges=0.0, paused=0.0))
+    return found
+
+
+def test_what_was_not_measured_lies_between_half_and_double() -> None:
+    """Before any price is learnt, and where all samples are alike, so that a batch cannot be told from the host."""
+    assert (ASSUMED.batch / 2, ASSUMED.batch * 2) == batch_range(Calibration())
+    assert (ASSUMED.batch / 2, ASSUMED.batch * 2) == batch_range(calibrated(FEWEST - 1, batch=0.05, noise=0.0))
+    low, high = batch_range(calibrated(200, batch=0.05, noise=0.001, rates=(1.0,)))
+    assert high - low > ASSUMED.batch / 4
+
+
+def test_measuring_narrows_the_range_around_the_truth() -> None:
+    """The more samples there are, and the less they scatter; what a batch costs in truth stays within it."""
+    found = [
+        calibrated(FEWEST, batch=0.05, noise=0.005),
+        calibrated(100, batch=0.05, noise=0.005),
+    ]
+    widths = []
+    for each in found:
+        low, high = batch_range(each)
+        assert low <= 0.05 <= high
+        assert low <= prices(each).batch <= high
+        widths.append(high - low)
+    assert ASSUMED.batch * 1.5 > widths[0] > widths[1] > 0
+    scattered = batch_range(calibrated(100, batch=0.05, noise=0.1))
+    assert scattered[1] - scattered[0] > widths[1]
