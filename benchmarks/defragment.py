@@ -5,8 +5,10 @@
 Ten dataflows, each a part of the next, make a running DAG of 100 tasks over ten jobs: in a chain, or all below the
 first. It is consolidated again and again. An output's interruption is the longest that nothing came of it from the
 request on, which is as long as a pace without any. Then dataflows are submitted one after the other and drained, in
-random order, each task shared or not, with and without a defragmentation after each step. Needs mosquitto. Quickly,
-there are fewer of all. Prints a line per measurement; the last is one JSON object.
+random order, each task shared or not, with and without a defragmentation after each step. At last a task moves that
+keeps something for each of a million keys: from when its new job is told until it runs, and as many bytes as the job
+records then. Needs mosquitto. Quickly, there are fewer of all. Prints a line per measurement; the last is one JSON
+object.
 """
 
 import json
@@ -33,6 +35,9 @@ SETTLING = 3.0
 """Seconds after which what was started does nothing any more but its work."""
 WHILE = 10.0
 """Seconds over which cores and latencies are measured."""
+KEYS = 1_000_000
+AT_ONCE = 10_000
+"""Events in a message, where there are as many as keys."""
 SPREAD = 3
 """So many ways lead on from each task of the dataflows that are submitted one after the other."""
 Found = dict[str, Any]
@@ -50,13 +55,16 @@ def main(*, quick: bool) -> None:
             mode: told(f"SEQ, {mode}", sequence(Path(folder) / mode, mode, many))
             for mode in ("default", "reuse", "reuse and defragment")
         }
+        state = told("state", state_moved(Path(folder) / "state", KEYS // 10 if quick else KEYS))
     chain = shapes["chain"]
     print(
         json.dumps(
             {
                 **{name: chain[name] for name in ("interruption_s", "cores_before", "cores_after")},
                 **{name: chain[name] for name in ("latency_before_ms", "latency_after_ms")},
-                "details": {**shapes, "seq_cores": steps},
+                "state_moved_bytes_per_s": state["bytes_per_s"],
+                "state_moved_keys_per_s": state["keys_per_s"],
+                "details": {**shapes, "seq_cores": steps, "state": state},
             }
         )
     )
@@ -157,6 +165,52 @@ def sequence(folder: Path, mode: str, many: int) -> list[float]:
             ann.remove(flow.id)
             found.append(settled(service, operator, mode))
     return found
+
+
+def state_moved(folder: Path, keys: int) -> Found:
+    """How fast a task moves that has so many keys, with what it keeps of them."""
+    with scattering(folder) as (service, ann, operator):
+        ann.register_source(source("keys"))
+        flows = [ann.submit(counting(filters)) for filters in (1, 2)]
+        jobs = {"1", "2"}
+        service.wait(lambda: jobs <= {job for job, version in list(service.in_effect) if version} or None, "both jobs")
+        for first in range(0, keys, AT_ONCE):
+            events = [{"n": number} for number in range(first, min(keys, first + AT_ONCE))]
+            service.publish("city/keys", json.dumps(events).encode())
+        # Only what comes for the second time comes out, after all before it.
+        service.publish("city/keys", json.dumps([{"n": keys - 1}]).encode())
+        for flow in flows:
+            service.first_output(flow.outputs[0].topic)
+        (job,) = operator.defragment().joins
+        service.wait(lambda: (job, 2) in service.in_effect or None, "the new job")
+        seconds = service.in_effect[job, 2] - service.told[job, 2]
+        recorded = max(path.stat().st_size for path in (service.root / "jobs" / job / "records").iterdir())
+        service.wait(lambda: operator.fragmentation().move is None or None, "the end of the move")
+    return {
+        "keys": keys,
+        "bytes": recorded,
+        "seconds": round(seconds, 3),
+        "keys_per_s": round(keys / seconds),
+        "bytes_per_s": round(recorded / seconds),
+    }
+
+
+def counting(filters: int) -> Found:
+    """A source, how often each number came, filters that let what came twice through, and an output."""
+    configs = [{"field": "count", "min": 2, "max": 1e12 + number} for number in range(filters)]
+    tasks = [{"id": f"t{at}", "type": "range_filter", "config": each} for at, each in enumerate(configs)]
+    ids = ["in", "count", *(each["id"] for each in tasks), "out"]
+    return {
+        "version": 1,
+        "name": f"counting {filters}",
+        "tasks": [
+            {"id": "in", "type": "source", "config": {"source": "keys"}},
+            {"id": "count", "type": "count", "config": {"by": ["n"]}},
+            *tasks,
+            {"id": "out", "type": "output"},
+        ],
+        "streams": [{"from": one, "to": other} for one, other in pairwise(ids)],
+    }
 
 
 def settled(service: Service, operator: Client, mode: str) -> float:

@@ -67,7 +67,7 @@ class Host:
         root.mkdir(parents=True, exist_ok=True)
         self._sockets = tempfile.TemporaryDirectory(prefix="braid-")
         # Not where an older process of this host had it: what that one left behind must not ask this one.
-        self._pace = PaceServer(Path(self._sockets.name) / "pace")
+        self._pace = PaceServer(Path(self._sockets.name) / "pace", on_record=self._batch_done)
         self._line = HostLine(name, address, heard=self._heard, clock=clock)
         self._receptions = Receptions(
             root, name, address, self._line.protocol, on_unread=self._line.tell_unread, clock=clock
@@ -138,7 +138,7 @@ class Host:
         self._jobs.grown(stream, marked=marked)
 
     def _batch_done(self, job: str) -> None:
-        """Called when Spark asks for a job's next batch: whatever came before is recorded."""
+        """Called when a batch is recorded, and when Spark asks for the next: then whatever came before is recorded."""
         self._news.put(lambda: self._jobs.follow_records(job))
 
     def _take(self, message: Message) -> None:

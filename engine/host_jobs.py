@@ -154,8 +154,12 @@ class HostJobs:
     def grown(self, stream: str, *, marked: bool) -> None:
         """A stream has grown, perhaps by a marker; from any thread."""
         for job in list(self._jobs.values()):
-            if job.plan is not None and stream in job.plan.streams:
-                (job.wake if marked else job.grown)()
+            if (plan := job.plan) is None or stream not in plan.streams:
+                continue
+            if marked:
+                job.wake()
+            else:
+                job.grown(stream, bridged=stream in plan.bridged)
 
     def follow_records(self, name: str) -> None:
         """Take up what a job has done."""

@@ -229,7 +229,7 @@ class Job:
             .option("root", str(self.root))
             .option("pace", str(self._pace.address))
             .load()
-            .mapInArrow(partial(answer, str(self.root), self.name), RESULT)
+            .mapInArrow(partial(answer, str(self.root), self.name, str(self._pace.address)), RESULT)
             .writeStream.format("noop")
             .queryName(self.name)
             # The scheme keeps a cluster from taking it for a folder of its own file system.
@@ -270,10 +270,10 @@ class Job:
         """Where a spool ended when it was looked at last; None where it has not been yet."""
         return self._spools.end(stream)
 
-    def grown(self) -> None:
+    def grown(self, stream: str, *, bridged: bool) -> None:
         """Events came for it; from any thread."""
         if self._keeper is not None:
-            self._keeper.grown()
+            self._keeper.grown(stream, bridged=bridged)
 
     def wake(self) -> None:
         """There is news for it that does not wait for its pace; from any thread."""

@@ -5,7 +5,6 @@ answer comes when there is something to do and its time has come, and at once fo
 """
 
 import json
-import math
 import socketserver
 import threading
 import time
@@ -14,8 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from engine.offset import Offset
-from engine.pacing import Readable, Step, due, next_step
-from engine.plan import Entry
+from engine.pacing import Readable, Rhythm, Step, next_step
+from engine.plan import Entry, Plan
 
 PATIENCE = 5.0
 """Seconds after which an answer is given although there is nothing to do, so that nobody waits on a dead host."""
@@ -55,9 +54,9 @@ class PaceKeeper:
         self._news = threading.Condition()
         self._heard = 0
         self._stopped = False
-        self._timed = False
-        """Whether there is a batch to begin, which only waits for its time."""
-        self._last = -math.inf
+        self._timed = frozenset[str]()
+        """The streams of which events only wait for the time of their batch."""
+        self._rhythm = Rhythm()
         self._eager = False
         self._waiting_since: dict[str, float] = {}
         self.deciding = threading.Lock()
@@ -77,9 +76,12 @@ class PaceKeeper:
             self._heard += 1
             self._news.notify_all()
 
-    def grown(self) -> None:
-        """Tell it that events came: where some wait for their time already, more of them change nothing."""
-        if not self._timed:
+    def grown(self, stream: str, *, bridged: bool) -> None:
+        """Tell it that events came: where some wait for their time already, more of them change nothing.
+
+        But those that come over a bridge may begin a batch before others would.
+        """
+        if not self._timed or (bridged and stream not in self._timed):
             self.wake()
 
     def pass_over(self, cut: str) -> None:
@@ -119,7 +121,7 @@ class PaceKeeper:
                 found = step.end != start
                 when = self._due(start, entries, step) if found else until
                 if found and now >= when:
-                    self._begin(start, step, now)
+                    self._begin(start, step, entries, now)
                     self._note(step.end)
                     self._on_answer()
                     return step.end
@@ -127,9 +129,9 @@ class PaceKeeper:
                 return start
             with self._news:
                 if not self._stopped and self._heard == heard:
-                    self._timed = found
+                    self._timed = _moved(start, step) if found else frozenset()
                     self._news.wait(min(max(when - now, 0.0), LOOKING))
-                self._timed = False
+                self._timed = frozenset()
 
     def _note(self, end: Offset) -> None:
         self.decided = end
@@ -154,23 +156,35 @@ class PaceKeeper:
         return self.given_up | self._unwanted
 
     def _due(self, start: Offset, entries: Sequence[Entry], step: Step) -> float:
-        plan = next(entry.plan for entry in entries if entry.number == step.end.entry)
+        plan = _plan(entries, step)
         # The first events after a new plan are what somebody waits for.
         if step.urgent or (self._eager and step.end.at != start.at):
             return 0.0
-        return due(self._last, pace=plan.pace, phase=plan.phase)
+        return self._rhythm.due(plan, _moved(start, step))
 
-    def _begin(self, start: Offset, step: Step, now: float) -> None:
+    def _begin(self, start: Offset, step: Step, entries: Sequence[Entry], now: float) -> None:
         self._eager = step.end.entry != start.entry or step.end.run != start.run
         if step.end.at != start.at:
-            self._last = now
+            self._rhythm = self._rhythm.after(now, pace=_plan(entries, step).pace)
+
+
+def _plan(entries: Sequence[Entry], step: Step) -> Plan:
+    """The plan that a batch runs."""
+    return next(entry.plan for entry in entries if entry.number == step.end.entry)
+
+
+def _moved(start: Offset, step: Step) -> frozenset[str]:
+    """The streams that a batch reads on."""
+    return frozenset(stream for stream, end in step.end.at.items() if start.at.get(stream) != end)
 
 
 class PaceServer:
-    """Where the processes of Spark that plan batches ask; one for each host."""
+    """Where the processes of Spark that plan batches ask, and those that run them tell; one for each host."""
 
-    def __init__(self, address: Path) -> None:
+    def __init__(self, address: Path, *, on_record: Callable[[str], None] = lambda _job: None) -> None:
+        """`on_record` is told of each job that has recorded a batch, from any thread."""
         self.address = address
+        self._on_record = on_record
         self._keepers: dict[str, PaceKeeper] = {}
         self._server = _Server(str(address), self._answer)
         self._thread = threading.Thread(target=self._server.serve_forever, name="pace", daemon=True)
@@ -195,6 +209,9 @@ class PaceServer:
 
     def _answer(self, line: bytes) -> bytes:
         told = json.loads(line)
+        if told.get("recorded"):
+            self._on_record(told["job"])
+            return b""
         keeper = self._keepers.get(told["job"])
         start = Offset.of_json(told["start"])
         try:

@@ -13,10 +13,14 @@ from typing import Protocol
 
 from engine.cutting import cut_together, streams_changed
 from engine.offset import Offset
-from engine.plan import Entry
+from engine.plan import Entry, Plan
 
 EAGERNESS = 0.5
 """The part of a pace that lies between two batches at least; ticks are not shifted for less."""
+SPENT = 0.9
+"""The part of a pace that a batch uses up where bridges wake a job: by the rest it gets back what was early."""
+COMPANY = 1.25
+"""Paces that raw events wait for what comes over bridges, so that one batch does for both."""
 
 
 class Reach(Protocol):
@@ -45,6 +49,34 @@ class Step:
     end: Offset
     urgent: bool = False
     """A plan takes effect in it, or a marker lies at its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rhythm:
+    """When batches with events may begin, in seconds of one clock; made by `after` of the one before.
+
+    A job that only raw events enter has ticks. One into which bridges lead is woken by what comes over them, so that a
+    row of jobs adds no pace at each: the job before has waited for its own already. Batches may come early by half a
+    pace, but in the long run there are hardly more of them than ticks.
+    """
+
+    last: float = -math.inf
+    """When the last one began."""
+    spent: float = -math.inf
+    """Up to when paces are used up."""
+
+    def after(self, now: float, *, pace: float) -> "Rhythm":
+        """A batch with events begins now."""
+        return Rhythm(last=now, spent=max(now, self.spent) + pace * SPENT)
+
+    def due(self, plan: Plan, moved: AbstractSet[str]) -> float:
+        """When the next one may begin, for events that have come in some streams."""
+        bridged = plan.bridged
+        if not bridged:
+            return due(self.last, pace=plan.pace, phase=plan.phase)
+        if moved & bridged:
+            return self.spent - plan.pace * EAGERNESS
+        return self.last + plan.pace * COMPANY
 
 
 def next_step(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import networkx as nx
 from pydantic import TypeAdapter, ValidationError
 
-from engine.supply import Supply, unfit
+from engine.supply import Bridged, Supply, unfit
 
 
 class SlotState(StrEnum):
@@ -194,6 +194,11 @@ class Plan:
     def streams(self) -> frozenset[str]:
         """The streams that enter."""
         return frozenset(each.stream for each in self.ingress)
+
+    @property
+    def bridged(self) -> frozenset[str]:
+        """Those of them that other jobs send."""
+        return frozenset(each.stream for each in self.ingress if isinstance(each.supply, Bridged))
 
     @property
     def instances(self) -> frozenset[int]:

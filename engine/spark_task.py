@@ -1,6 +1,8 @@
 """What Spark calls for each batch, in a Python worker of its own."""
 
 import gc
+import json
+import socket
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -15,12 +17,14 @@ BATCH = "streaming.sql.batchId"
 """Where Spark tells which batch a task belongs to; a batch that is run again has the same."""
 RESULT = "batch long"
 """As Spark declares what comes out, which is nothing: what a batch did is its record."""
+TELLING = 1.0
+"""Seconds that a worker waits at most for a host that does not listen."""
 
 _settled = False
 
 
-def answer(root: str, job: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run as the one task of a batch."""
+def answer(root: str, job: str, pace: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run as the one task of a batch; `pace` is where the host answers, and hears of records."""
     global _settled  # noqa: PLW0603 - it says something about this process
     context = TaskContext.get()
     if context is None:
@@ -28,12 +32,25 @@ def answer(root: str, job: str, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     batch = int(context.getLocalProperty(BATCH) or 0)
     span, items = read_rows(batches)
     _worker(Path(root), job).work_off(batch, span, items)
+    say_recorded(pace, job)
     if not _settled:
         # PySpark's worker collects garbage after every task; what is loaded by now need not be looked at again.
         gc.collect()
         gc.freeze()
         _settled = True
     yield from ()
+
+
+def say_recorded(pace: str, job: str) -> None:
+    """Have the host take up the record now, and not only once Spark has committed the batch and asks again."""
+    try:
+        with socket.socket(socket.AF_UNIX) as telling:
+            telling.settimeout(TELLING)
+            telling.connect(pace)
+            telling.sendall(json.dumps({"job": job, "recorded": True}).encode() + b"\n")
+    except OSError:
+        # A worker on another machine, or a host that died or hangs: whoever follows the job finds the record later.
+        return
 
 
 @cache

@@ -14,6 +14,7 @@ from merge.isolation import isolate, overloaded
 from merge.jobs import Assignment, Bridge, Costs, Home, Host, Job, JobId, Jobs, release
 from merge.merging import merge, unmerge
 from merge.placement import STRATEGIES, place
+from merge.regions import Region, regions
 from merge.running_dags import DagId, Joined, RunningDags, Split
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask, Submitted
@@ -40,6 +41,7 @@ __all__ = [
     "Joined",
     "NoHost",
     "NoSuchDataflow",
+    "Region",
     "Reuse",
     "RunningDags",
     "RunningGraph",
@@ -59,6 +61,7 @@ __all__ = [
     "merge",
     "overloaded",
     "place",
+    "regions",
     "release",
     "unmerge",
     "worth",

@@ -9,7 +9,7 @@ nothing moves for the sake of the rule. Hosts are chosen last, for what really o
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import networkx as nx
 
@@ -36,7 +36,7 @@ class Fragmentation:
     cores: float
     """Taken by the jobs beyond the fewest, by bridges and by paused tasks."""
     latency: float
-    """Seconds that the longest row of bridges adds: a pace for each."""
+    """Seconds that the longest row of bridges adds at most: a pace for each."""
 
 
 def fragmentation(
@@ -59,13 +59,20 @@ def fragmentation(
     )
 
 
-def consolidate(
-    running: RunningGraph, jobs: Jobs, hosts: Iterable[Host], costs: Costs, apart: Container[JobId] = frozenset()
+def consolidate(  # noqa: PLR0913 - what runs, where, on what, at which cost, and who takes no part, are six things
+    running: RunningGraph,
+    jobs: Jobs,
+    hosts: Iterable[Host],
+    costs: Costs,
+    apart: Container[JobId] = frozenset(),
+    *,
+    shared: Container[JobId] = frozenset(),
 ) -> Assignment:
     """The target of a defragmentation: which instances move to which new jobs, and which jobs stop.
 
     Every running task has a home. A job that is as it should be, with nothing paused and its host there, is left alone.
-    So is one that is apart, whatever it holds: it stands elsewhere in its streams than the others do.
+    So is one that is apart, whatever it holds: it stands elsewhere in its streams than the others do. A job that is
+    shared runs something else as well, which is not shown here: all that is shown leaves it, and it goes on.
     """
     ground = Ground(jobs, hosts, costs)
     left_out = _left_out(jobs, apart)
@@ -73,13 +80,16 @@ def consolidate(
     settled = {
         job.active: job
         for job in concerned.values()
-        if not job.paused and ground.offers(job.host, tags_of(running.tasks[instance] for instance in job.active))
+        if not job.paused
+        and job.id not in shared
+        and ground.offers(job.host, tags_of(running.tasks[instance] for instance in job.active))
     }
     target = {
         frozenset(task.instance for task in group): group
         for group in _target(running, ground, concerned, settled.keys())
     }
     stays = {settled[group].id: settled[group] for group in target if group in settled}
+    stays |= {job: replace(each, active=frozenset(), busy=0.0) for job, each in concerned.items() if job in shared}
     return regrouped(
         running,
         ground,

@@ -22,7 +22,7 @@ class Gain:
     """The most bridges in a row."""
     hops_after: int
     latency_before: float
-    """Seconds that the longest row of bridges adds: a pace for each."""
+    """Seconds that the longest row of bridges adds at most: a pace for each."""
     latency_after: float
 
     @property

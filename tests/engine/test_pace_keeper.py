@@ -7,18 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
 from bridge.log import Item, ItemKind
 from bridge.memory_spool import MemorySpool
-from engine import pace_keeper
+from engine import pace_keeper, pacing
 from engine.offset import Offset
 from engine.pace_keeper import PaceKeeper, PaceServer
 from engine.pacing import Readable
 from engine.plan import Edge, Entry, Ingress, Plan, Slot
-from engine.supply import Bridged
+from engine.spark_task import say_recorded
+from engine.supply import Bridged, Rated
 
 BOUND = 20.0
 LONG = 3_600.0
@@ -50,7 +52,10 @@ class Scene:
 
     def log(self, **more: Any) -> None:
         """Log another plan, whose one task takes all streams."""
-        ingress = tuple(Ingress(stream=name, instance=i, supply=Bridged()) for i, name in enumerate(self.spools, 1))
+        ingress = tuple(
+            Ingress(stream=name, instance=i, supply=Rated(per_second=1.0) if name == "raw" else Bridged())
+            for i, name in enumerate(self.spools, 1)
+        )
         task = Slot(instance=9, type="count", inputs=tuple(Edge(parent=each.instance) for each in ingress))
         number = len(self.entries) + 1
         plan = Plan(job="j", host="h", version=number, ingress=ingress, slots=(task,), pace=self.pace, **more)
@@ -118,6 +123,21 @@ def test_a_marker_wakes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         scene.put("a", wake=False)
         scene.put("a", marker="m")
         assert Offset(run=1, entry=1, at={"a": 3}, cuts={"m": ("a",)}) == answer.result(BOUND)
+
+
+def test_what_comes_over_a_bridge_wakes_who_waits_for_raw_events_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may begin a batch before these would; more of what already waits changes nothing."""
+    monkeypatch.setattr(pace_keeper, "LOOKING", LONG)
+    monkeypatch.setattr(pace_keeper, "PATIENCE", LONG)
+    monkeypatch.setattr(pacing, "COMPANY", LONG)
+    scene = Scene("raw", "bridge", pace=0.1)
+    start = scene.warmed()
+    scene.put("raw", wake=False)
+    with asking(scene, start) as answer:
+        scene.put("bridge", wake=False)
+        scene.keeper.grown("raw", bridged=False)
+        scene.keeper.grown("bridge", bridged=True)
+        assert {"raw": 2, "bridge": 2} == answer.result(BOUND).at
 
 
 def test_events_are_answered_when_their_time_has_come() -> None:
@@ -206,8 +226,14 @@ def test_who_logs_a_plan_knows_what_was_decided() -> None:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[PaceServer]:
-    made = PaceServer(tmp_path / "pace")
+def recorded() -> "SimpleQueue[str]":
+    """The jobs of which a server was told that they have recorded a batch."""
+    return SimpleQueue()
+
+
+@pytest.fixture
+def server(tmp_path: Path, recorded: "SimpleQueue[str]") -> Iterator[PaceServer]:
+    made = PaceServer(tmp_path / "pace", on_record=recorded.put)
     yield made
     made.close()
 
@@ -229,6 +255,15 @@ def test_questions_are_answered_over_the_socket(server: PaceServer) -> None:
     assert {"end": Offset(run=7).as_json()} == ask(server, "another", Offset(run=7))
     server.remove("j")
     assert {"end": Offset().as_json()} == ask(server, "j", Offset())
+
+
+def test_a_worker_tells_of_its_record_and_waits_for_nothing(server: PaceServer, recorded: "SimpleQueue[str]") -> None:
+    """Whether the host hears it or is gone, the batch goes on."""
+    say_recorded(str(server.address), "j")
+    assert "j" == recorded.get(timeout=BOUND)
+    server.close()
+    say_recorded(str(server.address), "j")
+    assert recorded.empty()
 
 
 def test_what_goes_wrong_is_told_to_the_job(server: PaceServer) -> None:

@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cutting import streams_changed
 from engine.offset import Offset
-from engine.pacing import Step, due, next_step
+from engine.pacing import COMPANY, EAGERNESS, SPENT, Rhythm, Step, due, next_step
 from engine.plan import Edge, Entry, Forward, Ingress, Limits, Plan, Slot, SlotState
-from engine.supply import Bridged
+from engine.supply import Bridged, Rated
 
 
 @dataclass(frozen=True)
@@ -275,3 +275,48 @@ def test_a_batch_is_due_at_a_tick_of_its_phase(last: float, pace: float, share: 
     """The next batch comes between half a pace and one and a half after the last, on the grid of its phase."""
     when = due(last, pace=pace, phase=share * pace)
     assert last + pace * 0.49 <= when <= last + pace * 1.51
+
+
+def bridged(*, raw: bool = False) -> Plan:
+    """A plan into which a bridge leads, and perhaps a raw stream."""
+    entering = [Ingress(stream="bridge", instance=1, supply=Bridged())]
+    more = [Ingress(stream="raw", instance=2, supply=Rated(per_second=1.0))] if raw else []
+    return Plan(job="j", host="h", version=1, ingress=(*entering, *more))
+
+
+def begun(one: Plan, arrivals: Sequence[float]) -> list[float]:
+    """When the batches of a job begin, given when events come over a bridge."""
+    rhythm, found = Rhythm(), list[float]()
+    for came in arrivals:
+        if found and came <= found[-1]:
+            continue
+        when = max(came, rhythm.due(one, {"bridge"}))
+        rhythm, found = rhythm.after(when, pace=one.pace), [*found, when]
+    return found
+
+
+@given(gaps=st.lists(st.floats(0.001, 3), min_size=1, max_size=80))
+def test_bridges_wake_a_job_hardly_more_often_than_ticks_would(gaps: list[float]) -> None:
+    """However many there are and whenever events come over them; and nothing waits for longer than a pace."""
+    arrivals = list(accumulate(gaps))
+    times = begun(bridged(), arrivals)
+    assert all(later - one >= EAGERNESS - (1 - SPENT) - 1e-9 for one, later in pairwise(times))
+    for first, one in enumerate(times):
+        for count, later in enumerate(times[first:]):
+            assert count <= (later - one) / SPENT + 1.6
+    assert all(any(came <= when <= came + 1 for when in times) for came in arrivals)
+
+
+@given(late=st.lists(st.floats(0, 0.4), min_size=30, max_size=60))
+def test_who_is_fed_once_in_a_pace_is_woken_at_once(late: list[float]) -> None:
+    """A row of jobs adds to the latency only what their batches take, also if these take now more and now less."""
+    arrivals = [place + each for place, each in enumerate(late)]
+    assert arrivals == begun(bridged(), arrivals)
+
+
+def test_a_job_without_bridges_has_ticks_and_raw_events_beside_bridges_wait_for_company() -> None:
+    """Else a job that both enter would run a batch for each."""
+    rhythm = Rhythm().after(10.3, pace=1.0)
+    assert 11.0 == rhythm.due(plan(), {"raw"})
+    assert 10.3 + COMPANY == rhythm.due(bridged(raw=True), {"raw"})
+    assert 10.3 + COMPANY > rhythm.due(bridged(raw=True), {"raw", "bridge"})
