@@ -1,5 +1,5 @@
-"""Dataflows to run and replay: the bundled examples, and RIoTBench's applications.
+"""Dataflows to run and replay: OPMW's workflows, RIoTBench's applications, and bundled examples.
 
-The examples are documents as tenants write them, over the sources that come with them.
-Begin with `workloads.demo.playing`, which shows a service at work on them.
+A workload is replayed along a trace, which gives results, from which a report is made.
+Begin with `workload`, `trace` and `results`, the records of the three.
 """

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import rmtree
@@ -20,8 +20,8 @@ from bridge.mqtt import NotConnected
 from manager.client import Client, NotDone
 from manager.settings import PREFIX, read_key
 
-STARTING = 120.0
-"""Seconds that the service may take until it is ready; it takes 10 to 20."""
+STARTING = 240.0
+"""Seconds that the service may take until it is ready; it takes 10 to 20 where nothing else goes on."""
 ENDING = 120.0
 """Seconds that it may take to drain its host and end; it takes some 5."""
 _LOOKING = 0.2
@@ -35,11 +35,12 @@ class RunFailed(RuntimeError):
 class Service:
     """One `braid serve` with all that belongs to it; made by `served`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
         self.root = folder / "root"
         self.log = folder / "serve.log"
         self.url = f"http://127.0.0.1:{_free_port()}"
         self._folder = folder
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self._ever: set[psutil.Process] = set()
         """Every process that was seen to belong to it."""
@@ -50,7 +51,7 @@ class Service:
         port = self.url.rpartition(":")[2]
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
-                [sys.executable, "-c", command, "serve", "--root", str(self.root), "--port", port],
+                [sys.executable, "-c", command, "serve", "--root", str(self.root), "--port", port, *self._options],
                 # What the user set for a service of their own is not for this one.
                 env={name: value for name, value in os.environ.items() if not name.startswith(PREFIX)},
                 cwd=self._folder,
@@ -70,6 +71,13 @@ class Service:
             told(awaits)
             self._look()
             time.sleep(_LOOKING)
+
+    @property
+    def process(self) -> psutil.Process:
+        """Its manager, below which everything else of it runs."""
+        if self._process is None:
+            raise RunFailed("braid serve was not started")
+        return psutil.Process(self._process.pid)
 
     def operator(self) -> Client:
         """A client that may do everything."""
@@ -119,10 +127,13 @@ class Service:
 
 
 @contextmanager
-def served(told: Callable[[str], None]) -> Iterator[Service]:
-    """A service that is ready, in a folder that goes away afterwards, but for its logs' sake where something fails."""
+def served(told: Callable[[str], None], options: Sequence[str] = ()) -> Iterator[Service]:
+    """A service that is ready, in a folder that goes away afterwards, but for its logs' sake where something fails.
+
+    `options` are those of `braid serve`, besides root and port.
+    """
     folder = Path(mkdtemp(prefix="braid-run-"))
-    service = Service(folder)
+    service = Service(folder, options)
     where = f"The service's log is {service.log}, and that of its broker and host {service.root / 'keeper' / 'log'}"
     trouble = ""
     try:

@@ -52,16 +52,27 @@ class WrongTrace(ValueError):
     """A file that holds no trace; says where, and why."""
 
 
-def write_trace(trace: Trace, path: Path) -> None:
-    """Keep a trace in a file, a line for each step."""
-    head = {"version": VERSION, "name": trace.name, "workload": trace.workload, "seed": trace.seed}
+def told_of(trace: Trace) -> dict[str, Any]:
+    """A trace as manifests hold it; `trace_of` reads it."""
     steps = [
         {"action": step.action, "dataflow": step.dataflow, "phase": step.phase}
         | ({} if step.at is None else {"at": step.at})
         for step in trace.steps
     ]
-    lines = ",\n".join(f"  {json.dumps(step)}" for step in steps)
-    path.write_text(f'{json.dumps(head)[:-1]}, "steps": [\n{lines}\n]}}\n', encoding="utf-8")
+    return {
+        "version": VERSION,
+        "name": trace.name,
+        "workload": trace.workload,
+        "seed": trace.seed,
+        "steps": steps,
+    }
+
+
+def write_trace(trace: Trace, path: Path) -> None:
+    """Keep a trace in a file, a line for each step."""
+    told = told_of(trace)
+    lines = ",\n".join(f"  {json.dumps(step)}" for step in told.pop("steps"))
+    path.write_text(f'{json.dumps(told)[:-1]}, "steps": [\n{lines}\n]}}\n', encoding="utf-8")
 
 
 def read_trace(path: Path) -> Trace:

@@ -10,10 +10,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import psutil
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from bridge import Message, topics
@@ -22,12 +25,17 @@ from bridge.mqtt import Client, spoken
 from manager.answers import BrokerCredentials
 from manager.command import app
 from workloads import service
-from workloads.demo import playing
-from workloads.demo.stage import Stage
+from workloads.demo import programme, stage
+from workloads.demo.showing import Board
 from workloads.outputs import Heard, Outputs, listening
-from workloads.service import RunFailed, Service
+from workloads.replay.dry import dry
+from workloads.service import RunFailed
+from workloads.tables import read_results
 
 BOUND = 240.0
+NAMES = ("taxi-3", "taxi-4", "grid-1")
+"""Of the workload, what takes part here."""
+COUNTS = ("dataflows", "running_tasks", "submitted_tasks")
 
 
 @pytest.fixture
@@ -40,47 +48,52 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.spark
 @pytest.mark.mosquitto
 def test_the_demo_shows_what_is_shared_and_that_the_others_never_stop(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three dataflows share tasks, one leaves and comes back, the others miss nothing, and nothing is left.
+    """Dataflows share tasks, one leaves and comes back, the others miss nothing, a report is written, nothing is left.
 
     People read it, and with --json programs as one document.
     """
-    for seconds in ("WATCHING", "SETTLING", "MEASURING"):
-        monkeypatch.setattr(playing, seconds, 1.0)
-    result = CliRunner().invoke(app, ["demo", "--json"])
+    monkeypatch.setattr(programme, "NAMES", NAMES)
+    monkeypatch.setattr(programme, "RATE", 5.0)
+    monkeypatch.setattr(stage, "PACING", replace(programme.PACING, window=1.0, settle=0.5))
+    monkeypatch.setattr(stage, "ON_THE_WAY", frozenset({1}))
+    monkeypatch.setattr(stage, "MOST_WINDOWS", 2)
+    into = tmp_path_factory.mktemp("report") / "of the demo"
+    result = CliRunner().invoke(app, ["demo", "--json", "--into", str(into)])
     assert 0 == result.exit_code, result.output
     shown = result.stderr
     told = json.loads(result.stdout)
-    assert [(1, 7, 7), (2, 11, 17), (3, 16, 27), (3, 16, 27)] == [
-        tuple(each["in_all"][name] for name in ("dataflows", "running", "submitted")) for each in told["submitted"]
+    part = programme.programme(folder)
+    counted = [
+        (row.dataflows, row.running_tasks, row.submitted_tasks)
+        for row, _ in dry(part.workload, part.trace, mode="reuse", placement="pack", defragment="off")
     ]
-    assert ["sensors", "clean", "smooth", "model", "mean score", "scores"] == told["submitted"][1]["reused"]
-    assert [["means"], 2] == [list(told["removed"]["stopped"]), told["removed"]["in_all"]["dataflows"]]
-    assert all(each["after"] >= each["before"] + 60 for each in told["others"])
-    assert [16, 27] == [told[name]["sums"]["running"] for name in ("with_sharing", "without_sharing")]
-    assert [
-        ("1", "7", "7"),
-        ("2", "11", "17"),
-        ("3", "16", "27"),
-        ("2", "15", "20"),
-        ("3", "16", "27"),
-    ] == re.findall(r"(\d+) dataflows?, (\d+) running tasks instead of (\d+)", shown)
-    assert [
-        "-",
-        "sensors, clean, smooth, model, mean score, scores",
-        "urban, clean, model, mean score, scores",
-        "urban, plausible, mean, model, mean score, scores",
-    ] == re.findall(r" reused +(.+)", shown)
-    assert ["means"] == re.findall(r" stopped +(.+)", shown)
-    assert "Connected to the broker as tenant-city" in shown
-    went_on = re.findall(r"^ +city +(\w+) +([\d,]+) +([\d,]+) +none +", shown, re.MULTILINE)
-    assert ["readings", "scores", "warnings", "scores", "totals"] == [output for output, _, _ in went_on]
-    assert all(number(after) >= number(before) + 60 for _, before, after in went_on)
-    assert [("16", "27")] == re.findall(r"running tasks +(\d+) +(\d+)", shown)
-    ((shared, alone),) = re.findall(r"cores in all +([\d.]+) +([\d.]+)", shown)
-    assert float(shared) > 0.0
-    assert float(alone) > 0.0
+    assert (3, 20, 29) == counted[-1]
+    in_all = [each["in_all"] for each in (*told["submitted"][:3], told["removed"], told["submitted"][3])]
+    assert counted == [tuple(each[name] for name in COUNTS) for each in in_all]
+    assert [tuple(map(str, each)) for each in counted] == re.findall(
+        r"(\d+) dataflows?, (\d+) running tasks instead of (\d+)", shown
+    )
+    assert [0, 0, 9, 9] == [len(each["reused"]) for each in told["submitted"]]
+    assert ["average", "output value"] == told["removed"]["stopped"]
+    assert all(each["after"] >= each["before"] + 3 for each in told["others"])
+    assert len(re.findall(r"^ +tenant-\d +\S+ +[\w ]+ +[\d,]+ +[\d,]+ +none +", shown, re.MULTILINE)) == len(
+        told["others"]
+    )
+    both = (told["with_sharing"], told["without_sharing"])
+    assert [20, 29] == [each["in_all"]["running_tasks"] for each in both]
+    assert all(window["cores"] > 0.0 for each in both for window in each["windows"])
+    assert [("3", "3", "3"), ("20", "29", "29")] == [
+        re.findall(rf"^ +{name} +(\d+) +(\d+) +(\d+) *$", shown, re.MULTILINE)[-1] for name in ("dataflows", "tasks")
+    ]
+    assert "shared and packed   not shared, packed   not shared, a job for each" in re.sub(" {2,}", "   ", shown)
+    assert str(into / "report.html") == told["report"]
+    assert "<h1>What sharing saves</h1>" in (into / "report.html").read_text()
+    kept = {each.name: read_results(each) for each in (into / "results").iterdir()}
+    assert {"reuse-pack": counted[-1][1], "default-pack": counted[-1][2]} == {
+        name: results.steps[-1].running_tasks for name, results in kept.items()
+    }
     assert "no process is left" in shown.splitlines()[-1]
     assert [] == list(folder.iterdir())
 
@@ -89,9 +102,13 @@ def test_the_demo_shows_what_is_shared_and_that_the_others_never_stop(
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_demo_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
     """Neither a process nor a file, whichever way it is told to end."""
+    here, temporary = tmp_path / "here", tmp_path / "temporary"
+    here.mkdir()
+    temporary.mkdir()
     process = subprocess.Popen(
         [sys.executable, "-c", "from manager.command import app; app()", "demo"],
-        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"},
+        cwd=here,
+        env={**os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -107,7 +124,7 @@ def test_an_interrupted_demo_leaves_nothing(number: signal.Signals, tmp_path: Pa
         assert rest.splitlines()[-1].startswith("Interrupted: everything was stopped")
         assert len(below) > 3
         assert [] == [each for each in below if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
-        assert [] == list(tmp_path.iterdir())
+        assert [] == [*here.iterdir(), *temporary.iterdir()]
     finally:
         process.kill()
         process.wait()
@@ -124,11 +141,11 @@ def taken_port() -> Iterator[int]:
 
 
 def test_a_demo_that_cannot_begin_says_why_and_where_the_log_is(
-    folder: Path, taken_port: int, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, taken_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the service wrote last is shown, to programs as a problem, and its log is kept."""
     monkeypatch.setattr(service, "_free_port", lambda: taken_port)
-    result = CliRunner().invoke(app, ["demo", "--json"])
+    result = CliRunner().invoke(app, ["demo", "--json", "--into", str(tmp_path_factory.mktemp("report"))])
     assert 8 == result.exit_code
     why = f"REST cannot be served on 127.0.0.1, port {taken_port}"
     problem = json.loads(result.stdout)["problem"]
@@ -146,16 +163,36 @@ def test_what_comes_twice_counts_once_and_what_is_missing_is_told() -> None:
     assert 2 == heard.take(12, ["f"], 5.0).take(13, ["g"], 6.0).missing
 
 
-def test_the_demo_fails_where_an_event_is_missing(tmp_path: Path) -> None:
+def test_the_demo_fails_where_an_event_is_missing() -> None:
     """In whatever output; it names the output, and how many numbers are missing."""
     outputs = Outputs()
-    with Service(tmp_path).client("no key") as operator:
-        stage = Stage(Service(tmp_path), operator, outputs)
-        outputs.deliver(Message("braid/1/out/ann/d-1/means", b'{"epoch": 1, "first": 4, "events": [1, 2]}', 1))
-        stage.check_numbers()
-        outputs.deliver(Message("braid/1/out/ann/d-1/means", b'{"epoch": 1, "first": 9, "events": [3]}', 2))
-        with pytest.raises(RunFailed, match="3 of braid/1/out/ann/d-1/means"):
-            stage.check_numbers()
+    outputs.deliver(Message("braid/1/out/ann/d-1/means", b'{"epoch": 1, "first": 4, "events": [1, 2]}', 1))
+    stage.check_numbers("reuse-pack", outputs)
+    outputs.deliver(Message("braid/1/out/ann/d-1/means", b'{"epoch": 1, "first": 9, "events": [3]}', 2))
+    with pytest.raises(RunFailed, match=r"reuse-pack: .* 3 of braid/1/out/ann/d-1/means"):
+        stage.check_numbers("reuse-pack", outputs)
+
+
+def test_on_a_terminal_the_board_stands_below_the_lines_and_goes_away() -> None:
+    """What is waited for is drawn anew there; elsewhere it is a line, once."""
+    screen, paper = StringIO(), StringIO()
+    for file, is_terminal in ((screen, True), (paper, False)):
+        board = Board(Console(file=file, force_terminal=is_terminal, width=80))
+        with board.live:
+            for what in ("the [host]", "the [host]", "events"):
+                board.awaits(what)
+            board.live.refresh()
+    assert "... the [host]\n... events\n" == paper.getvalue()
+    assert "events" in screen.getvalue()
+    assert "..." not in screen.getvalue()
+
+
+def test_where_no_report_can_be_written_the_demo_does_not_begin(tmp_path: Path) -> None:
+    """It names the folder, and how another is named."""
+    (tmp_path / "file").touch()
+    result = CliRunner().invoke(app, ["demo", "--json", "--into", str(tmp_path / "file")])
+    assert 8 == result.exit_code
+    assert f"{tmp_path / 'file'}: File exists; name a folder that can be written, by --into" in result.stderr
 
 
 def test_where_the_broker_lets_no_tenant_in_outputs_are_read_as_braid(tmp_path: Path) -> None:
@@ -176,7 +213,3 @@ def test_where_the_broker_lets_no_tenant_in_outputs_are_read_as_braid(tmp_path: 
             sender.stop()
     assert "lets no tenant in" in told
     assert {"t": 1} == outputs[topic].last
-
-
-def number(text: str) -> int:
-    return int(text.replace(",", ""))

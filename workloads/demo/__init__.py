@@ -1,5 +1,5 @@
-"""The demo: a service at work on the bundled examples, shown as it happens.
+"""The demo: RIoTBench replayed on two services side by side, one that shares and one that does not, as it happens.
 
-It serves, has tenants submit and remove, listens to what they get, and measures what sharing saves.
-Begin with `playing`, which tells the order of it all.
+Dataflows arrive one by one; one leaves and returns; what sharing saves is measured, and told in a report.
+Begin with `playing`, which tells the order of it all, and with `programme`, which says who takes part.
 """

@@ -1,58 +1,31 @@
-"""What the demo does as its tenants and as its operator, by the typed client."""
+"""What the demo does on its two services, which go through the same trace side by side: one shares, one does not."""
 
-import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from manager.answers import (
-    BrokerCredentials,
-    DataflowState,
-    KeyForm,
-    SourceForm,
-    SubmitAnswer,
-    TaskAnswer,
-    TenantForm,
-)
-from manager.client import Client
-from workloads.examples import EXAMPLES, SOURCES, TRACES
+from manager.answers import SavingsAnswer, SubmitAnswer, TaskAnswer
+from workloads.demo.programme import LEAST_WINDOWS, MOST_WINDOWS, ON_THE_WAY, PACING, programme
 from workloads.outputs import Heard, Outputs
-from workloads.service import RunFailed, Service
+from workloads.replay.keeping import Found, Keeper
+from workloads.replay.live import keepers, started, submitted_tasks
+from workloads.replay.player import Player
+from workloads.replay.sharing import with_savings
+from workloads.results import StepRow, WindowRow
+from workloads.service import RunFailed
+from workloads.trace import Step, Trace
 
-_PATIENCE = 60.0
-_LOOKING = 0.2
-MODEL = {
-    "tasks": (
-        {"id": "model", "type": "pi_viete", "config": {"iterations": 350}},
-        {"id": "mean score", "type": "block_window_average", "config": {"field": "pi", "window": 100}},
-        {"id": "scores", "type": "output"},
-    ),
-    "streams": ({"from": "model", "to": "mean score"}, {"from": "mean score", "to": "scores"}),
-}
-"""What the demo adds to each example: a task that works some 0.1 ms on each event, as a model would, and its output."""
-PLAUSIBLE = -12.5
-"""From which temperature on the examples take a reading for plausible."""
-_MORE = 30
-"""How many events more an output gets where it has to go on; the slowest gets some 10 in a second."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sums:
-    """What runs in all."""
-
-    dataflows: int
-    submitted: int
-    """Tasks that would run if nothing was shared."""
-    running: int
-    jobs: int
+_MORE = 2
+"""How many events more an output gets where it has to go on; the slowest gets some every few seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """What the removal of a dataflow did."""
+    """What the removal of a dataflow did where dataflows share."""
 
+    flow: SubmitAnswer
     stopped: tuple[str, ...]
     """Its tasks that nobody else needs."""
     released: tuple[str, ...]
@@ -64,6 +37,7 @@ class Progress:
     """How an output went on while and after another dataflow was removed."""
 
     tenant: str
+    dataflow: str
     sink: str
     before: int
     """Events until the removal was asked for."""
@@ -72,131 +46,165 @@ class Progress:
     """The longest time between two messages since, in seconds."""
 
 
+class Side:
+    """One service, what is found of it, and where that is kept."""
+
+    def __init__(self, player: Player, keeper: Keeper) -> None:
+        self.player = player
+        self.keeper = keeper
+        self.counts: StepRow | None = None
+        """After the last step."""
+        self.windows: tuple[WindowRow, ...] = ()
+        """Of the last step that was measured."""
+
+
 class Stage:
-    """The service with two tenants and their dataflows."""
+    """Both services with their tenants and dataflows; made by `staged`."""
 
-    def __init__(self, service: Service, operator: Client, outputs: Outputs) -> None:
-        self.operator = operator
-        self.outputs = outputs
-        self._service = service
-        self._tenants: dict[str, Client] = {}
+    def __init__(self, trace: Trace, shared: Side, alone: Side, submitted: tuple[int, ...]) -> None:
+        self.trace = trace
+        self.shared = shared
+        self.alone = alone
+        self._submitted = submitted
         self._flows: dict[str, SubmitAnswer] = {}
-        """The dataflows that are submitted and not removed, by id."""
+        """The dataflows that are submitted where they share, by their names within the workload."""
+        self._begun = time.time()
 
-    def admit(self, tenants: Iterable[str]) -> dict[str, BrokerCredentials]:
-        """Admit tenants, each with an API key of its own; with what each connects to the broker."""
-        credentials: dict[str, BrokerCredentials] = {}
-        for tenant in tenants:
-            self.operator.admit(TenantForm(name=tenant))
-            client = self._service.client(self.operator.make_key(KeyForm(tenant=tenant)).key)
-            self._tenants[tenant] = client
-            credentials[tenant] = client.make_credentials(tenant)
-        return credentials
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """The one that shares first."""
+        return self.shared, self.alone
 
-    def register_sources(self, per_second: float) -> tuple[str, ...]:
-        """Register the sources of the examples, replayed over and over; their full names."""
-        described = json.loads(SOURCES.read_bytes())
-        return tuple(
-            self.operator.register_source(
-                SourceForm.model_validate(
-                    {
-                        **described[name],
-                        "name": name,
-                        "connection": {"kind": "replay", "path": str(trace), "per_second": per_second, "repeat": True},
-                    }
-                )
-            ).name
-            for name, trace in TRACES.items()
-        )
+    def do(self, number: int) -> SubmitAnswer | Removal:
+        """Do a step on both, and wait until all runs; says what it did where dataflows share."""
+        step = self.trace.steps[number]
+        asked = time.monotonic()
+        answers = [side.player.commit(step) for side in self.sides]
+        took = []
+        for side in self.sides:
+            side.player.settled()
+            took.append(time.monotonic() - asked)
+        for side, seconds in zip(self.sides, took, strict=True):
+            measured = self.measures(number)
+            row, users = side.player.counted(
+                number, step, submitted_tasks=self._submitted[number], measured=measured, seconds=seconds
+            )
+            side.counts = row
+            side.keeper.found.append(Found(step=row, users=users))
+        return self._done(step, *answers)
 
-    def submit(self, tenant: str, example: str, *, alone: bool = False) -> SubmitAnswer:
-        """Submit an example; alone, it has every task fresh, and so shares none."""
-        answer = self._tenants[tenant].submit(_document(example, fresh=alone))
-        self._flows[answer.id] = answer
-        return answer
+    def measures(self, number: int) -> bool:
+        """Whether is measured at a step."""
+        return number in ON_THE_WAY or number == len(self.trace.steps) - 1
 
-    def remove(self, flow: SubmitAnswer) -> Removal:
-        """Remove a dataflow, as its tenant."""
-        self._tenants[flow.tenant].remove(flow.id)
-        del self._flows[flow.id]
-        running = {task.instance for task in self.operator.running_tasks()}
-        return Removal(
-            stopped=tuple(task.id for task in tasks_of(flow) if task.instance not in running),
-            released=tuple(task.id for task in tasks_of(flow) if task.instance in running),
-        )
+    def measure(self, number: int) -> Iterator[SavingsAnswer]:
+        """Measure both at the same time, window by window; with the service's own account, as far as it is settled.
 
-    def remove_all(self) -> None:
-        """Remove every dataflow, and wait until no job is left."""
-        for flow in tuple(self._flows.values()):
-            self.remove(flow)
-        self._until("the jobs to stop", lambda: not list(self.operator.jobs()))
+        At the last step for as long as it takes until a minute of it is settled, but no longer than a minute or so.
+        """
+        is_last = number == len(self.trace.steps) - 1
+        for side in self.sides:
+            side.windows = ()
+        time.sleep(PACING.settle)
+        begun = time.time()
+        for window in range(MOST_WINDOWS if is_last else PACING.windows):
+            opened = [side.player.open() for side in self.sides]
+            time.sleep(PACING.window)
+            for side, each in zip(self.sides, opened, strict=True):
+                side.windows += (side.player.shut(each, number, window),)
+                between = (begun, time.time())
+                side.keeper.found[-1] = replace(side.keeper.found[-1], windows=side.windows, between=between)
+            account = self._account(begun if is_last else self._begun)
+            yield account
+            if is_last and account.metered_seconds and window + 1 >= LEAST_WINDOWS:
+                return
 
-    def sums(self) -> Sums:
-        """What runs now."""
-        return Sums(
-            dataflows=len(self._flows),
-            submitted=sum(len(tasks_of(flow)) for flow in self._flows.values()),
-            running=sum(1 for _ in self.operator.running_tasks()),
-            jobs=sum(1 for _ in self.operator.jobs()),
-        )
+    def await_outputs(self) -> None:
+        """Wait until something came of each output of the service that shares."""
+        outputs = self.shared.player.outputs
+        outputs.wait_for_more({topic: 1 for topic in self._topics() if not outputs[topic].events})
 
-    def await_outputs(self, flows: Sequence[SubmitAnswer]) -> None:
-        """Wait until every dataflow runs, and something came of each of its outputs."""
-        for flow in flows:
-            self._until(f"dataflow {flow.id} to run", partial(self._runs, flow))
-        self.outputs.wait_for_more(dict.fromkeys(topics_of(flows), 1))
-
-    def await_progress(
-        self, gone: SubmitAnswer, others: Sequence[SubmitAnswer], before: Mapping[str, Heard]
-    ) -> tuple[Progress, ...]:
+    def await_progress(self, removal: Removal, before: Mapping[str, Heard]) -> tuple[Progress, ...]:
         """Wait until the others' outputs have gone on after a removal; fails where one missed an event."""
-        self._until("the new plan", lambda: all(job.in_effect == job.version for job in self.operator.jobs()))
-        self._go_on(others)
-        silent = self.events([gone])
-        self._go_on(others)
-        if (more := self.events([gone]) - silent) > 0:
+        gone, outputs = removal.flow, self.shared.player.outputs
+        # What was under way has come by then.
+        self._go_on(1)
+        silent = self._events(gone)
+        self._go_on(_MORE)
+        if (more := self._events(gone) - silent) > 0:
             raise RunFailed(f"{more} events came of dataflow {gone.id} after its removal had taken effect")
         self.check_numbers()
         return tuple(
             Progress(
                 tenant=flow.tenant,
+                dataflow=flow.name,
                 sink=output.sink,
                 before=before[output.topic].events,
-                after=self.outputs[output.topic].events,
-                longest=self.outputs[output.topic].longest,
+                after=outputs[output.topic].events,
+                longest=outputs[output.topic].longest,
             )
-            for flow in others
+            for flow in self._flows.values()
             for output in flow.outputs
         )
 
-    def events(self, flows: Sequence[SubmitAnswer]) -> int:
-        """How many events came of the outputs of dataflows."""
-        return sum(self.outputs[topic].events for topic in topics_of(flows))
-
     def check_numbers(self) -> None:
-        """Fail where a number is missing in any output."""
-        if missing := {topic: heard.missing for topic, heard in self.outputs.all().items() if heard.missing}:
-            told = ", ".join(f"{number} of {topic}" for topic, number in missing.items())
-            raise RunFailed(f"events did not arrive: {told}")
+        """Fail where a number is missing in any output of either service."""
+        for side in self.sides:
+            check_numbers(side.player.variant.name, side.player.outputs)
 
-    def close(self) -> None:
-        """Give up the tenants' clients."""
-        for client in self._tenants.values():
-            client.close()
+    def end(self) -> None:
+        """Write the results of both, with what the services have settled of the minutes that were measured."""
+        for side in self.sides:
+            side.keeper.found = [
+                each if each.between is None else with_savings(each, side.player.savings(*each.between))
+                for each in side.keeper.found
+            ]
+            side.keeper.end()
 
-    def _runs(self, flow: SubmitAnswer) -> bool:
-        return self._tenants[flow.tenant].dataflow(flow.id).state is DataflowState.RUNNING
+    def _done(self, step: Step, shared: SubmitAnswer | None, alone: SubmitAnswer | None) -> SubmitAnswer | Removal:
+        if alone is not None and alone.reused:
+            raise RunFailed(f"{alone.name}: a task was reused although every task was submitted as fresh")
+        if shared is not None:
+            self._flows[step.dataflow] = shared
+            return shared
+        gone = self._flows.pop(step.dataflow)
+        running = {task.instance for task in self.shared.player.operator.running_tasks()}
+        return Removal(
+            flow=gone,
+            stopped=tuple(task.id for task in tasks_of(gone) if task.instance not in running),
+            released=tuple(task.id for task in tasks_of(gone) if task.instance in running),
+        )
 
-    def _go_on(self, flows: Sequence[SubmitAnswer]) -> None:
-        """Wait until each output of dataflows has got some more events."""
-        self.outputs.wait_for_more(dict.fromkeys(topics_of(flows), _MORE))
+    def _account(self, since: float) -> SavingsAnswer:
+        return self.shared.player.savings(since, time.time())
 
-    def _until(self, what: str, test: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + _PATIENCE
-        while not test():
-            if time.monotonic() > deadline:
-                raise RunFailed(f"the demo waited {_PATIENCE:g} s for {what}, in vain")
-            time.sleep(_LOOKING)
+    def _events(self, flow: SubmitAnswer) -> int:
+        return sum(self.shared.player.outputs[output.topic].events for output in flow.outputs)
+
+    def _go_on(self, more: int) -> None:
+        """Wait until each output of the service that shares has got so many events more."""
+        self.shared.player.outputs.wait_for_more(dict.fromkeys(self._topics(), more))
+
+    def _topics(self) -> list[str]:
+        return [output.topic for flow in self._flows.values() for output in flow.outputs]
+
+
+@contextmanager
+def staged(folder: Path, told: Callable[[str], None]) -> Iterator[Stage]:
+    """Both services while the context lasts, with results below a folder; `told` hears what that waits for."""
+    part = programme(folder)
+    kept = keepers(part, PACING)
+    with ExitStack() as held:
+        players = started(part, PACING, held, lambda what, _seconds: told(what))
+        shared, alone = (Side(players[each], kept[each]) for each in part.variants)
+        yield Stage(part.trace, shared, alone, submitted_tasks(part, PACING))
+
+
+def check_numbers(name: str, outputs: Outputs) -> None:
+    """Fail where a number is missing in any output of a service."""
+    if missing := {topic: heard.missing for topic, heard in outputs.all().items() if heard.missing}:
+        told = ", ".join(f"{number} of {topic}" for topic, number in missing.items())
+        raise RunFailed(f"{name}: events did not arrive: {told}")
 
 
 def tasks_of(flow: SubmitAnswer) -> tuple[TaskAnswer, ...]:
@@ -207,28 +215,3 @@ def tasks_of(flow: SubmitAnswer) -> tuple[TaskAnswer, ...]:
 def in_order(tasks: Iterable[TaskAnswer]) -> tuple[TaskAnswer, ...]:
     """Tasks as the events meet them: instances are numbered from the sources down."""
     return tuple(sorted(tasks, key=lambda task: task.instance))
-
-
-def topics_of(flows: Iterable[SubmitAnswer]) -> tuple[str, ...]:
-    """The topics of dataflows' outputs."""
-    return tuple(output.topic for flow in flows for output in flow.outputs)
-
-
-def _document(example: str, *, fresh: bool) -> dict[str, Any]:
-    """An example as it is submitted, with the model after its plausible readings.
-
-    Sources have their full names, since not every tenant owns them.
-    """
-    document: dict[str, Any] = json.loads(EXAMPLES[example].read_bytes())
-    owners = {name: described["owner"] for name, described in json.loads(SOURCES.read_bytes()).items()}
-    plausible = next(task["id"] for task in document["tasks"] if task.get("config", {}).get("min") == PLAUSIBLE)
-    tasks = [*document["tasks"], *MODEL["tasks"]]
-    for task in tasks:
-        if task["type"] == "source":
-            name = task["config"]["source"]
-            task["config"]["source"] = f"{owners[name]}:{name}"
-    return {
-        **document,
-        "tasks": [{**task, "fresh": fresh} for task in tasks],
-        "streams": [*document["streams"], {"from": plausible, "to": "model"}, *MODEL["streams"]],
-    }

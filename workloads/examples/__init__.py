@@ -1,7 +1,7 @@
 """Bundled example dataflows of four tenants of one city, and the sources they read.
 
 They are plain documents, so that `braid check` takes them as it takes a tenant's own.
-`TRACES` has made-up events of these sources, to be replayed. Begin with `EXAMPLES` and `SOURCES`.
+Begin with `EXAMPLES` and `SOURCES`.
 """
 
 from pathlib import Path
@@ -9,7 +9,6 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 
 SOURCES = _HERE / "sources.json"
-TRACES = {"urban": _HERE / "urban.jsonl", "taxi": _HERE / "taxi.jsonl"}
 EXAMPLES = {
     "school": _HERE / "school-weather.json",
     "health": _HERE / "heat-warning.json",

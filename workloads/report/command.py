@@ -9,7 +9,7 @@ from rich.text import Text
 from manager.commands.asking import AsJson, NoUse, ending
 from manager.commands.showing import Shown
 from workloads.report.summary import markdown_of
-from workloads.report.writing import NoPlots, page_in, write_report
+from workloads.report.writing import page_in, write_report
 from workloads.tables import WrongResults
 
 
@@ -23,7 +23,7 @@ def report(
     with ending(as_json=as_json):
         try:
             summary = write_report(results, into)
-        except (WrongResults, NoPlots) as error:
+        except WrongResults as error:
             raise NoUse(str(error)) from None
         except OSError as error:
             raise NoUse(f"{error.filename or into}: {error.strerror}; name a file that can be written") from None

@@ -42,7 +42,7 @@ def figures_of(every: Sequence[Runs]) -> dict[str, Figure]:
     """The figures for which there are results, by name."""
     made = (
         _tasks([runs for runs in every if _counted(runs)]),
-        _cores([runs for runs in every if any(runs.cores(way) for way in _COMPARED)]),
+        _cores([runs for runs in every if _measured(runs)]),
         _reuse([runs for runs in every if shares_by_users(runs)]),
         _defragmentation([runs for runs in every if all(runs.counts(way) for way in _SCATTERED)]),
         _latency([runs for runs in every if latencies(runs)]),
@@ -74,14 +74,14 @@ def _tasks(shown: Sequence[Runs]) -> Figure:
 
 def _cores(shown: Sequence[Runs]) -> Figure:
     def panel(axes: Axes, runs: Runs, _what: str) -> None:
-        for way in _COMPARED:
+        for way in _measured(runs):
             found = {step + 1: each for step, each in runs.estimates(way).items()}
             if found:
                 axes.errorbar(
                     list(found),
                     [each.value for each in found.values()],
                     yerr=[0.0 if each.high is None else each.high - each.value for each in found.values()],
-                    marker=LOOKS[way].marker,
+                    marker=LOOKS.get(way, OTHER).marker,
                     markersize=3.5,
                     capsize=2,
                     elinewidth=0.8,
@@ -89,7 +89,7 @@ def _cores(shown: Sequence[Runs]) -> Figure:
                 )
 
     def said(runs: Runs) -> Iterable[str]:
-        for way in _COMPARED:
+        for way in _measured(runs):
             if cores := runs.cores(way):
                 yield f"{number(fmean(cores.values()), 2)} cores in the mean with {way.name}"
 
@@ -202,6 +202,12 @@ def _packing(shown: Sequence[Runs]) -> Figure:
 def _counted(runs: Runs) -> list[Way]:
     """The ways whose counts the figure of tasks shows: launched ones, or else those that there are."""
     return [way for way in _COUNTED if runs.counts(way)] or [way for way in runs.ways if way.defragment == "off"]
+
+
+def _measured(runs: Runs) -> list[Way]:
+    """The ways whose cores the figure of cores shows: launched ones, or else those that there are."""
+    measured = [way for way in runs.ways if runs.cores(way)]
+    return [way for way in _COMPARED if way in measured] or measured
 
 
 def _alt(what: str, shown: Sequence[Runs], said: Callable[[Runs], Iterable[str]]) -> str:

@@ -10,7 +10,10 @@ MANY = 10
 
 def shares_by_users(runs: Runs) -> dict[int, float]:
     """For two dataflows and more the part of running tasks that so many use, weighed by time."""
-    run = runs.dry.get(REUSE) or runs.live.get(REUSE)
+    # Where residues are placed changes nothing of who uses what.
+    run = next(
+        (found for way in (REUSE, REUSE_PACKED) for found in (runs.dry.get(way), runs.live.get(way)) if found), None
+    )
     if run is None:
         return {}
     lasting = runs.lasting

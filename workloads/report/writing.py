@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from importlib.resources import files
-from importlib.util import find_spec
 from json import dumps
 from pathlib import Path
 
@@ -13,19 +12,11 @@ PAGE = "report.html"
 SUMMARY = "summary.json"
 
 
-class NoPlots(RuntimeError):
-    """Figures cannot be drawn here; says what to install."""
-
-
 def write_report(results: Sequence[Path], into: Path) -> Summary:
     """Write a page on results folders; beside it come its figures (`.svg`, `.png`) and `summary.json`."""
-    if find_spec("matplotlib") is None:
-        raise NoPlots(
-            "the figures of a report are drawn by matplotlib, which is not installed: pip install 'braid[plots]'"
-        )
-    from workloads.report.drawing import drawn  # noqa: PLC0415 - these need matplotlib
-    from workloads.report.figures import figures_of  # noqa: PLC0415
-    from workloads.report.page import page  # noqa: PLC0415
+    from workloads.report.drawing import drawn  # noqa: PLC0415 - matplotlib takes a second to load
+    from workloads.report.figures import figures_of  # noqa: PLC0415 - as above
+    from workloads.report.page import page  # noqa: PLC0415 - as above
 
     every = read_runs(results)
     summary = summarised(every)

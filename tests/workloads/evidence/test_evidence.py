@@ -1,0 +1,50 @@
+"""The plan of the evidence: what is compared runs together, everything is kept apart, and it takes an hour at most."""
+
+from pathlib import Path
+
+from workloads.evidence.plan import DRY, budget, folder_of, seconds, sessions, traces
+from workloads.loading import load_workload
+from workloads.replay.plan import measured_steps
+
+NAMES = ("opmw", "riotbench")
+
+
+def test_the_evidence_takes_less_than_an_hour() -> None:
+    """By its own reckoning, which it shows before it begins; and at every step it takes longer."""
+    drawn = traces({name: load_workload(name) for name in NAMES})
+    short, full = (sum(seconds(each, drawn) for each in sessions(NAMES, full=full)) for full in (False, True))
+    assert short < 58 * 60 < full
+    *lines, total = budget(sessions(NAMES, full=False), drawn)
+    assert len(sessions(NAMES, full=False)) == len(lines)
+    assert "in all" in total
+
+
+def test_every_variant_runs_beside_that_without_sharing_at_the_same_steps_and_windows() -> None:
+    """Of each trace: 8 points of SEQ, 20 steps of each walk, in windows of at least 10 s that are repeated."""
+    drawn = traces({name: load_workload(name) for name in NAMES})
+    points = {}
+    for session in sessions(NAMES, full=False):
+        assert session.pacing.windows >= 2
+        assert session.pacing.window >= 10.0
+        for cue in session.cues:
+            assert {"default", "reuse"} == {variant.mode for variant in cue.variants}
+            assert 1 == len({variant.placement for variant in cue.variants})
+            points[cue.workload, cue.trace] = len(measured_steps(drawn[cue.workload, cue.trace], session.pacing.points))
+    assert {(name, trace): 8 if trace == "SEQ" else 20 for name in NAMES for trace in ("SEQ", "RW1", "RW2")} == points
+
+
+def test_no_two_results_share_a_folder() -> None:
+    """Neither live ones, nor dry ones, nor one of each."""
+    live = [
+        folder_of(Path("x"), cue.workload, cue.trace, variant, dry=False)
+        for session in sessions(NAMES, full=False)
+        for cue in session.cues
+        for variant in cue.variants
+    ]
+    dry = [
+        folder_of(Path("x"), name, trace, variant, dry=True)
+        for name in NAMES
+        for trace in ("SEQ", "RW1", "RW2")
+        for variant in DRY
+    ]
+    assert 2 * (3 + 2 + 2 + 2) + 2 * 3 * 5 == len({*live, *dry})

@@ -1,0 +1,60 @@
+"""The programme of the demo: which dataflows of RIoTBench arrive, leave and return, and how they are measured. Pure."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from workloads.loading import load_workload
+from workloads.replay.live import Part
+from workloads.replay.plan import Pacing, Variant
+from workloads.trace import Action, Phase, Step, Trace
+from workloads.tracing import sequential
+from workloads.workload import Workload
+
+WORKLOAD = "riotbench"
+NAMES = ("urban-1", "urban-3", "urban-stats", "taxi-3", "taxi-4", "grid-1", "grid-2", "grid-3")
+"""Of its dataflows those that take part: of three data sets, with outputs that send something every few seconds."""
+SEED = 8
+"""Of the order in which they arrive, and of who submits which."""
+RATE = 1.0
+"""By what the rates of the sources are multiplied; drawing pictures makes these cost something as they are."""
+SHARED = Variant(mode="reuse", placement="pack")
+ALONE = Variant(mode="default", placement="pack")
+"""Packed as well, so that what differs between the two is sharing alone."""
+PACING = Pacing(pace=1.0, windows=2, window=6.0, settle=2.0, tenants=4)
+ON_THE_WAY = frozenset({3})
+"""The steps at which is measured, besides the last."""
+LEAST_WINDOWS, MOST_WINDOWS = 3, 12
+"""How often is measured at the last step: until the service has settled the account of a minute of it."""
+
+
+def programme(folder: Path) -> Part:
+    """The demo as part of a replay, with results in a folder for each variant below this one."""
+    return Part(
+        workload=_chosen(load_workload(WORKLOAD)),
+        trace=_trace(),
+        variants={folder / each.name: each for each in (SHARED, ALONE)},
+        rate=RATE,
+    )
+
+
+def _trace() -> Trace:
+    """All arrive one by one; then the first leaves, and returns."""
+    drawn = sequential(WORKLOAD, NAMES, SEED)
+    arrivals = drawn.steps[: len(NAMES)]
+    first = arrivals[0].dataflow
+    leaves = Step(action=Action.REMOVE, dataflow=first, phase=Phase.WALK)
+    returns = Step(action=Action.SUBMIT, dataflow=first, phase=Phase.WALK)
+    return replace(drawn, name="DEMO", steps=(*arrivals, leaves, returns))
+
+
+def _chosen(whole: Workload) -> Workload:
+    """A workload with the dataflows that take part, and what they read."""
+    dataflows = {name: whole.dataflows[name] for name in NAMES}
+    tasks = [task for document in dataflows.values() for task in document["tasks"]]
+    read = {task["config"]["source"] for task in tasks if task["type"] == "source"}
+    return replace(
+        whole,
+        about={**whole.about, "dataflows": len(dataflows), "tasks": len(tasks)},
+        sources=tuple(source for source in whole.sources if source.name in read),
+        dataflows=dataflows,
+    )

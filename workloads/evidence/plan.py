@@ -1,0 +1,114 @@
+"""The plan of the evidence, as data: which traces are replayed how, beside each other or after. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from workloads.replay.plan import STARTING, STOPPING, Pacing, Variant, seconds_of
+from workloads.trace import Trace
+from workloads.tracing import random_walk, sequential
+from workloads.workload import Workload
+
+LAUNCHED = (
+    Variant(mode="default", placement="launch"),
+    Variant(mode="reuse", placement="launch"),
+)
+"""As in the paper: a job for each submission, without and with sharing."""
+CONSOLIDATED = Variant(mode="reuse", placement="launch", defragment="step")
+"""What the paper leaves for later."""
+PACKED = (Variant(mode="default", placement="pack"), Variant(mode="reuse", placement="pack"))
+"""Few jobs, without and with sharing; so that what packing saves is not taken for what sharing saves."""
+DRY = (*LAUNCHED, CONSOLIDATED, *PACKED)
+WALKS = (1, 2)
+"""The seeds of RW1 and RW2."""
+WALK = 40
+"""Steps of each between filling and draining."""
+REPORTING = 60.0
+"""Seconds for dry replays and the report, about."""
+MEASURED = Pacing(pace=8.0, windows=2, window=10.0, settle=2.0, points=8, hurry=True)
+"""At a few steps; at this pace two cores keep up with some 70 jobs, each of which runs its own batches."""
+WALKED = replace(MEASURED, points=20)
+RATES: Mapping[str, float] = {"opmw": 3.0, "riotbench": 1.0}
+"""By what a workload's rates are multiplied, so that all services of a session together need less than two cores."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cue:
+    """A trace to replay in some variants."""
+
+    workload: str
+    trace: str
+    variants: tuple[Variant, ...]
+    rate: float
+    """By what the rates of its sources are multiplied."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """Traces that are replayed side by side; sessions come one after the other."""
+
+    cues: tuple[Cue, ...]
+    pacing: Pacing
+
+    @property
+    def name(self) -> str:
+        """What is shown of it."""
+        return ", ".join(f"{cue.workload} {cue.trace} ({len(cue.variants)} services)" for cue in self.cues)
+
+
+def sessions(workloads: Sequence[str], *, full: bool, quick: bool = False) -> tuple[Session, ...]:
+    """What is replayed live: fully at every step, else at a few; quickly at two, to see whether all of it works."""
+    seq, walk = MEASURED, WALKED
+    if full:
+        seq, walk = replace(MEASURED, windows=2, points=None, hurry=False), replace(WALKED, points=None, hurry=False)
+    if quick:
+        seq = walk = replace(MEASURED, pace=2.0, windows=2, window=2.0, settle=1.0, points=2)
+    return (
+        *(Session(cues=(_cue(each, "SEQ", *LAUNCHED, CONSOLIDATED),), pacing=seq) for each in workloads),
+        # They need few jobs, and so little besides their tasks.
+        Session(cues=tuple(_cue(each, "SEQ", *PACKED) for each in workloads), pacing=seq),
+        *(Session(cues=tuple(_cue(each, f"RW{seed}", *LAUNCHED) for seed in WALKS), pacing=walk) for each in workloads),
+    )
+
+
+def _cue(workload: str, trace: str, *variants: Variant) -> Cue:
+    return Cue(workload=workload, trace=trace, variants=variants, rate=RATES.get(workload, 1.0))
+
+
+def traces(workloads: Mapping[str, Workload]) -> Mapping[tuple[str, str], Trace]:
+    """The traces of each workload, by its name and theirs."""
+    drawn: dict[tuple[str, str], Trace] = {}
+    for name, workload in workloads.items():
+        dataflows = tuple(workload.dataflows)
+        for trace in (
+            sequential(name, dataflows, 1),
+            *(random_walk(name, dataflows, seed, steps=WALK) for seed in WALKS),
+        ):
+            drawn[name, trace.name] = trace
+    return drawn
+
+
+def folder_of(into: Path, workload: str, trace: str, variant: Variant, *, dry: bool) -> Path:
+    """Where the results of one replay lie."""
+    return into / "results" / "-".join((Path(workload).name.replace(":", "-"), trace, variant.name, *(["dry"] * dry)))
+
+
+def seconds(session: Session, drawn: Mapping[tuple[str, str], Trace]) -> float:
+    """How long a session takes, about: services start one by one, and its traces go on together."""
+    services = sum(len(cue.variants) for cue in session.cues)
+    longest = max(
+        # The others' jobs start meanwhile.
+        sum(seconds_of(drawn[cue.workload, cue.trace], session.pacing, cue.variants * len(session.cues)))
+        for cue in session.cues
+    )
+    return services * (STARTING + STOPPING) + longest
+
+
+def budget(every: Sequence[Session], drawn: Mapping[tuple[str, str], Trace]) -> Iterator[str]:
+    """How long all of it takes, as lines to show before it begins."""
+    total = REPORTING
+    for session in every:
+        took = seconds(session, drawn)
+        total += took
+        yield f"{took / 60:6.1f} min  {session.name}"
+    yield f"{total / 60:6.1f} min  in all, with {REPORTING / 60:.0f} min for counts and report"

@@ -1,0 +1,88 @@
+"""The command that replays a trace: `braid replay`."""
+
+from pathlib import Path
+from typing import Annotated, Literal, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from manager.commands.asking import AsJson, NoUse, ending
+from manager.commands.exit_codes import ExitCode
+from manager.commands.showing import Shown
+from manager.settings import Placement
+from workloads.loading import WrongWorkload, load_workload
+from workloads.replay.counting import replay_dry
+from workloads.replay.dry import NotReplayed
+from workloads.replay.live import Part, replay_live
+from workloads.replay.modes import Mode
+from workloads.replay.plan import Pacing, Variant, total_seconds
+from workloads.replay.progress import progress
+from workloads.service import RunFailed
+from workloads.tables import WrongResults
+from workloads.trace import WrongTrace, read_trace
+
+Defragment = Literal["off", "itself", "step"]
+
+
+def replay(  # noqa: PLR0913 - one for each setting of a replay
+    trace: Annotated[Path, typer.Argument(help="A file that braid trace has written.")],
+    *,
+    into: Annotated[Path, typer.Option(help="The folder for the results; an interrupted replay in it is resumed.")],
+    mode: Annotated[Mode, typer.Option(help="default shares nothing, reuse all that can be.")] = "reuse",
+    placement: Annotated[Placement, typer.Option(help="As of braid serve.")] = "pack",
+    defragment: Annotated[
+        Defragment, typer.Option(help="Never, when the service decides, or asked for after each step.")
+    ] = "off",
+    pace: Annotated[float, typer.Option(min=0.1, help="Seconds from one batch to the next.")] = 1.0,
+    rate: Annotated[float, typer.Option(min=1e-6, help="Times the rates of the workload's sources.")] = 1.0,
+    windows: Annotated[int, typer.Option(min=1, help="How often is measured at a measured step.")] = 3,
+    window: Annotated[float, typer.Option(min=0.5, help="Seconds of each.")] = 10.0,
+    measure: Annotated[str, typer.Option(help="all, or at how many steps, spread over the trace.")] = "all",
+    speed: Annotated[float, typer.Option(min=1e-3, help="How much faster a trace with times goes.")] = 1.0,
+    is_dry: Annotated[bool, typer.Option("--dry", help="Count only what would run where; starts no service.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Replay a trace on a service of its own, and keep what runs and what it takes after each step."""
+    out = Console(highlight=False, stderr=True)
+    with ending(as_json=as_json):
+        try:
+            drawn = read_trace(trace)
+            workload = load_workload(drawn.workload)
+            variant = Variant(mode=mode, placement=placement, defragment=defragment)
+            points = None if measure == "all" else _points(measure)
+            pacing = Pacing(pace=pace, windows=windows, window=window, points=points, speed=speed)
+            if is_dry:
+                replay_dry(workload, drawn, variant, pace=pace, into=into)
+            else:
+                with progress(out, f"{drawn.name} {variant.name}", total_seconds(drawn, pacing, (variant,))) as told:
+                    part = Part(workload=workload, trace=drawn, variants={into: variant}, rate=rate)
+                    replay_live((part,), pacing, told)
+        except (WrongTrace, WrongWorkload, WrongResults, NotReplayed) as error:
+            raise NoUse(str(error)) from None
+        except RunFailed as error:
+            _end(out, ExitCode.FAILED, "replay-failed", f"{error}\nTo resume: the same command again.", as_json=as_json)
+        except KeyboardInterrupt:
+            why = "Interrupted: everything was stopped. To resume: the same command again."
+            _end(out, ExitCode.INTERRUPTED, "interrupted", why, as_json=as_json)
+        Shown(
+            data={"into": str(into), "steps": len(drawn.steps)},
+            text=f"{into}: {len(drawn.steps)} steps; show them with braid report {into}",
+        ).print(as_json=as_json)
+
+
+def _points(measure: str) -> int:
+    try:
+        points = int(measure)
+    except ValueError:
+        points = 0
+    if points < 1:
+        raise NoUse(f"--measure {measure}: is neither all nor how many steps are to be measured")
+    return points
+
+
+def _end(out: Console, code: ExitCode, name: str, why: str, *, as_json: bool) -> NoReturn:
+    out.print(escape(why), soft_wrap=True)
+    if as_json:
+        Shown(data={"problem": {"code": name, "detail": why}}, text="").print(as_json=True)
+    raise typer.Exit(code) from None

@@ -1,0 +1,40 @@
+"""A dry replay with its results kept: counts at every step, and nothing measured."""
+
+from pathlib import Path
+from typing import Any
+
+from workloads.replay.dry import NotReplayed, dry
+from workloads.replay.keeping import Found, Keeper, manifest_of
+from workloads.replay.plan import Variant
+from workloads.trace import Trace, told_of
+from workloads.workload import Workload
+
+
+def replay_dry(workload: Workload, trace: Trace, variant: Variant, *, pace: float, into: Path) -> None:
+    """Replay a trace dry, and keep its results in a folder; results of the same replay there are found anew."""
+    if variant.defragment == "itself":
+        raise NotReplayed(
+            "--defragment itself: in a dry replay nothing is measured that a service could decide by; "
+            "say off or step, or leave out --dry"
+        )
+    settings: dict[str, Any] = {"pace": pace}
+    manifest = manifest_of(
+        mode=variant.mode,
+        placement=variant.placement,
+        defragment=variant.defragment,
+        dry=True,
+        trace=told_of(trace),
+        workload={"name": workload.name, **workload.about},
+        settings=settings,
+    )
+    counted = dry(
+        workload,
+        trace,
+        mode=variant.mode,
+        placement=variant.placement,
+        defragment="step" if variant.defragment == "step" else "off",
+        pace=pace,
+    )
+    keeper = Keeper(into, manifest)
+    keeper.found = [Found(step=row, users=tuple(users)) for row, users in counted]
+    keeper.end()

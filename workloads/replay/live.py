@@ -1,0 +1,249 @@
+"""A live replay: traces on services that run, one service for each variant of each, side by side.
+
+Where variants are compared they stand at the same step at the same time and are measured in the same windows, so that
+whatever else the machine does disturbs all of them alike.
+"""
+
+import json
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from workloads.replay.cast import Cast, tenants_of
+from workloads.replay.dry import dry
+from workloads.replay.keeping import Found, Keeper, manifest_of
+from workloads.replay.plan import Pacing, Variant, awaited_steps, measured_steps, seconds_of
+from workloads.replay.player import Player, playing
+from workloads.replay.sharing import with_savings
+from workloads.results import Manifest, WindowRow
+from workloads.trace import Step, Trace, told_of
+from workloads.workload import Workload, WorkloadSource
+
+WORTH = 600.0
+"""Events of so many seconds are made of each source, within these bounds; they are replayed over and over."""
+FEWEST, MOST = 50, 5_000
+Told = Callable[[str, float], None]
+"""Hears what a replay does, and how many seconds of work it has just done, by the plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One trace in several variants, which go through it step by step together."""
+
+    workload: Workload
+    trace: Trace
+    variants: Mapping[Path, Variant]
+    """By the folder for their results."""
+    rate: float = 1.0
+    """By what the rates of the workload's sources are multiplied."""
+
+
+def replay_live(parts: Sequence[Part], pacing: Pacing, told: Told) -> None:
+    """Replay parts side by side, and keep in each variant's folder what is found; resumes what was begun."""
+    with ExitStack() as held:
+        plays = [
+            _Play(part, pacing, submitted_tasks(part, pacing), keepers(part, pacing), told).play(held) for part in parts
+        ]
+        _side_by_side(plays, pacing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ready:
+    """Players at a step that is to be measured."""
+
+    step: int
+    players: Mapping[Path, Player]
+    windows: dict[Path, list[WindowRow]]
+    """What was measured, once it was."""
+
+
+def _side_by_side(plays: Sequence[Iterator[_Ready | None]], pacing: Pacing) -> None:
+    """Have all go on until each is ready to be measured or at its end, then measure these together, and so on.
+
+    None is yielded where something was begun that takes a while, so that the others can begin theirs meanwhile.
+    """
+    going = list(plays)
+    while going:
+        ready: list[_Ready] = []
+        behind = list(going)
+        while behind:
+            for play in tuple(behind):
+                try:
+                    found = next(play)
+                except StopIteration:
+                    going.remove(play)
+                    behind.remove(play)
+                    continue
+                if found is not None:
+                    ready.append(found)
+                    behind.remove(play)
+        if ready:
+            _measure(ready, pacing)
+
+
+def _measure(ready: Sequence[_Ready], pacing: Pacing) -> None:
+    """Measure on all services at once."""
+    for player in (player for each in ready for player in each.players.values()):
+        player.catch_up(pacing.pace)
+    time.sleep(pacing.settle)
+    for window in range(pacing.windows):
+        opened = [{folder: player.open() for folder, player in each.players.items()} for each in ready]
+        time.sleep(pacing.window)
+        for each, begun in zip(ready, opened, strict=True):
+            for folder, player in each.players.items():
+                each.windows.setdefault(folder, []).append(player.shut(begun[folder], each.step, window))
+
+
+class _Play:
+    """The replay of one part while it goes on."""
+
+    def __init__(
+        self, part: Part, pacing: Pacing, submitted_tasks: Sequence[int], keepers: Mapping[Path, Keeper], told: Told
+    ) -> None:
+        self._part = part
+        self._pacing = pacing
+        self._keepers = keepers
+        self._submitted_tasks = submitted_tasks
+        self._told = told
+        self._players: Mapping[Path, Player] = {}
+
+    def play(self, held: ExitStack) -> Iterator[_Ready | None]:
+        """Do the steps from the first that is not done on; what is started lives as long as `held`."""
+        steps, pacing = self._part.trace.steps, self._pacing
+        seconds = seconds_of(self._part.trace, pacing, tuple(self._part.variants.values()))
+        done = min(len(keeper.found) for keeper in self._keepers.values())
+        if all(keeper.complete for keeper in self._keepers.values()):
+            self._told("every step was done before", sum(seconds))
+            return
+        for keeper in self._keepers.values():
+            keeper.cut(done)
+        self._players = started(self._part, pacing, held, self._told)
+        yield from self._again(done, sum(seconds[:done]))
+        measured, awaited = measured_steps(self._part.trace, pacing.points), awaited_steps(self._part.trace, pacing)
+        begun = time.monotonic() - (steps[done].at or 0.0) / pacing.speed if done < len(steps) else 0.0
+        for number, step in islice(enumerate(steps), done, None):
+            if step.at is not None:
+                time.sleep(max(0.0, begun + step.at / pacing.speed - time.monotonic()))
+            self._told(f"step {number + 1} of {len(steps)}: {step.action} {step.dataflow}", 0.0)
+            took = yield from self._step(step, wait=number in awaited)
+            ready = _Ready(step=number, players=self._players, windows={})
+            if number in measured:
+                yield ready
+            now = time.time()
+            between = (now - pacing.windows * pacing.window, now) if number in measured else None
+            for folder, player in self._players.items():
+                row, users = player.counted(
+                    number,
+                    step,
+                    submitted_tasks=self._submitted_tasks[number],
+                    measured=number in measured,
+                    seconds=took[folder],
+                )
+                windows = tuple(ready.windows.get(folder, ()))
+                self._keepers[folder].keep(Found(step=row, users=users, windows=windows, between=between))
+            self._told("", seconds[number])
+        for folder, keeper in self._keepers.items():
+            # Of what was measured before an interruption this service knows nothing.
+            keeper.found[done:] = [_with_savings(self._players[folder], each) for each in keeper.found[done:]]
+            keeper.end()
+
+    def _again(self, done: int, seconds: float) -> Iterator[None]:
+        """Do steps again that were done before an interruption, without waiting; so jobs are as they were then."""
+        if not done:
+            return
+        for step in self._part.trace.steps[:done]:
+            for player in self._players.values():
+                player.commit(step)
+        yield
+        for player in self._players.values():
+            player.settled()
+            if player.variant.defragment == "step":
+                player.defragment()
+        self._told(f"{done} steps were done before", seconds)
+
+    def _step(self, step: Step, *, wait: bool) -> Generator[None, None, Mapping[Path, float]]:
+        """Do a step on every service; how long each took."""
+        asked, took = {}, {}
+        for folder, player in self._players.items():
+            asked[folder] = time.monotonic()
+            player.commit(step)
+            took[folder] = time.monotonic() - asked[folder]
+        if wait:
+            yield
+            for folder, player in self._players.items():
+                player.settled()
+                took[folder] = time.monotonic() - asked[folder]
+            for player in self._players.values():
+                if player.variant.defragment == "step":
+                    player.defragment()
+                    player.settled()
+        return took
+
+
+def started(part: Part, pacing: Pacing, held: ExitStack, told: Told) -> Mapping[Path, Player]:
+    """Start a service for each variant of a part, with its tenants and sources; they live as long as `held`."""
+    workload, seed = part.workload, part.trace.seed
+    events = Path(held.enter_context(TemporaryDirectory(prefix="braid-events-")))
+    cast = Cast(
+        workload=workload,
+        tenants=tenants_of(workload, pacing.tenants, seed),
+        files=_written(workload, events, seed),
+        rate=part.rate,
+    )
+    return {
+        folder: held.enter_context(playing(variant, pacing, cast, _at_start(variant, told)))
+        for folder, variant in part.variants.items()
+    }
+
+
+def _with_savings(player: Player, found: Found) -> Found:
+    return found if found.between is None else with_savings(found, player.savings(*found.between))
+
+
+def keepers(part: Part, pacing: Pacing) -> Mapping[Path, Keeper]:
+    """A results folder for each variant of a part."""
+    return {folder: Keeper(folder, _manifest(part, variant, pacing)) for folder, variant in part.variants.items()}
+
+
+def submitted_tasks(part: Part, pacing: Pacing) -> tuple[int, ...]:
+    """The tasks of all that is submitted after each step; fails where the trace or a document is no use."""
+    counted = dry(part.workload, part.trace, mode="reuse", placement="pack", defragment="off", pace=pacing.pace)
+    return tuple(row.submitted_tasks for row, _ in counted)
+
+
+def _manifest(part: Part, variant: Variant, pacing: Pacing) -> Manifest:
+    return manifest_of(
+        mode=variant.mode,
+        placement=variant.placement,
+        defragment=variant.defragment,
+        dry=False,
+        trace=told_of(part.trace),
+        workload={"name": part.workload.name, **part.workload.about},
+        settings=asdict(pacing) | {"rate": part.rate},
+    )
+
+
+def _written(workload: Workload, folder: Path, seed: int) -> Mapping[str, str]:
+    """Files with the events of sources, by their names."""
+    found = {}
+    for number, source in enumerate(workload.sources):
+        if source.events is None:
+            continue
+        path = folder / f"{number}.jsonl"
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(f"{json.dumps(event)}\n" for event in islice(source.events(seed), _worth(source)))
+        found[source.name] = str(path)
+    return found
+
+
+def _worth(source: WorkloadSource) -> int:
+    """How many events of a source are made."""
+    return max(FEWEST, min(MOST, round(source.per_second * WORTH)))
+
+
+def _at_start(variant: Variant, told: Told) -> Callable[[str], None]:
+    return lambda what: told(f"{variant.name}: {what}", 0.0)

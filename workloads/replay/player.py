@@ -1,0 +1,204 @@
+"""A player: one service on which a trace is replayed, and what it says of itself, over REST and MQTT."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from statistics import median
+
+from engine.life import JobState
+from manager.answers import DataflowState, Quota, SavingsAnswer, SubmitAnswer, TenantForm
+from manager.client import Client, Refused
+from workloads.outputs import Outputs, listening
+from workloads.replay.cast import Cast, source_form, submitted, tenant_names
+from workloads.replay.cores import Look, cores_between, look
+from workloads.replay.plan import Pacing, Variant
+from workloads.results import StepRow, UsersRow, WindowRow
+from workloads.service import RunFailed, Service, served
+from workloads.trace import Action, Step
+
+PATIENCE = 300.0
+"""Seconds after which a replay gives up waiting; with many jobs starting at once on few cores a step takes some 60."""
+CATCHING_UP = 60.0
+"""Seconds after which is measured although a job has not yet worked off what came while it was being started."""
+_LOOKING = 0.3
+_PLENTY = Quota(dataflows=10**9, tasks=10**9, submits_per_minute=10**9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A window that was begun; made by `Player.open`."""
+
+    look: Look
+    events: int
+
+
+class Player:
+    """Replays steps on its service; made by `playing`."""
+
+    def __init__(
+        self,
+        variant: Variant,
+        service: Service,
+        operator: Client,
+        cast: Cast,
+    ) -> None:
+        self.variant = variant
+        self.service = service
+        self.operator = operator
+        self.outputs = Outputs()
+        self._cast = cast
+        self._ids: dict[str, str] = {}
+        """Of what is submitted, by the names within the workload."""
+
+    def commit(self, step: Step) -> SubmitAnswer | None:
+        """Have the service take up a step; it runs, or is gone, a while later. Says what a submission did."""
+        if step.action is Action.REMOVE:
+            self._remove(self._ids.pop(step.dataflow))
+            return None
+        document = submitted(self._cast.workload.dataflows[step.dataflow], self.variant.mode)
+        answer = self.operator.submit(document, tenant=self._cast.tenants[step.dataflow])
+        self._ids[step.dataflow] = answer.id
+        return answer
+
+    def settled(self) -> None:
+        """Wait until all that is submitted runs, and what was removed is gone."""
+        self._until("all dataflows to run", self._amiss)
+
+    def catch_up(self, pace: float) -> None:
+        """Wait until no job is more than two batches behind; where one stays behind, its row tells how far."""
+        deadline = time.monotonic() + CATCHING_UP
+        while any((job.lag_seconds or 0.0) > 2 * pace for job in self.operator.jobs()) and time.monotonic() < deadline:
+            time.sleep(_LOOKING)
+
+    def defragment(self) -> None:
+        """Have the service consolidate its jobs, and wait until it has."""
+        try:
+            self.operator.defragment()
+        except Refused as error:
+            # Where nothing is scattered it is refused.
+            if error.status != 409:  # noqa: PLR2004 - the status of a conflict
+                raise
+        self._until("the defragmentation to end", lambda: "a move" if self.operator.fragmentation().move else "")
+
+    def counted(
+        self, number: int, step: Step, *, submitted_tasks: int, measured: bool, seconds: float
+    ) -> tuple[StepRow, tuple[UsersRow, ...]]:
+        """The counts after a step, as the service tells them."""
+        found = self.operator.fragmentation()
+        users = Counter(task.dataflows for task in self.operator.running_tasks())
+        row = StepRow(
+            step=number,
+            action=step.action,
+            dataflow=step.dataflow,
+            phase=step.phase,
+            dataflows=len(self._ids),
+            submitted_tasks=submitted_tasks,
+            running_tasks=users.total(),
+            paused_tasks=found.paused,
+            jobs=found.jobs,
+            bridges=found.bridges,
+            measured=measured,
+            seconds=round(seconds, 3),
+        )
+        return row, tuple(UsersRow(step=number, users=many, tasks=tasks) for many, tasks in sorted(users.items()))
+
+    def open(self) -> Opened:
+        """Begin a window."""
+        return Opened(look=look(self.service.process), events=self._events())
+
+    def shut(self, opened: Opened, step: int, window: int) -> WindowRow:
+        """End a window: what was measured in it."""
+        ended = look(self.service.process)
+        events = self._events()
+        cores = cores_between(opened.look, ended)
+        took = ended.at - opened.look.at
+        p50, p99 = self._latencies()
+        return WindowRow(
+            step=step,
+            window=window,
+            seconds=round(took, 3),
+            cores=sum(taken for part, taken in cores.items() if part != "manager"),
+            cores_broker=cores["broker"],
+            cores_driver=cores["driver"],
+            cores_jvm=cores["jvm"],
+            cores_workers=cores["workers"],
+            cores_manager=cores["manager"],
+            latency_p50=p50,
+            latency_p99=p99,
+            lag_events=sum(job.lag_events or 0 for job in self.operator.jobs()),
+            events_out=(events - opened.events) / took,
+            alone_launched=None,
+            alone_packed=None,
+        )
+
+    def savings(self, since: float, until: float) -> SavingsAnswer:
+        """What the service metered meanwhile, by the clock of `time.time`, in the whole minutes around it."""
+        return self.operator.savings(since=datetime.fromtimestamp(since, UTC), until=datetime.fromtimestamp(until, UTC))
+
+    def _remove(self, dataflow: str) -> None:
+        """Remove a dataflow; amid a move the service may say that it is to be asked again, and nothing was done."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.operator.remove(dataflow)
+            except Refused as error:
+                if error.retry_after is None or time.monotonic() > deadline:
+                    raise
+                time.sleep(error.retry_after)
+            else:
+                return
+
+    def _events(self) -> int:
+        return sum(heard.events for heard in self.outputs.all().values())
+
+    def _latencies(self) -> tuple[float | None, float | None]:
+        """Of all outputs over the last minute: the median of their medians, and the worst of their worst hundredths."""
+        outputs = [output for each in self.operator.dataflows() for output in each.outputs]
+        p50 = [output.latency_seconds_p50 for output in outputs if output.latency_seconds_p50 is not None]
+        p99 = [output.latency_seconds_p99 for output in outputs if output.latency_seconds_p99 is not None]
+        return median(p50) if p50 else None, max(p99, default=None)
+
+    def _amiss(self) -> str:
+        """What is not yet as it should be, if something is not."""
+        for each in self.operator.dataflows():
+            if each.state is not DataflowState.RUNNING:
+                return f"the dataflow {each.name!r} is {each.state}: {each.reason or 'no reason is known'}"
+        for job in self.operator.jobs():
+            if job.state != JobState.RUNNING or job.in_effect != job.version:
+                return f"the job {job.job} is {job.state}, with plan {job.in_effect} of {job.version}; {job.trouble}"
+        return ""
+
+    def _until(self, what: str, amiss: Callable[[], str]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while found := amiss():
+            if time.monotonic() > deadline:
+                raise RunFailed(f"{self.variant.name}: waited {PATIENCE:g} s for {what}, in vain: {found}")
+            time.sleep(_LOOKING)
+
+
+@contextmanager
+def playing(variant: Variant, pacing: Pacing, cast: Cast, told: Callable[[str], None]) -> Iterator[Player]:
+    """A player on a service of its own while the context lasts; `told` hears what that waits for."""
+    with served(told, options_of(variant, pacing)) as service, ExitStack() as held:
+        operator = held.enter_context(service.operator())
+        names = tenant_names(pacing.tenants)
+        for name in names:
+            operator.admit(TenantForm(name=name, quota=_PLENTY))
+        for source in cast.workload.sources:
+            operator.register_source(source_form(source, cast.files.get(source.name), cast.rate))
+        player = Player(variant, service, operator, cast)
+        credentials = {name: operator.make_credentials(name) for name in names}
+        held.enter_context(listening(player.outputs, credentials, service.root))
+        yield player
+
+
+def options_of(variant: Variant, pacing: Pacing) -> Sequence[str]:
+    """With which options a variant's service is started."""
+    return (
+        *("--pace", f"{pacing.pace:g}"),
+        *("--placement", variant.placement),
+        "--defragment" if variant.defragment == "itself" else "--no-defragment",
+    )

@@ -1,0 +1,50 @@
+"""The command that draws a trace: `braid trace`."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from manager.commands.asking import AsJson, NoUse, ending
+from manager.commands.showing import Shown
+from workloads.loading import WrongWorkload, load_workload
+from workloads.trace import Trace, write_trace
+from workloads.tracing import ARRIVALS, BETWEEN, LIFETIME, SPREAD, WALK, poisson, random_walk, sequential
+
+Model = Literal["seq", "rw", "poisson"]
+Draw = Callable[[str, Sequence[str], int], Trace]
+
+
+def trace(  # noqa: PLR0913 - one for each number of a distribution
+    workload: Annotated[str, typer.Argument(help="opmw, opmw:SEED, riotbench, riotbench:SEED, or a folder.")],
+    *,
+    into: Annotated[Path, typer.Option(help="The file for the trace.")],
+    model: Annotated[Model, typer.Option(help="One after the other, a random walk, or arrivals by chance.")] = "seq",
+    seed: Annotated[int, typer.Option(help="The same seed draws the same trace.")] = 1,
+    steps: Annotated[int, typer.Option(min=0, help="rw: steps of the walk.")] = WALK,
+    arrivals: Annotated[int, typer.Option(min=1, help="poisson: how many dataflows arrive.")] = ARRIVALS,
+    between: Annotated[float, typer.Option(min=1e-3, help="poisson: mean seconds between arrivals.")] = BETWEEN,
+    lifetime: Annotated[float, typer.Option(min=1e-3, help="poisson: median seconds that one stays.")] = LIFETIME,
+    spread: Annotated[float, typer.Option(min=0.0, help="poisson: of the logarithm of lifetimes.")] = SPREAD,
+    as_json: AsJson = False,
+) -> None:
+    """Draw a trace over a workload: which dataflow is submitted or removed, step by step."""
+    draws: dict[Model, Draw] = {
+        "seq": sequential,
+        "rw": partial(random_walk, steps=steps),
+        "poisson": partial(poisson, arrivals=arrivals, between=between, lifetime=lifetime, spread=spread),
+    }
+    with ending(as_json=as_json):
+        try:
+            drawn = draws[model](workload, tuple(load_workload(workload).dataflows), seed)
+            write_trace(drawn, into)
+        except (WrongWorkload, ValueError) as error:
+            raise NoUse(str(error)) from None
+        except OSError as error:
+            raise NoUse(f"{into}: {error.strerror}; name a file that can be written") from None
+        Shown(
+            data={"name": drawn.name, "steps": len(drawn.steps), "into": str(into)},
+            text=f"{into}: {drawn.name}, {len(drawn.steps)} steps over {workload}; replay it with braid replay {into}",
+        ).print(as_json=as_json)
