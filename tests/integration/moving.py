@@ -6,6 +6,7 @@ the tasks that it shares have counted them, and whether any was lost, doubled, o
 
 import json
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -13,10 +14,13 @@ from random import Random
 from threading import Thread
 from typing import Any, Self
 
+import pytest
+
 from manager.answers import DataflowState, SubmitAnswer
 from manager.client.errors import Refused
+from manager.defragmenting.watcher import LOOKING, Watcher
 from manager.serving import Manager, _Word
-from manager.settings import Settings
+from manager.settings import Placement, Settings
 from tests.integration.hosting import counted, numbers
 from tests.integration.serving import BOUND, Served, counting, passing, street
 
@@ -27,21 +31,39 @@ MOST = 5
 
 
 class Within(Served):
-    """A service whose manager is in the test's own process, so that it can be had to do what nobody may ask for."""
+    """A service whose manager is in the test's own process, so that it can be had to do what nobody may ask for.
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, pace=0.5)
+    By itself it begins nothing, because for its watcher no time passes but that which `hasten` lets pass.
+    """
+
+    def __init__(self, folder: Path, *, pace: float = 0.5, placement: Placement = "pack") -> None:
+        super().__init__(folder, pace=pace, placement=placement)
+        # There is no process of the service that would write it.
+        self.log.touch()
         self._told: SimpleQueue[_Word] = SimpleQueue()
-        settings = Settings(root=self.root, port=self.port, pace=self.pace, master="local[2,8]", defragment=False)
+        settings = Settings(root=self.root, port=self.port, pace=self.pace, master="local[2,8]", placement=placement)
         self._manager = Manager(settings, self._told)
         self._thread = Thread(target=self._manager.run, daemon=True)
+        self._now = 0.0
         self.committer = self._manager._committer
+        assert self._manager._service.chooser is not None
+        self.chooser = self._manager._service.chooser
+        self._manager._watcher = Watcher(self.committer, self.chooser, clock=lambda: self._now)
 
     def __enter__(self) -> Self:
         self._thread.start()
         self.until(self.ready, "the service to be ready")
         self.look()
         return self
+
+    def hasten(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for something that the watcher is to do, a hundred times as fast as it would."""
+
+        def passes() -> bool:
+            self._now += LOOKING
+            return condition()
+
+        self.until(passes, what)
 
     def __exit__(self, *_error: object) -> None:
         self._told.put(_Word("stop"))
@@ -185,3 +207,13 @@ class Scattered:
                 if came == (rest if flow.end is None else rest[: len(came)]):
                     return begun
         return None
+
+
+def scatter(town: Scattered) -> None:
+    """Have dataflows that share tasks run in more jobs than one."""
+    for _ in range(10):
+        town.submit()
+        town.publish()
+        if len(list(town.operator.jobs())) > 1:
+            return
+    pytest.fail("whatever is submitted runs in one job")

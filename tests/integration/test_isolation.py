@@ -1,5 +1,6 @@
 """Streams of one host over a real mosquitto: one that stands still holds up no other, and the broker keeps its own."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,20 +137,37 @@ def test_a_host_that_comes_back_misses_nothing_of_any_stream(broker: Broker, tmp
 def test_a_host_that_is_lost_and_hangs_up_gets_no_raw_event_twice(broker: Broker, tmp_path: Path) -> None:
     """It does so amid what is published, without closing a spool, and the next one gets all that it did not have."""
     streams = Streams(broker, tmp_path / "root")
+    hung = threading.Event()
+    published = 0
+
+    def publish() -> None:
+        nonlocal published
+        while not hung.wait(0.001):
+            # As long as it receives there is more to come.
+            if published < streams.end("a") + UNACKNOWLEDGED:
+                streams.publish("a", published, published + 10)
+                published += 10
+        streams.publish("a", published, published + 1)
+        published += 1
+
+    publishing = threading.Thread(target=publish)
     try:
         streams.need("a")
-        streams.publish("a", 0, UNACKNOWLEDGED)
+        publishing.start()
         until(lambda: streams.end("a") > 0)
         streams.receptions.hang_up()
+        hung.set()
+        publishing.join()
         had = streams.end("a")
         streams.spools.close()
         streams.begin()
         streams.need("a")
-        until(lambda: streams.end("a") >= UNACKNOWLEDGED)
-        streams.publish("a", UNACKNOWLEDGED, UNACKNOWLEDGED + 1)
-        until(lambda: streams.end("a") > UNACKNOWLEDGED)
-        assert (True, list(range(UNACKNOWLEDGED + 1))) == (had < UNACKNOWLEDGED, streams.taken("a"))
+        until(lambda: streams.end("a") >= published)
+        streams.publish("a", published, published + 1)
+        until(lambda: streams.end("a") > published)
+        assert (True, list(range(published + 1))) == (had < published, streams.taken("a"))
     finally:
+        hung.set()
         streams.stop()
 
 
