@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check chaos bench bench-merge bench-engine bench-manager bench-tasks bench-defragment slow mutate schema docs-tasks lock clean
+.PHONY: help demo test check chaos bench bench-merge bench-engine bench-manager bench-tasks bench-defragment slow mutate evidence evidence-full schema docs docs-rest docs-tasks lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -16,7 +16,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $(READY)
 
-demo: $(READY)  ## serve, run dataflows of two tenants that share parts, count the cores
+demo: $(READY)  ## replay dataflows of RIoTBench with sharing and without, and write a report
 	@$(BIN)/braid demo
 
 test: $(READY)  ## run the tests, but for those that take too long for every change
@@ -52,11 +52,23 @@ bench-tasks: $(READY)  ## measure every task type alone: events per second and c
 bench-defragment: $(READY)  ## measure how long outputs stand still while jobs are consolidated, and what it saves
 	$(BIN)/python -m benchmarks.defragment
 
+evidence: $(READY)  ## replay the paper's workloads for an hour, and write docs/evidence
+	$(BIN)/python -m workloads.evidence
+
+evidence-full: $(READY)  ## measure at every step of every trace; takes a night, and goes on where it was interrupted
+	$(BIN)/python -m workloads.evidence --full
+
 mutate: $(READY)  ## mutation testing of dags/ and merge/; takes long
 	$(BIN)/python -m tests.mutation
 
 schema: $(READY)  ## write docs/dataflow.schema.json anew
 	$(BIN)/braid schema > docs/dataflow.schema.json
+
+docs: $(READY)  ## build the documentation as a site in build/site
+	$(BIN)/zensical build --clean --strict
+
+docs-rest: $(READY)  ## write docs/rest.md anew
+	$(BIN)/python -m tests.documentation.rest_reference
 
 docs-tasks: $(READY)  ## write docs/task-library.md anew
 	$(BIN)/python -m tests.documentation.task_library
@@ -67,4 +79,4 @@ lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 		--no-emit-index-url --no-emit-find-links pyproject.toml --output-file requirements.lock
 
 clean:  ## remove the virtual environment and every cache
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache mutants
+	rm -rf .venv .cache build/site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache mutants

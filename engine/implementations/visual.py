@@ -129,7 +129,7 @@ def _drawing(type_: str) -> Callable[[_Picture], str]:
         import matplotlib as mpl  # noqa: PLC0415 - whoever draws nothing need not have it
         from matplotlib.figure import Figure  # noqa: PLC0415 - as above
     except ImportError as error:
-        raise NoBehaviour(f"{type_} needs matplotlib ({error}); install braid[plots] on every worker") from None
+        raise NoBehaviour(f"{type_} needs matplotlib ({error}); install it on every worker") from None
 
     @contextmanager
     def settings() -> Iterator[None]:

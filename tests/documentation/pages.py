@@ -27,6 +27,8 @@ class Example:
     file: str | None
     """The name under which the sentence before it says to save it."""
     output: str | None
+    not_run: str | None
+    """Why no test runs it, as the page says beside the language: `not_run="takes minutes"`."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +94,16 @@ class Page:
         for token, following in zip(self.tokens, [*self.tokens[1:], None], strict=True):
             if token.type == "fence":
                 shown = following is not None and following.type == "fence" and following.info == "text"
+                language, _, told = token.info.partition(" ")
+                why = re.fullmatch(r'not_run="([^"]+)"', told)
                 yield Example(
-                    language=token.info,
+                    # What is told beside it and not understood stays, so that no test takes it for a language.
+                    language=language if why else token.info,
                     text=token.content,
                     line=token.map[0] + 1 if token.map else 0,
                     file=_file_in(before, token.info),
                     output=following.content if following and shown else None,
+                    not_run=why[1] if why else None,
                 )
             elif token.type == "inline":
                 before = token

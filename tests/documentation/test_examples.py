@@ -83,6 +83,7 @@ def test_the_pages_that_promise_examples_have_them() -> None:
         "docs/running.md",
         "docs/task-library.md",
         "docs/task-types.md",
+        "docs/workloads.md",
     }
     assert promised == set(having("python"))
     assert {"README.md", "docs/documents.md"} == set(having("json", '"tasks"'))
@@ -91,7 +92,7 @@ def test_the_pages_that_promise_examples_have_them() -> None:
 
 def test_every_example_says_its_language() -> None:
     """A block without a language would be held by no test, nor coloured for readers."""
-    known = {"json", "python", "sh", "text", "toml"}
+    known = {"json", "python", "sh", "text", "toml", "yaml"}
     languages = {(name, example.language) for name, shown in PAGES.items() for example in shown.examples}
     assert not {(name, language) for name, language in languages if language not in known}
 

@@ -14,7 +14,7 @@ from dags.document import MOST_STREAMS, MOST_TASKS, Document, StreamForm, TaskFo
 from dags.reading import LARGEST_INTEGER, MOST_BYTES, MOST_NESTING
 from engine.life import LIFE
 from merge import STRATEGIES
-from tests.documentation import task_library
+from tests.documentation import rest_reference, task_library
 from tests.documentation.pages import ROOT, page
 
 
@@ -52,6 +52,11 @@ def test_limits_are_those_that_are_held() -> None:
 def test_the_task_library_is_described_as_it_is() -> None:
     """Its page is what `make docs-tasks` makes of the catalogue."""
     assert task_library.made() == task_library.PAGE.read_text(encoding="utf-8")
+
+
+def test_rest_is_described_as_it_is() -> None:
+    """Its page is what `make docs-rest` makes of OpenAPI."""
+    assert rest_reference.made() == rest_reference.PAGE.read_text(encoding="utf-8")
 
 
 def test_every_field_of_a_task_type_is_described() -> None:

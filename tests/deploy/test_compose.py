@@ -1,0 +1,103 @@
+"""The compose file names nothing that is not there: files, volumes, variables, services, settings and flags.
+
+No daemon is asked, so that this cannot tell whether the images work; it tells what a start would stumble on.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from manager.command import COMMANDS
+from manager.settings import PREFIX, SECRETS, Settings
+from tests.deploy.calls import wrong_with
+from tests.documentation.pages import ROOT
+
+FOLDER = ROOT / "deploy"
+TEXT = (FOLDER / "compose.yaml").read_text(encoding="utf-8")
+COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+EACH = pytest.mark.parametrize("name", SERVICES)
+OURS = [name for name, service in SERVICES.items() if service.get("image") == "braid"]
+TOP = {"name", "services", "volumes"}
+FIELDS = {
+    *("build", "cap_drop", "command", "depends_on", "entrypoint", "environment", "healthcheck", "image"),
+    *("init", "ports", "read_only", "restart", "security_opt", "stop_grace_period", "tmpfs", "user", "volumes"),
+}
+"""Of what compose knows, what is used here: a mistyped field would be taken for another one."""
+
+
+def variables() -> set[str]:
+    """What the file takes from the environment."""
+    return set(re.findall(r"(?<!\$)\$\{(\w+)", TEXT))
+
+
+def mounts() -> Iterator[tuple[str, str, str]]:
+    """For each mount of a service its source and its target."""
+    for name, service in SERVICES.items():
+        for mount in service.get("volumes", []):
+            source, target, *_ = mount.split(":")
+            yield name, source, target
+
+
+@EACH
+def test_every_field_is_one_that_compose_knows(name: str) -> None:
+    """No field is mistyped, and each service says how its image is had."""
+    assert not SERVICES[name].keys() - FIELDS
+    assert SERVICES[name]["image"]
+    assert not {each for each in COMPOSE if each not in TOP and not each.startswith("x-")}
+
+
+def test_every_variable_is_in_the_example_and_has_to_be_given() -> None:
+    """`.env.example` names each variable, and none of them is empty by mistake."""
+    example = (FOLDER / ".env.example").read_text(encoding="utf-8")
+    assert variables() == set(re.findall(r"^(\w+)=$", example, re.MULTILINE))
+    assert all(f"${{{name}:?" in TEXT for name in variables())
+    assert re.findall(r"\$\{\w+[^:\w]", TEXT) == []
+
+
+def test_every_mount_has_a_source() -> None:
+    """A source is a volume that is declared, and every volume is used, or a folder of the repository."""
+    named = {source for _, source, _ in mounts() if not source.startswith(".")}
+    assert set(COMPOSE["volumes"]) == named
+    assert not [source for _, source, _ in mounts() if source.startswith(".") and not (FOLDER / source).is_dir()]
+
+
+def test_every_other_thing_that_is_named_is_there() -> None:
+    """Services wait for services, and a condition on health has a check."""
+    for service in SERVICES.values():
+        needs = service.get("depends_on", {})
+        assert set(needs) <= set(SERVICES)
+        healthy = [each for each in needs if isinstance(needs, dict) and needs[each]["condition"] == "service_healthy"]
+        assert all("test" in SERVICES[each]["healthcheck"] for each in healthy)
+
+
+def test_nothing_listens_for_other_machines() -> None:
+    """Whatever is published is on the loopback address, because none of it speaks TLS here."""
+    published = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert len(published) == len({port for port in published if port.startswith("127.0.0.1:")})
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_command_line_takes_what_our_services_are_told(name: str) -> None:
+    """Each command is one of `braid`, with flags that it has and settings that are known."""
+    service = SERVICES[name]
+    assert "" == wrong_with(service["command"])
+    known = {f"{PREFIX}{setting.upper()}" for setting in Settings.model_fields}
+    assert not service["environment"].keys() - known
+    # A secret would stand in the list of processes.
+    assert not [word for word in service["command"] for secret in SECRETS if word.startswith(f"--{secret}")]
+
+
+def test_manager_and_host_share_one_root() -> None:
+    """What the manager writes is what hosts read, at the same path."""
+    assert ["manager", "host"] == [name for name, source, target in mounts() if (source, target) == ("root", _root())]
+    assert set(OURS) == {"manager", "host"}
+    assert "serve" in {command.name for command in COMMANDS}
+
+
+def _root() -> str:
+    (root,) = re.findall(r"BRAID_ROOT=(\S+)", (FOLDER / "Dockerfile").read_text(encoding="utf-8"))
+    return str(root)

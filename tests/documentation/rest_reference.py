@@ -1,0 +1,59 @@
+"""The page of REST, made from OpenAPI; `python -m tests.documentation.rest_reference` writes it."""
+
+from typing import Any
+
+from manager.rest.app import _routed
+from tests.documentation.pages import ROOT
+
+PAGE = ROOT / "docs" / "rest.md"
+_INTRODUCTION = """# REST
+
+Every route of the service, made from its OpenAPI description by `make docs-rest`. A running service has all of it, with
+schemas and examples, at `/openapi.json`. A caller sends its API key as `Authorization: Bearer`. What holds for all
+answers stands under [answers](service.md#answers); [the service](service.md) tells what the routes do.
+"""
+
+
+def made() -> str:
+    """The whole page."""
+    described = _routed().openapi()
+    families: dict[str, list[str]] = {}
+    for path, methods in described["paths"].items():
+        for method, route in methods.items():
+            families.setdefault(_family(path), []).append(_section(f"{method.upper()} {path}", route))
+    parts = [part for family, routes in sorted(families.items()) for part in (f"## {family}\n", *routes)]
+    return "\n".join([_INTRODUCTION, *parts])
+
+
+def _family(path: str) -> str:
+    """The word that a path has after its version."""
+    word = path.removeprefix("/v1/").strip("/").partition("/")[0] or "/"
+    return word.replace("-", " ").capitalize() if path.startswith("/v1/") else "Without a key"
+
+
+def _section(title: str, route: dict[str, Any]) -> str:
+    lines = [f"### `{title}`\n"]
+    if told := " ".join(str(route.get("description", route.get("summary", ""))).split()):
+        lines.append(f"{told}\n")
+    if parameters := [_parameter(each) for each in route.get("parameters", [])]:
+        lines += ["| parameter | in | |", "|---|---|---|", *parameters, ""]
+    answers = route["responses"]
+    good = [status for status in answers if int(status) < 400]
+    problems = [f"{status} {_title(answers[status])}" for status in sorted(answers) if status not in good]
+    lines.append(f"Answers {' or '.join(good)}.")
+    lines.append(f"Problems: {'; '.join(problems)}.\n" if problems else "")
+    return "\n".join(lines)
+
+
+def _parameter(told: dict[str, Any]) -> str:
+    meaning = " ".join(str(told.get("description", "")).split()).replace("|", "\\|")
+    needed = "" if not told.get("required") or told["in"] == "path" else " required."
+    return f"| `{told['name']}` | {told['in']} | {meaning}{needed} |"
+
+
+def _title(response: dict[str, Any]) -> str:
+    return str(response["description"])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(made(), encoding="utf-8")

@@ -1,0 +1,110 @@
+"""Every shell block of the documentation, typed as it stands there, a page at a time, beside one service for all."""
+
+import doctest
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.documentation.pages import Example, Page, every_page, page
+from tests.integration.serving import BRAID, Served
+
+pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+BOUND = 600.0
+MARK = "typed what stands at line"
+ALIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+"""In the text that a page shows, `...` stands for what differs each time."""
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    """What `braid serve` starts in the first terminal of every page; it is ready."""
+    made = Served(tmp_path, pace=0.2)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+def test_every_block_does_what_it_says(tmp_path: Path, served: Served) -> None:
+    """Each line ends well, and prints what the page shows after it; Ctrl-C then ends the service."""
+    programs = second_terminal(tmp_path)
+    wrong = {str(shown): told for shown in every_page() if (told := typed(shown, tmp_path, programs, served))}
+    assert not wrong, "\n\n".join(f"{name}: {told}" for name, told in wrong.items())
+    with served.client() as operator:
+        # The README's is there still, and of the tutorial's two the one that stays.
+        assert {"averages of plausible temperatures", "levels so far"} == {each.name for each in operator.dataflows()}
+    assert served.process is not None
+    served.look()
+    served.process.send_signal(signal.SIGINT)
+    assert 0 == served.process.wait(BOUND)
+
+
+def test_there_is_something_to_type() -> None:
+    """The pages that promise blocks have them."""
+    promised = ["README.md", "docs/tutorial.md", "docs/how-to/read-dead-letters.md", "docs/how-to/defragment.md"]
+    assert all(blocks(page(name)) for name in promised)
+
+
+def blocks(shown: Page) -> list[Example]:
+    """What is typed of a page."""
+    return [each for each in shown.examples if each.language == "sh" and each.not_run is None]
+
+
+def second_terminal(folder: Path) -> Path:
+    """The programs of a terminal in which `braid serve` is what runs in the first one already."""
+    programs = folder / "bin"
+    programs.mkdir()
+    scripts = {
+        "braid": f'[ "$1" = serve ] && exit 0\nexec {shlex.quote(str(BRAID))} "$@"\n',
+        "python": f'exec {shlex.quote(sys.executable)} "$@"\n',
+    }
+    for name, text in scripts.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}", encoding="utf-8")
+        (programs / name).chmod(0o755)
+    return programs
+
+
+def typed(shown: Page, folder: Path, programs: Path, served: Served) -> str:
+    """Type a page's blocks into one shell; what went wrong, if anything did."""
+    told = blocks(shown)
+    if not told:
+        return ""
+    place = folder / str(shown).removesuffix(".md").replace("/", "-")
+    (place / ".venv").mkdir(parents=True)
+    (place / ".venv" / "bin").symlink_to(programs)
+    shown.save_files(place)
+    script = "".join(f"printf '\\n{MARK} {each.line}\\n'\n{each.text}" for each in told)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("BRAID_", "XDG_"))}
+    environment = {
+        **kept,
+        "PATH": f"{programs}:{kept['PATH']}",
+        "HOME": str(folder),
+        "BRAID_ROOT": str(served.root),
+        "BRAID_PORT": str(served.port),
+    }
+    done = subprocess.run(  # noqa: S603 - our own documentation
+        ["/bin/bash", "-euo", "pipefail", "-c", script],
+        cwd=place,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=BOUND,
+        check=False,
+    )
+    printed = [each.partition("\n") for each in done.stdout.split(f"\n{MARK} ")[1:]]
+    if done.returncode != 0:
+        return f"the block at line {printed[-1][0]} ends with {done.returncode}: {done.stderr}{printed[-1][2]}"
+    wrong = [
+        f"the block at line {each.line} prints\n{output}and not\n{each.output}"
+        for each, (_, _, output) in zip(told, printed, strict=True)
+        if each.output is not None and not doctest.OutputChecker().check_output(each.output, output, ALIKE)
+    ]
+    return "\n".join(wrong)
