@@ -12,6 +12,7 @@ from sqlalchemy import bindparam, select
 from dags import Dataflow, InvalidDocument, canonicalise
 from manager.answers import OperationKind, Start
 from manager.committing.confining import confined
+from manager.committing.connecting import reading_the_same
 from manager.committing.draft import Draft
 from manager.committing.foretelling import Foretold, foretell, submit
 from manager.committing.move_changes import MoveChanges
@@ -183,7 +184,7 @@ _KNOWN = select(_IDEMPOTENCY.digest, _IDEMPOTENCY.dataflow).where(
 
 def _draining(state: State, dataflow: str) -> Draining:
     running = state.running
-    dags = running.dags_of(dataflow)
+    dags = reading_the_same(running, running.dags_of(dataflow))
     sources = [source for source, dag in running.running_dags.of_source.items() if dag in dags]
     return Draining(
         dataflow=public_id(dataflow),

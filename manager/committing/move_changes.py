@@ -14,6 +14,7 @@ from sqlmodel import Session, col
 from engine.plan import Plan
 from manager.answers import OperationKind
 from manager.committing.changing import Changing
+from manager.committing.connecting import reading_the_same
 from manager.committing.draft import Draft, Ground
 from manager.committing.move_plans import MovePlans, emptied, empty
 from manager.committing.moving import LIFE, Chosen, Ended, Move, MoveEvent, Phase, Step
@@ -167,12 +168,7 @@ def _steps(state: State, assignment: Assignment) -> tuple[Step, ...]:
     """
     homes, dag_of = state.jobs.homes, state.running.dag_of
     new = {instance: home for instance, home in assignment.places if home.job != homes[instance].job}
-    sources = {instance: task.config["source"] for instance, task in state.running.tasks.items() if not task.inputs}
-    dags, before = {dag_of(instance) for instance in new}, -1
-    while len(dags) > before:
-        before = len(dags)
-        read = {source for instance, source in sources.items() if dag_of(instance) in dags}
-        dags |= {dag_of(instance) for instance, source in sources.items() if source in read}
+    dags = reading_the_same(state.running, map(dag_of, new))
     return tuple(
         Step(
             instance=instance,

@@ -27,7 +27,7 @@ class Draining:
     since: float
     """When that was asked for, in seconds since 1970."""
     streams: frozenset[str]
-    """The raw streams of the running DAGs that it is in."""
+    """The raw streams of the running DAGs that it is in, and of those that hang together with them."""
     instances: frozenset[int]
     """Its tasks, but for sources, which have nothing to work off."""
 

@@ -337,6 +337,15 @@ def test_who_leads_next_knows_what_drains(manager: Manager) -> None:
     another.close()
 
 
+def test_a_dataflow_drains_at_a_cut_in_all_that_hangs_together_with_it(manager: Manager) -> None:
+    """A job reads a stream once for all who read it, so a fresh twin's streams have to come there too."""
+    dataflow = manager.submit("ann", SHORT)
+    manager.submit("ann", "s!:source > a!:map > k!:sink w!:source{'source': 'traffic'} > a")
+    manager.service.remove(ANN, dataflow, Stop.DRAIN)
+    (known,) = manager.committer.draining()
+    assert 2 == len(known.streams)
+
+
 def test_a_dataflow_that_drains_can_be_removed_at_once(manager: Manager) -> None:
     """Whoever does not want to wait any more need not."""
     dataflow = manager.submit("ann", SHORT)
