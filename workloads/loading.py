@@ -18,7 +18,9 @@ from workloads.workload import Document, Event, Workload, WorkloadSource
 
 VERSION = 1
 """Of the form of `workload.json`."""
-BUILT_IN: Mapping[str, str] = MappingProxyType({"opmw": "workloads.opmw", "riotbench": "workloads.riotbench"})
+BUILT_IN: Mapping[str, str] = MappingProxyType(
+    {"opmw": "workloads.opmw.drawing", "riotbench": "workloads.riotbench.building"}
+)
 """The packages that make them, by a function of the same name that takes a seed."""
 _BEGUN = 1_700_000_000_000
 """The first moment of made-up events, in milliseconds since the epoch."""

@@ -15,21 +15,26 @@ SCHEMA = Schema.of(v=Kind.FLOAT, w=Kind.INTEGER)
 
 
 @pytest.mark.parametrize(
-    ("type_", "config", "package", "extra"),
+    ("type_", "config", "package", "remedy"),
     [
-        ("decision_tree_train", {"fields": ["v"]}, "sklearn.tree", "predictive"),
-        ("linear_regression_train", {"fields": ["v"], "target": "w"}, "sklearn.linear_model", "predictive"),
-        ("distinct_approx_count", {"field": "v"}, "datasketches", "sketches"),
-        ("line_plot", {"field": "v"}, "matplotlib", "plots"),
-        ("multi_line_plot", {"field": "v"}, "matplotlib", "plots"),
+        ("decision_tree_train", {"fields": ["v"]}, "sklearn.tree", "install braid[predictive]"),
+        (
+            "linear_regression_train",
+            {"fields": ["v"], "target": "w"},
+            "sklearn.linear_model",
+            "install braid[predictive]",
+        ),
+        ("distinct_approx_count", {"field": "v"}, "datasketches", "install braid[sketches]"),
+        ("line_plot", {"field": "v"}, "matplotlib", "install it"),
+        ("multi_line_plot", {"field": "v"}, "matplotlib", "install it"),
     ],
 )
 def test_a_package_that_is_missing_is_named(
-    monkeypatch: pytest.MonkeyPatch, type_: str, config: dict[str, Any], package: str, extra: str
+    monkeypatch: pytest.MonkeyPatch, type_: str, config: dict[str, Any], package: str, remedy: str
 ) -> None:
-    """With the extra that brings it; only tasks that need it miss it, and only when they are made."""
+    """With what to install; only tasks that need it miss it, and only when they are made."""
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(NoBehaviour, match=re.escape(f"install braid[{extra}] on every worker")):
+    with pytest.raises(NoBehaviour, match=re.escape(f"{remedy} on every worker")):
         tried(type_, config, [], SCHEMA)
 
 

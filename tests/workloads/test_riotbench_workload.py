@@ -23,7 +23,7 @@ from engine.state import JobState
 from engine.supply import Subscribed
 from engine.trying import rows_of
 from merge import RunningGraph, RunningTask, merge
-from workloads.riotbench import riotbench
+from workloads.riotbench.building import riotbench
 from workloads.riotbench.datasets import URBAN
 from workloads.riotbench.models import models
 from workloads.workload import Event, Workload

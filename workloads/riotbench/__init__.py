@@ -1,8 +1,4 @@
 """RIoTBench: the benchmark's applications as documents, its data sets, and the workload that is made of both.
 
-Begin with `applications`, which has the documents, and with `riotbench`, the workload of 21 dataflows.
+Begin with `applications`, which has the documents, and with `building.riotbench`, the workload of 21 dataflows.
 """
-
-from workloads.riotbench.building import riotbench
-
-__all__ = ["riotbench"]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from engine import installed_catalogue
-from workloads.opmw import opmw
 from workloads.opmw.counting import canonical, shared
 from workloads.opmw.describing import dataflows_of, no_output
+from workloads.opmw.drawing import opmw
 from workloads.opmw.encoding import SourcesBy, registered
 from workloads.opmw.repository import TARGETS, is_chain, repository
 from workloads.opmw.templates import Step, Template
