@@ -98,8 +98,9 @@ def test_the_demo_shows_what_is_shared_and_that_the_others_never_stop(
     assert [] == list(folder.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_demo_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
     """Neither a process nor a file, whichever way it is told to end."""
     here, temporary = tmp_path / "here", tmp_path / "temporary"
