@@ -25,8 +25,8 @@ WALK = 40
 """Steps of each between filling and draining."""
 REPORTING = 60.0
 """Seconds for dry replays and the report, about."""
-MEASURED = Pacing(pace=8.0, windows=2, window=10.0, settle=2.0, points=8, hurry=True)
-"""At a few steps; at this pace two cores keep up with some 70 jobs, each of which runs its own batches."""
+MEASURED = Pacing(pace=10.0, windows=2, window=10.0, settle=2.0, points=8, hurry=True)
+"""At a few steps; each job runs one batch in each window, and two cores are to keep up with a hundred jobs."""
 WALKED = replace(MEASURED, points=20)
 RATES: Mapping[str, float] = {"opmw": 3.0, "riotbench": 1.0}
 """By what a workload's rates are multiplied, so that all services of a session together need less than two cores."""
