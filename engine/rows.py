@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from bridge import ItemKind, between
 from bridge.births import births_in, births_text
-from engine.job_folder import spool_folder
+from engine.job_folder import JobFolder, spool_folder
 from engine.kernel import Arrived
 from engine.offset import Offset
 from engine.plan import Entry
+from engine.record_store import RecordStore
 
 _SCHEMA = pa.schema(
     {
@@ -41,6 +42,14 @@ def arriving(root: Path, entry: Entry, span: Span) -> Iterator[Arrived]:
         for first, item in between(spool_folder(root, stream), span.start.begins(stream, entry.starts), end):
             if item.kind is ItemKind.DATA:
                 yield Arrived(stream, first, item.count, item.stamp, item.payload, item.births)
+
+
+def is_recorded(folder: JobFolder, span: Span) -> bool:
+    """Whether the latest record is that of this batch; Spark runs no earlier one again."""
+    store = RecordStore(folder.records)
+    batches = store.batches()
+    header = store.find(batches[-1]) if batches else None
+    return header is not None and (header.start, header.end) == span
 
 
 def written_rows(span: Span, items: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
