@@ -19,6 +19,8 @@ from workloads.tracing import sequential
 PACING = Pacing(pace=0.5, windows=1, window=1.5, settle=0.5, tenants=2)
 
 
+# The demo replays in the quick suite, without being interrupted.
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.mosquitto
 def test_a_replay_that_is_interrupted_goes_on_and_counts_what_a_dry_one_counts(tmp_path: Path) -> None:
