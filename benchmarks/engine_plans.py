@@ -54,9 +54,7 @@ def quiet(job: str, first: int, per_second: float) -> Plan:
     )
 
 
-def delivering(  # noqa: PLR0913 - what differs between the measurements
-    job: str, first: int, supply: Supply, *, pace: float, phase: float = 0.0, version: int = 1
-) -> Plan:
+def delivering(job: str, first: int, supply: Supply, *, pace: float, version: int = 1) -> Plan:
     """A filter that lets all pass, to a sink."""
     sieve = {**_PASSES, "max": 1_000 + version}
     return Plan(
@@ -70,7 +68,6 @@ def delivering(  # noqa: PLR0913 - what differs between the measurements
         ),
         deliveries=(Delivery(instance=first + 2, tenant="bench", dataflow=job, sink="out"),),
         pace=pace,
-        phase=phase,
     )
 
 
@@ -86,7 +83,7 @@ def chain(first: int, name: str, *, pace: float) -> tuple[Plan, Plan]:
         forwards=(Forward(instance=first + 1),),
         pace=pace,
     )
-    below = delivering(f"{name} below", first + 1, Bridged(), pace=pace, phase=min(0.3, pace / 2))
+    below = delivering(f"{name} below", first + 1, Bridged(), pace=pace)
     return above, below
 
 

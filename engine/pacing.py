@@ -73,7 +73,7 @@ class Rhythm:
         """When the next one may begin, for events that have come in some streams."""
         bridged = plan.bridged
         if not bridged:
-            return due(self.last, pace=plan.pace, phase=plan.phase)
+            return due(self.last, pace=plan.pace)
         if moved & bridged:
             return self.spent - plan.pace * EAGERNESS
         return self.last + plan.pace * COMPANY
@@ -173,13 +173,12 @@ def _read(
     return Step(end=end, urgent=bool(cuts) or stopped or held != turned.held)
 
 
-def due(last: float, *, pace: float, phase: float) -> float:
-    """When the next batch may begin: at the next tick of its phase, but not just after the last batch.
+def due(last: float, *, pace: float) -> float:
+    """When the next batch may begin: at the next tick, but not just after the last batch.
 
-    >>> due(10.02, pace=1.0, phase=0.25)
-    11.25
-    >>> due(10.90, pace=1.0, phase=0.0)
+    >>> due(10.02, pace=1.0)
+    11.0
+    >>> due(10.90, pace=1.0)
     12.0
     """
-    earliest = last + pace * EAGERNESS
-    return math.ceil((earliest - phase) / pace) * pace + phase
+    return math.ceil((last + pace * EAGERNESS) / pace) * pace

@@ -179,8 +179,6 @@ class Plan:
     """Takes effect at this cut. Where neither is given it takes effect at once."""
     pace: float = 1.0
     """Seconds between two batches."""
-    phase: float = 0.0
-    """Seconds by which its batches come after those of phase 0, so that it wakes just after the job that feeds it."""
     limits: Limits = field(default_factory=Limits)
 
     @property

@@ -67,7 +67,6 @@ class Scene:
             version=plan.version + 1,
             slots=(*kept, grafted) if random_.random() < 0.6 else kept,
             pace=random_.choice((0.1, 0.2, 0.4)),
-            phase=random_.choice((0.0, 0.05)),
         )
         self.plans[job] = plan
         self.arena.send(plan)
@@ -178,7 +177,6 @@ def two_jobs(arena: Arena, name: str, base: int, folder: Path) -> Scene:
             slots=(_average(base, base + 3, "count"),),
             forwards=(Forward(instance=base + 4),),
             pace=0.2,
-            phase=0.05,
         ),
     }
     return Scene(arena=arena, name=name, base=base, plans=plans, leaves=(base + 4,))
