@@ -2,29 +2,23 @@
 
 A manager serves REST from its first moment and answers that it is not ready until it leads. Once it leads, it loads
 what is committed, sees to the keeper of broker and host, and has the reconciler drive the hosts. It ends the other way
-round:
-REST first, so that nothing new is accepted; then the reconciler; then host and broker, in this order, so that the
-host's last words are heard; then the lead is given back. A manager that does not lead leaves host and broker alone.
+round: REST first, so that nothing new is accepted; then the reconciler; then host and broker, in this order, so that
+the host's last words are heard; then the lead is given back. A manager that does not lead leaves host and broker
+alone.
 """
 
 import logging
 import os
 import signal
-import socket
 import sys
-import threading
 import time
 import uuid
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cached_property, partial
 from importlib.metadata import version
 from queue import Empty, SimpleQueue
-from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
-import uvicorn
-from fastapi import FastAPI
 from sqlalchemy.exc import SQLAlchemyError
 
 from bridge.address import Address
@@ -53,6 +47,7 @@ from manager.reconciler.listening import Line, Listener
 from manager.reconciler.parking import Parking, Served
 from manager.reconciler.reconciling import Reconciler
 from manager.rest.app import make_app
+from manager.rest.server import CannotServe, Server
 from manager.savings.growing import BrokerTaken
 from manager.savings.metering import Meter, broker_taken
 from manager.service import Service
@@ -69,15 +64,9 @@ GROUPING = 0.05
 """Seconds for which a look at the journal waits for what else is committed."""
 AGAIN = 5.0
 """Seconds after which what did not come up is tried again."""
-GRACE = 5
-"""Seconds that requests have to end."""
 _OF_DATAFLOWS = frozenset({OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.REMOVE})
 """What changes nothing of what tenants may do on the broker."""
 log = logging.getLogger("braid.manager")
-
-
-class CannotServe(RuntimeError):
-    """The service cannot begin; says why, and what to do."""
 
 
 class _Word(NamedTuple):
@@ -161,7 +150,7 @@ class Manager:
             # A manager that fails leaves host and broker to the next one, as one that is killed.
             begun.push(lambda error, _error, _at: self._end(keeps=error is not None))
             begun.enter_context(
-                _Rest(
+                Server(
                     self._settings,
                     make_app(self._service, self._events, self._awaits),
                     lambda: self._told.put(_Word("broken")),
@@ -357,55 +346,6 @@ class Manager:
     def _reload(self) -> None:
         if self._keeping is not None:
             self._keeping.reload()
-
-
-class _Rest:
-    """REST, served in a thread of its own while the context lasts."""
-
-    def __init__(self, settings: Settings, app: FastAPI, ended: Callable[[], None]) -> None:
-        """`ended` is told when it ends by itself."""
-        self._url = settings.here
-        self._ended = ended
-        self._socket = _listening(settings.listen, settings.port)
-        self._server = uvicorn.Server(
-            uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=GRACE)
-        )
-        self._thread = threading.Thread(target=self._run, name="serves REST", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        log.info("serves at %s", self._url, extra=named("serves", url=self._url))
-        return self
-
-    def __exit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
-    ) -> None:
-        self._server.should_exit = True
-        self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            self._server.run(sockets=[self._socket])
-        except Exception:
-            log.exception("REST ended")
-        finally:
-            self._socket.close()
-            self._ended()
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listening = socket.create_server((host, port), family=family, backlog=2_048)
-    except OSError as error:
-        raise CannotServe(
-            f"REST cannot be served on {host}, port {port}: {error.strerror}; stop what listens there, or choose "
-            "another --listen or --port"
-        ) from error
-    # What it accepts inherits this. An answer is sent in two parts, and the second would wait for up to 40 ms until the
-    # client has acknowledged the first; asyncio sees to it only where a socket names its protocol.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listening
 
 
 def _reached(host: str) -> str:

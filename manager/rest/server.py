@@ -1,0 +1,72 @@
+"""The server: REST in a thread of its own, on a socket that sends at once."""
+
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import uvicorn
+from fastapi import FastAPI
+
+from engine.log_lines import named
+from manager.settings import Settings
+
+GRACE = 5
+"""Seconds that requests have to end."""
+log = logging.getLogger("braid.manager")
+
+
+class CannotServe(RuntimeError):
+    """The service cannot begin; says why, and what to do."""
+
+
+class Server:
+    """REST, served in a thread of its own while the context lasts."""
+
+    def __init__(self, settings: Settings, app: FastAPI, ended: Callable[[], None]) -> None:
+        """`ended` is told when it ends by itself."""
+        self._url = settings.here
+        self._ended = ended
+        self._socket = listening(settings.listen, settings.port)
+        self._server = uvicorn.Server(
+            uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=GRACE)
+        )
+        self._thread = threading.Thread(target=self._run, name="serves REST", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        log.info("serves at %s", self._url, extra=named("serves", url=self._url))
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._server.run(sockets=[self._socket])
+        except Exception:
+            log.exception("REST ended")
+        finally:
+            self._socket.close()
+            self._ended()
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there, and sends at once."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        found = socket.create_server((host, port), family=family, backlog=2_048)
+    except OSError as error:
+        raise CannotServe(
+            f"REST cannot be served on {host}, port {port}: {error.strerror}; stop what listens there, or choose "
+            "another --listen or --port"
+        ) from error
+    # What it accepts inherits this. An answer is sent in two parts, and the second would wait for up to 40 ms until the
+    # client has acknowledged the first; asyncio sees to it only where a socket names its protocol.
+    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return found
