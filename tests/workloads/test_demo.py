@@ -91,7 +91,7 @@ def test_the_demo_shows_what_is_shared_and_that_the_others_never_stop(
     assert str(into / "report.html") == told["report"]
     assert "<h1>What sharing saves</h1>" in (into / "report.html").read_text()
     kept = {each.name: read_results(each) for each in (into / "results").iterdir()}
-    assert {"reuse-pack": counted[-1][1], "default-pack": counted[-1][2]} == {
+    assert {"reuse-packed": counted[-1][1], "default-packed": counted[-1][2]} == {
         name: results.steps[-1].running_tasks for name, results in kept.items()
     }
     assert "no process is left" in shown.splitlines()[-1]
@@ -168,10 +168,10 @@ def test_the_demo_fails_where_an_event_is_missing() -> None:
     """In whatever output; it names the output, and how many numbers are missing."""
     outputs = Outputs()
     outputs.deliver(Message("braid/1/out/ann/d-1/means", b'{"epoch": 1, "first": 4, "events": [1, 2]}', 1))
-    stage.check_numbers("reuse-pack", outputs)
+    stage.check_numbers("reuse-packed", outputs)
     outputs.deliver(Message("braid/1/out/ann/d-1/means", b'{"epoch": 1, "first": 9, "events": [3]}', 2))
-    with pytest.raises(RunFailed, match=r"reuse-pack: .* 3 of braid/1/out/ann/d-1/means"):
-        stage.check_numbers("reuse-pack", outputs)
+    with pytest.raises(RunFailed, match=r"reuse-packed: .* 3 of braid/1/out/ann/d-1/means"):
+        stage.check_numbers("reuse-packed", outputs)
 
 
 def test_on_a_terminal_the_board_stands_below_the_lines_and_goes_away() -> None:

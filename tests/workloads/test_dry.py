@@ -24,9 +24,10 @@ from tests.manager.managers import Manager, caller
 from tests.strategies import Document, families
 from workloads.replay import dry as replaying
 from workloads.replay.dry import Defragment, NotReplayed, dry
-from workloads.replay.modes import Mode, document_in
+from workloads.replay.modes import document_in
 from workloads.results import StepRow
 from workloads.trace import Action, Phase, Step, Trace
+from workloads.way import Mode
 from workloads.workload import Workload, WorkloadSource
 
 SCHEMA = Schema.of(place=Kind.STRING, value=Kind.INTEGER)

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from workloads.loading import load_workload
 from workloads.replay.live import Part
-from workloads.replay.plan import Pacing, Variant
+from workloads.replay.plan import Pacing
 from workloads.trace import Action, Phase, Step, Trace
 from workloads.tracing import sequential
+from workloads.way import DEFAULT_PACKED, REUSE_PACKED
 from workloads.workload import Workload
 
 WORKLOAD = "riotbench"
@@ -17,9 +18,8 @@ SEED = 8
 """Of the order in which they arrive, and of who submits which."""
 RATE = 1.0
 """By what the rates of the sources are multiplied; drawing pictures makes these cost something as they are."""
-SHARED = Variant(mode="reuse", placement="pack")
-ALONE = Variant(mode="default", placement="pack")
-"""Packed as well, so that what differs between the two is sharing alone."""
+WAYS = (REUSE_PACKED, DEFAULT_PACKED)
+"""Both packed, so that what differs between the two is sharing alone."""
 PACING = Pacing(pace=1.0, windows=2, window=6.0, settle=2.0, tenants=4)
 ON_THE_WAY = frozenset({3})
 """The steps at which is measured, besides the last."""
@@ -28,11 +28,11 @@ LEAST_WINDOWS, MOST_WINDOWS = 3, 12
 
 
 def programme(folder: Path) -> Part:
-    """The demo as part of a replay, with results in a folder for each variant below this one."""
+    """The demo as part of a replay, with results in a folder for each way below this one."""
     return Part(
         workload=_chosen(load_workload(WORKLOAD)),
         trace=_trace(),
-        variants={folder / each.name: each for each in (SHARED, ALONE)},
+        ways={folder / each.name: each for each in WAYS},
         rate=RATE,
     )
 

@@ -11,8 +11,7 @@ from workloads.demo.programme import LEAST_WINDOWS, MOST_WINDOWS, ON_THE_WAY, PA
 from workloads.outputs import Heard, Outputs
 from workloads.replay.keeping import Found, Keeper
 from workloads.replay.live import keepers, started, submitted_tasks
-from workloads.replay.player import Player
-from workloads.replay.sharing import with_savings
+from workloads.replay.player import Player, measure
 from workloads.results import StepRow, WindowRow
 from workloads.service import RunFailed
 from workloads.trace import Step, Trace
@@ -108,10 +107,9 @@ class Stage:
         time.sleep(PACING.settle)
         begun = time.time()
         for window in range(MOST_WINDOWS if is_last else PACING.windows):
-            opened = [side.player.open() for side in self.sides]
-            time.sleep(PACING.window)
-            for side, each in zip(self.sides, opened, strict=True):
-                side.windows += (side.player.shut(each, number, window),)
+            at = [(side.player, number) for side in self.sides]
+            for side, row in zip(self.sides, measure(at, window, PACING.window), strict=True):
+                side.windows += (row,)
                 between = (begun, time.time())
                 side.keeper.found[-1] = replace(side.keeper.found[-1], windows=side.windows, between=between)
             account = self._account(begun if is_last else self._begun)
@@ -150,15 +148,12 @@ class Stage:
     def check_numbers(self) -> None:
         """Fail where a number is missing in any output of either service."""
         for side in self.sides:
-            check_numbers(side.player.variant.name, side.player.outputs)
+            check_numbers(side.player.way.name, side.player.outputs)
 
     def end(self) -> None:
         """Write the results of both, with what the services have settled of the minutes that were measured."""
         for side in self.sides:
-            side.keeper.found = [
-                each if each.between is None else with_savings(each, side.player.savings(*each.between))
-                for each in side.keeper.found
-            ]
+            side.keeper.found = [side.player.accounted(each) for each in side.keeper.found]
             side.keeper.end()
 
     def _done(self, step: Step, shared: SubmitAnswer | None, alone: SubmitAnswer | None) -> SubmitAnswer | Removal:
@@ -196,7 +191,7 @@ def staged(folder: Path, told: Callable[[str], None]) -> Iterator[Stage]:
     kept = keepers(part, PACING)
     with ExitStack() as held:
         players = started(part, PACING, held, lambda what, _seconds: told(what))
-        shared, alone = (Side(players[each], kept[each]) for each in part.variants)
+        shared, alone = (Side(players[each], kept[each]) for each in part.ways)
         yield Stage(part.trace, shared, alone, submitted_tasks(part, PACING))
 
 

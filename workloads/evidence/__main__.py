@@ -69,14 +69,14 @@ def _make(out: Console, workloads: Mapping[str, Workload], every: Sequence[Sessi
             Part(
                 workload=workloads[cue.workload],
                 trace=drawn[cue.workload, cue.trace],
-                variants={folder_of(into, cue.workload, cue.trace, each, dry=False): each for each in cue.variants},
+                ways={folder_of(into, cue.workload, cue.trace, each, dry=False): each for each in cue.ways},
                 rate=cue.rate,
             )
             for cue in session.cues
         ]
         with progress(out, session.name, seconds(session, drawn)) as told:
             replay_live(parts, session.pacing, told)
-        found += [folder for part in parts for folder in part.variants]
+        found += [folder for part in parts for folder in part.ways]
         out.print(f"{(time.monotonic() - begun) / 60:.1f} min: {escape(session.name)} is done")
     summary = write_report(found, into / PAGE)
     made = f"Made by `make evidence` on {now()[:10]}; [the report]({PAGE}) has the figures, and says what they rest on."
@@ -102,9 +102,9 @@ def _count(
     """Count what runs at every step of every trace, at the pace of the live replays; says where."""
     found = []
     for (name, trace_name), trace in drawn.items():
-        for variant in DRY:
-            folder = folder_of(into, name, trace_name, variant, dry=True)
-            replay_dry(workloads[name], trace, variant, pace=pace, into=folder)
+        for way in DRY:
+            folder = folder_of(into, name, trace_name, way, dry=True)
+            replay_dry(workloads[name], trace, way, pace=pace, into=folder)
             found.append(folder)
     return found
 

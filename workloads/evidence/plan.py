@@ -4,21 +4,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from workloads.replay.plan import STARTING, STOPPING, Pacing, Variant, seconds_of
+from workloads.replay.plan import STARTING, STOPPING, Pacing, seconds_of
 from workloads.trace import Trace
 from workloads.tracing import random_walk, sequential
+from workloads.way import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED, Way
 from workloads.workload import Workload
 
-LAUNCHED = (
-    Variant(mode="default", placement="launch"),
-    Variant(mode="reuse", placement="launch"),
-)
+LAUNCHED = (DEFAULT, REUSE)
 """As in the paper: a job for each submission, without and with sharing."""
-CONSOLIDATED = Variant(mode="reuse", placement="launch", defragment="step")
-"""What the paper leaves for later."""
-PACKED = (Variant(mode="default", placement="pack"), Variant(mode="reuse", placement="pack"))
+PACKED = (DEFAULT_PACKED, REUSE_PACKED)
 """Few jobs, without and with sharing; so that what packing saves is not taken for what sharing saves."""
-DRY = (*LAUNCHED, CONSOLIDATED, *PACKED)
+DRY = (*LAUNCHED, DEFRAGMENTED, *PACKED)
 WALKS = (1, 2)
 """The seeds of RW1 and RW2."""
 WALK = 40
@@ -28,17 +24,17 @@ REPORTING = 60.0
 MEASURED = Pacing(pace=10.0, windows=2, window=10.0, settle=2.0, points=8, hurry=True)
 """At a few steps; each job runs one batch in each window, and two cores are to keep up with a hundred jobs."""
 WALKED = replace(MEASURED, points=20)
-RATES: Mapping[str, float] = {"opmw": 3.0, "riotbench": 1.0}
+RATES: Mapping[str, float] = {"opmw": 0.5, "riotbench": 0.3}
 """By what a workload's rates are multiplied, so that all services of a session together need less than two cores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cue:
-    """A trace to replay in some variants."""
+    """A trace to replay in some ways."""
 
     workload: str
     trace: str
-    variants: tuple[Variant, ...]
+    ways: tuple[Way, ...]
     rate: float
     """By what the rates of its sources are multiplied."""
 
@@ -53,7 +49,7 @@ class Session:
     @property
     def name(self) -> str:
         """What is shown of it."""
-        return ", ".join(f"{cue.workload} {cue.trace} ({len(cue.variants)} services)" for cue in self.cues)
+        return ", ".join(f"{cue.workload} {cue.trace} ({len(cue.ways)} services)" for cue in self.cues)
 
 
 def sessions(workloads: Sequence[str], *, full: bool, quick: bool = False) -> tuple[Session, ...]:
@@ -64,15 +60,15 @@ def sessions(workloads: Sequence[str], *, full: bool, quick: bool = False) -> tu
     if quick:
         seq = walk = replace(MEASURED, pace=2.0, windows=2, window=2.0, settle=1.0, points=2)
     return (
-        *(Session(cues=(_cue(each, "SEQ", *LAUNCHED, CONSOLIDATED),), pacing=seq) for each in workloads),
+        *(Session(cues=(_cue(each, "SEQ", *LAUNCHED, DEFRAGMENTED),), pacing=seq) for each in workloads),
         # They need few jobs, and so little besides their tasks.
         Session(cues=tuple(_cue(each, "SEQ", *PACKED) for each in workloads), pacing=seq),
         *(Session(cues=tuple(_cue(each, f"RW{seed}", *LAUNCHED) for seed in WALKS), pacing=walk) for each in workloads),
     )
 
 
-def _cue(workload: str, trace: str, *variants: Variant) -> Cue:
-    return Cue(workload=workload, trace=trace, variants=variants, rate=RATES.get(workload, 1.0))
+def _cue(workload: str, trace: str, *ways: Way) -> Cue:
+    return Cue(workload=workload, trace=trace, ways=ways, rate=RATES.get(workload, 1.0))
 
 
 def traces(workloads: Mapping[str, Workload]) -> Mapping[tuple[str, str], Trace]:
@@ -88,17 +84,17 @@ def traces(workloads: Mapping[str, Workload]) -> Mapping[tuple[str, str], Trace]
     return drawn
 
 
-def folder_of(into: Path, workload: str, trace: str, variant: Variant, *, dry: bool) -> Path:
+def folder_of(into: Path, workload: str, trace: str, way: Way, *, dry: bool) -> Path:
     """Where the results of one replay lie."""
-    return into / "results" / "-".join((Path(workload).name.replace(":", "-"), trace, variant.name, *(["dry"] * dry)))
+    return into / "results" / "-".join((Path(workload).name.replace(":", "-"), trace, way.name, *(["dry"] * dry)))
 
 
 def seconds(session: Session, drawn: Mapping[tuple[str, str], Trace]) -> float:
     """How long a session takes, about: services start one by one, and its traces go on together."""
-    services = sum(len(cue.variants) for cue in session.cues)
+    services = sum(len(cue.ways) for cue in session.cues)
     longest = max(
         # The others' jobs start meanwhile.
-        sum(seconds_of(drawn[cue.workload, cue.trace], session.pacing, cue.variants * len(session.cues)))
+        sum(seconds_of(drawn[cue.workload, cue.trace], session.pacing, cue.ways * len(session.cues)))
         for cue in session.cues
     )
     return services * (STARTING + STOPPING) + longest

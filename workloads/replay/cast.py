@@ -7,7 +7,8 @@ from typing import Any
 
 from dags import Visibility
 from manager.answers import ReplayConnection, SourceForm, TopicConnection
-from workloads.replay.modes import Mode, document_in
+from workloads.replay.modes import document_in
+from workloads.way import Mode
 from workloads.workload import Document, Workload, WorkloadSource
 
 FIRST = "tenant-1"

@@ -15,12 +15,12 @@ from workloads.loading import WrongWorkload, load_workload
 from workloads.replay.counting import replay_dry
 from workloads.replay.dry import NotReplayed
 from workloads.replay.live import Part, replay_live
-from workloads.replay.modes import Mode
-from workloads.replay.plan import Pacing, Variant, total_seconds
+from workloads.replay.plan import Pacing, total_seconds
 from workloads.replay.progress import progress
 from workloads.service import RunFailed
 from workloads.tables import WrongResults
 from workloads.trace import WrongTrace, read_trace
+from workloads.way import Mode, Way
 
 Defragment = Literal["off", "itself", "step"]
 
@@ -49,14 +49,14 @@ def replay(  # noqa: PLR0913 - one for each setting of a replay
         try:
             drawn = read_trace(trace)
             workload = load_workload(drawn.workload)
-            variant = Variant(mode=mode, placement=placement, defragment=defragment)
+            way = Way(mode=mode, placement=placement, defragment=defragment)
             points = None if measure == "all" else _points(measure)
             pacing = Pacing(pace=pace, windows=windows, window=window, points=points, speed=speed)
             if is_dry:
-                replay_dry(workload, drawn, variant, pace=pace, into=into)
+                replay_dry(workload, drawn, way, pace=pace, into=into)
             else:
-                with progress(out, f"{drawn.name} {variant.name}", total_seconds(drawn, pacing, (variant,))) as told:
-                    part = Part(workload=workload, trace=drawn, variants={into: variant}, rate=rate)
+                with progress(out, f"{drawn.name} {way.name}", total_seconds(drawn, pacing, (way,))) as told:
+                    part = Part(workload=workload, trace=drawn, ways={into: way}, rate=rate)
                     replay_live((part,), pacing, told)
         except (WrongTrace, WrongWorkload, WrongResults, NotReplayed) as error:
             raise NoUse(str(error)) from None

@@ -5,23 +5,23 @@ from typing import Any
 
 from workloads.replay.dry import NotReplayed, dry
 from workloads.replay.keeping import Found, Keeper, manifest_of
-from workloads.replay.plan import Variant
 from workloads.trace import Trace, told_of
+from workloads.way import Way
 from workloads.workload import Workload
 
 
-def replay_dry(workload: Workload, trace: Trace, variant: Variant, *, pace: float, into: Path) -> None:
+def replay_dry(workload: Workload, trace: Trace, way: Way, *, pace: float, into: Path) -> None:
     """Replay a trace dry, and keep its results in a folder; results of the same replay there are found anew."""
-    if variant.defragment == "itself":
+    if way.defragment == "itself":
         raise NotReplayed(
             "--defragment itself: in a dry replay nothing is measured that a service could decide by; "
             "say off or step, or leave out --dry"
         )
     settings: dict[str, Any] = {"pace": pace}
     manifest = manifest_of(
-        mode=variant.mode,
-        placement=variant.placement,
-        defragment=variant.defragment,
+        mode=way.mode,
+        placement=way.placement,
+        defragment=way.defragment,
         dry=True,
         trace=told_of(trace),
         workload={"name": workload.name, **workload.about},
@@ -30,9 +30,9 @@ def replay_dry(workload: Workload, trace: Trace, variant: Variant, *, pace: floa
     counted = dry(
         workload,
         trace,
-        mode=variant.mode,
-        placement=variant.placement,
-        defragment="step" if variant.defragment == "step" else "off",
+        mode=way.mode,
+        placement=way.placement,
+        defragment="step" if way.defragment == "step" else "off",
         pace=pace,
     )
     keeper = Keeper(into, manifest)

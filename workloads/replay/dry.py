@@ -31,9 +31,10 @@ from merge import (
     release,
     unmerge,
 )
-from workloads.replay.modes import Mode, document_in
+from workloads.replay.modes import document_in
 from workloads.results import StepRow, UsersRow
 from workloads.trace import Action, Step, Trace
+from workloads.way import Mode
 from workloads.workload import Workload
 
 Defragment: TypeAlias = Literal["off", "step"]

@@ -1,6 +1,6 @@
-"""A live replay: traces on services that run, one service for each variant of each, side by side.
+"""A live replay: traces on services that run, one service for each way of each, side by side.
 
-Where variants are compared they stand at the same step at the same time and are measured in the same windows, so that
+Where ways are compared they stand at the same step at the same time and are measured in the same windows, so that
 whatever else the machine does disturbs all of them alike.
 """
 
@@ -16,34 +16,35 @@ from tempfile import TemporaryDirectory
 from workloads.replay.cast import Cast, tenants_of
 from workloads.replay.dry import dry
 from workloads.replay.keeping import Found, Keeper, manifest_of
-from workloads.replay.plan import Pacing, Variant, awaited_steps, measured_steps, seconds_of
-from workloads.replay.player import Player, playing
-from workloads.replay.sharing import with_savings
+from workloads.replay.plan import Pacing, awaited_steps, measured_steps, seconds_of, total_seconds
+from workloads.replay.player import Player, measure, playing
 from workloads.results import Manifest, WindowRow
 from workloads.trace import Step, Trace, told_of
-from workloads.workload import Workload, WorkloadSource
+from workloads.way import Way
+from workloads.workload import Workload
 
-WORTH = 600.0
-"""Events of so many seconds are made of each source, within these bounds; they are replayed over and over."""
-FEWEST, MOST = 50, 5_000
+FEWEST, MOST = 50, 40_000
+"""Events that are made of each source: enough for the whole replay within these bounds, and then they begin anew."""
+SLOWER = 3.0
+"""How many times as long as it is planned a replay may take before they do; their own times go back then."""
 Told = Callable[[str, float], None]
 """Hears what a replay does, and how many seconds of work it has just done, by the plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One trace in several variants, which go through it step by step together."""
+    """One trace in several ways, which go through it step by step together."""
 
     workload: Workload
     trace: Trace
-    variants: Mapping[Path, Variant]
+    ways: Mapping[Path, Way]
     """By the folder for their results."""
     rate: float = 1.0
     """By what the rates of the workload's sources are multiplied."""
 
 
 def replay_live(parts: Sequence[Part], pacing: Pacing, told: Told) -> None:
-    """Replay parts side by side, and keep in each variant's folder what is found; resumes what was begun."""
+    """Replay parts side by side, and keep in each way's folder what is found; resumes what was begun."""
     with ExitStack() as held:
         plays = [
             _Play(part, pacing, submitted_tasks(part, pacing), keepers(part, pacing), told).play(held) for part in parts
@@ -90,12 +91,11 @@ def _measure(ready: Sequence[_Ready], pacing: Pacing) -> None:
     for player in (player for each in ready for player in each.players.values()):
         player.catch_up(pacing.pace)
     time.sleep(pacing.settle)
+    at = [(player, each.step) for each in ready for player in each.players.values()]
+    found = [each.windows.setdefault(folder, []) for each in ready for folder in each.players]
     for window in range(pacing.windows):
-        opened = [{folder: player.open() for folder, player in each.players.items()} for each in ready]
-        time.sleep(pacing.window)
-        for each, begun in zip(ready, opened, strict=True):
-            for folder, player in each.players.items():
-                each.windows.setdefault(folder, []).append(player.shut(begun[folder], each.step, window))
+        for windows, row in zip(found, measure(at, window, pacing.window), strict=True):
+            windows.append(row)
 
 
 class _Play:
@@ -114,7 +114,7 @@ class _Play:
     def play(self, held: ExitStack) -> Iterator[_Ready | None]:
         """Do the steps from the first that is not done on; what is started lives as long as `held`."""
         steps, pacing = self._part.trace.steps, self._pacing
-        seconds = seconds_of(self._part.trace, pacing, tuple(self._part.variants.values()))
+        seconds = seconds_of(self._part.trace, pacing, tuple(self._part.ways.values()))
         done = min(len(keeper.found) for keeper in self._keepers.values())
         if all(keeper.complete for keeper in self._keepers.values()):
             self._told("every step was done before", sum(seconds))
@@ -148,7 +148,7 @@ class _Play:
             self._told("", seconds[number])
         for folder, keeper in self._keepers.items():
             # Of what was measured before an interruption this service knows nothing.
-            keeper.found[done:] = [_with_savings(self._players[folder], each) for each in keeper.found[done:]]
+            keeper.found[done:] = [self._players[folder].accounted(each) for each in keeper.found[done:]]
             keeper.end()
 
     def _again(self, done: int, seconds: float) -> Iterator[None]:
@@ -161,7 +161,7 @@ class _Play:
         yield
         for player in self._players.values():
             player.settled()
-            if player.variant.defragment == "step":
+            if player.way.defragment == "step":
                 player.defragment()
         self._told(f"{done} steps were done before", seconds)
 
@@ -178,35 +178,33 @@ class _Play:
                 player.settled()
                 took[folder] = time.monotonic() - asked[folder]
             for player in self._players.values():
-                if player.variant.defragment == "step":
+                if player.way.defragment == "step":
                     player.defragment()
                     player.settled()
         return took
 
 
 def started(part: Part, pacing: Pacing, held: ExitStack, told: Told) -> Mapping[Path, Player]:
-    """Start a service for each variant of a part, with its tenants and sources; they live as long as `held`."""
+    """Start a service for each way of a part, with its tenants and sources; they live as long as `held`."""
     workload, seed = part.workload, part.trace.seed
+    ends = max((step.at or 0.0 for step in part.trace.steps), default=0.0) / pacing.speed
+    planned = max(ends, total_seconds(part.trace, pacing, tuple(part.ways.values())))
     events = Path(held.enter_context(TemporaryDirectory(prefix="braid-events-")))
     cast = Cast(
         workload=workload,
         tenants=tenants_of(workload, pacing.tenants, seed),
-        files=_written(workload, events, seed),
+        files=_written(workload, events, seed, SLOWER * part.rate * planned),
         rate=part.rate,
     )
     return {
-        folder: held.enter_context(playing(variant, pacing, cast, _at_start(variant, told)))
-        for folder, variant in part.variants.items()
+        folder: held.enter_context(playing(way, pacing, cast, _at_start(way, told)))
+        for folder, way in part.ways.items()
     }
 
 
-def _with_savings(player: Player, found: Found) -> Found:
-    return found if found.between is None else with_savings(found, player.savings(*found.between))
-
-
 def keepers(part: Part, pacing: Pacing) -> Mapping[Path, Keeper]:
-    """A results folder for each variant of a part."""
-    return {folder: Keeper(folder, _manifest(part, variant, pacing)) for folder, variant in part.variants.items()}
+    """A results folder for each way of a part."""
+    return {folder: Keeper(folder, _manifest(part, way, pacing)) for folder, way in part.ways.items()}
 
 
 def submitted_tasks(part: Part, pacing: Pacing) -> tuple[int, ...]:
@@ -215,11 +213,11 @@ def submitted_tasks(part: Part, pacing: Pacing) -> tuple[int, ...]:
     return tuple(row.submitted_tasks for row, _ in counted)
 
 
-def _manifest(part: Part, variant: Variant, pacing: Pacing) -> Manifest:
+def _manifest(part: Part, way: Way, pacing: Pacing) -> Manifest:
     return manifest_of(
-        mode=variant.mode,
-        placement=variant.placement,
-        defragment=variant.defragment,
+        mode=way.mode,
+        placement=way.placement,
+        defragment=way.defragment,
         dry=False,
         trace=told_of(part.trace),
         workload={"name": part.workload.name, **part.workload.about},
@@ -227,23 +225,19 @@ def _manifest(part: Part, variant: Variant, pacing: Pacing) -> Manifest:
     )
 
 
-def _written(workload: Workload, folder: Path, seed: int) -> Mapping[str, str]:
-    """Files with the events of sources, by their names."""
+def _written(workload: Workload, folder: Path, seed: int, seconds: float) -> Mapping[str, str]:
+    """Files with the events of sources, for so many seconds at their own rates; by their names."""
     found = {}
     for number, source in enumerate(workload.sources):
         if source.events is None:
             continue
         path = folder / f"{number}.jsonl"
+        many = max(FEWEST, min(MOST, round(source.per_second * seconds)))
         with path.open("w", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(event)}\n" for event in islice(source.events(seed), _worth(source)))
+            file.writelines(f"{json.dumps(event)}\n" for event in islice(source.events(seed), many))
         found[source.name] = str(path)
     return found
 
 
-def _worth(source: WorkloadSource) -> int:
-    """How many events of a source are made."""
-    return max(FEWEST, min(MOST, round(source.per_second * WORTH)))
-
-
-def _at_start(variant: Variant, told: Told) -> Callable[[str], None]:
-    return lambda what: told(f"{variant.name}: {what}", 0.0)
+def _at_start(way: Way, told: Told) -> Callable[[str], None]:
+    return lambda what: told(f"{way.name}: {what}", 0.0)

@@ -1,10 +1,9 @@
 """Modes: as what a workload's documents are submitted, with everything shared that can be, or nothing."""
 
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
+from workloads.way import Mode
 from workloads.workload import Document
-
-Mode: TypeAlias = Literal["default", "reuse"]
 
 
 def document_in(mode: Mode, document: Document) -> dict[str, Any]:

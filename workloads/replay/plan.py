@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from manager.settings import Placement
-from workloads.replay.modes import Mode
 from workloads.trace import Action, Trace
+from workloads.way import Way
 
-DEFRAGMENT = ("off", "itself", "step")
 STARTING = 13.0
 """Seconds that a service takes to start, about."""
 STOPPING = 5.0
@@ -16,21 +14,6 @@ OPENING = 1.3
 """Seconds that a new job takes to start, about; they start one after the other."""
 COMMITTING = 0.2
 """Seconds that a step takes which nobody waits for, about."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
-    """How a trace is replayed on a service of its own; several are compared with each other."""
-
-    mode: Mode
-    placement: Placement
-    defragment: str = "off"
-    """`off`, `itself` where the service decides, or `step` where one is asked for after each step."""
-
-    @property
-    def name(self) -> str:
-        """What tells it apart, such as `reuse-launch-step`."""
-        return "-".join((self.mode, self.placement, *([] if self.defragment == "off" else [self.defragment])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,17 +63,17 @@ def awaited_steps(trace: Trace, pacing: Pacing) -> frozenset[int]:
     return measured_steps(trace, pacing.points) if pacing.hurry else frozenset(range(len(trace.steps)))
 
 
-def seconds_of(trace: Trace, pacing: Pacing, variants: Sequence[Variant]) -> tuple[float, ...]:
+def seconds_of(trace: Trace, pacing: Pacing, ways: Sequence[Way]) -> tuple[float, ...]:
     """How long each step takes, about; for a bar that shows the time left, and for budgets."""
     measured, awaited = measured_steps(trace, pacing.points), awaited_steps(trace, pacing)
-    moves = sum(each.defragment == "step" for each in variants)
+    moves = sum(each.defragment == "step" for each in ways)
     found: list[float] = []
     opened = 0
     for number, step in enumerate(trace.steps):
-        took = COMMITTING * len(variants)
+        took = COMMITTING * len(ways)
         if step.action is Action.SUBMIT:
             # Packed dataflows mostly open none.
-            opened += sum(each.placement != "pack" for each in variants)
+            opened += sum(each.placement != "pack" for each in ways)
         if number in awaited:
             took += pacing.pace + OPENING * opened + pacing.pace * moves
             opened = 0
@@ -100,6 +83,6 @@ def seconds_of(trace: Trace, pacing: Pacing, variants: Sequence[Variant]) -> tup
     return tuple(found)
 
 
-def total_seconds(trace: Trace, pacing: Pacing, variants: Sequence[Variant]) -> float:
+def total_seconds(trace: Trace, pacing: Pacing, ways: Sequence[Way]) -> float:
     """How long a replay takes in all, about."""
-    return sum(seconds_of(trace, pacing, variants)) + len(variants) * (STARTING + STOPPING)
+    return sum(seconds_of(trace, pacing, ways)) + len(ways) * (STARTING + STOPPING)

@@ -14,10 +14,13 @@ from manager.client import Client, Refused
 from workloads.outputs import Outputs, listening
 from workloads.replay.cast import Cast, source_form, submitted, tenant_names
 from workloads.replay.cores import Look, cores_between, look
-from workloads.replay.plan import Pacing, Variant
+from workloads.replay.keeping import Found
+from workloads.replay.plan import Pacing
+from workloads.replay.sharing import with_savings
 from workloads.results import StepRow, UsersRow, WindowRow
 from workloads.service import RunFailed, Service, served
 from workloads.trace import Action, Step
+from workloads.way import Way
 
 PATIENCE = 300.0
 """Seconds after which a replay gives up waiting; with many jobs starting at once on few cores a step takes some 60."""
@@ -40,12 +43,12 @@ class Player:
 
     def __init__(
         self,
-        variant: Variant,
+        way: Way,
         service: Service,
         operator: Client,
         cast: Cast,
     ) -> None:
-        self.variant = variant
+        self.way = way
         self.service = service
         self.operator = operator
         self.outputs = Outputs()
@@ -58,7 +61,7 @@ class Player:
         if step.action is Action.REMOVE:
             self._remove(self._ids.pop(step.dataflow))
             return None
-        document = submitted(self._cast.workload.dataflows[step.dataflow], self.variant.mode)
+        document = submitted(self._cast.workload.dataflows[step.dataflow], self.way.mode)
         answer = self.operator.submit(document, tenant=self._cast.tenants[step.dataflow])
         self._ids[step.dataflow] = answer.id
         return answer
@@ -134,6 +137,10 @@ class Player:
             alone_packed=None,
         )
 
+    def accounted(self, found: Found) -> Found:
+        """What was found out of a step, with what the service has settled of the time in which was measured."""
+        return found if found.between is None else with_savings(found, self.savings(*found.between))
+
     def savings(self, since: float, until: float) -> SavingsAnswer:
         """What the service metered meanwhile, by the clock of `time.time`, in the whole minutes around it."""
         return self.operator.savings(since=datetime.fromtimestamp(since, UTC), until=datetime.fromtimestamp(until, UTC))
@@ -175,30 +182,37 @@ class Player:
         deadline = time.monotonic() + PATIENCE
         while found := amiss():
             if time.monotonic() > deadline:
-                raise RunFailed(f"{self.variant.name}: waited {PATIENCE:g} s for {what}, in vain: {found}")
+                raise RunFailed(f"{self.way.name}: waited {PATIENCE:g} s for {what}, in vain: {found}")
             time.sleep(_LOOKING)
 
 
+def measure(at: Sequence[tuple[Player, int]], window: int, seconds: float) -> list[WindowRow]:
+    """What services do in one window, the same for all, each at the step at which its player stands."""
+    opened = [player.open() for player, _ in at]
+    time.sleep(seconds)
+    return [player.shut(begun, step, window) for begun, (player, step) in zip(opened, at, strict=True)]
+
+
 @contextmanager
-def playing(variant: Variant, pacing: Pacing, cast: Cast, told: Callable[[str], None]) -> Iterator[Player]:
+def playing(way: Way, pacing: Pacing, cast: Cast, told: Callable[[str], None]) -> Iterator[Player]:
     """A player on a service of its own while the context lasts; `told` hears what that waits for."""
-    with served(told, options_of(variant, pacing)) as service, ExitStack() as held:
+    with served(told, options_of(way, pacing)) as service, ExitStack() as held:
         operator = held.enter_context(service.operator())
         names = tenant_names(pacing.tenants)
         for name in names:
             operator.admit(TenantForm(name=name, quota=_PLENTY))
         for source in cast.workload.sources:
             operator.register_source(source_form(source, cast.files.get(source.name), cast.rate))
-        player = Player(variant, service, operator, cast)
+        player = Player(way, service, operator, cast)
         credentials = {name: operator.make_credentials(name) for name in names}
         held.enter_context(listening(player.outputs, credentials, service.root))
         yield player
 
 
-def options_of(variant: Variant, pacing: Pacing) -> Sequence[str]:
-    """With which options a variant's service is started."""
+def options_of(way: Way, pacing: Pacing) -> Sequence[str]:
+    """With which options a way's service is started."""
     return (
         *("--pace", f"{pacing.pace:g}"),
-        *("--placement", variant.placement),
-        "--defragment" if variant.defragment == "itself" else "--no-defragment",
+        *("--placement", way.placement),
+        "--defragment" if way.defragment == "itself" else "--no-defragment",
     )

@@ -9,8 +9,9 @@ from matplotlib.figure import Figure as Drawing
 
 from workloads.report.means import MANY, latencies, packed_or_shared, shares_by_users
 from workloads.report.panels import INK, LOOKS, OTHER, PAPER, Panel, counts_up, line_of, name_of, panels, ways_across
-from workloads.report.runs import DEFAULT, DEFRAGMENTED, REUSE, Runs, Way
+from workloads.report.runs import Runs
 from workloads.report.summary import number, seconds
+from workloads.way import DEFAULT, DEFRAGMENTED, REUSE, Way
 
 _COUNTED = (DEFAULT, REUSE)
 _COMPARED = (*_COUNTED, DEFRAGMENTED)

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from workloads.report.means import job_cores, packed_or_shared
-from workloads.report.runs import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED, Runs, Way
+from workloads.report.runs import Runs
 from workloads.report.summary import Summary, WaySummary, part
 from workloads.trace import Phase
+from workloads.way import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED, Way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 from statistics import fmean
 
-from workloads.report.runs import DEFAULT, DEFAULT_PACKED, REUSE, REUSE_PACKED, Runs, Way
+from workloads.report.runs import Runs
+from workloads.way import DEFAULT, DEFAULT_PACKED, REUSE, REUSE_PACKED, Way
 
 MANY = 10
 """So many dataflows or more count as one."""

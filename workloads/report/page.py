@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from workloads.report import sections
 from workloads.report.findings import span, values
 from workloads.report.html import Html, tag
-from workloads.report.runs import REUSE, REUSE_PACKED, Runs
+from workloads.report.runs import Runs
 from workloads.report.sections import Pictures
 from workloads.report.summary import Summary
+from workloads.way import REUSE, REUSE_PACKED
 
 
 def page(every: Sequence[Runs], summary: Summary, pictures: Pictures, style: str) -> str:

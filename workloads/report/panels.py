@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import MaxNLocator
 
-from workloads.report.runs import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED, Runs, Way
+from workloads.report.runs import Runs
+from workloads.way import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED, Way
 
 INK, FAINT, PAPER = "#1b2430", "#8a94a3", "#ffffff"
 WIDTH, HEIGHT = 3.6, 2.5

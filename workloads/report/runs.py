@@ -6,41 +6,15 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
 
 from workloads.report.savings import Estimate, Pair, means, weights
 from workloads.results import StepRow, WindowRow
 from workloads.tables import Results, WrongResults, read_results
+from workloads.way import Way
 
-_PLACED = {"launch": "", "graft": "-grafted", "pack": "-packed"}
-_DEFRAGMENTED = {"off": "", "step": "-defragmented", "itself": "-defragmented-by-itself"}
-
-
-class Way(NamedTuple):
-    """How a trace was replayed."""
-
-    mode: str
-    placement: str = "launch"
-    defragment: str = "off"
-
-    @property
-    def name(self) -> str:
-        """What summaries call it.
-
-        >>> Way("reuse").name, Way("default", "pack").name, Way("reuse", "launch", "step").name
-        ('reuse', 'default-packed', 'reuse-defragmented')
-        """
-        return self.mode + _PLACED.get(self.placement, f"-{self.placement}") + _DEFRAGMENTED[self.defragment]
-
-    @property
-    def baseline(self) -> "Way":
-        """With what it is compared: the same placement without sharing."""
-        return Way("default", self.placement)
-
-
-DEFAULT, REUSE = Way("default"), Way("reuse")
-DEFRAGMENTED = Way("reuse", "launch", "step")
-DEFAULT_PACKED, REUSE_PACKED = Way("default", "pack"), Way("reuse", "pack")
+_WAY = TypeAdapter(Way)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +28,13 @@ class Run:
     def way(self) -> Way:
         """How it was replayed."""
         manifest = self.results.manifest
-        return Way(manifest.mode, manifest.placement, manifest.defragment)
+        told = (manifest.mode, manifest.placement, manifest.defragment)
+        try:
+            return _WAY.validate_python(told)
+        except ValidationError:
+            raise WrongResults(
+                f"{self.folder}: was replayed in no known way: {', '.join(told)}; replay it anew"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

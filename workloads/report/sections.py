@@ -23,8 +23,9 @@ from workloads.report.findings import (
 )
 from workloads.report.html import Html, joined, table, tag
 from workloads.report.means import tenant_cores
-from workloads.report.runs import Runs, Way
+from workloads.report.runs import Runs
 from workloads.report.summary import Summary, cores_saving, error_of, number, part, part_of, seconds
+from workloads.way import Way
 
 Pictures: TypeAlias = Mapping[str, tuple[str, Html]]
 """Title and SVG of each figure, by name."""

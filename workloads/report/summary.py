@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from workloads.report.runs import Runs, Way
+from workloads.report.runs import Runs
 from workloads.report.savings import Estimate, Pair, saved, saved_at_peak, saving_of
 from workloads.results import WindowRow
+from workloads.way import Way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ def test_the_evidence_takes_less_than_an_hour() -> None:
     assert "in all" in total
 
 
-def test_every_variant_runs_beside_that_without_sharing_at_the_same_steps_and_windows() -> None:
+def test_every_way_runs_beside_that_without_sharing_at_the_same_steps_and_windows() -> None:
     """Of each trace: 8 points of SEQ, 20 steps of each walk, in windows of at least 10 s that are repeated."""
     drawn = traces({name: load_workload(name) for name in NAMES})
     points = {}
@@ -27,8 +27,8 @@ def test_every_variant_runs_beside_that_without_sharing_at_the_same_steps_and_wi
         assert session.pacing.windows >= 2
         assert session.pacing.window >= 10.0
         for cue in session.cues:
-            assert {"default", "reuse"} == {variant.mode for variant in cue.variants}
-            assert 1 == len({variant.placement for variant in cue.variants})
+            assert {"default", "reuse"} == {way.mode for way in cue.ways}
+            assert 1 == len({way.placement for way in cue.ways})
             points[cue.workload, cue.trace] = len(measured_steps(drawn[cue.workload, cue.trace], session.pacing.points))
     assert {(name, trace): 8 if trace == "SEQ" else 20 for name in NAMES for trace in ("SEQ", "RW1", "RW2")} == points
 
@@ -36,15 +36,15 @@ def test_every_variant_runs_beside_that_without_sharing_at_the_same_steps_and_wi
 def test_no_two_results_share_a_folder() -> None:
     """Neither live ones, nor dry ones, nor one of each."""
     live = [
-        folder_of(Path("x"), cue.workload, cue.trace, variant, dry=False)
+        folder_of(Path("x"), cue.workload, cue.trace, way, dry=False)
         for session in sessions(NAMES, full=False)
         for cue in session.cues
-        for variant in cue.variants
+        for way in cue.ways
     ]
     dry = [
-        folder_of(Path("x"), name, trace, variant, dry=True)
+        folder_of(Path("x"), name, trace, way, dry=True)
         for name in NAMES
         for trace in ("SEQ", "RW1", "RW2")
-        for variant in DRY
+        for way in DRY
     ]
     assert 2 * (3 + 2 + 2 + 2) + 2 * 3 * 5 == len({*live, *dry})

@@ -11,10 +11,11 @@ from workloads.loading import load_workload
 from workloads.replay.dry import dry
 from workloads.replay.keeping import STEPS
 from workloads.replay.live import Part, replay_live
-from workloads.replay.plan import Pacing, Variant
+from workloads.replay.plan import Pacing
 from workloads.results import StepRow
 from workloads.tables import WrongResults, read_manifest, read_results
 from workloads.tracing import sequential
+from workloads.way import Way
 
 PACING = Pacing(pace=0.5, windows=1, window=1.5, settle=0.5, tenants=2)
 
@@ -28,8 +29,8 @@ def test_a_replay_that_is_interrupted_goes_on_and_counts_what_a_dry_one_counts(t
     workload = load_workload(str(toy.make(tmp_path / "toy")))
     trace = sequential(workload.name, tuple(workload.dataflows), 1)
     folder = tmp_path / "results"
-    variant = Variant(mode="reuse", placement="launch", defragment="step")
-    part = Part(workload=workload, trace=trace, variants={folder: variant})
+    way = Way(mode="reuse", placement="launch", defragment="step")
+    part = Part(workload=workload, trace=trace, ways={folder: way})
 
     def interrupt(what: str, _seconds: float) -> None:
         if what.startswith("step 4 "):

@@ -14,11 +14,12 @@ from tests.workloads.replay import toy
 from workloads.loading import load_workload
 from workloads.replay.cast import full_name, source_form, submitted, tenants_of
 from workloads.replay.keeping import STEPS, Found, Keeper, manifest_of
-from workloads.replay.plan import Pacing, Variant, awaited_steps, measured_steps, seconds_of
+from workloads.replay.plan import Pacing, awaited_steps, measured_steps, seconds_of
 from workloads.replay.sharing import with_savings
 from workloads.results import Manifest, StepRow, TenantRow, UsersRow, WindowRow
 from workloads.tables import WrongResults, read_results
 from workloads.tracing import sequential
+from workloads.way import Way
 from workloads.workload import Workload
 
 
@@ -38,7 +39,7 @@ def test_in_a_hurry_only_measured_steps_are_waited_for_and_take_their_time() -> 
     pacing = Pacing(points=3, hurry=True)
     awaited = awaited_steps(trace, pacing)
     assert awaited == measured_steps(trace, 3)
-    took = seconds_of(trace, pacing, (Variant(mode="reuse", placement="launch"),))
+    took = seconds_of(trace, pacing, (Way(mode="reuse", placement="launch"),))
     assert {step for step, seconds in enumerate(took) if seconds > pacing.measuring} == awaited
     assert frozenset(range(20)) == awaited_steps(trace, Pacing(points=3))
 

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workloads.report.runs import Run, Runs, Way, collected
+from workloads.report.runs import Run, Runs, collected
 from workloads.results import Manifest, StepRow, TenantRow, UsersRow, WindowRow
 from workloads.tables import Results
+from workloads.way import Way
 
 STEPS = (("submit", "a", "fill"), ("submit", "b", "fill"), ("remove", "a", "drain"), ("remove", "b", "drain"))
 DEFAULT_TASKS, SHARED_TASKS = (4, 10, 6, 0), (4, 6, 4, 0)

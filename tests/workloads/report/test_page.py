@@ -26,11 +26,12 @@ from workloads.report.findings import (
     verdict,
 )
 from workloads.report.html import Html, tag
-from workloads.report.runs import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED, Runs
+from workloads.report.runs import Runs
 from workloads.report.summary import summarised
 from workloads.report.writing import write_report
 from workloads.results import TenantRow, WindowRow
 from workloads.tables import write_results
+from workloads.way import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED
 
 HOSTILE = "<script>alert('$x_1$')</script>&\"'\x00\ud7ff|"
 XHTML, SVG = "{http://www.w3.org/1999/xhtml}", "{http://www.w3.org/2000/svg}"

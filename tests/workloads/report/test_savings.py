@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from tests.workloads.report.made import DEFAULT_TASKS, results, runs, window
 from workloads.report.means import job_cores, packed_or_shared, shares_by_users, tenant_cores
-from workloads.report.runs import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED, Run, collected
+from workloads.report.runs import Run, collected
 from workloads.report.savings import Estimate, Pair, means, quantile, saved, saved_at_peak, saving_of, weights
 from workloads.report.summary import markdown_of, part_of, summarised
 from workloads.results import TenantRow
 from workloads.tables import WrongResults
+from workloads.way import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED
 
 PARTS = st.floats(0.1, 10.0)
 
