@@ -26,6 +26,8 @@ MEASURED = Pacing(pace=10.0, windows=2, window=10.0, settle=2.0, points=8, hurry
 WALKED = replace(MEASURED, points=20)
 RATES: Mapping[str, float] = {"opmw": 0.5, "riotbench": 0.3}
 """By what a workload's rates are multiplied, so that all services of a session together need less than two cores."""
+WALKING_RATES: Mapping[str, float] = {"opmw": 0.5, "riotbench": 0.15}
+"""By what they are where four services walk side by side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +65,15 @@ def sessions(workloads: Sequence[str], *, full: bool, quick: bool = False) -> tu
         *(Session(cues=(_cue(each, "SEQ", *LAUNCHED, DEFRAGMENTED),), pacing=seq) for each in workloads),
         # They need few jobs, and so little besides their tasks.
         Session(cues=tuple(_cue(each, "SEQ", *PACKED) for each in workloads), pacing=seq),
-        *(Session(cues=tuple(_cue(each, f"RW{seed}", *LAUNCHED) for seed in WALKS), pacing=walk) for each in workloads),
+        *(
+            Session(cues=tuple(_cue(each, f"RW{seed}", *LAUNCHED, rates=WALKING_RATES) for seed in WALKS), pacing=walk)
+            for each in workloads
+        ),
     )
 
 
-def _cue(workload: str, trace: str, *ways: Way) -> Cue:
-    return Cue(workload=workload, trace=trace, ways=ways, rate=RATES.get(workload, 1.0))
+def _cue(workload: str, trace: str, *ways: Way, rates: Mapping[str, float] = RATES) -> Cue:
+    return Cue(workload=workload, trace=trace, ways=ways, rate=rates.get(workload, 1.0))
 
 
 def traces(workloads: Mapping[str, Workload]) -> Mapping[tuple[str, str], Trace]:
