@@ -6,6 +6,7 @@ the cut, or reached it and did not let go of them, goes on as it is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from engine.job_folder import KeptCut
@@ -58,6 +59,13 @@ def check_return(plan: Plan, back: Mapping[int, KeptCut], standing: Standing) ->
                     f"{cut.positions[stream]}, and the job has read that on to {standing.at[stream]} for others; "
                     "let all that reads one stream leave together"
                 )
+
+
+def behind(entry: Entry, gone: Mapping[str, int]) -> Entry:
+    """An entry that begins no stream before what went of it while the job was stopped."""
+    if not gone:
+        return entry
+    return replace(entry, starts={stream: max(at, gone.get(stream, 0)) for stream, at in entry.starts.items()})
 
 
 def begins(

@@ -6,7 +6,6 @@ that read the stream, and until every cut that names it is released.
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from bridge import FolderReader, commit, consumers, leave, position_since
@@ -15,7 +14,7 @@ from engine.coming import returning
 from engine.host_spools import HostSpools
 from engine.job import Job
 from engine.job_folder import JobFolder, spool_folder
-from engine.plan import Entry, Ingress, Plan, RefusedPlan
+from engine.plan import Ingress, Plan, RefusedPlan
 
 log = logging.getLogger("braid.host")
 
@@ -33,19 +32,19 @@ class Consuming:
         """Have all that a job reads supplied again, before it runs; pass over what went while it was stopped."""
         # It may not have left what it read once when its host died.
         self._read[job.name] = frozenset(stream for entry in job.entries for stream in entry.plan.streams)
-        entries = job.in_effect()
-        gone: dict[str, int] = {}
-        for entry in entries:
+        gone, at = job.folder.gone(), job.position()
+        for entry in job.in_effect():
             for ingress in entry.plan.ingress:
-                position = max(job.position().get(ingress.stream, 0), entry.starts[ingress.stream])
-                there = self._joined(job.name, ingress.stream, position)
+                stream = ingress.stream
+                position = max(at.get(stream, 0), entry.starts[stream], gone.get(stream, 0))
+                there = self._joined(job, stream, position)
                 if there > position:
-                    gone[ingress.stream] = there
+                    gone[stream] = there
+                    # Durable before it runs: the batch that it was stopped in may have been planned over some of this.
+                    job.folder.say_gone(gone)
+                    told = "job %s reads %s on at %d: %d positions before that went while it was stopped"
+                    log.warning(told, job.name, stream, there, there - position)
                 self._spools.need(job.name, ingress, entry.plan.limits.spool_bytes)
-        # Another plan that waits would wait for ever behind this one.
-        if gone and len(entries) == 1:
-            log.warning("job %s reads on at %s: what lay before went while it was stopped", job.name, gone)
-            job.log(_again(entries[0]), {**entries[0].starts, **gone}, entries[0].behaviours)
 
     def join(self, job: Job, plan: Plan) -> dict[str, int]:
         """Have the streams of a new plan supplied; where the job begins in each that it does not read yet."""
@@ -117,12 +116,15 @@ class Consuming:
         commit(folder, job.name, min(position, consumers(folder).get(job.name, position)))
         return position
 
-    def _joined(self, name: str, stream: str, position: int) -> int:
+    def _joined(self, job: Job, stream: str, position: int) -> int:
         """Make a job a consumer again, should it have left; the position, or the first that is there after it."""
         folder = spool_folder(self._root, stream)
-        if name in consumers(folder) or not _exists(folder):
+        if not _exists(folder):
             return position
-        return _held(FolderReader(folder), name, position)
+        if job.name not in consumers(folder):
+            return _held(FolderReader(folder), job.name, position)
+        # Its host may have died when it had joined and not said yet what is gone; until that is done it is stopped.
+        return max(position, FolderReader(folder).first) if job.folder.is_stopped() else position
 
 
 def _held(reader: FolderReader, name: str, position: int) -> int:
@@ -139,11 +141,6 @@ def _held(reader: FolderReader, name: str, position: int) -> int:
 def _exists(folder: Path) -> bool:
     """Whether anybody ever owned a spool."""
     return (folder / LOG).is_dir()
-
-
-def _again(entry: Entry) -> Plan:
-    """The plan of an entry that is in effect, to be logged once more."""
-    return replace(entry.plan, imports=(), at={}, at_cut="")
 
 
 def cut_streams(folder: JobFolder) -> frozenset[str]:

@@ -112,6 +112,7 @@ class Follower:
         self.latencies = self._publishing.latencies
         """How old outputs were when they left, as far as the broker has them."""
         self._progress: dict[str, Any] = {}
+        self._gone = folder.gone()
         self._resume()
 
     def follow(self) -> list[Header]:
@@ -251,8 +252,9 @@ class Follower:
         """Count what came in and what left. Where a run or a plan begins, a batch has no events and may jump ahead."""
         if (header.start.run, header.start.entry) == (header.end.run, header.end.entry):
             for stream, end in header.end.at.items():
-                came = end - header.start.at.get(stream, end)
-                self.told.entered[stream] = self.told.entered.get(stream, 0) + came
+                # A batch that was planned before some of its events went has only the others.
+                begin = max(header.start.at.get(stream, end), self._gone.get(stream, 0))
+                self.told.entered[stream] = self.told.entered.get(stream, 0) + max(0, end - begin)
         self.told.left += sum(each.count for each in header.emitted if not each.marker)
 
     def _forward(self, plan: Plan) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from bridge import Lease, PositionsGone, SpoolDamaged, read
 from engine.batch_times import BatchTimes
-from engine.coming import Standing, begins, check_return, returning
+from engine.coming import Standing, begins, behind, check_return, returning
 from engine.follower import REWIND, Follower, Sending
 from engine.healths import Healths
 from engine.job_folder import job_folder, spool_folder
@@ -211,12 +211,12 @@ class Job:
 
     def start(self) -> None:
         """Start the query."""
-        run = self.folder.begin_run()
+        run, gone = self.folder.begin_run(), self.folder.gone()
         self.follower = Follower(self.folder, self._store, self._sender, run=run)
         self.began, self.batch_times, self.lagging = time.monotonic(), BatchTimes(), Lagging(self._came)
         self._keeper = PaceKeeper(
             run=run,
-            entries=lambda first: [entry for entry in self._entries if entry.number >= first],
+            entries=lambda first: [behind(entry, gone) for entry in self._entries if entry.number >= first],
             spools=self._spools,
             recorded=self._recorded(),
             on_ask=self._on_ask,

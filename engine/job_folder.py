@@ -76,6 +76,18 @@ class JobFolder:
         (self.path / "stopped").unlink(missing_ok=True)
         sync_folder(self.path)
 
+    def gone(self) -> dict[str, int]:
+        """For each stream the position before which events went while the job was stopped; none where all was there."""
+        path = self.path / "gone"
+        if not path.exists():
+            return {}
+        with damage_named(path):
+            return {stream: int(position) for stream, position in json.loads(path.read_bytes()).items()}
+
+    def say_gone(self, gone: Mapping[str, int]) -> None:
+        """What lay before some positions is passed over, also by a batch that is planned already."""
+        write_whole(self.path / "gone", json.dumps(dict(gone)).encode())
+
     def keep_cut(self, cut: KeptCut) -> None:
         """Keep the states of a cut until it is released."""
         told = {"instances": list(cut.instances), "positions": dict(cut.positions)}

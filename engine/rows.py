@@ -1,7 +1,7 @@
 """What travels from the spools to the kernel: rows of items, behind one that tells the batch's offsets."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ _SCHEMA = pa.schema(
 )
 _MOST_BYTES = 8_000_000
 """How much goes in one piece."""
+_NOTHING: Mapping[str, int] = {}
 
 
 class Span(NamedTuple):
@@ -36,10 +37,11 @@ class Span(NamedTuple):
     end: Offset
 
 
-def arriving(root: Path, entry: Entry, span: Span) -> Iterator[Arrived]:
-    """The events that lie between two offsets, stream by stream."""
+def arriving(root: Path, entry: Entry, span: Span, gone: Mapping[str, int] = _NOTHING) -> Iterator[Arrived]:
+    """The events that lie between two offsets, stream by stream, without what is known to be gone."""
     for stream, end in sorted(span.end.at.items()):
-        for first, item in between(spool_folder(root, stream), span.start.begins(stream, entry.starts), end):
+        begin = max(span.start.begins(stream, entry.starts), gone.get(stream, 0))
+        for first, item in between(spool_folder(root, stream), begin, end):
             if item.kind is ItemKind.DATA:
                 yield Arrived(stream, first, item.count, item.stamp, item.payload, item.births)
 

@@ -96,7 +96,9 @@ class SpoolReading(DataSourceStreamReader):
         root = Path(self._root)
         folder, begun = job_folder(root, self._job), False
         try:
-            for rows in written_rows(span, arriving(root, folder.entry(span.end.entry), span)):
+            # What the job was told to pass over may lie in a batch that was planned before.
+            items = arriving(root, folder.entry(span.end.entry), span, folder.gone())
+            for rows in written_rows(span, items):
                 begun = True
                 yield rows
         except PositionsGone:

@@ -118,7 +118,7 @@ def _job_whole(path: Path, into: Path) -> None:
     _link_all(path, into, ["records"], most=planned)
     # Attempts are those of processes that live; verdicts are for good.
     _link_all(path, into, ["attempts"], ending=".json")
-    _link_all(path, into, ["plans", "runs", "stopped"])
+    _link_all(path, into, ["plans", "runs", "stopped", "gone"])
     _check_job(into, range(planned - 1, planned + 1))
 
 
@@ -128,7 +128,7 @@ def _job_finished(path: Path, into: Path) -> None:
     if finished >= 0:
         _link_all(path, into, ["published", "cuts"])
         _link_all(path, into, ["checkpoint", "records"], most=finished)
-    _link_all(path, into, ["plans", "runs", "stopped"])
+    _link_all(path, into, ["plans", "runs", "stopped", "gone"])
     for each in JobFolder(into).kept_cuts() if (into / "cuts").is_dir() else ():
         if each.batch > finished:
             _cut_path(into, each).unlink()
@@ -166,13 +166,15 @@ def _published(folder: Path) -> dict[str, Any]:
 
 
 def _check_spools(folder: JobFolder, into: Path) -> None:
-    """See that what a job has yet to read is there."""
-    store = RecordStore(folder.records)
+    """See that what a job has yet to read is there; one that is stopped passes over what went when it is started."""
+    if folder.is_stopped():
+        return
+    store, gone = RecordStore(folder.records), folder.gone()
     batches = store.batches() if folder.records.is_dir() else range(0)
     for stream, position in store.file(batches[-1]).header.end.at.items() if batches else ():
         spool = spool_folder(into, stream)
         files = log_files(spool / LOG) if (spool / LOG).is_dir() else []
-        if position < (files[0].first if files else read_mark(spool).end):
+        if max(position, gone.get(stream, 0)) < (files[0].first if files else read_mark(spool).end):
             raise Moved("events came and went meanwhile")
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.coming import Standing, begins, brought, check_return, returning
+from engine.coming import Standing, begins, behind, brought, check_return, returning
 from engine.job_folder import KeptCut
 from engine.offset import Offset
 from engine.plan import Edge, Entry, Import, Ingress, Plan, RefusedPlan, Slot
@@ -76,3 +76,10 @@ def test_who_left_cannot_come_back_where_others_read_on() -> None:
     check_return(plan(7), {7: merged}, Standing({"t": 25}, plan(), None))
     with pytest.raises(RefusedPlan, match="has read that on to 12 for others; let all that reads one stream"):
         check_return(plan(7), back, Standing({"s": 12}, plan(), None))
+
+
+def test_what_is_gone_lies_before_where_a_stream_begins() -> None:
+    """The other streams begin where they did, and so does what has begun beyond."""
+    ran = replace(entry(1, plan(2)), starts={"a": 3, "b": 4, "c": 9})
+    assert {"a": 5, "b": 4, "c": 9} == behind(ran, {"a": 5, "c": 6}).starts
+    assert ran == behind(ran, {})

@@ -213,18 +213,15 @@ def job(path: Path, *streams: str, at: dict[str, int] | None = None) -> Any:
     entry = Entry(number=1, plan=plan, starts=dict.fromkeys(streams, 0))
     folder = JobFolder(path / "jobs" / "j")
     folder.make()
-    logged: list[Any] = []
     return SimpleNamespace(
         name="j",
         folder=folder,
         follower=None,
         entries=[entry],
         plan=plan,
-        logged=logged,
         streams=lambda: frozenset(streams),
         in_effect=lambda: [entry],
         position=lambda: at or {},
-        log=lambda *what: logged.append(what),
     )
 
 
@@ -232,6 +229,12 @@ def filled(path: Path, stream: str, many: int) -> None:
     with_owner = Spool(spool_folder(path, stream), most_bytes=1 << 20)
     for _ in range(many):
         with_owner.append([Item(count=1, stamp=0, payload=b"x")])
+    with_owner.close()
+
+
+def pruned(path: Path, stream: str) -> None:
+    with_owner = Spool(spool_folder(path, stream), most_bytes=1 << 20)
+    with_owner.prune()
     with_owner.close()
 
 
@@ -262,24 +265,47 @@ def test_a_job_that_reads_a_stream_already_never_skips_by_a_new_plan(tmp_path: P
     assert {"j": 3} == consumers(spool_folder(tmp_path, "a"))
 
 
-@pytest.mark.parametrize(("kept", "logged", "joins"), [(None, [{"a": 5}], 5), ("other", [], 3), ("j", [], 2)])
-def test_a_job_that_comes_back_passes_over_only_what_is_gone(
-    tmp_path: Path, broker: Broker, kept: str | None, logged: list[dict[str, int]], joins: int
+@pytest.mark.parametrize(("kept", "gone", "joins"), [(None, {"a": 5}, 5), ("other", {}, 3), ("j", {}, 2)])
+def test_a_job_that_comes_back_passes_over_only_what_is_gone(  # noqa: PLR0913, PLR0917 - two fixtures are for all
+    tmp_path: Path,
+    spools: HostSpools,
+    caplog: pytest.LogCaptureFixture,
+    kept: str | None,
+    gone: dict[str, int],
+    joins: int,
 ) -> None:
-    """Where the spool still has what it left behind, it goes on there; else it begins anew at what there is."""
+    """Where the spool still has what it left behind, it goes on there; else it begins at what there is, and says so."""
     filled(tmp_path, "a", 5)
     if kept:
         commit(spool_folder(tmp_path, "a"), kept, 2)
-    with_owner = Spool(spool_folder(tmp_path, "a"), most_bytes=1 << 20)
-    with_owner.prune()
-    with_owner.close()
-    spools = HostSpools(tmp_path, broker, clock=MemoryClock(), grown=lambda _stream, _marked: None)
-    one = job(tmp_path, "a", at={"a": 3})
-    Consuming(tmp_path, spools).rejoin(cast("Job", one))
-    assert logged == [starts for _, starts, _ in one.logged]
+    pruned(tmp_path, "a")
+    one, consuming = job(tmp_path, "a", at={"a": 3}), Consuming(tmp_path, spools)
+    consuming.rejoin(cast("Job", one))
+    assert gone == one.folder.gone()
+    told = ["job j reads a on at 5: 2 positions before that went while it was stopped"] * len(gone)
+    assert told == caplog.messages
     # A job that never left may have to run a batch again, and keeps what that needs.
     assert joins == consumers(spool_folder(tmp_path, "a"))["j"]
-    spools.close()
+    one.folder.say_stopped()
+    consuming.rejoin(cast("Job", one))
+    assert (gone, told) == (one.folder.gone(), caplog.messages)
+
+
+@pytest.mark.parametrize(("stopped", "gone"), [(True, {"a": 5}), (False, {})])
+def test_what_went_before_a_host_died_that_started_a_job_again_is_passed_over_by_the_next(
+    tmp_path: Path, spools: HostSpools, *, stopped: bool, gone: dict[str, int]
+) -> None:
+    """Until all is said that went the job counts as stopped; else it never left, and what is missing is damage."""
+    filled(tmp_path, "a", 5)
+    pruned(tmp_path, "a")
+    commit(spool_folder(tmp_path, "a"), "j", 3)
+    one = job(tmp_path, "a", at={"a": 3})
+    if stopped:
+        one.folder.say_stopped()
+    Consuming(tmp_path, spools).rejoin(cast("Job", one))
+    assert gone == one.folder.gone()
+    # For whoever takes over at a cut of a stopped job, nothing may go that it has kept.
+    assert {"j": 3} == consumers(spool_folder(tmp_path, "a"))
 
 
 def test_a_job_leaves_what_it_reads_no_longer_once_no_cut_needs_it(tmp_path: Path, spools: HostSpools) -> None:

@@ -1,9 +1,12 @@
-"""The folder of a job: its log of plans, its runs, its cuts, and whether it was stopped."""
+"""The folder of a job: its log of plans, its runs, its cuts, whether it was stopped, and what went then."""
 
 from pathlib import Path
 
+import pytest
+
 from engine.job_folder import JobFolder, KeptCut, job_folder, spool_folder
 from engine.plan import Entry, Plan
+from engine.record_file import RecordDamaged
 
 
 def made(path: Path) -> JobFolder:
@@ -74,3 +77,19 @@ def test_a_cut_is_kept_until_it_is_released(tmp_path: Path) -> None:
     assert sorted(cuts[2:]) == sorted(folder.kept_cuts())
     folder.release_cut("*")
     assert cuts[2:3] == folder.kept_cuts()
+
+
+def test_what_is_gone_is_said_until_more_is(tmp_path: Path) -> None:
+    """Of a job of which nothing ever went nothing is said."""
+    folder = made(tmp_path)
+    assert {} == folder.gone()
+    for gone in ({"raw/ü": 4}, {"raw/ü": 6, "s": 1}):
+        folder.say_gone(gone)
+        assert gone == made(tmp_path).gone()
+
+
+def test_a_damaged_file_of_what_is_gone_is_named(tmp_path: Path) -> None:
+    """To take it for none would have the job wait for what is not there."""
+    (made(tmp_path).path / "gone").write_text("[")
+    with pytest.raises(RecordDamaged, match=f"{tmp_path / 'gone'}"):
+        made(tmp_path).gone()

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bridge import topics
+from bridge import Spool, topics
 from engine import host_process, jvm, verdicts
 from engine.plan import Plan
 from tests.integration import telling
@@ -53,25 +53,29 @@ class Counting:
     """A job that counts, on its own or beside a task that hangs."""
 
     def __init__(self, hosting: Hosting, *, stuck: bool = False) -> None:
-        source, count, end, tell = (hosting.fresh() for _ in range(4))
+        self.source, self.count, self.end, self.tell = (hosting.fresh() for _ in range(4))
         self.hosting = hosting
-        self.name = f"j{source}"
-        self.topic = f"street/{source}"
-        self.counts = delivery(end)
+        self.name = f"j{self.source}"
+        self.topic = f"street/{self.source}"
+        self.counts = delivery(self.end)
         self.sent = 0
-        slots = (slot(count, "count", source, by=["k"]), slot(end, "output", count))
-        sent = hosting.send(
+        self.run(stuck=stuck)
+
+    def run(self, *, stuck: bool) -> None:
+        """Have it run a new plan."""
+        slots = (slot(self.count, "count", self.source, by=["k"]), slot(self.end, "output", self.count))
+        sent = self.hosting.send(
             Plan(
                 job=self.name,
                 host=HOST,
                 version=1,
-                ingress=(raw(self.topic, source),),
-                slots=(*slots, slot(tell, "tell", source, stuck=True)) if stuck else slots,
+                ingress=(raw(self.topic, self.source),),
+                slots=(*slots, slot(self.tell, "tell", self.source, stuck=True)) if stuck else slots,
                 deliveries=(self.counts,),
                 pace=QUICK,
             )
         )
-        hosting.until(lambda: hosting.in_effect(sent), f"{self.name} in effect", bound=BOUND)
+        self.hosting.until(lambda: self.hosting.in_effect(sent), f"{self.name} in effect", bound=BOUND)
 
     def publish(self, many: int) -> None:
         """Send it more events."""
@@ -153,7 +157,10 @@ def test_a_host_that_was_told_to_end_misses_nothing(hosting: Hosting) -> None:
 
 
 def test_a_task_that_hangs_in_c_does_not_keep_its_job_from_stopping(hosting: Hosting) -> None:
-    """It hears no signal of Python's and lets no thread run; it is ended with its job, and the host stays."""
+    """It hears no signal of Python's and lets no thread run; it is ended with its job, and the host stays.
+
+    The job runs that batch again without what was let go of its events meanwhile, and goes on.
+    """
     before = hosting.keeper.pid
     job = Counting(hosting, stuck=True)
     job.publish(1)
@@ -162,6 +169,16 @@ def test_a_task_that_hangs_in_c_does_not_keep_its_job_from_stopping(hosting: Hos
     hosting.stop_job(job.name)
     # An attempt holds a lock of its file as long as it lives.
     hosting.until(lambda: all(verdicts._left(path) is not None for path in hung), "the end of what hung")
+    stream = f"raw/{job.topic}"
+    hosting.until(lambda: stream not in hosting.host_status()["spools"], "nobody supplies the spool")
+    spool = Spool(hosting.spool(stream), most_bytes=1 << 20)
+    spool.prune()
+    assert 1 == spool.first
+    spool.close()
+    job.run(stuck=False)
+    job.publish(2)
+    hosting.until(lambda: hosting.count(job.counts) >= 2, "what came since", bound=BOUND)
+    assert counted(numbers(1, 3)) == hosting.delivered(job.counts)
     assert before == hosting.keeper.pid
 
 

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from bridge import FolderReader, Spool, consumers
+from bridge import FolderReader, Spool, commit, consumers
 from bridge.intake import Expected
 from bridge.log import read_mark
 from engine.job_folder import KeptCut, job_folder, spool_folder
@@ -288,6 +288,7 @@ def test_with_the_spools_nothing_is_lost(root: Path, job: CountingJob, tmp_path:
     job.receive(6, 1)
     (job.folder.attempts / f"{0:020d}-{0:020d}-00").write_text("of a process that lives")
     (job.folder.attempts / "1.json").write_text("a verdict")
+    job.folder.say_gone({"raw/before": 3})
     assert back_up(root, url, tmp_path / "backup.tar", with_spools=True).spools
     other = tmp_path / "other"
     restore(tmp_path / "backup.tar", other, sqlite_url(other / "braid.db"))
@@ -297,6 +298,7 @@ def test_with_the_spools_nothing_is_lost(root: Path, job: CountingJob, tmp_path:
         p.name for p in (there.checkpoint / "offsets").iterdir()
     }
     assert ["1.json"] == [path.name for path in there.attempts.iterdir()]
+    assert {"raw/before": 3} == there.gone()
     assert consumers(spool_folder(root, STREAM)) == consumers(spool_folder(other, STREAM))
     assert (7, {"p": Expected(next=2)}) == (
         Spool(spool_folder(other, STREAM), most_bytes=1).end,
@@ -306,6 +308,26 @@ def test_with_the_spools_nothing_is_lost(root: Path, job: CountingJob, tmp_path:
     twin = TwinJob(other, JOB, {})
     twin.settle()
     assert kept(root) == kept(other)
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_what_is_gone_of_a_stopped_job_holds_up_no_backup_with_spools(
+    root: Path, job: CountingJob, tmp_path: Path, *, started: bool
+) -> None:
+    """The job passes over it once it is started, and has not read on just then; of any other job nothing may go."""
+    url = small(root)
+    job.receive(1, 2, 1)
+    job.work()
+    job.receive(5, 5)
+    commit(job.spool.folder, JOB, 5)
+    job.spool.prune()
+    with pytest.raises(BackupRefused, match="goes on too fast"):
+        back_up(root, url, tmp_path / "damaged.tar", with_spools=True)
+    if started:
+        job.folder.say_gone({STREAM: 5})
+    else:
+        job.folder.say_stopped()
+    assert back_up(root, url, tmp_path / "backup.tar", with_spools=True).spools
 
 
 @pytest.mark.parametrize(("had", "expected"), [(0, 0), (2, 2), (3, 3), (5, 3)])
