@@ -6,6 +6,7 @@ a minute, a few moments of it, and whoever asks gets the means over that.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from manager.committing.seen import Measured
 
@@ -51,14 +52,28 @@ def remembered(before: Sequence[Measured], newest: Measured) -> tuple[Measured, 
     return (*kept, newest)
 
 
-def per_second(measured: Sequence[Measured], grown: Callable[[Measured, Measured], float], now: float) -> float | None:
-    """The mean of what grew from one moment to another; None where only one is known."""
+class Stretch(NamedTuple):
+    """What a mean goes over; made by `stretch`."""
+
+    base: Measured
+    last: Measured
+    seconds: float
+
+
+def stretch(measured: Sequence[Measured], now: float) -> Stretch | None:
+    """The two moments of a job between which its means are taken; None where only one is known."""
     if not measured:
         return None
     last, since = measured[-1], now - WINDOW
     base = next((each for each in reversed(measured) if each.at <= since), measured[0])
     seconds = max(last.at, now - SPACING) - base.at
-    return grown(base, last) / seconds if seconds > 0 else None
+    return Stretch(base, last, seconds) if seconds > 0 else None
+
+
+def per_second(measured: Sequence[Measured], grown: Callable[[Measured, Measured], float], now: float) -> float | None:
+    """The mean of what grew from one moment to another; None where only one is known."""
+    over = stretch(measured, now)
+    return None if over is None else grown(over.base, over.last) / over.seconds
 
 
 def figures_of(measured: Sequence[Measured], now: float) -> JobFigures:

@@ -7,11 +7,12 @@ from engine.plan import Plan, SlotState
 from engine.supply import Bridged
 from manager.committing.draft import BUSY
 from manager.committing.seen import HostSeen, InstanceMeasured, JobSeen, Measured
-from manager.figures import figures_of, per_second
+from manager.figures import figures_of, per_second, stretch
 from merge import Instance, JobId, Jobs, RunningGraph
 
 SHORTEST = 60.0
 """Seconds between the moments of a sample at least: a host measures its CPU every five, and does not say just when."""
+_NOTHING = InstanceMeasured()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +99,20 @@ def busy(running: RunningGraph, jobs: Jobs, seen: Mapping[str, JobSeen], now: fl
 
     A source does nothing itself. Where a job has told too little yet it is assumed, as when its tasks were placed.
     """
+    # Once for each job: of tasks there are many times more.
+    over = {
+        job: stretch(told.measured, now)
+        for job in jobs.jobs
+        if (told := seen.get(str(job))) is not None and len(told.measured) > 1
+    }
     found: dict[Instance, float] = {}
     for instance, task in running.tasks.items():
-        job = seen.get(str(jobs.homes[instance].job))
-        rate = _busy(job.measured, instance, now) if job is not None and len(job.measured) > 1 else None
-        found[instance] = 0.0 if not task.inputs else BUSY if rate is None else rate
+        if not task.inputs:
+            found[instance] = 0.0
+        elif (known := over.get(jobs.homes[instance].job)) is None:
+            found[instance] = BUSY
+        else:
+            found[instance] = _cpu(known.base, known.last, instance) / known.seconds / 1e9
     return found
 
 
@@ -127,12 +137,7 @@ def batch_seconds(jobs: Jobs, seen: Mapping[str, JobSeen], now: float) -> dict[J
     return {job: seconds for job, seconds in found.items() if seconds is not None}
 
 
-def _busy(measured: tuple[Measured, ...], instance: Instance, now: float) -> float | None:
-    rate = per_second(measured, lambda base, last: _cpu(base, last, instance), now)
-    return None if rate is None else rate / 1e9
-
-
 def _cpu(base: Measured, last: Measured, instance: int) -> int:
     """Nanoseconds that an instance took from one moment of a job's run to another."""
-    nothing = InstanceMeasured()
-    return max(0, last.instances.get(instance, nothing).cpu_ns - base.instances.get(instance, nothing).cpu_ns)
+    after, before = last.instances.get(instance, _NOTHING), base.instances.get(instance, _NOTHING)
+    return max(0, after.cpu_ns - before.cpu_ns)
