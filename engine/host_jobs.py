@@ -21,6 +21,7 @@ from engine.follower import Sending
 from engine.job import Job
 from engine.job_folder import JobFolder
 from engine.life import JobState
+from engine.log_lines import about
 from engine.pace_keeper import PaceServer
 from engine.plan import Plan, RefusedPlan
 from engine.record_file import Header
@@ -115,11 +116,12 @@ class HostJobs:
 
     def attempt(self, job: str, act: Callable[[], None]) -> None:
         """Do something for a job; what cannot be done is said, and hurts nobody else."""
-        try:
-            act()
-        except (RefusedPlan, LeaseTaken, *DAMAGE) as error:
-            log.warning("job %s: %s", job, error)
-            self._line.refuse(topics.job(job, "refused"), str(error))
+        with about(job=job):
+            try:
+                act()
+            except (RefusedPlan, LeaseTaken, *DAMAGE) as error:
+                log.warning("job %s: %s", job, error)
+                self._line.refuse(topics.job(job, "refused"), str(error))
 
     def take(self, job: str, plan: Plan | None) -> None:
         """Take up the newest plan of a job, which may be another host's, or none at all."""
@@ -211,13 +213,15 @@ class HostJobs:
             job = self._make(plan.job)
         except LeaseTaken as error:
             if plan.job not in self._later:
-                log.info("job %s waits: %s", plan.job, error)
+                with about(job=plan.job):
+                    log.info("job %s waits: %s", plan.job, error)
             self._later[plan.job] = plan
             return None
         except DAMAGE as error:
             # Without its folder there is no job yet that could tell it.
             if plan.job not in self._later:
-                log.error("job %s: %s", plan.job, error)  # noqa: TRY400 - it says where and what to do
+                with about(job=plan.job):
+                    log.error("job %s: %s", plan.job, error)  # noqa: TRY400 - it says where and what to do
             self._later[plan.job] = plan
             status = {"job": plan.job, "host": self._host, "state": JobState.DIED, "trouble": str(error)}
             self._line.tell(topics.job(plan.job, "status"), {**status, "version": 0, "term": 0})
@@ -234,7 +238,8 @@ class HostJobs:
             job.folder.say_running()
             job.start()
         except DAMAGE as error:
-            log.error("job %s: %s", job.name, error)  # noqa: TRY400 - it says where and what to do
+            with about(job=job.name):
+                log.error("job %s: %s", job.name, error)  # noqa: TRY400 - it says where and what to do
             job.fail(str(error))
             if plan is not None:
                 self._later[job.name] = plan
@@ -293,7 +298,8 @@ class HostJobs:
             try:
                 plans = [entry.plan for entry in folder.entries(1)]
             except DAMAGE as error:
-                log.error("job %s: %s", unquote(folder.path.name), error)  # noqa: TRY400 - it says where and what to do
+                with about(job=unquote(folder.path.name)):
+                    log.error("job %s: %s", unquote(folder.path.name), error)  # noqa: TRY400 - it says where and what to do
             if plans and plans[-1].host == self._host:
                 yield folder, plans
 
@@ -313,7 +319,8 @@ class HostJobs:
             yield
         except DAMAGE as error:
             if job.trouble != str(error):
-                log.error("job %s: %s", job.name, error)  # noqa: TRY400 - it says where and what to do
+                with about(job=job.name):
+                    log.error("job %s: %s", job.name, error)  # noqa: TRY400 - it says where and what to do
             job.trouble = str(error)
 
     def _tell(self, job: Job) -> None:

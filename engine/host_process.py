@@ -19,6 +19,7 @@ from bridge.address import Address
 from engine.behaviour import installed_behaviours
 from engine.host import Host
 from engine.jvm import await_end, has_ended
+from engine.log_lines import begin_log
 from engine.shipping import packed
 from engine.source import SpoolSource
 from engine.spark import is_local, start_session
@@ -37,7 +38,7 @@ log = logging.getLogger("braid.host")
 
 def main() -> None:
     """Run a host until it is told to stop."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    begin_log()
     tags = [each.removeprefix(TAG) for each in sys.argv[1:] if each.startswith(TAG)]
     name, root, *master = (each for each in sys.argv[1:] if not each.startswith(TAG))
     # Processes with other working directories look there.

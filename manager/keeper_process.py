@@ -26,6 +26,7 @@ from bridge.broker_mosquitto import Entrance
 from bridge.files import write_whole
 from bridge.lease import Lease, LeaseTaken
 from engine.host_keeper import HostKeeper
+from engine.log_lines import begin_log
 
 USER = "braid"
 """As whom Braid's own processes connect."""
@@ -104,7 +105,7 @@ def read_record(root: Path) -> Record | None:
 
 def main() -> None:
     """Keep what was ordered, until told to end."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    begin_log()
     order = _ORDER.validate_json(sys.stdin.buffer.readline())
     sys.stdin.close()
     # Not an event: what a signal interrupts may hold its lock.

@@ -7,10 +7,12 @@ waits for it, and it waits for no host: it publishes what is due, and what is se
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from bridge import topics
+from engine.log_lines import about
 from engine.plan import written_cut, written_plan
 from manager.committing.moving import Move, MoveEvent, Phase
 from manager.committing.wanted import Draining, Moving, WantedJob, Wanting
@@ -18,6 +20,7 @@ from manager.problem import Conflict, DatabaseAway
 from manager.reconciler.concerning import Concerning
 from manager.reconciler.deciding import Clean, Memory, Tell, decide, has_taken_up
 from manager.reconciler.draining import WISHING, Drained, Wish, drain
+from manager.reconciler.driven import Driven
 from manager.reconciler.events import Events
 from manager.reconciler.listening import Listener, Sight
 from manager.reconciler.moves import Turn, go_on, wish_of
@@ -28,6 +31,8 @@ LOOKING = 2.0
 """Seconds between two looks where there is no news."""
 FALLING = 1.0
 """Seconds without a look after one that failed."""
+RUN, STOP, CLEAN = STEPS = ("run", "stop", "clean")
+"""What hosts are told to do with a job: to run a plan, to stop it, and to keep nothing more of it."""
 log = logging.getLogger("braid.reconciler")
 
 
@@ -104,6 +109,9 @@ class Reconciler:
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reconciles", daemon=True)
+        # Only its thread counts; whoever reads them in between misses one at most.
+        self._looks = self._failures = 0
+        self._steps, self._turns = Counter[str](), Counter[str]()
 
     def start(self) -> None:
         """Drive hosts from now on."""
@@ -132,6 +140,19 @@ class Reconciler:
         """Whether hosts have once taken up all that was wanted, but for what cannot come; from any thread."""
         return self._settled
 
+    @property
+    def driven(self) -> Driven:
+        """What was done so far; from any thread."""
+        return Driven(
+            connected=self._listener.sight().complete,
+            unread=self._listener.malformed,
+            looks=self._looks,
+            failures=self._failures,
+            steps={step: self._steps[step] for step in STEPS},
+            turns={str(event): self._turns[event] for event in MoveEvent},
+            dataflows={str(state): count for state, count in self._teller.states.items()},
+        )
+
     def look(self) -> None:
         """Publish what is due now, and tell what has become of jobs and dataflows."""
         # What is seen first: a job that was committed since cannot be taken for one that nobody wants.
@@ -147,7 +168,8 @@ class Reconciler:
             self._connection, self._memory = sight.connection, Memory()
         decision = decide(wanted, sight, self._memory, self._clock(), belongs=self._belongs)
         for step in decision.steps:
-            self._do(step)
+            with about(job=step.job):
+                self._do(step)
         self._memory, self._waits = decision.memory, decision.waits
         self._settled = self._settled or not decision.behind
         for job in sorted(decision.gone & wanted.keys()):
@@ -164,13 +186,16 @@ class Reconciler:
         while not self._stopping.is_set():
             self._woken.wait(LOOKING)
             self._woken.clear()
+            self._looks += 1
             try:
                 self.look()
             except DatabaseAway as error:
+                self._failures += 1
                 # The store has said so already; hosts and jobs run on as they are.
                 log.debug("the next look waits: %s", error)
                 self._stopping.wait(FALLING)
             except Exception:  # whatever it is must not end the only one that drives hosts
+                self._failures += 1
                 log.exception("hosts and jobs stay as they are until the next look")
                 self._stopping.wait(FALLING)
 
@@ -183,8 +208,9 @@ class Reconciler:
                     self._wished[wish.cut] = now
                     self._listener.publish(topics.host(host, "cut"), written_cut(wish))
                 case Drained(dataflow=dataflow):
-                    log.info("dataflow %s has drained", dataflow)
-                    drains.drained(dataflow)
+                    with about(dataflow=dataflow):
+                        log.info("dataflow %s has drained", dataflow)
+                        drains.drained(dataflow)
         self._wished = {cut: at for cut, at in self._wished.items() if now - at < WISHING}
 
     def _go_on(self, moves: Moves, sight: Sight) -> None:
@@ -196,6 +222,7 @@ class Reconciler:
                     self._wished[wish_of(wish)] = now
                     self._listener.publish(topics.host(host, "cut"), written_cut(wish))
                 case Turn() if moving is not None:
+                    self._turns[step.event] += 1
                     try:
                         _turn(moves, moving.move, step)
                     except Conflict as error:
@@ -204,12 +231,15 @@ class Reconciler:
     def _do(self, step: Tell | Clean) -> None:
         match step:
             case Tell(job=job, plan=None):
+                self._steps[STOP] += 1
                 log.info("job %s shall stop", job)
                 self._listener.publish(topics.job(job, "plan"), b"", retain=True)
             case Tell(job=job, plan=plan) if plan is not None:
+                self._steps[RUN] += 1
                 log.info("job %s shall run version %d on host %s", job, plan.version, plan.host)
                 self._listener.publish(topics.job(job, "plan"), written_plan(plan), retain=True)
             case Clean(job=job):
+                self._steps[CLEAN] += 1
                 self._listener.publish(topics.job(job, "status"), b"", retain=True)
 
 

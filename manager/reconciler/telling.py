@@ -4,7 +4,7 @@ Every state that one comes through is told, in the order of its life's table, al
 host, lie so far apart that one was passed over. What is found at the first look is no news.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -80,6 +80,12 @@ class Teller:
         for told in self._of_dataflows(flows, now) if flows is not None else ():
             if before is not None:
                 self._events.tell("dataflow", told)
+
+    @property
+    def states(self) -> Mapping[DataflowState, int]:
+        """How many dataflows are in each state, as of the last look; from any thread."""
+        counts = Counter(known.state for known in tuple(self._known.values()))
+        return {state: counts[state] for state in DataflowState if state is not DataflowState.REMOVED}
 
     def _asked(self, dataflows: Concerning, jobs: set[str]) -> "_Flows":
         """Every dataflow, and the needs of those that are new, or drain, or did not just run, or are in these jobs."""

@@ -21,10 +21,11 @@ COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 EACH = pytest.mark.parametrize("name", SERVICES)
 OURS = [name for name, service in SERVICES.items() if service.get("image") == "braid"]
-TOP = {"name", "services", "volumes"}
+TOP = {"name", "secrets", "services", "volumes"}
 FIELDS = {
     *("build", "cap_drop", "command", "depends_on", "entrypoint", "environment", "healthcheck", "image"),
-    *("init", "ports", "read_only", "restart", "security_opt", "stop_grace_period", "tmpfs", "user", "volumes"),
+    *("init", "ports", "profiles", "read_only", "restart", "secrets", "security_opt", "stop_grace_period", "tmpfs"),
+    *("user", "volumes"),
 }
 """Of what compose knows, what is used here: a mistyped field would be taken for another one."""
 
@@ -63,6 +64,15 @@ def test_every_mount_has_a_source() -> None:
     named = {source for _, source, _ in mounts() if not source.startswith(".")}
     assert set(COMPOSE["volumes"]) == named
     assert not [source for _, source, _ in mounts() if source.startswith(".") and not (FOLDER / source).is_dir()]
+
+
+def test_a_secret_is_a_file_that_whoever_deploys_makes() -> None:
+    """Every secret is used, and only by what runs where it is asked for: the rest starts without its file."""
+    asking = {name: service["secrets"] for name, service in SERVICES.items() if "secrets" in service}
+    assert set(COMPOSE["secrets"]) == {secret for secrets in asking.values() for secret in secrets}
+    assert [] == [name for name in asking if not SERVICES[name].get("profiles")]
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+    assert [] == [each for each in COMPOSE["secrets"].values() if f"/deploy/{each['file'][2:]}" not in ignored]
 
 
 def test_every_other_thing_that_is_named_is_there() -> None:

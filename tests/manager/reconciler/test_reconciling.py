@@ -320,6 +320,23 @@ def test_the_thread_acts_on_a_commit_and_on_news_and_outlives_an_error(
     assert ["hosts and jobs stay as they are until the next look"] == [
         record.getMessage() for record in caplog.records if record.name == "braid.reconciler" and record.exc_info
     ]
+    assert 1 == driven.reconciler.driven.failures < driven.reconciler.driven.looks
+
+
+def test_what_was_done_is_counted(driven: Driven) -> None:
+    """Each step by what it was, each message that nobody could read, and dataflows by the state that was told last."""
+    need = Need(job="1", host="h", version=1, instances=frozenset({7}))
+    driven.committed.flows = {"a": (need,), "b": (need, replace(need, job="2"))}
+    driven.committed.commit(plan("1"), plan("2"))
+    driven.look()
+    driven.hearing.say(topics.job("2", "status"), b"no JSON", retain=False)
+    driven.hearing.say_status("1", version=1, term=1, in_effect=1)
+    driven.committed.commit(plan("1"), stopped=["2"])
+    driven.look()
+    done = driven.reconciler.driven
+    assert {"run": 2, "stop": 1, "clean": 0} == done.steps
+    assert (True, 1, 0) == (done.connected, done.unread, done.failures)
+    assert {"deploying": 1, "running": 1, "degraded": 0, "draining": 0} == done.dataflows
 
 
 def test_a_job_has_taken_what_it_is_fed_once_it_has_run_the_newest_plan(driven: Driven) -> None:

@@ -1,0 +1,116 @@
+"""A town of which everything is seen that a manager can see: hosts, jobs, what they did, and what that cost."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+from prometheus_client import Metric as Family
+from prometheus_client.parser import text_string_to_metric_families
+
+from manager.answers import DataflowState
+from manager.committing.seen import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
+from manager.reconciler.driven import Driven
+from tests.manager.rest.serving import serving
+from tests.manager.rest.town import Town, town
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+HOST = HostSeen(
+    host="north",
+    alive=True,
+    jobs=("1",),
+    spools={"1": "ready", "2": "the disk is full; free some space", "bridge/3:out": "elsewhere"},
+    dropped=2,
+    cpu={"driver": 1.5, "jvm": 20.0, "worker": 4.0},
+    cores=4.0,
+    seen=NOW,
+)
+DRIVEN = Driven(
+    connected=True,
+    unread=1,
+    looks=5,
+    failures=1,
+    steps={"run": 3},
+    turns={"begun": 1},
+    dataflows={DataflowState.RUNNING: 7},
+)
+
+
+class Seen:
+    """Tells what a test wants seen."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, JobSeen] = {}
+        self.there: tuple[HostSeen, ...] = (HOST,)
+
+    def job(self, job: str) -> JobSeen | None:
+        return self.jobs.get(job)
+
+    def hosts(self) -> tuple[HostSeen, ...]:
+        return self.there
+
+
+def did(number: int) -> InstanceMeasured:
+    """What an instance has done so many times."""
+    return InstanceMeasured(cpu_ns=number * 10**9, taken=number * 10, emitted=number * 9, dead=number)
+
+
+def measured(instances: dict[int, InstanceMeasured], *, entered: int, left: int, run: int = 1) -> Measured:
+    """What a job has done, heard a moment ago by any clock."""
+    percentiles = {"p50": 0.25, "p99": 0.5}
+    return Measured(
+        at=1e12,
+        run=run,
+        age=10.0,
+        batch=left,
+        instances=instances,
+        streams={"1": StreamMeasured(entered=entered, lag_events=3, lag_seconds=1.5)},
+        left=left,
+        batch_seconds=percentiles,
+        latency_seconds=percentiles,
+    )
+
+
+def running(job: str, *moments: Measured, restarts: int = 0) -> JobSeen:
+    """A job that runs."""
+    return JobSeen(
+        job=job,
+        host="north",
+        state="running",
+        batch=moments[-1].batch,
+        restarts=restarts,
+        measured=moments,
+        seen=NOW,
+    )
+
+
+@contextmanager
+def observed(folder: Path) -> Iterator[tuple[Town, Seen]]:
+    """The town, and what is seen there; its job has done something already."""
+    with town(folder) as made:
+        seen = Seen()
+        made.service._seeing = seen
+        made.service.driven = lambda: DRIVEN
+        instances = instances_of(made)
+        job = made.places["job"]
+        seen.jobs[job] = running(job, measured(dict.fromkeys(instances, did(1)), entered=20, left=5))
+        seen.jobs[job] = replace(seen.jobs[job], failed={instances[0]: "no number"})
+        yield made, seen
+
+
+def instances_of(made: Town) -> list[int]:
+    """The running tasks of a town."""
+    with made.service._committer.looking() as state:
+        return sorted(state.running.tasks)
+
+
+def scraped(made: Town) -> dict[str, Family]:
+    """What an operator reads, by the names of the metrics."""
+    with serving(made.app) as url:
+        headers = {"Authorization": f"Bearer {made.keys['operator']}"}
+        # Whoever looks the first time finds nothing of the requests.
+        httpx.get(f"{url}/metrics", headers=headers, trust_env=False).raise_for_status()
+        answer = httpx.get(f"{url}/metrics", headers=headers, trust_env=False).raise_for_status()
+    return {family.name: family for family in text_string_to_metric_families(answer.text)}
