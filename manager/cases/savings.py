@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 
 from sqlalchemy import select
 from sqlmodel import Session
@@ -23,6 +24,11 @@ class Pricing:
     per_core_hour: float | None = None
     currency: str = ""
 
+    @property
+    def exactly(self) -> Decimal | None:
+        """The price as it is written."""
+        return None if self.per_core_hour is None else Decimal(str(self.per_core_hour))
+
 
 class Savings(Base):
     """What is told of savings and shares. Any manager tells it, because all of it is in the database."""
@@ -42,7 +48,7 @@ class Savings(Base):
         """What was saved in an interval; the last hour if none is given. A tenant learns of nothing but its own."""
         wanted = interval(since, until, time.time())
         if wanted.since >= wanted.until:
-            raise InvalidRequest([_EMPTY])
+            raise InvalidRequest([EMPTY])
         if caller.tenant is not None and tenant not in {None, caller.tenant}:
             raise NotFound("tenant", tenant or "")
         with self._store.read() as session:
@@ -76,12 +82,13 @@ class Savings(Base):
         )
 
 
-_EMPTY = Problem(
+EMPTY = Problem(
     pointer="/query/to",
     code="empty-interval",
     message="the interval ends before it begins, or begins in the future",
     remedy="let `to` be later than `from`, and `from` be in the past",
 )
+"""Why an interval is refused."""
 
 
 def _owner(session: Session, dataflow: str, tenant: str | None) -> str:

@@ -12,31 +12,35 @@ from manager.client.client import Client
 from manager.commands.asking import NoUse, asks
 from manager.commands.showing import Shown, lines, moment, table
 
-_WHEN = "such as 2026-03-01T12:00; in this machine's time zone unless it names one."
+WHEN = "such as 2026-03-01T12:00; in this machine's time zone unless it names one."
+"""How a time is written."""
 
 
 @asks
 def savings(
     client: Client,
     *,
-    since: Annotated[str | None, typer.Option("--from", help=f"When the interval begins, {_WHEN}")] = None,
+    since: Annotated[str | None, typer.Option("--from", help=f"When the interval begins, {WHEN}")] = None,
     until: Annotated[str | None, typer.Option("--to", help="When it ends; now if not given.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Of one tenant, with its dataflows.")] = None,
     dataflow: Annotated[str | None, typer.Option(help="Of one dataflow; it may be removed.")] = None,
 ) -> Shown:
     """Show what sharing saves and who pays for what, over the last hour or from one time to another."""
-    found = client.savings(since=_time("--from", since), until=_time("--to", until), tenant=tenant, dataflow=dataflow)
+    found = client.savings(
+        since=time_in("--from", since), until=time_in("--to", until), tenant=tenant, dataflow=dataflow
+    )
     return Shown(data=found, text=lines(_heading(found), _whole(found), *_shares(found)))
 
 
-def _time(option: str, text: str | None) -> datetime | None:
+def time_in(option: str, text: str | None) -> datetime | None:
+    """The time that an option names."""
     if text is None:
         return None
     try:
         # One without a zone is taken for local.
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise NoUse(f"{option}: {text!r} is no time; write one {_WHEN}") from None
+        raise NoUse(f"{option}: {text!r} is no time; write one {WHEN}") from None
 
 
 def _heading(found: SavingsAnswer) -> str:

@@ -7,6 +7,7 @@ twice, whatever is tried again. Only who leads writes.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import TypeVar
 
 from sqlalchemy import delete, select
 from sqlmodel import Session
@@ -14,6 +15,7 @@ from sqlmodel import Session
 from manager.savings.settling import Estimate, Settled
 from manager.store.tables import Leadership, MeteredRow, MeteredTenantRow, table_of
 
+N = TypeVar("N", str, tuple[str, str])
 MINUTE, HOUR = 60, 3_600
 KEPT = 2 * HOUR
 """Seconds for which minutes are kept."""
@@ -121,6 +123,14 @@ class Took:
     alone: Estimate
     saving: Estimate
 
+    def plus(self, more: "Took") -> "Took":
+        """This, and more of it."""
+        return Took(cpu=self.cpu + more.cpu, alone=self.alone.plus(more.alone), saving=self.saving.plus(more.saving))
+
+
+NOTHING = Took(cpu=0, alone=Estimate(), saving=Estimate())
+"""Of who took nothing."""
+
 
 def whole(session: Session, span: int, since: int, until: int) -> Whole:
     """What everything took in the minutes or hours that begin in an interval."""
@@ -143,14 +153,43 @@ def of_dataflows(session: Session, span: int, since: int, until: int, tenant: st
     return _added(each for dataflows in session.scalars(wanted) for each in dataflows.items())
 
 
-def _added(rows: Iterable[tuple[str, list[int]]]) -> dict[str, Took]:
-    found: dict[str, list[int]] = {}
+def of_everybody(session: Session, span: int, since: int, until: int) -> dict[tuple[str, str], Took]:
+    """The shares of all dataflows of all tenants, removed ones among them."""
+    of = table_of(MeteredTenantRow).c
+    wanted = select(of.tenant, of.dataflows).where(of.span == span, of.at >= since, of.at < until)
+    rows = session.execute(wanted, execution_options={"yield_per": 500})
+    return _added(((tenant, dataflow), took) for tenant, dataflows in rows for dataflow, took in dataflows.items())
+
+
+def wholes(session: Session, span: int, since: int, until: int) -> list[tuple[int, Whole]]:
+    """What everything took in each minute or hour that begins in an interval, with when it began."""
+    of = table_of(MeteredRow).c
+    wanted = select(MeteredRow).where(of.span == span, of.at >= since, of.at < until).order_by(of.at)
+    return [(row.at, _whole(row)) for row in session.scalars(wanted)]
+
+
+def of_tenant_by_time(session: Session, span: int, since: int, until: int, tenant: str) -> list[tuple[int, Took]]:
+    """A tenant's share in each minute or hour, with when it began."""
+    of = table_of(MeteredTenantRow).c
+    wanted = select(of.at, of.took).where(of.span == span, of.at >= since, of.at < until, of.tenant == tenant)
+    return [(at, _took(took)) for at, took in session.execute(wanted.order_by(of.at))]
+
+
+def goes_on(session: Session, at: int) -> bool:
+    """Whether something was metered at or after a time: then nothing more comes to what was before it."""
+    of = table_of(MeteredRow).c
+    return session.scalar(select(of.at).where(of.span == HOUR, of.at >= at).limit(1)) is not None
+
+
+def _added(rows: Iterable[tuple[N, list[int]]]) -> dict[N, Took]:
+    found: dict[N, list[int]] = {}
     for name, took in rows:
         found[name] = _sum([found.get(name, _NOTHING), took])
-    return {
-        name: Took(cpu=took[0], alone=_estimate(took[1:4]), saving=_estimate(took[4:]))
-        for name, took in sorted(found.items())
-    }
+    return {name: _took(found[name]) for name in sorted(found)}
+
+
+def _took(values: list[int]) -> Took:
+    return Took(cpu=values[0], alone=_estimate(values[1:4]), saving=_estimate(values[4:]))
 
 
 def _whole(row: MeteredRow) -> Whole:

@@ -1,0 +1,68 @@
+"""`braid bill`: what it asks for, and how it shows what it was told."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from tests.manager.client.answering import ok
+from tests.manager.client.samples import BILL
+from tests.manager.commands.calling import Braid
+
+
+def test_a_bill_is_shown_as_tables(braid: Braid) -> None:
+    """What each tenant pays, the overhead and the whole; then each dataflow by its name."""
+    rows = [" ".join(line.split()) for line in braid("bill", answers=ok(BILL)).stdout.splitlines()]
+    assert rows[0] == "2026-01-01 00:00:00 to 2026-02-01 00:00:00, 1.0 hours metered"
+    for expected in (
+        "tenant core hours at most amount EUR",
+        "school 1.000000 1.000000 0.050000",
+        "(overhead) 1.000000 0.050000",
+        "(measured) 1.000000 0.050000",
+        "tenant dataflow name core hours at most amount EUR",
+        "school d1 =1+1 1.000000 1.000000 0.050000",
+    ):
+        assert expected in rows
+
+
+def test_a_tenant_is_shown_its_own_and_no_money_without_a_price(braid: Braid) -> None:
+    """And that more may come to it where it is not complete."""
+    paid = {"cpu_ns": 1, "core_hours": "0.000000", "amount": None}
+    lines = [each | {"pays": paid, "most": paid} for each in BILL["tenants"]]
+    told = BILL | {"complete": False, "tenants": lines, "dataflows": [], "whole": None, "price_per_core_hour": None}
+    shown = braid("bill", answers=ok(told)).stdout
+    assert "more may come to it" in shown
+    assert "overhead" not in shown
+    assert "amount" not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((), {}),
+        (("--month", "2026-12"), {"from": "2026-12-01T00:00:00+00:00", "to": "2027-01-01T00:00:00+00:00"}),
+        (("--from", "2026-01-02T03:00+01:00", "--tenant", "school"), {"from": "2026-01-02T02:00:00+00:00"}),
+    ],
+)
+def test_a_bill_is_asked_for_a_period(braid: Braid, words: tuple[str, ...], expected: dict[str, str]) -> None:
+    """A month is from its first to that of the next, in UTC; programs get the document as it was told."""
+    told = braid("bill", *words, "--json", answers=ok(BILL))
+    (asked,) = braid.service.asked
+    assert expected == {name: text for name, text in asked.url.params.items() if name != "tenant"}
+    assert BILL == json.loads(told.stdout)
+
+
+def test_csv_is_printed_for_spreadsheets(braid: Braid) -> None:
+    """The same as over HTTP, with names that are no formulas."""
+    told = braid("bill", "--csv", answers=ok(BILL)).stdout
+    rows = list(csv.DictReader(io.StringIO(told, newline="")))
+    assert [("dataflow", "'=1+1"), ("overhead", "")] == [(each["kind"], each["name"]) for each in rows]
+
+
+@pytest.mark.parametrize("words", [("--month", "2026-13"), ("--month", "0000-01"), ("--month", "2026-10", "--to", "x")])
+def test_what_is_no_period_is_told_before_anything_is_asked(braid: Braid, words: tuple[str, ...]) -> None:
+    """With the option, and what to write."""
+    told = braid("bill", *words, answers=ok(BILL))
+    assert (1, []) == (told.exit_code, braid.asked())
+    assert "--month: " in told.stderr
