@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check chaos bench bench-merge bench-engine bench-manager bench-tasks bench-defragment slow mutate evidence evidence-full schema docs docs-rest docs-tasks lock clean
+.PHONY: help demo test check chaos bench bench-merge bench-engine bench-manager bench-tasks bench-defragment bench-console slow mutate evidence evidence-full schema docs docs-rest docs-tasks lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -35,7 +35,7 @@ chaos: $(READY)  ## kill drivers, workers and brokers for hours, and look for wh
 slow: $(READY)  ## run the tests that take too long for every change
 	$(BIN)/python -m pytest -m slow -n auto $(PYTEST_ARGS)
 
-bench: bench-merge bench-engine bench-manager bench-tasks bench-defragment  ## run all benchmarks
+bench: bench-merge bench-engine bench-manager bench-tasks bench-defragment bench-console  ## run all benchmarks
 
 bench-merge: $(READY)  ## measure merge and unmerge up to a million running tasks
 	$(BIN)/python -m benchmarks.merge
@@ -51,6 +51,9 @@ bench-tasks: $(READY)  ## measure every task type alone: events per second and c
 
 bench-defragment: $(READY)  ## measure how long outputs stand still while jobs are consolidated, and what it saves
 	$(BIN)/python -m benchmarks.defragment
+
+bench-console: $(READY)  ## measure frames of the running graph in chromium
+	$(BIN)/python -m benchmarks.console
 
 evidence: $(READY)  ## replay the paper's workloads for an hour, and write docs/evidence
 	$(BIN)/python -m workloads.evidence

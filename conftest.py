@@ -25,6 +25,8 @@ def _needs_of_the_platform(request: pytest.FixtureRequest) -> None:
     """A mark names what a test needs."""
     if request.node.get_closest_marker("mosquitto"):
         needs.mosquitto()
+    if request.node.get_closest_marker("chromium"):
+        needs.chromium()
     if request.node.get_closest_marker("postgresql"):
         needs.postgresql()
 

@@ -56,6 +56,7 @@ COMMANDS = (
     _command("What runs", "operations", "manager.commands.running:operations"),
     _command("What runs", "defragment", "manager.commands.defragmenting:defragment"),
     _command("What runs", "savings", "manager.commands.savings:savings"),
+    _command("What runs", "bill", "manager.commands.bills:bill"),
     _command("Administration", "tenants", "manager.commands.tenants:app"),
     _command("Administration", "keys", "manager.commands.keys:app"),
     _command("On this machine", "serve", "manager.commands.serve:serve"),

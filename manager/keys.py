@@ -1,4 +1,4 @@
-"""API keys: how they are made, read and checked. Pure, but for the chance in a new one."""
+"""API keys and tokens of sessions: how they are made, read and checked. Pure, but for the chance in a new one."""
 
 import hashlib
 import hmac
@@ -28,7 +28,7 @@ def new_key() -> NewKey:
     """Make an API key."""
     id = secrets.token_hex(_ID_BYTES)  # noqa: A001 - the word that callers know it by
     secret = secrets.token_urlsafe(_SECRET_BYTES)
-    return NewKey(id=id, text=f"braid_{id}_{secret}", hash=_hash(secret))
+    return NewKey(id=id, text=f"braid_{id}_{secret}", hash=hashed(secret))
 
 
 def parsed(text: str) -> tuple[str, str] | None:
@@ -50,10 +50,16 @@ def matches(secret: str, hash: str) -> bool:  # noqa: A002 - the field's name
     >>> [matches(secret, key.hash) for secret in (parsed(key.text)[1], "another")]
     [True, False]
     """
-    return hmac.compare_digest(_hash(secret).encode(), hash.encode())
+    return hmac.compare_digest(hashed(secret).encode(), hash.encode())
 
 
-def _hash(secret: str) -> str:
+def new_token() -> str:
+    """What stands for a key in a session; as hard to guess."""
+    return secrets.token_urlsafe(_SECRET_BYTES)
+
+
+def hashed(secret: str) -> str:
+    """What is kept of a secret."""
     # Slow, salted hashes are for passwords, which can be guessed. Nobody guesses 256 random bits, however fast the
     # hash, and each request pays for it.
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -63,6 +63,23 @@ class Forbidden(Trouble):
         super().__init__(why)
 
 
+class ForeignPage(Trouble):
+    """A browser sent a change with the console's cookie, and not the console."""
+
+    status = 403
+    code = "foreign-page"
+    title = "Not sent by the console"
+    about = (
+        "The request would change something and came with the console's cookie, which a browser sends by itself, but "
+        "not from the console's own page. The console sends the header `X-Braid-Console: 1`, and from the same origin; "
+        "programs send `Authorization: Bearer` and an API key. A proxy before the service must leave the header `Host` "
+        "as it is."
+    )
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{why}; use the console at this service's own address, or send an API key as Bearer")
+
+
 class NotFound(Trouble):
     """There is no such thing, or none that the caller may know of."""
 
@@ -230,6 +247,7 @@ class DatabaseAway(Trouble):
 TROUBLES: tuple[type[Trouble], ...] = (
     Unauthenticated,
     Forbidden,
+    ForeignPage,
     NotFound,
     MethodNotAllowed,
     Conflict,

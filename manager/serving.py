@@ -41,6 +41,7 @@ from manager.keeping import KeeperDown, Keeping
 from manager.private import is_open_to_others, make_private_folder
 from manager.problem import DatabaseAway
 from manager.reconciler.concerning import Committed
+from manager.reconciler.driven import Driven
 from manager.reconciler.events import Events
 from manager.reconciler.journal import JournalTail
 from manager.reconciler.listening import Line, Listener
@@ -54,6 +55,7 @@ from manager.service import Service
 from manager.settings import Settings, write_key
 from manager.store.database import DatabaseDown, Store, sqlite_url
 from manager.store.leadership import Candidate
+from manager.watching import Watching
 from merge import Host
 
 NO_HOST = "none"
@@ -128,7 +130,9 @@ class Manager:
         self._access = AccessKeeper(self._root / "access", self._reload)
         self._service = Service(self._store, self._committer, self._listener, access_changed=self._keep_access)
         self._service.vault = Vault(self._root)
+        self._service.watching = self._watching = Watching(self._connect)
         self._service.chooser = self._chooser = chooser = Chooser(self._listener, Notes(self._store, name))
+        self._service.driven = self._driven
         self._watcher = Watcher(
             self._committer,
             chooser,
@@ -266,6 +270,8 @@ class Manager:
             parking = Parking(self._store, partial(self._connect, lasting=True), Served(self._committer))
             begun.callback(parking.stop)
             parking.start()
+            self._watching.start()
+            begun.callback(self._watching.stop)
             self._leading = begun.pop_all()
         if (key := self._service.first_key()) is not None:
             kept = write_key(self._root, key)
@@ -290,6 +296,10 @@ class Manager:
     def _step_down(self) -> None:
         self._committer.step_down()
         self._told.put(_Word("lost"))
+
+    def _driven(self) -> Driven | None:
+        reconciler = self._reconciler
+        return reconciler.driven if reconciler is not None else None
 
     def _awaits(self) -> str | None:
         """What this manager waits for before it is ready; nothing once it is."""

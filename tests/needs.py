@@ -38,6 +38,14 @@ def postgresql_programs() -> Path | None:
     return None
 
 
+def chromium() -> Path:
+    """The browser chromium; skip the test, or fail it, where it is not installed."""
+    found = shutil.which("chromium")
+    _needs("chromium", there=found is not None)
+    assert found is not None
+    return Path(found)
+
+
 def _needs(name: str, *, there: bool) -> None:
     if there:
         return

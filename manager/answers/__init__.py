@@ -23,13 +23,23 @@ from manager.answers.base import (
     SourceName,
     TenantName,
 )
+from manager.answers.bills import (
+    Amount,
+    BillAmount,
+    BillAnswer,
+    BillLine,
+    BillWhole,
+)
 from manager.answers.dataflows import (
     Basis,
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
+    EndingStreamAnswer,
     ExplainAnswer,
     OutputAnswer,
+    RemovalAnswer,
+    SampleAnswer,
     Saving,
     Start,
     Stop,
@@ -47,6 +57,7 @@ from manager.answers.journal import (
     OperationAnswer,
     OperationKind,
 )
+from manager.answers.overview import JobsOverview, OverviewAnswer, TroubledJobAnswer
 from manager.answers.running import (
     HostAnswer,
     JobAnswer,
@@ -61,6 +72,11 @@ from manager.answers.savings import (
     ShareAnswer,
     WholeAnswer,
 )
+from manager.answers.series import (
+    PointAnswer,
+    SeriesAnswer,
+)
+from manager.answers.sessions import SessionAnswer, SessionEnded, SessionForm
 from manager.answers.sources import (
     Connection,
     RateConnection,
@@ -74,7 +90,12 @@ from manager.answers.sources import (
 )
 
 __all__ = [
+    "Amount",
     "Basis",
+    "BillAmount",
+    "BillAnswer",
+    "BillLine",
+    "BillWhole",
     "BrokerCredentials",
     "Connection",
     "CpuAnswer",
@@ -83,6 +104,7 @@ __all__ = [
     "DataflowState",
     "DeadLetterAnswer",
     "Discarded",
+    "EndingStreamAnswer",
     "EstimateAnswer",
     "EventAnswer",
     "ExplainAnswer",
@@ -90,6 +112,7 @@ __all__ = [
     "FragmentationAnswer",
     "HostAnswer",
     "JobAnswer",
+    "JobsOverview",
     "KeyAnswer",
     "KeyForm",
     "MoveAnswer",
@@ -97,20 +120,28 @@ __all__ = [
     "OperationAnswer",
     "OperationKind",
     "OutputAnswer",
+    "OverviewAnswer",
     "Page",
+    "PointAnswer",
     "ProblemAnswer",
     "Quota",
     "RateConnection",
+    "RemovalAnswer",
     "ReplayConnection",
     "Replayed",
     "Role",
     "RunningDagAnswer",
     "RunningTaskAnswer",
+    "SampleAnswer",
     "Saving",
     "SavingsAnswer",
     "SecretAnswer",
     "SecretForm",
     "SecretName",
+    "SeriesAnswer",
+    "SessionAnswer",
+    "SessionEnded",
+    "SessionForm",
     "ShareAnswer",
     "SourceAnswer",
     "SourceForm",
@@ -126,6 +157,7 @@ __all__ = [
     "TenantName",
     "TimerConnection",
     "TopicConnection",
+    "TroubledJobAnswer",
     "VisibilityForm",
     "WholeAnswer",
 ]

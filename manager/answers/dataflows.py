@@ -77,6 +77,40 @@ class DataflowDetail(DataflowAnswer):
     document: dict[str, Any]
 
 
+class EndingStreamAnswer(Answer):
+    """A stream that is not sent from job to job any more once a dataflow is removed."""
+
+    task: str
+    """Whose it is."""
+    instance: int
+    port: str
+
+
+class RemovalAnswer(Answer):
+    """What removing a dataflow would do."""
+
+    dataflow: str
+    stops: tuple[TaskAnswer, ...]
+    """What nobody else needs."""
+    goes_on: int
+    """How many of its tasks go on, because others need them."""
+    streams: tuple[EndingStreamAnswer, ...]
+    """What would not be forwarded any more."""
+
+
+class SampleAnswer(Answer):
+    """Some of what left on an output's topic; made by `manager.watching`."""
+
+    at: datetime
+    """When the manager took it up."""
+    epoch: int
+    first: int
+    """The number of the first event."""
+    events: tuple[Any, ...]
+    others: int
+    """How many events left since the sample before, as far as that is known, and are not shown."""
+
+
 class SubmitAnswer(DataflowAnswer):
     """What a submission did."""
 

@@ -17,6 +17,8 @@ class RunningTaskAnswer(Answer):
     dataflows: int
     since: datetime
     dag: int | None
+    failed: str = ""
+    """Why its events are parked, where it failed."""
     cpu_seconds: float | None = None
     """CPU that it took since its job was last started; this and what follows is None where nothing was heard of it."""
     events_in: int | None = None

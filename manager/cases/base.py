@@ -18,12 +18,14 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks; made by `Service.caller` from an API key."""
+    """Who asks; made by `Service.caller` from an API key, and by `Service.session_caller` from a session of one."""
 
     key: str
     """The id of the key."""
     role: Role
     tenant: str | None
+    until: datetime | None = None
+    """When its session ends; None where it came with the key itself."""
 
     @property
     def who(self) -> str:

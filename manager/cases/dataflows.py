@@ -1,9 +1,9 @@
-"""Dataflows: submitted, replaced, explained, removed and shown."""
+"""Dataflows: submitted, replaced, explained, removed, shown and watched."""
 
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
@@ -17,24 +17,29 @@ from manager.answers import (
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
+    EndingStreamAnswer,
     ExplainAnswer,
     OutputAnswer,
     Page,
+    RemovalAnswer,
     Start,
     Stop,
     SubmitAnswer,
     TaskAnswer,
 )
 from manager.cases.base import Base, Caller, Paging, hour, moment, paged, tenant_of
+from manager.committing.removal import foretell_removal
 from manager.committing.seen import HostSeen
 from manager.committing.sources import full_name
 from manager.committing.state import State, running_id
+from manager.committing.taking import running_dataflow
 from manager.figures import output_figures
-from manager.problem import NotFound, StateNotReady
+from manager.problem import Conflict, NotFound, StateNotReady
 from manager.reconciler.concerning import needs_of
 from manager.reconciler.life import Need, find
 from manager.saving import known, saving
 from manager.store.tables import DataflowRow, TenantRow
+from manager.watching import Look, Watching
 from merge import Instance
 
 
@@ -53,6 +58,9 @@ _SHORT = defer(DataflowRow.document)  # type: ignore[arg-type]  # SQLModel tells
 
 class Dataflows(Base):
     """What is done with dataflows."""
+
+    watching: Watching | None = None
+    """Who looks at outputs, where there is a broker."""
 
     def submit(
         self,
@@ -82,6 +90,39 @@ class Dataflows(Base):
         else:
             row = self._committer.remove(dataflow, who=caller.who)
         return self._answer(row, _Standing(), self._hosts())
+
+    def foretell_removal(self, caller: Caller, dataflow: str) -> RemovalAnswer:
+        """What removing a dataflow would stop, and leave to others; nothing is changed."""
+        self._own_row(caller, dataflow)
+        with self._committer.looking() as state:
+            # Read again now that nobody commits: it may have been replaced meanwhile.
+            with self._store.read() as session:
+                row = running_dataflow(session, dataflow)
+            standing = _standing(state, row)
+            removal = foretell_removal(state, running_id(row.id, row.revision))
+        tasks = self._tasks(row, standing)
+        names = {task.instance: task.id for task in reversed(tasks)}
+        stops = tuple(task for task in tasks if task.instance in removal.stops)
+        return RemovalAnswer(
+            dataflow=row.id,
+            stops=stops,
+            goes_on=len(tasks) - len(stops),
+            streams=tuple(
+                EndingStreamAnswer(task=names[instance], instance=instance, port=port)
+                for instance, port in removal.streams
+            ),
+        )
+
+    def look(self, caller: Caller, dataflow: str, sink: str) -> AbstractContextManager[Look]:
+        """A look at what leaves at an output of the caller's dataflow, or of any where an operator asks."""
+        row = self._own_row(caller, dataflow)
+        if sink not in row.sinks:
+            raise NotFound("output", sink)
+        if row.removed is not None:
+            raise Conflict(f"the dataflow {dataflow!r} was removed, and nothing leaves it any more; submit it anew")
+        if self.watching is None or not self._committer.leads:
+            raise StateNotReady("outputs are seen only by a manager that leads and has a broker; ask that one")
+        return self.watching.look(caller.who, topics.output(row.tenant, row.id, sink))
 
     def explain(
         self, caller: Caller, raw: bytes, *, tenant: str | None = None, start: Start = Start.LATEST
@@ -122,6 +163,7 @@ class Dataflows(Base):
         state: DataflowState | None = None,
         name: str | None = None,
         source: str | None = None,
+        search: str | None = None,
     ) -> Page[DataflowAnswer]:
         """The caller's dataflows, oldest first; an operator sees all. Removed ones only if that state is asked for."""
         if caller.tenant is not None and tenant not in {None, caller.tenant}:
@@ -134,6 +176,9 @@ class Dataflows(Base):
             wanted = wanted.where(col(DataflowRow.tenant) == owner)
         if name is not None:
             wanted = wanted.where(col(DataflowRow.name) == name)
+        if search is not None:
+            in_name = col(DataflowRow.name).icontains(search, autoescape=True)
+            wanted = wanted.where(in_name | (col(DataflowRow.id) == search))
         if source is not None and caller.tenant is not None:
             source = full_name(caller.tenant, source)
         found: list[tuple[DataflowRow, DataflowAnswer]] = []

@@ -1,7 +1,7 @@
 """Looking: what runs, where, how it is, and what was done."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from datetime import UTC
 from typing import Any, Literal
@@ -31,11 +31,12 @@ from merge import DagId, Instance, JobId
 class Looking(Base):
     """What is shown."""
 
-    def running_tasks(self, caller: Caller, paging: Paging) -> Page[RunningTaskAnswer]:
-        """The running graph, by instance; operators only."""
+    def running_tasks(self, caller: Caller, paging: Paging, *, job: str | None = None) -> Page[RunningTaskAnswer]:
+        """The running graph, or what of it a job has, by instance; operators only."""
         operators_only(caller)
         with self._committer.looking() as state:
-            instances = sorted(instance for instance in state.running.tasks if instance > paging.after_number)
+            running = state.running.tasks if job is None else _active(state, job)
+            instances = sorted(instance for instance in running if instance > paging.after_number)
             return paged(
                 instances[: paging.limit + 1],
                 paging.limit,
@@ -137,7 +138,8 @@ class Looking(Base):
     def _running_task(self, state: State, instance: Instance) -> RunningTaskAnswer:
         task, job = state.running.tasks[instance], str(state.jobs.homes[instance].job)
         seen = self._seeing.job(job)
-        how: Literal["active", "failed"] = "failed" if seen is not None and instance in seen.failed else "active"
+        reason = seen.failed.get(instance) if seen is not None else None
+        how: Literal["active", "failed"] = "active" if reason is None else "failed"
         did = seen.measured[-1].instances.get(instance) if seen is not None and seen.measured else None
         return RunningTaskAnswer(
             instance=instance,
@@ -148,6 +150,7 @@ class Looking(Base):
             dataflows=len(state.running.users[instance]),
             since=task.since,
             dag=state.running.dag_of(instance),
+            failed=reason or "",
             cpu_seconds=did and round(did.cpu_ns / 1e9, 6),
             events_in=did and did.taken,
             events_out=did and did.emitted,
@@ -176,6 +179,12 @@ class Looking(Base):
             restarts=seen.restarts,
             seen=seen.seen,
         )
+
+
+def _active(state: State, job: str) -> Collection[Instance]:
+    """What runs in a job; nothing where there is none of that name."""
+    found = state.jobs.jobs.get(JobId(number_in(job) or 0))
+    return () if found is None else found.active
 
 
 def _dags(state: State) -> list[RunningDagAnswer]:

@@ -11,6 +11,7 @@ import httpx
 from pydantic import BaseModel, SecretStr
 
 from manager.answers import (
+    BillAnswer,
     BrokerCredentials,
     DataflowAnswer,
     DataflowDetail,
@@ -28,14 +29,17 @@ from manager.answers import (
     NewKeyAnswer,
     OperationAnswer,
     OperationKind,
+    OverviewAnswer,
     Page,
     Quota,
+    RemovalAnswer,
     Replayed,
     RunningDagAnswer,
     RunningTaskAnswer,
     SavingsAnswer,
     SecretAnswer,
     SecretForm,
+    SeriesAnswer,
     SourceAnswer,
     SourceForm,
     Start,
@@ -113,6 +117,10 @@ class AsyncClient:
         """Remove a dataflow."""
         return await self.send(requests.removal(dataflow, how))
 
+    async def foretell_removal(self, dataflow: str) -> RemovalAnswer:
+        """What removing a dataflow would stop, and leave to others; nothing is changed."""
+        return await self.send(requests.foretold_removal(dataflow))
+
     async def explain(
         self, document: Document, *, tenant: str | None = None, start: Start = Start.LATEST
     ) -> ExplainAnswer:
@@ -130,9 +138,10 @@ class AsyncClient:
         state: DataflowState | None = None,
         name: str | None = None,
         source: str | None = None,
+        search: str | None = None,
     ) -> AsyncIterator[DataflowAnswer]:
         """The caller's dataflows, oldest first."""
-        return self._items(requests.dataflows(tenant=tenant, state=state, name=name, source=source))
+        return self._items(requests.dataflows(tenant=tenant, state=state, name=name, source=source, search=search))
 
     async def register_source(self, form: SourceForm | bytes) -> SourceAnswer:
         """Register a source; a form that was read from a file is sent as it is."""
@@ -194,9 +203,9 @@ class AsyncClient:
         """Keep a secret no longer; tasks that name it fail."""
         return await self.send(requests.remove_secret(name, tenant))
 
-    def running_tasks(self) -> AsyncIterator[RunningTaskAnswer]:
-        """The running graph, by instance; operators only."""
-        return self._items(requests.running_tasks())
+    def running_tasks(self, *, job: str | None = None) -> AsyncIterator[RunningTaskAnswer]:
+        """The running graph, or what of it a job has, by instance; operators only."""
+        return self._items(requests.running_tasks(job))
 
     def running_dags(self) -> AsyncIterator[RunningDagAnswer]:
         """The running DAGs; operators only."""
@@ -218,6 +227,10 @@ class AsyncClient:
         """The hosts; operators only."""
         return self._items(requests.hosts())
 
+    async def overview(self) -> OverviewAnswer:
+        """How much there is, and in which state: everybody's for an operator, its own for a tenant."""
+        return await self.send(requests.overview())
+
     async def fragmentation(self) -> FragmentationAnswer:
         """How scattered the jobs are; for operators."""
         return await self.send(requests.fragmentation())
@@ -236,6 +249,23 @@ class AsyncClient:
     ) -> SavingsAnswer:
         """What sharing saved in an interval, the last hour if none is given; a tenant learns of nothing but its own."""
         return await self.send(requests.savings(since=since, until=until, tenant=tenant, dataflow=dataflow))
+
+    async def savings_series(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        step: int | None = None,
+        tenant: str | None = None,
+    ) -> SeriesAnswer:
+        """What sharing saved in each step of an interval, the last hour if none is given; `step` is in seconds."""
+        return await self.send(requests.savings_series(since=since, until=until, step=step, tenant=tenant))
+
+    async def bill(
+        self, *, since: datetime | None = None, until: datetime | None = None, tenant: str | None = None
+    ) -> BillAnswer:
+        """What each tenant and each dataflow costs in some hours, this month so far if none are given."""
+        return await self.send(requests.bill(since=since, until=until, tenant=tenant))
 
     def operations(
         self, *, kind: OperationKind | None = None, subject: str | None = None

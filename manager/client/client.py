@@ -11,6 +11,7 @@ import httpx
 from pydantic import BaseModel, SecretStr
 
 from manager.answers import (
+    BillAnswer,
     BrokerCredentials,
     DataflowAnswer,
     DataflowDetail,
@@ -28,14 +29,17 @@ from manager.answers import (
     NewKeyAnswer,
     OperationAnswer,
     OperationKind,
+    OverviewAnswer,
     Page,
     Quota,
+    RemovalAnswer,
     Replayed,
     RunningDagAnswer,
     RunningTaskAnswer,
     SavingsAnswer,
     SecretAnswer,
     SecretForm,
+    SeriesAnswer,
     SourceAnswer,
     SourceForm,
     Start,
@@ -113,6 +117,10 @@ class Client:
         """Remove a dataflow."""
         return self.send(requests.removal(dataflow, how))
 
+    def foretell_removal(self, dataflow: str) -> RemovalAnswer:
+        """What removing a dataflow would stop, and leave to others; nothing is changed."""
+        return self.send(requests.foretold_removal(dataflow))
+
     def explain(self, document: Document, *, tenant: str | None = None, start: Start = Start.LATEST) -> ExplainAnswer:
         """What submitting a document would do; nothing is changed."""
         return self.send(requests.explain(document, tenant=tenant, start=start))
@@ -128,9 +136,10 @@ class Client:
         state: DataflowState | None = None,
         name: str | None = None,
         source: str | None = None,
+        search: str | None = None,
     ) -> Iterator[DataflowAnswer]:
         """The caller's dataflows, oldest first."""
-        return self._items(requests.dataflows(tenant=tenant, state=state, name=name, source=source))
+        return self._items(requests.dataflows(tenant=tenant, state=state, name=name, source=source, search=search))
 
     def register_source(self, form: SourceForm | bytes) -> SourceAnswer:
         """Register a source; a form that was read from a file is sent as it is."""
@@ -192,9 +201,9 @@ class Client:
         """Keep a secret no longer; tasks that name it fail."""
         return self.send(requests.remove_secret(name, tenant))
 
-    def running_tasks(self) -> Iterator[RunningTaskAnswer]:
-        """The running graph, by instance; operators only."""
-        return self._items(requests.running_tasks())
+    def running_tasks(self, *, job: str | None = None) -> Iterator[RunningTaskAnswer]:
+        """The running graph, or what of it a job has, by instance; operators only."""
+        return self._items(requests.running_tasks(job))
 
     def running_dags(self) -> Iterator[RunningDagAnswer]:
         """The running DAGs; operators only."""
@@ -216,6 +225,10 @@ class Client:
         """The hosts; operators only."""
         return self._items(requests.hosts())
 
+    def overview(self) -> OverviewAnswer:
+        """How much there is, and in which state: everybody's for an operator, its own for a tenant."""
+        return self.send(requests.overview())
+
     def fragmentation(self) -> FragmentationAnswer:
         """How scattered the jobs are; for operators."""
         return self.send(requests.fragmentation())
@@ -234,6 +247,23 @@ class Client:
     ) -> SavingsAnswer:
         """What sharing saved in an interval, the last hour if none is given; a tenant learns of nothing but its own."""
         return self.send(requests.savings(since=since, until=until, tenant=tenant, dataflow=dataflow))
+
+    def savings_series(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        step: int | None = None,
+        tenant: str | None = None,
+    ) -> SeriesAnswer:
+        """What sharing saved in each step of an interval, the last hour if none is given; `step` is in seconds."""
+        return self.send(requests.savings_series(since=since, until=until, step=step, tenant=tenant))
+
+    def bill(
+        self, *, since: datetime | None = None, until: datetime | None = None, tenant: str | None = None
+    ) -> BillAnswer:
+        """What each tenant and each dataflow costs in some hours, this month so far if none are given."""
+        return self.send(requests.bill(since=since, until=until, tenant=tenant))
 
     def operations(self, *, kind: OperationKind | None = None, subject: str | None = None) -> Iterator[OperationAnswer]:
         """The journal, newest first."""

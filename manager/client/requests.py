@@ -10,6 +10,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from manager.answers import (
+    BillAnswer,
     BrokerCredentials,
     DataflowAnswer,
     DataflowDetail,
@@ -26,14 +27,17 @@ from manager.answers import (
     NewKeyAnswer,
     OperationAnswer,
     OperationKind,
+    OverviewAnswer,
     Page,
     Quota,
+    RemovalAnswer,
     Replayed,
     RunningDagAnswer,
     RunningTaskAnswer,
     SavingsAnswer,
     SecretAnswer,
     SecretForm,
+    SeriesAnswer,
     SourceAnswer,
     SourceForm,
     Start,
@@ -99,9 +103,10 @@ def dataflows(
     state: DataflowState | None = None,
     name: str | None = None,
     source: str | None = None,
+    search: str | None = None,
 ) -> Request[Page[DataflowAnswer]]:
     """The caller's dataflows."""
-    query = _given(tenant=tenant, state=state, name=name, source=source)
+    query = _given(tenant=tenant, state=state, name=name, source=source, search=search)
     return _list("/v1/dataflows", Page[DataflowAnswer], query)
 
 
@@ -118,6 +123,11 @@ def replacement(id: str, document: Document) -> Request[SubmitAnswer]:  # noqa: 
 def removal(id: str, how: Stop = Stop.NOW) -> Request[DataflowAnswer]:  # noqa: A002 - as above
     """Remove a dataflow."""
     return Request(method="DELETE", path=_path("dataflows", id), answer=DataflowAnswer, query=_given(stop=how))
+
+
+def foretold_removal(id: str) -> Request[RemovalAnswer]:  # noqa: A002 - as above
+    """What removing a dataflow would do."""
+    return Request(path=_path("dataflows", id, "removal"), answer=RemovalAnswer)
 
 
 def explain(document: Document, *, tenant: str | None = None, start: Start = Start.LATEST) -> Request[ExplainAnswer]:
@@ -207,9 +217,9 @@ def remove_secret(name: str, tenant: str | None) -> Request[SecretAnswer]:
     return Request(method="DELETE", path=_path("secrets", name), answer=SecretAnswer, query=_given(tenant=tenant))
 
 
-def running_tasks() -> Request[Page[RunningTaskAnswer]]:
+def running_tasks(job: str | None) -> Request[Page[RunningTaskAnswer]]:
     """The running graph."""
-    return _list("/v1/running/tasks", Page[RunningTaskAnswer])
+    return _list("/v1/running/tasks", Page[RunningTaskAnswer], _given(job=job))
 
 
 def running_dags() -> Request[Page[RunningDagAnswer]]:
@@ -237,6 +247,11 @@ def hosts() -> Request[Page[HostAnswer]]:
     return _list("/v1/hosts", Page[HostAnswer])
 
 
+def overview() -> Request[OverviewAnswer]:
+    """How much there is, and in which state."""
+    return Request(path="/v1/overview", answer=OverviewAnswer)
+
+
 def fragmentation() -> Request[FragmentationAnswer]:
     """How scattered the jobs are."""
     return Request(path="/v1/fragmentation", answer=FragmentationAnswer)
@@ -255,10 +270,28 @@ def savings(
     dataflow: str | None = None,
 ) -> Request[SavingsAnswer]:
     """What sharing saved in an interval."""
-    times = {name: None if at is None else at.isoformat() for name, at in (("from", since), ("to", until))}
-    return Request(
-        path="/v1/reports/savings", answer=SavingsAnswer, query=_given(**times, tenant=tenant, dataflow=dataflow)
-    )
+    query = _given(**_times(since, until), tenant=tenant, dataflow=dataflow)
+    return Request(path="/v1/reports/savings", answer=SavingsAnswer, query=query)
+
+
+def savings_series(
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    step: int | None = None,
+    tenant: str | None = None,
+) -> Request[SeriesAnswer]:
+    """What sharing saved in each step of an interval."""
+    query = _given(**_times(since, until), step=None if step is None else str(step), tenant=tenant)
+    return Request(path="/v1/reports/savings/series", answer=SeriesAnswer, query=query)
+
+
+def bill(
+    *, since: datetime | None = None, until: datetime | None = None, tenant: str | None = None
+) -> Request[BillAnswer]:
+    """What each tenant and each dataflow costs in some hours."""
+    query = _given(**_times(since, until), tenant=tenant)
+    return Request(path="/v1/reports/bills", answer=BillAnswer, query=query)
 
 
 def operations(*, kind: OperationKind | None = None, subject: str | None = None) -> Request[Page[OperationAnswer]]:
@@ -297,6 +330,10 @@ def _list(path: str, answer: type[Page[P]], query: Mapping[str, str] | None = No
 
 def _path(*parts: str) -> str:
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def _times(since: datetime | None, until: datetime | None) -> dict[str, str | None]:
+    return {name: None if at is None else at.isoformat() for name, at in (("from", since), ("to", until))}
 
 
 def _given(**query: str | None) -> dict[str, str]:

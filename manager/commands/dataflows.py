@@ -5,7 +5,17 @@ from typing import Annotated
 import typer
 from rich.console import RenderableType
 
-from manager.answers import DataflowAnswer, DataflowState, OutputAnswer, Saving, Start, Stop, SubmitAnswer, TaskAnswer
+from manager.answers import (
+    DataflowAnswer,
+    DataflowState,
+    OutputAnswer,
+    RemovalAnswer,
+    Saving,
+    Start,
+    Stop,
+    SubmitAnswer,
+    TaskAnswer,
+)
 from manager.client.client import Client
 from manager.commands.asking import File, Tenant, asks, read_file
 from manager.commands.showing import Shown, lines, moment, slashed, table
@@ -43,22 +53,27 @@ def remove(
     client: Client,
     dataflow: Id,
     drain: Annotated[bool, typer.Option("--drain", help="After what its sources have sent by now.")] = False,  # noqa: FBT002 - a flag
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would stop; nothing is changed.")] = False,  # noqa: FBT002 - a flag
 ) -> Shown:
     """Remove a dataflow; what nobody else needs is paused."""
+    if dry_run:
+        foretold = client.foretell_removal(dataflow)
+        return Shown(data=foretold, text=_foretold(foretold))
     answer = client.remove(dataflow, Stop.DRAIN if drain else Stop.NOW)
     return Shown(data=answer, text=f"{answer.id} is {answer.state}")
 
 
 @asks
-def list_dataflows(
+def list_dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
     client: Client,
     tenant: Annotated[str | None, typer.Option(help="Those of one tenant; for operators.")] = None,
     state: Annotated[DataflowState | None, typer.Option(help="Those in one state; removed ones only so.")] = None,
     name: Annotated[str | None, typer.Option(help="Those of one name.")] = None,
     source: Annotated[str | None, typer.Option(help="Those that read one source.")] = None,
+    search: Annotated[str | None, typer.Option(help="Those with this in their name, or with this id.")] = None,
 ) -> Shown:
     """List dataflows, oldest first."""
-    found = tuple(client.dataflows(tenant=tenant, state=state, name=name, source=source))
+    found = tuple(client.dataflows(tenant=tenant, state=state, name=name, source=source, search=search))
     rows = ((each.id, each.tenant, each.name, each.state, each.revision, each.submitted, each.reason) for each in found)
     columns = ("id", "tenant", "name", "state", "revision", "submitted", "reason")
     return Shown(data=found, text=table(*columns, rows=rows, empty="no dataflows"))
@@ -97,6 +112,15 @@ def _submitted(answer: SubmitAnswer) -> RenderableType:
         f"reuses {len(answer.reused)} tasks and starts {len(answer.started)}",
         _tasks(answer.reused + answer.started),
         _outputs(answer.outputs),
+    )
+
+
+def _foretold(answer: RemovalAnswer) -> RenderableType:
+    ending = ", ".join(f"{stream.task}.{stream.port}" for stream in answer.streams)
+    return lines(
+        f"removing {answer.dataflow} would stop {len(answer.stops)} tasks; {answer.goes_on} go on for others",
+        _tasks(answer.stops) if answer.stops else None,
+        f"forwarded no more: {ending}" if ending else None,
     )
 
 

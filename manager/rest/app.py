@@ -7,16 +7,23 @@ from importlib.metadata import version
 from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
 
+from manager.metrics.asked import Asked
 from manager.rest import (
     administration,
+    bills,
+    console,
     dataflows,
     dead_letters,
     defragmenting,
+    metrics,
     operations,
+    overview,
     running,
     savings,
     secrets,
+    session,
     sources,
+    watching,
 )
 from manager.rest import events as live
 from manager.rest import open as without_key
@@ -30,6 +37,7 @@ from manager.service import Service
 ROUTERS = tuple(
     family.router
     for family in (
+        overview,
         dataflows,
         sources,
         administration,
@@ -38,9 +46,14 @@ ROUTERS = tuple(
         defragmenting,
         operations,
         savings,
+        bills,
         dead_letters,
         live,
+        metrics,
+        watching,
+        session,
         without_key,
+        console,
     )
 )
 """All of them, a family each."""
@@ -54,7 +67,8 @@ def make_app(service: Service, events: Events, awaits: Callable[[], str | None])
     app.state.awaits = awaits
     app.state.parameters = _parameters()
     answer_troubles(app, ROUTERS)
-    app.add_middleware(Requests)
+    app.state.asked = Asked()
+    app.add_middleware(Requests, asked=app.state.asked)
     return app
 
 

@@ -1,15 +1,17 @@
 """What a route is asked with: the service, the caller, paging, and names that are safe to pass on."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Header, Path, Query, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import StringConstraints
 
 from dags.problems import listed, pointer, quoted, suggestion
 from manager.answers import TenantName
-from manager.problem import FieldError, InvalidRequest, Unauthenticated
+from manager.problem import DatabaseAway, FieldError, InvalidRequest, Unauthenticated
+from manager.rest.cookie import COOKIE, refuse_foreign_change, token_in
 from manager.service import Caller, Paging, Service
 
 MOST_ITEMS = 500
@@ -21,6 +23,13 @@ _Cursor = Annotated[str, StringConstraints(max_length=300, pattern=r"^[^\x00-\x1
 _Key = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")]
 
 _bearer = HTTPBearer(scheme_name="API key", description="An API key, `braid_<id>_<secret>`.", auto_error=False)
+_session = APIKeyCookie(
+    name=COOKIE,
+    scheme_name="Session",
+    description="The console's cookie; over TLS its name begins with `__Host-`. What changes something needs the "
+    "header `X-Braid-Console: 1` with it.",
+    auto_error=False,
+)
 
 
 async def _service(request: Request) -> Service:
@@ -31,13 +40,45 @@ async def _service(request: Request) -> Service:
 TheService = Annotated[Service, Depends(_service)]
 
 
-# Not async: looking up a key blocks.
-def _caller(
-    service: TheService, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-) -> Caller:
-    if credentials is None:
+async def _looking_up(
+    request: Request,
+    service: TheService,
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    _cookie: Annotated[str | None, Depends(_session)],
+) -> Callable[[], Caller]:
+    """What looks up who asks: by the key that it sends, else by the session whose cookie comes with it."""
+    if credentials is not None:
+        return partial(service.caller, credentials.credentials)
+    if (token := token_in(request)) is None:
         raise Unauthenticated
-    return service.caller(credentials.credentials)
+    refuse_foreign_change(request)
+    return partial(service.session_caller, token)
+
+
+_LookingUp = Annotated[Callable[[], Caller], Depends(_looking_up)]
+
+
+# Not async: looking up a key blocks.
+def _caller(looking_up: _LookingUp) -> Caller:
+    return looking_up()
+
+
+async def _still_let_in(looking_up: _LookingUp) -> Callable[[], bool]:
+    def is_let_in() -> bool:
+        try:
+            looking_up()
+        except Unauthenticated:
+            return False
+        except DatabaseAway:
+            # Whether it does nobody knows until the database is back.
+            return True
+        return True
+
+    return is_let_in
+
+
+StillLetIn = Annotated[Callable[[], bool], Depends(_still_let_in)]
+"""Says whether the key or the session that let somebody in still does; a stream may last longer. It blocks."""
 
 
 async def only_known_parameters(request: Request) -> None:

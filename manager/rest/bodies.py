@@ -18,6 +18,8 @@ from manager.rest.asking import TheCaller
 
 F = TypeVar("F", bound=BaseModel)
 MOST_FORM_BYTES = 1024 * 1024
+MOST_OPEN_BYTES = 4 * 1024
+"""Of whom nobody knows."""
 
 
 async def document(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - nobody else's body is read
@@ -29,14 +31,27 @@ def form(model: type[F]) -> Callable[[Request, TheCaller], Awaitable[F]]:
     """What fills a form from the body."""
 
     async def filled(request: Request, caller: TheCaller) -> F:  # noqa: ARG001 - as above
-        raw = await _read(request, MOST_FORM_BYTES)
-        try:
-            return model.model_validate_json(raw, strict=True)
-        except ValidationError as error:
-            found = error.errors(include_url=False, include_input=False)
-            raise InvalidRequest(_problem(each, raw, model) for each in found) from None
+        return await _filled(request, model, MOST_FORM_BYTES)
 
     return filled
+
+
+def open_form(model: type[F]) -> Callable[[Request], Awaitable[F]]:
+    """What fills a form from the body of whoever asks, which is short."""
+
+    async def filled(request: Request) -> F:
+        return await _filled(request, model, MOST_OPEN_BYTES)
+
+    return filled
+
+
+async def _filled(request: Request, model: type[F], most: int) -> F:
+    raw = await _read(request, most)
+    try:
+        return model.model_validate_json(raw, strict=True)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+        raise InvalidRequest(_problem(each, raw, model) for each in found) from None
 
 
 async def _read(request: Request, most: int) -> bytes:

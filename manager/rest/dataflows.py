@@ -1,16 +1,18 @@
-"""Routes of dataflows: submit, list, show, replace, remove, explain."""
+"""Routes of dataflows: submit, list, show, replace, remove, explain, and foretell a removal."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
 from dags import Document
+from engine.log_lines import note
 from manager.answers import (
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
     ExplainAnswer,
     Page,
+    RemovalAnswer,
     Start,
     Stop,
     SubmitAnswer,
@@ -25,6 +27,7 @@ from manager.problem import (
     UnsupportedMediaType,
 )
 from manager.rest import examples
+from manager.rest import examples_of_looks as looks
 from manager.rest.asking import ForTenant, IdempotencyKey, Named, Text, TheCaller, ThePage, TheService
 from manager.rest.bodies import document
 from manager.rest.described import told
@@ -59,6 +62,7 @@ def submit(  # noqa: PLR0913, PLR0917 - each is a part of the request
 ) -> SubmitAnswer:
     """Submit a dataflow; tells what is reused, what is started, and where its outputs are found."""
     answer = service.submit(caller, raw, tenant=tenant, idempotency_key=idempotency_key, start=start)
+    note(dataflow=answer.id)
     response.headers["Location"] = f"/v1/dataflows/{answer.id}"
     return answer
 
@@ -72,9 +76,10 @@ def dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
     state: Annotated[DataflowState | None, Query(description="In this state; removed ones are listed so only.")] = None,
     name: Annotated[Text | None, Query(description="Of this name.")] = None,
     source: Annotated[Text | None, Query(description="That read this source.")] = None,
+    search: Annotated[Text | None, Query(description="With this in the name, or with this id.")] = None,
 ) -> Page[DataflowAnswer]:
     """List dataflows, oldest first: a tenant's own, or all for an operator."""
-    return service.dataflows(caller, page, tenant=tenant, state=state, name=name, source=source)
+    return service.dataflows(caller, page, tenant=tenant, state=state, name=name, source=source, search=search)
 
 
 @router.get("/dataflows/{id}", **told(examples.DETAIL, NotFound, StateNotReady))
@@ -98,6 +103,12 @@ def remove(
 ) -> DataflowAnswer:
     """Remove a dataflow; what nobody else needs is paused."""
     return service.remove(caller, id, stop)
+
+
+@router.get("/dataflows/{id}/removal", **told(looks.REMOVAL, Conflict, NotFound, StateNotReady))
+def foretell_removal(service: TheService, caller: TheCaller, id: Named) -> RemovalAnswer:  # noqa: A002 - as above
+    """What removing a dataflow would stop, and leave to others; nothing is changed."""
+    return service.foretell_removal(caller, id)
 
 
 @router.post("/explain", **told(examples.EXPLAINED, NotFound, *_BODY, body=Document))

@@ -8,16 +8,34 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from dags import Document
-from manager.answers import KeyForm, ProblemAnswer, Quota, SecretForm, SourceForm, TenantForm, VisibilityForm
-from manager.problem import DatabaseAway, InvalidRequest, Trouble, Unauthenticated, Unexpected
+from manager.answers import (
+    KeyForm,
+    ProblemAnswer,
+    Quota,
+    SecretForm,
+    SessionForm,
+    SourceForm,
+    TenantForm,
+    VisibilityForm,
+)
+from manager.problem import DatabaseAway, ForeignPage, InvalidRequest, Trouble, Unauthenticated, Unexpected
 from manager.rest import examples
 from manager.rest.problems import MEDIA_TYPE, problem
 
-BODIES: tuple[type[BaseModel], ...] = (Document, KeyForm, Quota, SecretForm, SourceForm, TenantForm, VisibilityForm)
+BODIES: tuple[type[BaseModel], ...] = (
+    Document,
+    KeyForm,
+    Quota,
+    SecretForm,
+    SessionForm,
+    SourceForm,
+    TenantForm,
+    VisibilityForm,
+)
 _COMPONENTS = "#/components/schemas/"
 _TEXT = {"schema": {"type": "string"}}
 _SECONDS = {"schema": {"type": "integer", "minimum": 1}}
-_REQUEST_ID = {"X-Request-Id": {"description": "Under what the service's log knows the request.", **_TEXT}}
+REQUEST_ID = {"X-Request-Id": {"description": "Under what the service's log knows the request.", **_TEXT}}
 
 
 def told(
@@ -39,7 +57,7 @@ def told(
         "responses": {
             status: {
                 "content": {"application/json": {"example": content}},
-                "headers": _REQUEST_ID,
+                "headers": REQUEST_ID,
                 **({"links": _links(leads_to)} if leads_to else {}),
             },
             **problems(*always, *troubles),
@@ -102,10 +120,21 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
     for name, body in bodies["$defs"].items():
         components[f"{name}-Input"] = _without_uniqueness(body)
     for operations in schema["paths"].values():
-        for operation in operations.values():
+        for method, operation in operations.items():
             for parameter in operation.get("parameters", ()):
                 parameter["schema"] = _without_null(parameter["schema"])
+            if method != "get" and operation.get("security"):
+                _add_foreign_page(operation["responses"])
     return schema
+
+
+def _add_foreign_page(responses: dict[str, Any]) -> None:
+    """Say of an operation that changes something that by a cookie it is done for the console alone."""
+    (said,) = problems(ForeignPage).values()
+    there = responses.setdefault(str(ForeignPage.status), said)
+    if there is not said:
+        there["description"] += f", or: {ForeignPage.title}"
+        there["content"][MEDIA_TYPE]["examples"] |= said["content"][MEDIA_TYPE]["examples"]
 
 
 def _without_uniqueness(schema: Any) -> Any:
@@ -136,7 +165,7 @@ def _links(leads_to: Mapping[str, Iterable[str]]) -> dict[str, Any]:
 
 
 def _headers(trouble: type[Trouble]) -> dict[str, Any]:
-    headers: dict[str, Any] = dict(_REQUEST_ID)
+    headers: dict[str, Any] = dict(REQUEST_ID)
     if trouble is Unauthenticated:
         headers["WWW-Authenticate"] = {"description": "How to say who asks.", **_TEXT}
     if examples.TROUBLES[trouble].retry_after is not None:

@@ -11,13 +11,13 @@ from pydantic import StringConstraints
 from manager.answers import EventAnswer
 from manager.problem import DatabaseAway, InvalidRequest, Unauthenticated, Unexpected
 from manager.rest import examples
-from manager.rest.asking import TheCaller, TheService
+from manager.rest.asking import StillLetIn, TheCaller
 from manager.rest.described import problems
-from manager.service import Caller, Service
+from manager.service import Caller
 
 MEDIA_TYPE = "text/event-stream"
 QUIET = 15.0
-"""Seconds without an event after which a sign of life is sent, and the caller's key is looked up again."""
+"""Seconds without an event after which a sign of life is sent, and whoever listens is looked up again."""
 _TURN = 1.0
 """Seconds that one thread waits for news at most, so that it is never in the way when the manager ends."""
 
@@ -104,8 +104,8 @@ def may_see(caller: Caller, event: EventAnswer) -> bool:
 )
 async def events(
     request: Request,
-    service: TheService,
     caller: TheCaller,
+    still_let_in: StillLetIn,
     last_event_id: Annotated[
         Annotated[str, StringConstraints(pattern=r"^[0-9]{1,18}$")] | None,
         Header(alias="Last-Event-ID", description="The last event that was got; without it the stream begins now."),
@@ -114,11 +114,10 @@ async def events(
     """Listen to what happens: operations, and new states of jobs and dataflows, as far as the caller may know."""
     feed: Feed = request.app.state.feed
     after = feed.last if last_event_id is None else int(last_event_id)
-    key = request.headers["authorization"].partition(" ")[2].strip()
-    return StreamingResponse(_told(feed, after, caller, lambda: _lets_in(service, key)), media_type=MEDIA_TYPE)
+    return StreamingResponse(_told(feed, after, caller, still_let_in), media_type=MEDIA_TYPE)
 
 
-async def _told(feed: Feed, after: int, caller: Caller, lets_in: Callable[[], bool]) -> AsyncIterator[str]:
+async def _told(feed: Feed, after: int, caller: Caller, still_let_in: Callable[[], bool]) -> AsyncIterator[str]:
     loop = asyncio.get_running_loop()
     alive = loop.time()
     yield ": listening\n\n"
@@ -131,19 +130,7 @@ async def _told(feed: Feed, after: int, caller: Caller, lets_in: Callable[[], bo
             if may_see(caller, event):
                 yield f"id: {event.id}\nevent: {event.kind}\ndata: {event.model_dump_json()}\n\n"
         if loop.time() - alive >= QUIET:
-            if not await asyncio.to_thread(lets_in):
+            if not await asyncio.to_thread(still_let_in):
                 return
             alive = loop.time()
             yield ": alive\n\n"
-
-
-def _lets_in(service: Service, key: str) -> bool:
-    """Whether a key that let somebody in still does; a stream may last longer than it."""
-    try:
-        service.caller(key)
-    except Unauthenticated:
-        return False
-    except DatabaseAway:
-        # Whether it does nobody knows until the database is back.
-        return True
-    return True

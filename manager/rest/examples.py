@@ -38,6 +38,9 @@ from manager.answers import (
     SavingsAnswer,
     SecretAnswer,
     SecretForm,
+    SessionAnswer,
+    SessionEnded,
+    SessionForm,
     ShareAnswer,
     SourceAnswer,
     SourceForm,
@@ -56,6 +59,7 @@ from manager.problem import (
     DatabaseAway,
     FieldError,
     Forbidden,
+    ForeignPage,
     InvalidDataflow,
     InvalidRequest,
     MethodNotAllowed,
@@ -146,6 +150,8 @@ TENANTS = Page[TenantAnswer](items=(TENANT,))
 KEY = KeyAnswer(id=_KEY_ID, role=Role.TENANT, tenant="ann", note="for the dashboard", created=_THEN, revoked=None)
 KEYS = Page[KeyAnswer](items=(KEY,))
 NEW_KEY = NewKeyAnswer(**dict(KEY), key=f"braid_{_KEY_ID}_{'x' * 43}")
+SESSION = SessionAnswer(kind=Role.TENANT, tenant="ann", until=_THEN)
+SESSION_ENDED = SessionEnded(ended=True)
 SECRET = SecretAnswer(tenant="ann", name="warehouse")
 SECRETS = Page[SecretAnswer](items=(SECRET,))
 CREDENTIALS = BrokerCredentials(
@@ -298,6 +304,7 @@ BODIES: dict[type[BaseModel], dict[str, Any]] = {
     KeyForm: {"tenant": "ann", "note": "for the dashboard"},
     Quota: {"dataflows": 100, "tasks": 2_000, "submits_per_minute": 60},
     SecretForm: {"secret": "postgresql://ann:hush@warehouse.example/readings"},
+    SessionForm: {"key": NEW_KEY.key},
     SourceForm: {
         "name": "street",
         "connection": {"kind": "topic", "topic": "city/street"},
@@ -327,6 +334,7 @@ TROUBLES: dict[type[Trouble], Trouble] = {
     for trouble in (
         Unauthenticated(),
         Forbidden("this is for operators only; ask one"),
+        ForeignPage("a page from elsewhere sent the request"),
         NotFound("dataflow", _ID),
         MethodNotAllowed("PATCH", ["GET", "PUT", "DELETE"]),
         Conflict("there is a tenant 'ann' already; choose another name"),

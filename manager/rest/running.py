@@ -1,20 +1,27 @@
 """Routes of what runs, for operators: the running graph, running DAGs, jobs, derived streams, hosts."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 
 from manager.answers import HostAnswer, JobAnswer, Page, RunningDagAnswer, RunningTaskAnswer, StreamAnswer
 from manager.problem import Forbidden, NotFound, StateNotReady
 from manager.rest import examples
-from manager.rest.asking import Named, TheCaller, ThePage, TheService
+from manager.rest.asking import Named, Text, TheCaller, ThePage, TheService
 from manager.rest.described import told
 
 router = APIRouter(prefix="/v1", tags=["running"])
 
 
 @router.get("/running/tasks", **told(examples.RUNNING_TASKS, Forbidden, StateNotReady))
-def running_tasks(service: TheService, caller: TheCaller, page: ThePage) -> Page[RunningTaskAnswer]:
+def running_tasks(
+    service: TheService,
+    caller: TheCaller,
+    page: ThePage,
+    job: Annotated[Text | None, Query(description="Of this job only.")] = None,
+) -> Page[RunningTaskAnswer]:
     """List the running graph, by instance; operators only."""
-    return service.running_tasks(caller, page)
+    return service.running_tasks(caller, page, job=job)
 
 
 @router.get("/running/dags", **told(examples.RUNNING_DAGS, Forbidden, StateNotReady))

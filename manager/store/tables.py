@@ -62,6 +62,15 @@ class KeyRow(SQLModel, table=True):
     revoked: float | None = None
 
 
+class SessionRow(SQLModel, table=True):
+    """A session of the console: a token that stands for an API key, and is kept as a hash."""
+
+    __tablename__ = "console_session"
+    hash: str = Field(primary_key=True)
+    key: str
+    until: float
+
+
 class CredentialRow(SQLModel, table=True):
     """With what a tenant connects to the broker; the password is kept as the broker's hash."""
 

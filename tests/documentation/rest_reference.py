@@ -28,7 +28,7 @@ def made() -> str:
 def _family(path: str) -> str:
     """The word that a path has after its version."""
     word = path.removeprefix("/v1/").strip("/").partition("/")[0] or "/"
-    return word.replace("-", " ").capitalize() if path.startswith("/v1/") else "Without a key"
+    return word.replace("-", " ").capitalize() if path.startswith("/v1/") or word == "metrics" else "Without a key"
 
 
 def _section(title: str, route: dict[str, Any]) -> str:

@@ -10,12 +10,13 @@ import pytest
 
 from dags import Visibility
 from manager.answers import Basis, DataflowState, OperationKind, Stop, VisibilityForm
-from manager.cases.base import Paging
+from manager.cases.base import Caller, Paging
 from manager.committing.seen import InstanceMeasured, JobSeen, Measured
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound, StateNotReady
 from merge import Host
 from tests.manager.cases.parts import every, parts
 from tests.manager.managers import OPERATOR, Manager, caller, raw
+from tests.notation import document
 
 ANN, BOB, EVE = caller("ann"), caller("bob"), caller("eve")
 SHORT = "s:source > k:sink"
@@ -365,3 +366,18 @@ def test_who_may_not_read_a_source_any_more_has_its_dataflows_removed(manager: M
     assert DataflowState.REMOVED == manager.service.dataflow(BOB, theirs).state
     newest = manager.service.operations(OPERATOR, Paging(limit=1)).items[0]
     assert (OperationKind.CHANGE_SOURCE, "ann", "ann:weather") == (newest.kind, newest.who, newest.subject)
+
+
+def test_part_of_a_name_or_an_id_finds_a_dataflow(manager: Manager) -> None:
+    """In any case; no character of what is searched has a meaning, and nobody finds what is not its own."""
+    names = ("Street 100%", "street_100", "bridge")
+    ids = {name: manager.submit("ann", document(SHORT, name)) for name in names}
+
+    def found(who: Caller, search: str) -> list[str]:
+        return [each.name for each in every(lambda paging: manager.service.dataflows(who, paging, search=search), 1)]
+
+    assert ["Street 100%", "street_100"] == found(ANN, "STREET")
+    assert ["Street 100%"] == found(ANN, "100%")
+    assert ["street_100"] == found(OPERATOR, "t_1")
+    assert ["bridge"] == found(ANN, ids["bridge"])
+    assert [] == found(BOB, "street") + found(BOB, ids["bridge"]) + found(ANN, ids["bridge"][:-1])

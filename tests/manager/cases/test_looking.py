@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
@@ -49,10 +50,20 @@ def test_running_tasks_are_listed_by_instance(busy: Manager) -> None:
 
 
 def test_a_task_that_fails_is_shown_as_failed(busy: Manager) -> None:
-    """What a host says of an instance is shown with it."""
+    """What a host says of an instance is shown with it, and why."""
     busy.seen.jobs["2"] = JobSeen(job="2", host="north", state="running", failed={5: "broken"}, seen=NOW)
-    states = {task.instance: task.state for task in busy.service.running_tasks(OPERATOR, Paging()).items}
-    assert [5] == [instance for instance, state in states.items() if state == "failed"]
+    tasks = busy.service.running_tasks(OPERATOR, Paging()).items
+    assert [(5, "broken")] == [(task.instance, task.failed) for task in tasks if task.state == "failed"]
+    assert {""} == {task.failed for task in tasks if task.state != "failed"}
+
+
+def test_the_running_tasks_of_one_job_are_listed(busy: Manager) -> None:
+    """Part after part, as all are; of a job that is not there, none."""
+    everything = busy.service.running_tasks(OPERATOR, Paging()).items
+    for job in ("1", "2", "3"):
+        expected = [task for task in everything if task.job == job]
+        assert expected == every(partial(busy.service.running_tasks, OPERATOR, job=job), 2)
+    assert [(), ()] == [busy.service.running_tasks(OPERATOR, Paging(), job=job).items for job in ("4", "none")]
 
 
 def test_running_dags_are_the_connected_components(busy: Manager) -> None:

@@ -1,5 +1,7 @@
 """An answer of each kind, as the service writes it."""
 
+from typing import Any
+
 AT = "2026-01-02T03:04:05Z"
 DATAFLOW = {
     "id": "d1",
@@ -23,6 +25,12 @@ REUSED = {"id": "a", "type": "count", "instance": 7, "reused": True, "since": AT
 STARTED = {"id": "b", "type": "output", "instance": 8, "reused": False, "since": None, "failed": ""}
 SUBMITTED = DATAFLOW | {"reused": [REUSED], "started": [STARTED]}
 DETAIL = DATAFLOW | {"tasks": [REUSED, STARTED], "document": {"name": "Schools"}}
+REMOVAL = {
+    "dataflow": "d1",
+    "stops": [STARTED],
+    "goes_on": 1,
+    "streams": [{"task": "a", "instance": 7, "port": "out"}],
+}
 EXPLAINED = {
     "reused": [REUSED | {"instance": 0}],
     "started": ["b"],
@@ -157,6 +165,7 @@ RUNNING_TASK = {
     "dataflows": 2,
     "since": AT,
     "dag": 1,
+    "failed": "",
     "cpu_seconds": 0.5,
     "events_in": 9,
     "events_out": 8,
@@ -164,3 +173,46 @@ RUNNING_TASK = {
 }
 RUNNING_DAG = {"id": 1, "tasks": 3, "dataflows": 2, "jobs": ["j1"]}
 STREAM = {"instance": 7, "port": "out", "producer": "j1", "consumers": ["j2"]}
+OVERVIEW = {
+    "dataflows": {"running": 3},
+    "tasks_submitted": 9,
+    "tasks_running": 4,
+    "jobs": {
+        "states": {"died": 1},
+        "troubled": [{"job": "j1", "state": "died", "trouble": "disk full"}],
+        "in_trouble": 1,
+        "bridges": 2,
+        "lag_events": 7,
+        "lag_seconds": 0.5,
+    },
+}
+SERIES = {
+    "since": AT,
+    "until": "2026-01-02T04:04:00Z",
+    "step": 60,
+    "tenant": "school",
+    "points": [
+        {
+            "at": AT,
+            "metered_seconds": 60.0,
+            "measured": _CPU,
+            "alone_launched": _ESTIMATE,
+            "alone_packed": _ESTIMATE,
+            "share": _CPU,
+            "alone": _ESTIMATE,
+        }
+    ],
+}
+_PAID = {"cpu_ns": 3_600_000_000_000, "core_hours": "1.000000", "amount": "0.050000"}
+_LINE = {"tenant": "school", "dataflow": None, "name": "", "pays": _PAID, "most": _PAID}
+BILL: dict[str, Any] = {
+    "since": "2026-01-01T00:00:00Z",
+    "until": "2026-02-01T00:00:00Z",
+    "complete": True,
+    "metered_seconds": 3_600.0,
+    "tenants": [_LINE],
+    "dataflows": [_LINE | {"dataflow": "d1", "name": "=1+1"}],
+    "whole": {"measured": _PAID, "others": _PAID | {"cpu_ns": 0}, "overhead": _PAID},
+    "price_per_core_hour": "0.05",
+    "currency": "EUR",
+}

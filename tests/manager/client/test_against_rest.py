@@ -56,13 +56,13 @@ def served() -> Iterator[Served]:
 
 
 def test_every_route_has_a_method_and_every_method_a_route() -> None:
-    """What REST documents below /v1 is what the clients ask, but for the live stream, which has a test of its own."""
+    """What REST documents below /v1 is what the clients ask, but for live streams, and sessions, for browsers."""
     paths = make_app(FakeService(), Events(), lambda: None).openapi()["paths"]
     documented = {
         (verb.upper(), re.sub(BELOW, "x", path))
         for path, verbs in paths.items()
         for verb in verbs
-        if path.startswith("/v1/") and path != "/v1/events"
+        if path.startswith("/v1/") and path != "/v1/session" and not path.endswith("/events")
     }
     asked = {(verb, _without_ids(path)) for _, _, verb, path, *_ in ROUTES}
     assert documented == asked | {("GET", path) for path, _ in LISTS.values()}
@@ -77,7 +77,7 @@ def _without_ids(path: str) -> str:
     found = re.fullmatch(r"(/v1/[^/?]+)(/[^/?]+)?(/[^?]+)?(\?.*)?", path)
     assert found is not None
     # An id is never called so.
-    below = found[2] if found[2] in {"/replay", "/savings"} else "/x" if found[2] else ""
+    below = found[2] if found[2] in {"/replay", "/savings", "/bills"} else "/x" if found[2] else ""
     return f"{found[1]}{below}{found[3] or ''}"
 
 
@@ -158,6 +158,16 @@ def test_what_sharing_saves_is_asked_for_an_interval(served: Served) -> None:
         assert ann.savings().whole is None
         with pytest.raises(Refused, match="bob"):
             ann.savings(tenant="bob")
+
+
+def test_bills_and_series_are_asked_for_an_interval(served: Served) -> None:
+    """Bounds and step arrive as they were given, and money comes as it was told, digit by digit."""
+    since = datetime(2026, 1, 2, 3, tzinfo=timezone(timedelta(hours=2)))
+    with served.client(served.service.operator) as operator:
+        bill = operator.bill(since=since, until=since + timedelta(hours=1), tenant="ann")
+        assert (since, "2.232000") == (bill.since, str(bill.dataflows[0].pays.amount))
+        series = operator.savings_series(since=since, until=since + timedelta(hours=1), step=120, tenant="ann")
+        assert (since, 120) == (series.since, series.step)
 
 
 def test_a_document_that_is_refused_comes_back_with_its_problems(served: Served) -> None:

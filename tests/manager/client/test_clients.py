@@ -30,6 +30,7 @@ from tests.manager.client.answering import (
     synchronously,
 )
 from tests.manager.client.samples import (
+    BILL,
     CREDENTIALS,
     DATAFLOW,
     DEAD_LETTER,
@@ -41,11 +42,14 @@ from tests.manager.client.samples import (
     KEY_ANSWER,
     MOVE,
     OPERATION,
+    OVERVIEW,
     QUOTA,
+    REMOVAL,
     RUNNING_DAG,
     RUNNING_TASK,
     SAVINGS,
     SECRET,
+    SERIES,
     SOURCE,
     STREAM,
     SUBMITTED,
@@ -65,6 +69,7 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("replace", ("d1", {"name": "x"}), "PUT", "/v1/dataflows/d1", {"name": "x"}, SUBMITTED),
     ("remove", ("d1",), "DELETE", "/v1/dataflows/d1?stop=now", None, DATAFLOW),
     ("remove", ("d1", Stop.DRAIN), "DELETE", "/v1/dataflows/d1?stop=drain", None, DATAFLOW),
+    ("foretell_removal", ("d1",), "GET", "/v1/dataflows/d1/removal", None, REMOVAL),
     ("explain", ({"name": "x"},), "POST", "/v1/explain", {"name": "x"}, EXPLAINED),
     ("dataflow", ("a/b?",), "GET", "/v1/dataflows/a%2Fb%3F", None, DETAIL),
     ("register_source", (SOURCE_FORM,), "POST", "/v1/sources", SOURCE_FORM, SOURCE),
@@ -98,9 +103,12 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("discard_dead_letter", (3,), "DELETE", "/v1/dead-letters/3", None, {"dead_letters": 1}),
     ("discard_dead_letters", ("d1",), "DELETE", "/v1/dead-letters?dataflow=d1", None, {"dead_letters": 2}),
     ("job", ("j1",), "GET", "/v1/jobs/j1", None, JOB),
+    ("overview", (), "GET", "/v1/overview", None, OVERVIEW),
     ("fragmentation", (), "GET", "/v1/fragmentation", None, FRAGMENTATION),
     ("defragment", (), "POST", "/v1/defragmentations", None, MOVE),
     ("savings", (), "GET", "/v1/reports/savings", None, SAVINGS),
+    ("savings_series", (), "GET", "/v1/reports/savings/series", None, SERIES),
+    ("bill", (), "GET", "/v1/reports/bills", None, BILL),
 ]
 LISTS = {
     "dataflows": ("/v1/dataflows", DATAFLOW),
@@ -173,6 +181,14 @@ def test_a_page_is_asked_for_when_it_is_needed() -> None:
         assert service.asked == []
         next(found)
     assert ["x"] == [asked.url.params["name"] for asked in service.asked]
+
+
+def test_the_running_tasks_of_one_job_are_asked_for() -> None:
+    """What is given is sent as the route's parameter, and what is not given is not sent."""
+    service = Service([page(RUNNING_TASK), page(RUNNING_TASK)])
+    with service.client() as client:
+        assert [7, 7] == [each.instance for job in ("j1", None) for each in client.running_tasks(job=job)]
+    assert ["j1", None] == [asked.url.params.get("job") for asked in service.asked]
 
 
 @BOTH

@@ -2,12 +2,17 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from prometheus_client import Metric as Family
+
+from bridge import topics
 from dags import InvalidDocument
 from dags.reading import read
 from manager.answers import (
+    BillAnswer,
     BrokerCredentials,
     DataflowAnswer,
     DataflowDetail,
@@ -24,8 +29,10 @@ from manager.answers import (
     NewKeyAnswer,
     OperationAnswer,
     OperationKind,
+    OverviewAnswer,
     Page,
     Quota,
+    RemovalAnswer,
     Replayed,
     Role,
     RunningDagAnswer,
@@ -34,6 +41,7 @@ from manager.answers import (
     SavingsAnswer,
     SecretAnswer,
     SecretForm,
+    SeriesAnswer,
     SourceAnswer,
     SourceForm,
     Start,
@@ -58,8 +66,10 @@ from manager.problem import (
     StateNotReady,
     Unauthenticated,
 )
-from manager.rest import examples
+from manager.rest import examples, report_examples
+from manager.rest.overview import EXAMPLE as OVERVIEW
 from manager.service import Caller, Paging, Service
+from manager.watching import Look
 
 T = TypeVar("T")
 THEN = datetime(2026, 1, 2, tzinfo=UTC)
@@ -156,6 +166,14 @@ class FakeService(Service):
         self._note(OperationKind.REMOVE, caller, dataflow)
         return _short(self.submitted[dataflow])
 
+    def foretell_removal(self, caller: Caller, dataflow: str) -> RemovalAnswer:
+        return RemovalAnswer(dataflow=dataflow, stops=self._own(caller, dataflow).tasks, goes_on=0, streams=())
+
+    def look(self, caller: Caller, dataflow: str, sink: str) -> AbstractContextManager[Look]:
+        found = self._own(caller, dataflow)
+        assert self.watching is not None
+        return self.watching.look(caller.who, topics.output(found.tenant, found.id, sink))
+
     def explain(
         self, caller: Caller, raw: bytes, *, tenant: str | None = None, start: Start = Start.LATEST
     ) -> ExplainAnswer:
@@ -173,6 +191,7 @@ class FakeService(Service):
         state: DataflowState | None = None,
         name: str | None = None,
         source: str | None = None,
+        search: str | None = None,
     ) -> Page[DataflowAnswer]:
         found = [
             _short(each)
@@ -182,6 +201,7 @@ class FakeService(Service):
             and name in {None, each.name}
             and (each.state == state if state else each.state is not DataflowState.REMOVED)
             and (source is None or source in json.dumps(each.document))
+            and (search is None or search in {each.id, each.name})
         ]
         return _paged(found, paging)
 
@@ -286,9 +306,9 @@ class FakeService(Service):
             raise NotFound("secret", name)
         return self.known_secrets.pop(key)
 
-    def running_tasks(self, caller: Caller, paging: Paging) -> Page[RunningTaskAnswer]:
+    def running_tasks(self, caller: Caller, paging: Paging, *, job: str | None = None) -> Page[RunningTaskAnswer]:
         _operators_only(caller)
-        return _paged(examples.RUNNING_TASKS.items, paging)
+        return _paged([each for each in examples.RUNNING_TASKS.items if job in {None, each.job}], paging)
 
     def running_dags(self, caller: Caller, paging: Paging) -> Page[RunningDagAnswer]:
         _operators_only(caller)
@@ -312,6 +332,13 @@ class FakeService(Service):
         _operators_only(caller)
         return _paged(examples.HOSTS.items, paging)
 
+    def overview(self, caller: Caller) -> OverviewAnswer:
+        return OVERVIEW if caller.is_operator else OVERVIEW.model_copy(update={"jobs": None})
+
+    def metrics(self, caller: Caller) -> list[Family]:
+        _operators_only(caller)
+        return []
+
     def fragmentation(self, caller: Caller) -> FragmentationAnswer:
         _operators_only(caller)
         return examples.FRAGMENTATION
@@ -332,6 +359,33 @@ class FakeService(Service):
         if tenant not in {None, caller.tenant} and not caller.is_operator:
             raise NotFound("tenant", tenant or "")
         told = examples.SAVINGS.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
+        return told if caller.is_operator else told.model_copy(update={"whole": None})
+
+    def savings_series(
+        self,
+        caller: Caller,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,  # noqa: ARG002 - as the service has it
+        step: int | None = None,
+        tenant: str | None = None,
+    ) -> SeriesAnswer:
+        if tenant not in {None, caller.tenant} and not caller.is_operator:
+            raise NotFound("tenant", tenant or "")
+        told = report_examples.SERIES.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
+        return told if step is None else told.model_copy(update={"step": step})
+
+    def bill(
+        self,
+        caller: Caller,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,  # noqa: ARG002 - as the service has it
+        tenant: str | None = None,
+    ) -> BillAnswer:
+        if tenant not in {None, caller.tenant} and not caller.is_operator:
+            raise NotFound("tenant", tenant or "")
+        told = report_examples.BILL.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
         return told if caller.is_operator else told.model_copy(update={"whole": None})
 
     def operations(

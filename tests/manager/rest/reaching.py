@@ -14,6 +14,8 @@ from manager.rest import examples
 from manager.rest.bodies import MOST_FORM_BYTES
 from tests.manager.rest.town import USED
 
+ANNS_KEY = "the key of ann"
+"""In a body; whoever sends it puts the key there."""
 WELL = ""
 """The code of an answer that is no problem."""
 
@@ -26,6 +28,8 @@ class Ask:
     path: str
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    by_cookie: bool = False
+    """Whether it comes by a session rather than with the key, and not from the console."""
     when: str = "well"
     """In which state the service is asked: `well`, `waiting` for the lead, `away` from its database, or `broken`."""
 
@@ -61,6 +65,18 @@ def _operators(path: str) -> Route:
 
 
 ROUTES: dict[str, Route] = {
+    "overview": Route(well=_ask("ann", "/v1/overview"), waits=True),
+    "begin_session": Route(
+        well=_ask(None, "/v1/session", {"key": ANNS_KEY}),
+        own={
+            "database-away": Ask(who=None, path="/v1/session", body={"key": ANNS_KEY}, when="away"),
+            "foreign-page": _ask(None, "/v1/session", {"key": ANNS_KEY}, Origin="http://elsewhere.example"),
+            "unauthenticated": _ask(None, "/v1/session", {"key": "guessed"}),
+            "unexpected": Ask(who=None, path="/v1/session", body={"key": ANNS_KEY}, when="broken"),
+        },
+    ),
+    "session": Route(well=_ask("ann", "/v1/session")),
+    "end_session": Route(well=_ask("ann", "/v1/session")),
     "submit": Route(
         well=_ask("ann", "/v1/dataflows", _DOCUMENT),
         own={
@@ -92,6 +108,23 @@ ROUTES: dict[str, Route] = {
         own={
             "conflict": _ask("ann", "/v1/dataflows/{removed}"),
             "not-found": _ask("bob", "/v1/dataflows/{running}"),
+        },
+        waits=True,
+    ),
+    "foretell_removal": Route(
+        well=_ask("ann", "/v1/dataflows/{running}/removal"),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows/{removed}/removal"),
+            "not-found": _ask("bob", "/v1/dataflows/{running}/removal"),
+        },
+        waits=True,
+    ),
+    "watch": Route(
+        well=_ask("ann", "/v1/dataflows/{running}/outputs/averages/events"),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows/{removed}/outputs/averages/events"),
+            "not-found": _ask("ann", "/v1/dataflows/{running}/outputs/nothing/events"),
+            "quota-exceeded": _ask("poor", "/v1/dataflows/{poors}/outputs/averages/events"),
         },
         waits=True,
     ),
@@ -194,6 +227,14 @@ ROUTES: dict[str, Route] = {
         well=_ask("ann", "/v1/reports/savings"),
         own={"not-found": _ask("ann", "/v1/reports/savings?tenant=bob")},
     ),
+    "savings_series": Route(
+        well=_ask("ann", "/v1/reports/savings/series"),
+        own={"not-found": _ask("ann", "/v1/reports/savings/series?tenant=bob")},
+    ),
+    "bill": Route(
+        well=_ask("ann", "/v1/reports/bills"),
+        own={"not-found": _ask("ann", "/v1/reports/bills?tenant=bob")},
+    ),
     "operations": Route(well=_ask("ann", "/v1/operations")),
     "dead_letters": Route(well=_ask("ann", "/v1/dead-letters")),
     # One first: all of a dataflow would take it as well.
@@ -224,20 +265,23 @@ ROUTES: dict[str, Route] = {
         own={"not-found": _ask("bob", "/v1/dead-letters?dataflow={running}")},
     ),
     "events": Route(well=_ask("ann", "/v1/events")),
+    "metrics": Route(well=_ask("operator", "/metrics"), own={"forbidden": _ask("ann", "/metrics")}),
     "healthz": Route(well=_ask(None, "/healthz")),
     "readyz": Route(well=_ask(None, "/readyz"), waits=True),
     "about": Route(well=_ask(None, "/problems/conflict"), own={"not-found": _ask(None, "/problems/none")}),
 }
 
 
-def asked(route: Route) -> Iterator[tuple[str, Ask]]:
-    """Every request that reaches an answer of a route, by the code of the answer."""
+def asked(route: Route, *, changes: bool) -> Iterator[tuple[str, Ask]]:
+    """Every request that reaches an answer of a route, which may change something, by the code of the answer."""
     well = route.well
     yield "invalid-request", replace(well, path=f"{well.path}{'&' if '?' in well.path else '?'}unknown=1")
     if route.waits:
         yield "not-ready", replace(well, when="waiting")
     if well.who is not None:
         yield "unauthenticated", replace(well, who=None)
+        if changes:
+            yield "foreign-page", replace(well, by_cookie=True)
         yield "database-away", replace(well, when="away")
         yield "unexpected", replace(well, when="broken")
     if well.body is not None:

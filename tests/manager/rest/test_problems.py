@@ -21,10 +21,11 @@ from tests.manager.rest.fake import FakeService
 DOCUMENT = json.dumps(examples.DOCUMENT).encode()
 JSON = {"Content-Type": "application/json"}
 ROUTES = [
-    (method, route.path.format(id="x", name="x", tenant="ann", job="x"))
+    (method, route.path.format(id="x", name="x", tenant="ann", job="x", sink="x"))
     for router in ROUTERS
     for route in router.routes
-    if isinstance(route, APIRoute) and route.path.startswith("/v1")
+    # Whoever signs in has no key to send but in the body.
+    if isinstance(route, APIRoute) and route.path.startswith("/v1") and route.name != "begin_session"
     for method in sorted(route.methods or ())
 ]
 BODIES = [

@@ -6,13 +6,14 @@ It is the service itself, over a database in SQLite and with a committer that le
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
 
+from bridge.memory import MemoryBroker
 from engine.vault import Vault
 from manager.answers import KeyForm, Quota, SourceForm, Stop, TenantForm
 from manager.keys import parsed
@@ -22,7 +23,9 @@ from manager.savings.ledger import Minute, write
 from manager.savings.settling import Estimate, Settled, Share
 from manager.service import Caller, Service
 from manager.store.dead_letters import Letter, keep
+from manager.watching import MOST_LOOKS_OF_ONE, Watching
 from tests.manager.rest.real import NAME, in_folder, real_service
+from tests.manager.watched import connecting
 
 TENANTS = ("ann", "bob", "city", "poor")
 USED = "used-once"
@@ -49,7 +52,7 @@ class Town:
 @contextmanager
 def town(folder: Path) -> Iterator[Town]:
     """A town in a folder of its own."""
-    with real_service(in_folder(folder)) as (service, key):
+    with real_service(in_folder(folder)) as (service, key), ExitStack() as looks:
         operator = service.caller(key)
         keys = {"operator": key}
         for tenant in TENANTS:
@@ -64,6 +67,10 @@ def town(folder: Path) -> Iterator[Town]:
         service.vault.put("ann", "warehouse", "hush")
         places = _dataflows(service, callers)
         service.set_quota(operator, "poor", Quota(dataflows=1, tasks=4, submits_per_minute=0))
+        service.watching = Watching(connecting(MemoryBroker()))
+        service.watching.start()
+        for _ in range(MOST_LOOKS_OF_ONE):
+            looks.enter_context(service.look(callers["poor"], places["poors"], "averages"))
         places["operators_key"] = _id(key)
         places["spare_key"] = _id(service.make_key(callers["ann"], KeyForm()).key)
         places |= _dead_letters(service, callers["ann"], places)

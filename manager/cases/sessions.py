@@ -1,0 +1,45 @@
+"""Sessions of the console: a token that stands for an API key for a while."""
+
+import time
+
+from sqlalchemy import bindparam, delete, select
+from sqlmodel import col
+
+from manager.answers import Role
+from manager.cases.base import Base, Caller, moment
+from manager.keys import hashed, new_token
+from manager.problem import Unauthenticated
+from manager.store.tables import KeyRow, SessionRow, table_of
+
+_SESSIONS, _KEYS = table_of(SessionRow).c, table_of(KeyRow).c
+_SESSION = (
+    select(_SESSIONS.key, _SESSIONS.until, _KEYS.role, _KEYS.tenant)
+    .join_from(table_of(SessionRow), table_of(KeyRow), _SESSIONS.key == _KEYS.id)
+    .where(_SESSIONS.hash == bindparam("hash"), _SESSIONS.until > bindparam("now"), _KEYS.revoked.is_(None))
+)
+"""Asked for at every request by a cookie, with the key, so that a session ends with it."""
+
+
+class Sessions(Base):
+    """What is done with sessions."""
+
+    def begin_session(self, caller: Caller, seconds: float) -> tuple[str, Caller]:
+        """A token that stands for a caller's API key for so long, which is kept as a hash; and the caller with it."""
+        token, now = new_token(), time.time()
+        with self._store.write() as session:
+            session.execute(delete(SessionRow).where(col(SessionRow.until) <= now))
+            session.add(SessionRow(hash=hashed(token), key=caller.key, until=now + seconds))
+        return token, self.session_caller(token)
+
+    def session_caller(self, token: str) -> Caller:
+        """Whose a session is; `Unauthenticated` where there is none, it is over, or its key was revoked."""
+        with self._store.read() as session:
+            row = session.execute(_SESSION, {"hash": hashed(token), "now": time.time()}).one_or_none()
+        if row is None:
+            raise Unauthenticated("the session is over, or its API key was revoked; sign in again")
+        return Caller(key=row.key, role=Role(row.role), tenant=row.tenant, until=moment(row.until))
+
+    def end_session(self, token: str) -> None:
+        """Have a token let nobody in any more."""
+        with self._store.write() as session:
+            session.execute(delete(SessionRow).where(col(SessionRow.hash) == hashed(token)))

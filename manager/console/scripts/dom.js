@@ -1,0 +1,136 @@
+/** Elements from data: whatever text they get becomes text, never markup. */
+
+const SVG = "http://www.w3.org/2000/svg";
+const SAFE_LINK = /^(#|\/(?!\/))/;
+
+/**
+ * An HTML element with attributes and children.
+ *
+ * Attributes are as HTML has them, and `class`, `dataset` (an object), `on` (listeners by event). One that is null,
+ * undefined or false is left out, true is set without a value. Children are nodes, text, numbers, and lists of them.
+ */
+export function element(tag, attributes = {}, ...children) {
+  return filled(document.createElement(tag), attributes ?? {}, children);
+}
+
+/** An SVG element with attributes and children, as `element` makes those of HTML. */
+export function svg(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, tag), attributes ?? {}, children);
+}
+
+/** Put children in the place of all that a node holds; gives the node. */
+export function replace(node, ...children) {
+  node.replaceChildren(...flat(children));
+  return node;
+}
+
+/**
+ * A table that scrolls within itself, from columns `{title, cell(row) -> Node|string, number}` and rows.
+ *
+ * Of each row the first cell is its header. `caption` names the table, `empty` is said where there are no rows.
+ */
+export function table(columns, rows, { caption = "", empty = "There is nothing here yet." } = {}) {
+  if (rows.length === 0) {
+    return element("p", { class: "empty" }, empty);
+  }
+  function headed(column) {
+    return element("th", { scope: "col", class: column.number ? "number" : null }, column.title);
+  }
+  function rowOf(row) {
+    return element("tr", {}, columns.map(function cellOf(column, index) {
+      const tag = index === 0 ? "th" : "td";
+      const attributes = { scope: index === 0 ? "row" : null, class: column.number ? "number" : null };
+      return element(tag, attributes, column.cell(row));
+    }));
+  }
+  return element("div", { class: "table", role: "region", tabindex: "0", "aria-label": caption || columns[0].title },
+    element("table", {},
+      caption ? element("caption", {}, caption) : null,
+      element("thead", {}, element("tr", {}, columns.map(headed))),
+      element("tbody", {}, rows.map(rowOf))));
+}
+
+/** A name that somebody chose, isolated so that its direction of writing changes nothing around it. */
+export function named(text) {
+  return element("bdi", {}, text);
+}
+
+/** A state, told by its word and by a colour. */
+export function badge(state, text = state) {
+  return element("span", { class: "badge", dataset: { state } }, text);
+}
+
+let fields = 0;
+
+/** A control with its label and, where given, a hint that is read with it. */
+export function field(label, control, hint = "") {
+  fields += 1;
+  control.id ||= `field-${fields}`;
+  if (hint) {
+    control.setAttribute("aria-describedby", `${control.id}-hint`);
+  }
+  return element("div", { class: "field" },
+    element("label", { for: control.id }, label),
+    control,
+    hint ? element("span", { class: "hint", id: `${control.id}-hint` }, hint) : null);
+}
+
+/** What is shown of an error: of a `Problem` its detail and each of its errors, of any other its message. */
+export function problem(error) {
+  const errors = error.errors ?? [];
+  return element("div", { class: "problem", role: "alert" },
+    element("h2", {}, error.title || "Something went wrong"),
+    errors.length > 0 ? null : element("p", {}, error.detail || error.message),
+    errors.length > 0 ? element("ul", {}, errors.map(told)) : null);
+}
+
+function told(one) {
+  const place = one.pointer ? [element("code", {}, one.pointer), ": "] : [];
+  return element("li", {}, place, one.message, one.remedy ? element("div", { class: "faint" }, one.remedy) : null);
+}
+
+function filled(node, attributes, children) {
+  const { on = {}, dataset = {}, value, ...rest } = attributes;
+  for (const [name, given] of Object.entries(rest)) {
+    set(node, name, given);
+  }
+  Object.assign(node.dataset, dataset);
+  for (const [event, listener] of Object.entries(on)) {
+    node.addEventListener(event, listener);
+  }
+  node.append(...flat(children));
+  if (value !== undefined && value !== null) {
+    // After the children, because a select has no value without its options.
+    if ("value" in node) {
+      node.value = value;
+    } else {
+      node.setAttribute("value", value);
+    }
+  }
+  return node;
+}
+
+function set(node, name, given) {
+  if (given === null || given === undefined || given === false) {
+    return;
+  }
+  if (/^on/i.test(name) || name === "style" || name === "srcdoc") {
+    throw new TypeError(`the attribute ${name} is code; use on, or a class`);
+  }
+  if (name === "href" && !SAFE_LINK.test(given)) {
+    throw new TypeError(`${given} is no link within the console`);
+  }
+  node.setAttribute(name, given === true ? "" : String(given));
+}
+
+function flat(children) {
+  return children.flat(Infinity).filter(isThere).map(asNode);
+}
+
+function isThere(child) {
+  return child !== null && child !== undefined && child !== false;
+}
+
+function asNode(child) {
+  return child instanceof Node ? child : String(child);
+}

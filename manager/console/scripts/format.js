@@ -1,0 +1,102 @@
+/** Numbers and times as text. What is null or undefined is not known, and told as a dash. */
+
+const NONE = "–";
+const LANGUAGE = "en-GB";
+const WHOLE = new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: 0 });
+const PERCENT = new Intl.NumberFormat(LANGUAGE, { style: "percent", maximumFractionDigits: 1 });
+const TIME = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", timeStyle: "medium" });
+const AGO = new Intl.RelativeTimeFormat(LANGUAGE, { numeric: "auto" });
+const SPANS = [["second", 60], ["minute", 60], ["hour", 24], ["day", 30], ["month", 12], ["year", Infinity]];
+const LENGTHS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"], [0.001, "ms"], [0.000001, "µs"]];
+const SIZES = ["B", "kB", "MB", "GB", "TB", "PB"];
+
+/** A whole number, such as 12,345. */
+export function count(number) {
+  return known(number) ? WHOLE.format(number) : NONE;
+}
+
+/** Cores, to three digits. */
+export function cores(number) {
+  return known(number) ? digits(number) : NONE;
+}
+
+/** A length of time, in the unit that fits it. */
+export function seconds(number) {
+  if (!known(number)) {
+    return NONE;
+  }
+  if (number === 0) {
+    return "0 s";
+  }
+  const [one, unit] = LENGTHS.find(function fits([least]) {
+    return Math.abs(number) >= least;
+  }) ?? LENGTHS.at(-1);
+  return `${digits(number / one)} ${unit}`;
+}
+
+/** An amount of bytes, in powers of 1000. */
+export function bytes(number) {
+  if (!known(number)) {
+    return NONE;
+  }
+  let rest = number;
+  let at = 0;
+  while (Math.abs(rest) >= 999.5 && at < SIZES.length - 1) {
+    rest /= 1000;
+    at += 1;
+  }
+  return `${at === 0 ? WHOLE.format(rest) : digits(rest)} ${SIZES[at]}`;
+}
+
+/** A fraction, such as 0.5, as percent. */
+export function percent(fraction) {
+  return known(fraction) ? PERCENT.format(fraction) : NONE;
+}
+
+/** A price with its currency, which is any text that the operator has set. */
+export function price(amount, currency = "", places = 2) {
+  if (!known(amount)) {
+    return NONE;
+  }
+  const format = new Intl.NumberFormat(LANGUAGE, { minimumFractionDigits: places, maximumFractionDigits: places });
+  return currency ? `${format.format(amount)} ${currency}` : format.format(amount);
+}
+
+/** A time, given as a date or as REST tells it, in the time zone of whoever looks. */
+export function time(when) {
+  const date = dated(when);
+  return date ? TIME.format(date) : NONE;
+}
+
+/** How long ago a time was, such as "5 minutes ago". */
+export function ago(when, now = new Date()) {
+  const date = dated(when);
+  if (!date) {
+    return NONE;
+  }
+  let number = (date - now) / 1000;
+  for (const [unit, most] of SPANS) {
+    if (Math.abs(Math.round(number)) < most) {
+      return AGO.format(Math.round(number), unit);
+    }
+    number /= most;
+  }
+  return NONE;
+}
+
+function known(number) {
+  return typeof number === "number" && Number.isFinite(number);
+}
+
+function digits(number) {
+  const options = Math.abs(number) >= 100 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 3 };
+  return new Intl.NumberFormat(LANGUAGE, options).format(number);
+}
+
+function dated(when) {
+  if (when === null || when === undefined || when === "") {
+    return null;
+  }
+  const date = new Date(when);
+  return Number.isNaN(date.getTime()) ? null : date;
+}

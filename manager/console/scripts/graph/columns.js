@@ -1,0 +1,136 @@
+/**
+ * Lays one connected part of a graph out: a column for each layer, so that edges are short and cross little.
+ *
+ * A column holds an item for each node, and one for each edge that passes it: there the edge may bend.
+ */
+
+const ACROSS = 56;
+const BESIDE = 16;
+const SWEEPS = 6;
+/** Bends for each node, beyond which long edges are drawn straight: nobody could follow them. */
+const MOST_BENDS = 8;
+
+/** The items of a part with their places, and its width and height; `members` stand after all that feeds them. */
+export function laidOut(graph, members) {
+  const layers = withBends(graph, members, layersOf(graph, members));
+  for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
+    arrange(layers, sweep % 2 === 0);
+  }
+  layers.forEach(stack);
+  for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
+    align(layers, sweep % 2 === 1);
+  }
+  return measured(layers);
+}
+
+/** The layer of each node: the longest way to it from a source; a source stands next to what it feeds first. */
+function layersOf(graph, members) {
+  const layer = new Map(members.map((node) => [node, 0]));
+  for (const node of members) {
+    for (const child of graph.children[node]) {
+      layer.set(child, Math.max(layer.get(child), layer.get(node) + 1));
+    }
+  }
+  for (const node of members) {
+    if (graph.parents[node].length === 0 && graph.children[node].length > 0) {
+      layer.set(node, Math.min(...graph.children[node].map((child) => layer.get(child))) - 1);
+    }
+  }
+  return layer;
+}
+
+function withBends(graph, members, layer) {
+  let highest = 0;
+  let passed = 0;
+  for (const node of members) {
+    highest = Math.max(highest, layer.get(node));
+    graph.children[node].forEach((child) => (passed += layer.get(child) - layer.get(node) - 1));
+  }
+  const layers = Array.from({ length: highest + 1 }, () => []);
+  const items = new Map();
+  for (const node of members) {
+    const item = { node, height: graph.nodes[node].height, width: graph.nodes[node].width, up: [], down: [], y: 0 };
+    items.set(node, item);
+    layers[layer.get(node)].push(item);
+  }
+  const bends = passed <= MOST_BENDS * members.length;
+  for (const node of members) {
+    for (const child of graph.children[node]) {
+      let before = items.get(node);
+      for (let at = layer.get(node) + 1; bends && at < layer.get(child); at += 1) {
+        const bend = { node: -1, edge: [node, child], height: 0, width: 0, up: [before], down: [], y: 0 };
+        layers[at].push(bend);
+        before.down.push(bend);
+        before = bend;
+      }
+      before.down.push(items.get(child));
+      items.get(child).up.push(before);
+    }
+  }
+  return layers;
+}
+
+/** Puts each layer in the order of the mean place of what it is fed by, or of what it feeds. */
+function arrange(layers, downwards) {
+  layers.forEach((layer) => layer.forEach((item, place) => (item.place = place)));
+  for (const layer of downwards ? layers : [...layers].reverse()) {
+    layer.forEach((item) => (item.wish = mean(downwards ? item.up : item.down, (each) => each.place, item.place)));
+    layer.sort((one, other) => one.wish - other.wish || one.place - other.place);
+    layer.forEach((item, place) => (item.place = place));
+  }
+}
+
+function mean(items, value, otherwise) {
+  return items.length === 0 ? otherwise : items.reduce((sum, each) => sum + value(each), 0) / items.length;
+}
+
+function stack(layer) {
+  let y = 0;
+  for (const item of layer) {
+    item.y = y + item.height / 2;
+    y += item.height + BESIDE;
+  }
+}
+
+/** Moves each layer towards its neighbours, in its order and without overlap: the closest by least squares. */
+function align(layers, downwards) {
+  for (const layer of downwards ? layers : [...layers].reverse()) {
+    const blocks = [];
+    let offset = 0;
+    layer.forEach((item, place) => {
+      const near = downwards ? item.up : item.down;
+      offset += place === 0 ? 0 : (layer[place - 1].height + item.height) / 2 + BESIDE;
+      item.offset = offset;
+      blocks.push({ sum: mean(near, (each) => each.y, item.y) - offset, count: 1 });
+      while (blocks.length > 1 && height(blocks.at(-2)) >= height(blocks.at(-1))) {
+        const last = blocks.pop();
+        blocks.at(-1).sum += last.sum;
+        blocks.at(-1).count += last.count;
+      }
+    });
+    let place = 0;
+    for (const block of blocks) {
+      for (const end = place + block.count; place < end; place += 1) {
+        // Whole numbers, so that what touches stays exactly apart.
+        layer[place].y = Math.round(height(block)) + layer[place].offset;
+      }
+    }
+  }
+}
+
+function height(block) {
+  return block.sum / block.count;
+}
+
+function measured(layers) {
+  const items = layers.flat();
+  const top = items.reduce((least, item) => Math.min(least, item.y - item.height / 2), Infinity);
+  const bottom = items.reduce((most, item) => Math.max(most, item.y + item.height / 2), -Infinity);
+  let x = 0;
+  for (const layer of layers) {
+    const width = layer.reduce((most, item) => Math.max(most, item.width), 0);
+    layer.forEach((item) => Object.assign(item, { x, y: item.y - top, passes: width }));
+    x += width + ACROSS;
+  }
+  return { items, width: x - ACROSS, height: bottom - top };
+}

@@ -1,0 +1,28 @@
+/** The figures of a job: what each is called, how it is told, and how it went while somebody looked. */
+
+import { count, seconds } from "../format.js";
+
+/** Each has the field of `GET /v1/jobs`, a name, words for a number, and what it means. */
+export const FIGURES = [
+  { field: "events_in_per_second", name: "Events in", words: perSecond, hint: "taken, over the last minute" },
+  { field: "events_out_per_second", name: "Events out", words: perSecond, hint: "for tenants or other jobs" },
+  { field: "batch_seconds_p50", name: "Batch, median", words: seconds, hint: "over the last minute" },
+  { field: "batch_seconds_p99", name: "Batch, 99th percentile", words: seconds, hint: "over the last minute" },
+  { field: "lag_events", name: "Events waiting", words: count, hint: "in its spools" },
+  { field: "lag_seconds", name: "Longest wait", words: seconds, hint: "of an event in its spools" },
+  { field: "latency_seconds_p50", name: "Latency, median", words: seconds, hint: "from an event to its output" },
+  { field: "latency_seconds_p99", name: "Latency, 99th percentile", words: seconds, hint: "likewise" },
+];
+
+/** The figures of a job's answer, by field. */
+export function figuresOf(job) {
+  return Object.fromEntries(FIGURES.map(({ field }) => [field, job[field]]));
+}
+
+/** Events in a second. */
+export function perSecond(number) {
+  if (typeof number !== "number") {
+    return "–";
+  }
+  return `${number >= 100 ? count(number) : Number(number.toPrecision(3))} /s`;
+}

@@ -1,0 +1,21 @@
+/** Finds tasks and jobs by what somebody types. */
+
+/**
+ * The tasks that fit all words: part of a type's name, `#12` or `12` for an instance, `job 3`, or a state.
+ * @param {Array} tasks as `GET /v1/running/tasks` tells them
+ */
+export function matching(tasks, text) {
+  const asked = text.trim().toLowerCase().replaceAll(/\bjob\s+(\S+)/g, "job:$1");
+  const words = asked.split(/\s+/).filter((word) => word !== "");
+  return tasks.filter((task) => words.every((word) => fits(task, word)));
+}
+
+function fits(task, word) {
+  if (word.startsWith("job:")) {
+    return task.job === word.slice(4);
+  }
+  if (/^#?\d+$/.test(word)) {
+    return task.instance === Number(word.replace("#", ""));
+  }
+  return task.type.toLowerCase().includes(word) || task.state === word;
+}

@@ -1,0 +1,20 @@
+/** Shows news in the place of what was shown before, without taking the focus or the scrolled place away. */
+
+import { replace } from "../dom.js";
+
+/** Replace the children of a node; what had the focus and has its like among the new ones has it again. */
+export function refresh(node, ...children) {
+  const focused = node.contains(document.activeElement) ? nameOf(document.activeElement) : null;
+  const scrolled = [...node.querySelectorAll(".table")].map((each) => each.scrollLeft);
+  replace(node, ...children);
+  node.querySelectorAll(".table").forEach((each, place) => (each.scrollLeft = scrolled[place] ?? 0));
+  if (focused !== null) {
+    const like = [...node.querySelectorAll("a, button, [tabindex]")].find((each) => nameOf(each) === focused);
+    like?.focus({ preventScroll: true });
+  }
+}
+
+function nameOf(element) {
+  const name = element.getAttribute("href") ?? element.getAttribute("aria-label") ?? element.textContent;
+  return `${element.tagName} ${name}`;
+}

@@ -1,0 +1,135 @@
+/** Lays the running graph out: a box for each job, with its tasks in it or collapsed, and the streams between. */
+
+import { layered, routeOf } from "../layers.js";
+
+export const TASK = { width: 192, height: 40 };
+const COLLAPSED = { width: 200, height: 72 };
+const PADDING = 16;
+const TITLE = 32;
+
+/** Tasks by job: a map from each job, in their order, to its tasks, as `GET /v1/running/tasks` tells them. */
+export function byJob(tasks) {
+  const jobs = new Map();
+  for (const job of [...new Set(tasks.map(jobOf))].sort(inOrder)) {
+    jobs.set(job, []);
+  }
+  tasks.forEach((task) => jobs.get(task.job).push(task));
+  return jobs;
+}
+
+/** What a layout depends on, as text: where it is the same, nothing has moved. */
+export function shapeOf(tasks, open) {
+  return tasks.map((task) => `${task.instance}:${task.job}:${task.inputs}`).join(";") + `|${[...open].sort().join()}`;
+}
+
+/**
+ * The running graph laid out.
+ * @param {Array} tasks as `GET /v1/running/tasks` tells them
+ * @param {Set<string>} open the jobs that are not collapsed
+ * @param {Map} kept layouts of jobs from the time before, so that only those that changed are made anew
+ * @returns {{width, height, boxes: Map, nodes: Map, edges: Array}} boxes by job, nodes by instance
+ */
+export function sceneOf(tasks, open, kept = new Map()) {
+  const jobs = byJob(tasks);
+  const inner = new Map([...jobs].map(([job, members]) => [job, open.has(job) ? within(job, members, kept) : null]));
+  const sizes = [...jobs.keys()].map((job) => ({ id: job, ...sizeOf(inner.get(job)) }));
+  const homes = new Map(tasks.map((task) => [task.instance, task.job]));
+  const crossing = tasks.flatMap((task) => crossings(task, homes));
+  const outer = layered(sizes, crossing.map(({ from, to }) => [homes.get(from), homes.get(to)]));
+  const scene = { width: outer.width, height: outer.height, boxes: new Map(), nodes: new Map(), edges: [] };
+  for (const { id: job, width, height } of sizes) {
+    const box = { job, ...outer.at.get(job), width, height, open: open.has(job), tasks: jobs.get(job) };
+    scene.boxes.set(job, box);
+    if (box.open) {
+      place(scene, box, inner.get(job));
+    }
+  }
+  scene.edges.push(...between(scene, crossing, homes, outer.routes));
+  scene.edges.forEach((edge) => Object.assign(edge, bounds(edge.points)));
+  return scene;
+}
+
+function jobOf(task) {
+  return task.job;
+}
+
+function inOrder(one, other) {
+  return one.localeCompare(other, "en", { numeric: true });
+}
+
+/** The tasks of a job among themselves. */
+function within(job, members, kept) {
+  const shape = shapeOf(members, []);
+  const before = kept.get(job);
+  if (before?.shape === shape) {
+    return before;
+  }
+  const nodes = members.map((task) => ({ id: task.instance, ...TASK }));
+  const edges = members.flatMap((task) => task.inputs.map((parent) => [parent, task.instance]));
+  const made = { shape, members, drawn: layered(nodes, edges) };
+  kept.set(job, made);
+  return made;
+}
+
+function sizeOf(inner) {
+  if (inner === null) {
+    return COLLAPSED;
+  }
+  const { width, height } = inner.drawn;
+  return { width: Math.max(COLLAPSED.width, width + 2 * PADDING), height: height + 2 * PADDING + TITLE };
+}
+
+function crossings(task, homes) {
+  return task.inputs
+    .filter((parent) => homes.has(parent) && homes.get(parent) !== task.job)
+    .map((parent) => ({ from: parent, to: task.instance }));
+}
+
+function place(scene, box, { members, drawn }) {
+  const [left, top] = [box.x + PADDING, box.y + PADDING + TITLE];
+  for (const task of members) {
+    const { x, y } = drawn.at.get(task.instance);
+    scene.nodes.set(task.instance, { instance: task.instance, job: box.job, x: left + x, y: top + y, ...TASK });
+    for (const parent of task.inputs) {
+      const route = drawn.routes.get(routeOf(parent, task.instance));
+      if (route) {
+        const points = route.map(([across, down]) => [left + across, top + down]);
+        scene.edges.push({ from: [parent], to: [task.instance], count: 1, bridge: false, points });
+      }
+    }
+  }
+}
+
+/** The streams between jobs: one line for all that have the same ends, which are tasks or collapsed jobs. */
+function between(scene, crossing, homes, routes) {
+  const lines = new Map();
+  for (const { from, to } of crossing) {
+    const [begin, end] = [from, to].map((each) => scene.nodes.get(each) ?? scene.boxes.get(homes.get(each)));
+    const name = [begin, end].map((each) => (each.instance === undefined ? `job ${each.job}` : each.instance)).join();
+    const line = lines.get(name) ?? { from: [], to: [], count: 0, bridge: true };
+    if (line.count === 0) {
+      const route = routes.get(routeOf(homes.get(from), homes.get(to)));
+      line.points = [
+        [begin.x + begin.width, begin.y + begin.height / 2],
+        ...route,
+        [end.x, end.y + end.height / 2],
+      ];
+      lines.set(name, line);
+    }
+    line.count += 1;
+    line.from.push(from);
+    line.to.push(to);
+  }
+  return lines.values();
+}
+
+function bounds(points) {
+  const box = { left: Infinity, top: Infinity, right: -Infinity, bottom: -Infinity };
+  for (const [x, y] of points) {
+    box.left = Math.min(box.left, x);
+    box.right = Math.max(box.right, x);
+    box.top = Math.min(box.top, y);
+    box.bottom = Math.max(box.bottom, y);
+  }
+  return { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top };
+}

@@ -1,0 +1,232 @@
+/** The console: who is signed in, which page is shown, and what is said above it. */
+
+import { api, RECOVERED, SIGNED_OUT, TROUBLE, Unreachable } from "./api.js";
+import { element, problem, replace } from "./dom.js";
+import { pause } from "./live.js";
+
+/**
+ * The pages by path: a module of `pages/` each, the word in the navigation where it stands there, and whether it is for
+ * operators alone. Words after a colon are parameters of the page; those behind a question mark are too.
+ */
+const ROUTES = [
+  { path: "/", page: "overview", word: "Overview" },
+  { path: "/dataflows", page: "dataflows", word: "Dataflows" },
+  { path: "/dataflows/:id", page: "dataflow", within: "/dataflows" },
+  { path: "/submit", page: "submit", word: "Submit" },
+  { path: "/graph", page: "graph", word: "Graph", operators: true },
+  { path: "/jobs", page: "jobs", word: "Jobs", operators: true },
+  { path: "/jobs/:job", page: "job", within: "/jobs", operators: true },
+  { path: "/operations", page: "operations", word: "Operations" },
+  { path: "/savings", page: "savings", word: "Savings" },
+  { path: "/bills", page: "bills", word: "Bills" },
+];
+const SIGN_IN = { path: "/sign-in", page: "sign-in" };
+const AGAIN = 3;
+
+const main = document.getElementById("main");
+const nav = document.getElementById("nav");
+const account = document.getElementById("account");
+const trouble = document.getElementById("trouble");
+const said = document.getElementById("said");
+
+let session = null;
+let current = null;
+let troubles = new Map();
+let leaving = new AbortController();
+
+window.addEventListener("hashchange", shown);
+window.addEventListener(SIGNED_OUT, signedOut);
+window.addEventListener(TROUBLE, troubled);
+window.addEventListener(RECOVERED, recovered);
+document.querySelector(".skip").addEventListener("click", skipped);
+begin();
+
+async function begin() {
+  for (;;) {
+    try {
+      session = await api.get("/v1/session");
+      break;
+    } catch (error) {
+      if (error.status === 401) {
+        // `SIGNED_OUT` has it shown.
+        return;
+      }
+      await pause(AGAIN, new AbortController().signal);
+    }
+  }
+  await shown();
+}
+
+function signedIn(told) {
+  session = told;
+  return shown();
+}
+
+function signedOut() {
+  if (current === SIGN_IN) {
+    // Of several requests that were refused, one has it shown; what is typed meanwhile stays.
+    return;
+  }
+  const was = session;
+  session = null;
+  say(was ? "You were signed out." : "");
+  show(SIGN_IN, {});
+}
+
+async function leave() {
+  try {
+    await api.remove("/v1/session");
+  } catch (error) {
+    if (error.status !== 401) {
+      replace(main, problem(error));
+      return;
+    }
+  }
+  location.hash = "#/";
+  signedOut();
+}
+
+function shown() {
+  if (session === null) {
+    return show(SIGN_IN, {});
+  }
+  const [path, query] = (location.hash.slice(1) || "/").split("?", 2);
+  for (const route of ROUTES) {
+    const parameters = matched(route.path, path);
+    if (parameters) {
+      return show(route, { ...Object.fromEntries(new URLSearchParams(query)), ...parameters });
+    }
+  }
+  return show(null, {});
+}
+
+/** Show a page in the place of the one before, which is aborted and whose late words go nowhere. */
+async function show(route, parameters) {
+  current = route;
+  leaving.abort();
+  leaving = new AbortController();
+  const { signal } = leaving;
+  const place = element("div", { class: "page" });
+  replace(main, place);
+  showNavigation(route);
+  // What the page before asked for nobody asks for now.
+  troubles = new Map([...troubles].filter(isOfAll));
+  showTrouble();
+  main.focus({ preventScroll: true });
+  window.scrollTo(0, 0);
+  try {
+    if (route === null) {
+      missing(place, "There is no such page", "Choose one above.");
+    } else if (route.operators && session.kind !== "operator") {
+      missing(place, "This page is for operators", "It shows what all tenants share.");
+    } else {
+      const page = await import(`./pages/${route.page}.js`).catch(notLoaded);
+      if (signal.aborted) {
+        return;
+      }
+      document.title = `${typeof page.title === "function" ? page.title(parameters) : page.title} · Braid`;
+      await page.show(place, { parameters, session, signal, navigate, say, signedIn });
+    }
+  } catch (error) {
+    if (!signal.aborted && error.status !== 401) {
+      place.prepend(problem(error));
+    }
+  }
+}
+
+function notLoaded(error) {
+  throw error instanceof TypeError ? new Unreachable() : error;
+}
+
+function isOfAll([path]) {
+  return path === "";
+}
+
+function missing(place, title, remedy) {
+  document.title = `${title} · Braid`;
+  replace(place, element("h1", {}, title), element("p", {}, remedy));
+}
+
+function matched(pattern, path) {
+  const wanted = pattern.split("/");
+  const given = path.split("/");
+  const parameters = {};
+  const fits = wanted.length === given.length && wanted.every(function fitsAt(word, at) {
+    if (word.startsWith(":") && given[at] !== "") {
+      parameters[word.slice(1)] = decoded(given[at]);
+      return true;
+    }
+    return word === given[at];
+  });
+  return fits ? parameters : null;
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // A percent sign that somebody typed.
+    return text;
+  }
+}
+
+function showNavigation(route) {
+  nav.hidden = session === null;
+  account.hidden = session === null;
+  if (session === null) {
+    return;
+  }
+  const here = route?.within ?? route?.path;
+  replace(nav, ROUTES.filter(isLinked).map(function link(each) {
+    return element("a", { href: `#${each.path}`, "aria-current": each.path === here ? "page" : null }, each.word);
+  }));
+  replace(account,
+    element("span", { id: "who" }, session.kind === "operator" ? "operator" : element("bdi", {}, session.tenant)),
+    element("button", { class: "button small", type: "button", on: { click: leave } }, "Sign out"));
+}
+
+function isLinked(route) {
+  return Boolean(route.word) && (!route.operators || session.kind === "operator");
+}
+
+function navigate(to) {
+  if (location.hash === to) {
+    return shown();
+  }
+  location.hash = to;
+  return undefined;
+}
+
+function say(text) {
+  said.textContent = text;
+}
+
+function troubled(event) {
+  troubles.set(event.detail.path, event.detail.text);
+  showTrouble();
+}
+
+function recovered(event) {
+  // Whatever was answered, the service is there; but one of its parts may be away while others answer.
+  troubles.delete("");
+  troubles.delete(event.detail.path);
+  showTrouble();
+}
+
+function showTrouble() {
+  const [text = ""] = troubles.values();
+  if (trouble.textContent === text) {
+    return;
+  }
+  trouble.textContent = text;
+  trouble.hidden = text === "";
+  if (text === "") {
+    say("The service is back.");
+  }
+}
+
+function skipped(event) {
+  // The link's hash is no page.
+  event.preventDefault();
+  main.focus();
+}

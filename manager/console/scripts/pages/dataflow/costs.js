@@ -1,0 +1,50 @@
+/** What a dataflow cost over the last hour, as sharing has it pay. */
+
+import { api } from "../../api.js";
+import { element, replace } from "../../dom.js";
+import { cores, percent, price } from "../../format.js";
+
+/** Seconds between two looks; what is metered is added up by the minute. */
+const PACE = 30;
+
+/** The part of the page that is about costs. */
+export function costs({ id, signal }) {
+  const place = element("div", {});
+  let looked = -Infinity;
+
+  async function look() {
+    if (performance.now() - looked < PACE * 1000) {
+      return;
+    }
+    looked = performance.now();
+    const report = await api.get("/v1/reports/savings", { query: { dataflow: id }, signal });
+    replace(place, told(report));
+  }
+
+  return { tell() {}, look, node: element("section", {}, element("h2", {}, "Cost over the last hour"), place) };
+}
+
+function told({ dataflows, currency }) {
+  const [found] = dataflows;
+  if (!found) {
+    return element("p", { class: "empty" }, "Nothing of it was metered yet; that takes a minute or two.");
+  }
+  const { share, alone, saving } = found;
+  const facts = [
+    ["Its share", [`${cores(share.cores)} cores`, priced(share.price, currency)]],
+    ["Run alone", [
+      `about ${cores(alone.likely)} cores, between ${cores(alone.low)} and ${cores(alone.high)}`,
+      priced(alone.price, currency),
+    ]],
+    ["Saved by sharing", [
+      `about ${cores(saving.likely)} cores`,
+      alone.likely > 0 ? `, ${percent(saving.likely / alone.likely)} of that` : null,
+      priced(saving.price, currency),
+    ]],
+  ];
+  return element("dl", { class: "facts" }, facts.map(([term, said]) => [element("dt", {}, term), element("dd", {}, said)]));
+}
+
+function priced(amount, currency) {
+  return amount === null || amount === undefined ? null : `, ${price(amount, currency, 4)}`;
+}

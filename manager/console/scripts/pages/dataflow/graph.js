@@ -1,0 +1,82 @@
+/** A dataflow's tasks: drawn from its sources to its outputs, and listed. */
+
+import { badge, element, named, svg, table } from "../../dom.js";
+import { time } from "../../format.js";
+import { layered, routeOf } from "../../layers.js";
+
+const WIDTH = 190;
+const HEIGHT = 66;
+const MARGIN = 8;
+/** About how many characters a line of a task has place for. */
+const FITS = 25;
+
+/** The drawing of a dataflow, which scrolls within itself; the list beside it says the same in words. */
+export function graph({ tasks, document: written }) {
+  const nodes = tasks.map((task) => ({ id: task.id, width: WIDTH, height: HEIGHT }));
+  const edges = streamsOf(written);
+  const drawn = layered(nodes, edges);
+  const [width, height] = [drawn.width + 2 * MARGIN, drawn.height + 2 * MARGIN];
+  return element("div", { class: "dag", role: "region", tabindex: "0", "aria-label": "The graph of its tasks" },
+    svg("svg", {
+      width, height, viewBox: `${-MARGIN} ${-MARGIN} ${width} ${height}`, role: "img",
+      "aria-label": `${tasks.length} tasks and ${edges.length} streams between them; the table below lists them`,
+    }, edges.map(([from, to]) => edge(drawn.routes.get(routeOf(from, to)))),
+    tasks.map((task) => node(task, drawn.at.get(task.id)))));
+}
+
+/** The list of a dataflow's tasks. */
+export function taskTable(tasks) {
+  return table([
+    { title: "Task", cell: (task) => named(task.id) },
+    { title: "Type", cell: (task) => element("code", {}, task.type) },
+    { title: "Instance", number: true, cell: (task) => String(task.instance) },
+    { title: "How", cell: how },
+  ], tasks, { caption: "Its tasks" });
+}
+
+/** How a task came to run, in a word. */
+export function wordOf(task) {
+  if (task.failed) {
+    return "failed";
+  }
+  return task.reused ? "reused" : "started";
+}
+
+function how(task) {
+  const word = wordOf(task);
+  const more = task.failed || (task.since ? `runs since ${time(task.since)} or before, with what it remembers` : "");
+  return element("div", { class: more ? "told" : null },
+    badge(word), more ? element("div", { class: "faint" }, more) : null);
+}
+
+function streamsOf({ streams = [] }) {
+  const pairs = new Map(streams.map((stream) => [routeOf(stream.from, stream.to), [stream.from, stream.to]]));
+  return [...pairs.values()];
+}
+
+function edge(points) {
+  if (!points) {
+    return null;
+  }
+  const [x, y] = points.at(-1);
+  return [
+    svg("polyline", { class: "dag-stream", points: points.map((point) => point.join(",")).join(" ") }),
+    svg("path", { class: "dag-head", d: `M ${x} ${y} l -8 -4 v 8 z` }),
+  ];
+}
+
+function node(task, { x, y }) {
+  const word = wordOf(task);
+  function line(at, text, className = "") {
+    return svg("text", { x: x + 12, y: y + at, class: className }, shortened(text));
+  }
+  return svg("g", { class: `dag-task ${word}` },
+    svg("title", {}, `${task.id}: ${task.type}, instance ${task.instance}, ${word}${task.failed ? `: ${task.failed}` : ""}`),
+    svg("rect", { x, y, width: WIDTH, height: HEIGHT, rx: 6 }),
+    line(20, task.id, "dag-id"), line(38, task.type), line(56, `${word}, instance ${task.instance}`, "dag-how"));
+}
+
+function shortened(text) {
+  const characters = [...text];
+  return characters.length > FITS ? `${characters.slice(0, FITS - 1).join("")}…` : text;
+}

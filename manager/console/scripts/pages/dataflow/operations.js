@@ -1,0 +1,36 @@
+/** What was done with a dataflow, from the journal. */
+
+import { api } from "../../api.js";
+import { element, named, table } from "../../dom.js";
+import { count, time } from "../../format.js";
+import { refresh } from "../../graph/refreshing.js";
+
+const MOST = 20;
+
+/** The part of the page that is about operations. */
+export function operations({ id, signal }) {
+  const place = element("div", {});
+  let shown = "";
+
+  async function look() {
+    const { items, next } = await api.get("/v1/operations", { query: { subject: id, limit: MOST }, signal });
+    const now = JSON.stringify(items);
+    if (now !== shown) {
+      shown = now;
+      refresh(place, listed(items, next));
+    }
+  }
+
+  return { tell() {}, look, node: element("section", {}, element("h2", {}, "Operations"), place) };
+}
+
+function listed(items, next) {
+  return table([
+    { title: "When", cell: (each) => time(each.at) },
+    { title: "What", cell: (each) => each.kind },
+    { title: "By", cell: (each) => named(each.who) },
+    { title: "Started", number: true, cell: (each) => count(each.started) },
+    { title: "Reused", number: true, cell: (each) => count(each.reused) },
+    { title: "Paused", number: true, cell: (each) => count(each.paused) },
+  ], items, { caption: next ? `The newest ${MOST}, in tasks` : "The newest first, in tasks", empty: "Nothing was done with it." });
+}

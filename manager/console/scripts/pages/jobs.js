@@ -1,0 +1,134 @@
+/** The jobs and the hosts: what is wanted of each, and how they are, live. */
+
+import { api } from "../api.js";
+import { badge, element, replace, table } from "../dom.js";
+import { ago, cores, count, seconds } from "../format.js";
+import { every } from "../live.js";
+import { figuresOf, perSecond } from "../graph/figures.js";
+import { refresh } from "../graph/refreshing.js";
+import { History, sparkline } from "../graph/sparkline.js";
+import { counted } from "../graph/words.js";
+
+const PACE = 3;
+/** What is told of a spool where all is well: it takes more, or another host has it. */
+const WELL = new Set(["ready", "elsewhere"]);
+/** Looks over which is counted how many cores a host uses. */
+const LOOKS = 10;
+
+export const title = "Jobs";
+
+/** Show the page. */
+export async function show(main, { signal }) {
+  const [histories, busy] = [new Map(), new Map()];
+  const [trouble, jobs, hosts] = [element("div", {}), element("div", {}), element("div", {})];
+  replace(main, element("h1", {}, title), trouble, jobs, element("h2", {}, "Hosts"), hosts);
+
+  async function look() {
+    const [allJobs, allHosts] = await Promise.all([
+      api.pages("/v1/jobs", { signal }), api.pages("/v1/hosts", { signal }),
+    ]);
+    for (const job of allJobs) {
+      const history = histories.get(job.job) ?? new History();
+      history.note(figuresOf(job));
+      histories.set(job.job, history);
+    }
+    refresh(trouble, troubles(allJobs, allHosts));
+    refresh(jobs, jobTable(allJobs, histories));
+    allHosts.forEach(noteCpu);
+    refresh(hosts, hostTable(allHosts, busy));
+  }
+
+  /** How many cores a host uses: the CPU that it took between looks, over the time between them. */
+  function noteCpu(host) {
+    const before = busy.get(host.name) ?? { looks: [], history: new History() };
+    const taken = { at: Date.parse(host.seen), cpu: Object.values(host.cpu).reduce((sum, each) => sum + each, 0) };
+    const looks = [...before.looks, taken].slice(-LOOKS);
+    const [first, passed] = [looks[0], (taken.at - looks[0].at) / 1000];
+    const used = passed > 0 && taken.cpu >= first.cpu ? (taken.cpu - first.cpu) / passed : null;
+    before.history.note({ cores: used });
+    busy.set(host.name, { looks, history: before.history });
+  }
+
+  await every(PACE, look, signal);
+}
+
+/** The streams of a host whose spools do not take more, each with why. */
+function ailing(host) {
+  return Object.entries(host.spools).filter(([, said]) => !WELL.has(said));
+}
+
+/** What is wrong, named. */
+function troubles(jobs, hosts) {
+  const wrong = [
+    ...hosts.filter((host) => !host.alive).map((host) => `Host ${host.name} is not alive.`),
+    ...hosts.flatMap((host) =>
+      ailing(host).map(([name, said]) => `The spool of ${name} on host ${host.name}: ${said}.`)),
+    ...jobs.filter((job) => job.trouble).map((job) => `Job ${job.job}: ${job.trouble}`),
+  ];
+  return wrong.length === 0 ? null : element("div", { class: "problem" },
+    element("h2", {}, "In trouble"), element("ul", {}, wrong.map((each) => element("li", {}, each))));
+}
+
+function jobTable(jobs, histories) {
+  function drawn(job, field, words) {
+    return [words(job[field]), sparkline(histories.get(job.job).of(field), words)];
+  }
+  return table([
+    { title: "Job", cell: ({ job }) => element("a", { href: `#/jobs/${encodeURIComponent(job)}` }, `job ${job}`) },
+    { title: "Host", cell: (job) => job.host },
+    { title: "State", cell: (job) => badge(job.state) },
+    { title: "Tasks", number: true, cell: (job) => tasksOf(job) },
+    { title: "Events in", number: true, cell: (job) => cell(drawn(job, "events_in_per_second", perSecond)) },
+    { title: "Events out", number: true, cell: (job) => perSecond(job.events_out_per_second) },
+    { title: "Batch", number: true, cell: (job) => cell(drawn(job, "batch_seconds_p50", seconds)) },
+    { title: "Waiting", number: true, cell: (job) => cell(drawn(job, "lag_events", count)) },
+    { title: "Latency", number: true, cell: (job) => seconds(job.latency_seconds_p50) },
+    { title: "Restarts", number: true, cell: (job) => count(job.restarts) },
+    { title: "Heard of", cell: (job) => (job.seen ? ago(job.seen) : "never") },
+  ], jobs, { caption: `${counted(jobs.length, "job")}; batch and latency in the median`, empty: "No job runs." });
+}
+
+function cell(parts) {
+  return element("div", {}, parts);
+}
+
+function tasksOf({ active, paused }) {
+  return paused > 0 ? `${count(active)}, ${count(paused)} paused` : count(active);
+}
+
+function hostTable(hosts, busy) {
+  function used(host) {
+    const numbers = busy.get(host.name).history.of("cores");
+    return cell([cores(numbers.at(-1)), sparkline(numbers, cores)]);
+  }
+  return table([
+    { title: "Host", cell: (host) => host.name },
+    { title: "State", cell: (host) => badge(host.alive ? "alive" : "away") },
+    { title: "Cores", number: true, cell: (host) => cores(host.cores) },
+    { title: "Jobs", cell: (host) => jobLinks(host.jobs) },
+    { title: "Cores used", number: true, cell: used },
+    { title: "CPU taken", cell: (host) => list(taken(host.cpu)) },
+    { title: "Spools", number: true, cell: (host) => count(Object.keys(host.spools).length) },
+    { title: "Dropped", number: true, cell: (host) => count(host.dropped) },
+    { title: "Offers", cell: (host) => list(host.tags) },
+    { title: "Release", cell: (host) => host.release || "–" },
+    { title: "Heard of", cell: (host) => (host.seen ? ago(host.seen) : "never") },
+  ], hosts, {
+    caption: counted(hosts.length, "host"),
+    empty: "No host was heard of. The command braid host starts one.",
+  });
+}
+
+function taken(cpu) {
+  return Object.entries(cpu).map(([name, each]) => `${name} ${seconds(each)}`);
+}
+
+function jobLinks(jobs) {
+  return jobs.length === 0 ? "–" : element("span", {}, jobs.flatMap((job, place) => [
+    place > 0 ? ", " : null, element("a", { href: `#/jobs/${encodeURIComponent(job)}` }, job),
+  ]));
+}
+
+function list(words) {
+  return words.length === 0 ? "–" : words.join(", ");
+}

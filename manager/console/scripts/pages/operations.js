@@ -1,0 +1,152 @@
+/** Operations: the journal of what was done, newest first, live; by kind and subject. */
+
+import { api } from "../api.js";
+import { element, field, named, replace, table } from "../dom.js";
+import { count, seconds, time } from "../format.js";
+import { refresh } from "../graph/refreshing.js";
+import { every, stream } from "../live.js";
+import { guarded, remember } from "../reports.js";
+
+const PATH = "/v1/operations";
+const PART = 50;
+const PACE = 60;
+/** What an operation may have done, as REST has it. */
+export const KINDS = [
+  "submit", "remove", "drain", "replace", "register source", "change source", "revoke source", "admit tenant", "set quota",
+  "make key", "revoke key", "make broker credentials", "put secret", "remove secret", "discard dead letters",
+  "replay dead letters", "restore backup", "move tasks",
+];
+const OF_DATAFLOWS = ["submit", "remove", "drain", "replace"];
+
+export const title = "Operations";
+
+/** Show the page. */
+export async function show(main, { parameters, session, signal, say }) {
+  const kind = element("select", {},
+    element("option", { value: "" }, "All"), KINDS.map((each) => element("option", { value: each }, each)));
+  kind.value = KINDS.includes(parameters.kind) ? parameters.kind : "";
+  const subject = element("input", { type: "search", value: parameters.subject ?? "", spellcheck: "false", autocomplete: "off" });
+  const filters = element("form", { class: "toolbar", role: "search" },
+    field("Kind", kind), field("Subject: a dataflow, source, tenant, key or secret", subject),
+    element("button", { class: "button", type: "submit" }, "Show"));
+  const list = element("div", {});
+  const older = element("button", { class: "button", type: "button", hidden: true }, "Show older ones");
+  const isLive = element("span", { class: "faint" });
+  const state = { shown: new Map(), next: null, turn: 0, details: new Map() };
+
+  /** Read the newest; whether they follow on those that are shown, or take their place. */
+  async function newest(anew) {
+    state.turn += 1;
+    const { turn } = state;
+    const page = await part();
+    if (turn !== state.turn) {
+      return;
+    }
+    const follows = !anew && page.items.some((each) => state.shown.has(each.id));
+    if (!follows) {
+      state.shown.clear();
+      state.next = page.next;
+    }
+    keep(page.items);
+  }
+
+  async function showOlder() {
+    const { turn } = state;
+    older.disabled = true;
+    try {
+      const page = await part(state.next);
+      if (turn === state.turn) {
+        state.next = page.next;
+        keep(page.items);
+        say(`${count(state.shown.size)} operations are shown.`);
+      }
+    } finally {
+      older.disabled = false;
+    }
+  }
+
+  function part(after) {
+    return api.get(PATH, { query: { kind: kind.value, subject: subject.value.trim(), limit: PART, after }, signal });
+  }
+
+  function keep(items) {
+    for (const each of items) {
+      state.shown.set(each.id, each);
+    }
+    const rows = [...state.shown.values()].toSorted((one, two) => two.id - one.id);
+    refresh(list, journal(rows, state.details, session.kind === "operator"));
+    older.hidden = state.next === null;
+  }
+
+  async function changed() {
+    remember("#/operations", { kind: kind.value, subject: subject.value.trim() });
+    await newest(true);
+    say(`${count(state.shown.size)} operations are shown.`);
+  }
+
+  function read() {
+    return guarded(() => newest(false), main, signal);
+  }
+
+  kind.addEventListener("change", () => guarded(changed, main, signal));
+  filters.addEventListener("submit", function submitted(event) {
+    event.preventDefault();
+    guarded(changed, main, signal);
+  });
+  older.addEventListener("click", () => guarded(showOlder, main, signal));
+  replace(main, element("h1", {}, title), filters, element("p", {}, isLive), list, older);
+  // The stream says when to read; what it cannot say, because it was away, is read in between.
+  await Promise.all([
+    every(PACE, read, signal),
+    stream("/v1/events", { on: {
+      open: () => replace(isLive, "New ones appear as they happen."),
+      closed: () => replace(isLive, "New ones appear within a minute, until the stream of events is back."),
+      operation: read,
+    }, signal }),
+  ]);
+}
+
+function journal(rows, details, isOperator) {
+  return table([
+    { title: "When", cell: (row) => element("time", { datetime: row.at }, time(row.at)) },
+    { title: "Kind", cell: (row) => row.kind },
+    ...(isOperator ? [{ title: "Who", cell: (row) => named(row.who) }] : []),
+    { title: "Subject", cell: subjectOf },
+    { title: "Changed", cell: changes },
+    { title: "Details", cell: (row) => kept(row, details) },
+  ], rows, { caption: "The journal, newest first", empty: "Nothing like this was done yet." });
+}
+
+function subjectOf(row) {
+  return OF_DATAFLOWS.includes(row.kind)
+    ? element("a", { href: `#/dataflows/${encodeURIComponent(row.subject)}` }, row.subject)
+    : named(row.subject);
+}
+
+function changes(row) {
+  const words = [
+    [row.started, "started"], [row.reused, "reused"], [row.paused, "paused"],
+  ].filter(([number]) => number > 0).map(([number, word]) => `${count(number)} ${word}`);
+  return words.length > 0 ? `tasks: ${words.join(", ")}` : "\u2013";
+}
+
+/** The same node each time, so that what somebody opened stays open. */
+function kept(row, details) {
+  if (!details.has(row.id)) {
+    details.set(row.id, detailsOf(row));
+  }
+  return details.get(row.id);
+}
+
+function detailsOf(row) {
+  const facts = [
+    ["Number", String(row.id)],
+    ["Took", seconds(row.seconds)],
+    ["Jobs started", row.jobs_started.join(", ")],
+    ["Jobs stopped", row.jobs_stopped.join(", ")],
+    ["Note", row.note],
+  ].filter(([, words]) => words !== "");
+  return element("details", {},
+    element("summary", { "aria-label": `Details of operation ${row.id}` }, "Details"),
+    element("dl", { class: "facts" }, facts.map(([name, words]) => [element("dt", {}, name), element("dd", {}, words)])));
+}

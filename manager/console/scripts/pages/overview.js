@@ -1,0 +1,155 @@
+/** The overview: how much runs, what it takes and saves, and what is in trouble. */
+
+import { api } from "../api.js";
+import { badge, element, named, replace, table } from "../dom.js";
+import { cores, count, percent, price, seconds } from "../format.js";
+import { every } from "../live.js";
+
+export const title = "Overview";
+
+const AGAIN = 5;
+const AGAIN_SCATTERED = 60;
+const RECENT = 5 * 60 * 1000;
+
+export async function show(main, { session, signal }) {
+  const places = { counts: element("div"), reports: element("div"), jobs: element("div"), scattered: element("div") };
+  replace(main, element("h1", {}, title), Object.values(places));
+
+  async function look() {
+    const from = new Date(Date.now() - RECENT).toISOString();
+    const [counts, hour, recent] = await Promise.all([
+      api.get("/v1/overview", { signal }),
+      api.get("/v1/reports/savings", { signal }),
+      api.get("/v1/reports/savings", { query: { from }, signal }),
+    ]);
+    drawn(places.counts, counted(counts));
+    drawn(places.reports, session.kind === "operator" ? reported(hour, recent) : ownReport(hour, recent));
+    if (counts.jobs) {
+      drawn(places.jobs, jobs(counts.jobs));
+    }
+  }
+
+  // Finding out how scattered the jobs are takes longer than all else here.
+  async function lookScattered() {
+    drawn(places.scattered, scattered(await api.get("/v1/fragmentation", { signal })));
+  }
+
+  await Promise.all([
+    every(AGAIN, look, signal),
+    session.kind === "operator" ? every(AGAIN_SCATTERED, lookScattered, signal) : null,
+  ]);
+}
+
+/** Put new content in its place, unless it is as before: what somebody reads or has chosen stays as it is. */
+function drawn(place, content) {
+  const made = element("div", {}, content);
+  if (!place.firstChild?.isEqualNode(made)) {
+    const focused = place.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    replace(place, made);
+    if (focused) {
+      place.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+    }
+  }
+}
+
+function card(words, number, ...more) {
+  return element("div", { class: "card" },
+    element("h3", {}, words), element("p", { class: "figure" }, number), more);
+}
+
+function counted(counts) {
+  const states = Object.entries(counts.dataflows);
+  const all = states.reduce(function add(sum, [, number]) {
+    return sum + number;
+  }, 0);
+  return [
+    element("h2", {}, "Dataflows"),
+    element("div", { class: "cards" },
+      card("Dataflows", count(all),
+        element("p", {}, states.map(function state([name, number]) {
+          return [badge(name, `${count(number)} ${name}`), " "];
+        })),
+        element("p", {}, element("a", { href: all === 0 ? "#/submit" : "#/dataflows" },
+          all === 0 ? "Submit the first one" : "All dataflows"))),
+      card("Tasks running", count(counts.tasks_running),
+        element("p", {}, `of ${count(counts.tasks_submitted)} tasks submitted`),
+        counts.tasks_submitted > 0
+          ? element("p", {}, `${percent(1 - counts.tasks_running / counts.tasks_submitted)} need not run of their own`)
+          : null)),
+  ];
+}
+
+function reported(hour, recent) {
+  const saved = hour.whole?.saving_by_sharing;
+  return [
+    element("h2", {}, "Cores"),
+    hour.metered_seconds === 0 ? unmetered() : element("div", { class: "cards" },
+      card("Cores now", recent.metered_seconds > 0 ? cores(recent.whole.measured.cores) : "–",
+        element("p", {}, "measured over the last minutes")),
+      card("Cores in the last hour", cores(hour.whole.measured.cores), priced(hour.whole.measured, hour)),
+      card("Cores saved by sharing", cores(saved.likely), estimated(saved), priced(saved, hour)),
+      card("Cores saved by packing", cores(hour.whole.saving_by_packing.likely),
+        estimated(hour.whole.saving_by_packing))),
+    element("p", {}, element("a", { href: "#/savings" }, "Savings over time")),
+  ];
+}
+
+function ownReport(hour, recent) {
+  const [own] = hour.shares;
+  const [now] = recent.shares;
+  return [
+    element("h2", {}, "Your share"),
+    hour.metered_seconds === 0 || !own ? unmetered() : element("div", { class: "cards" },
+      card("Cores now", now ? cores(now.share.cores) : "–", element("p", {}, "measured over the last minutes")),
+      card("Cores in the last hour", cores(own.share.cores), priced(own.share, hour)),
+      card("Cores that it would take alone", cores(own.alone.likely), estimated(own.alone)),
+      card("Cores saved", cores(own.saving.likely), estimated(own.saving), priced(own.saving, hour))),
+    element("p", {}, element("a", { href: "#/savings" }, "Savings over time")),
+  ];
+}
+
+function unmetered() {
+  return element("p", { class: "empty" }, "Nothing is metered yet; the first figures come some minutes after something runs.");
+}
+
+function estimated(estimate) {
+  return element("p", { class: "faint" }, `between ${cores(estimate.low)} and ${cores(estimate.high)}, estimated`);
+}
+
+function priced(amount, report) {
+  return amount.price === null || amount.price === undefined ? null
+    : element("p", {}, `${price(amount.price, report.currency)} in the last hour`);
+}
+
+function jobs(told) {
+  return [
+    element("h2", {}, "Jobs"),
+    element("div", { class: "cards" },
+      card("Jobs", count(Object.values(told.states).reduce((sum, number) => sum + number, 0)),
+        element("p", {}, Object.entries(told.states).map(function state([name, number]) {
+          return [badge(name, `${count(number)} ${name}`), " "];
+        })),
+        element("p", {}, element("a", { href: "#/jobs" }, "All jobs"))),
+      card("Bridges", count(told.bridges), element("p", {}, "streams that go from job to job")),
+      card("Events waiting", count(told.lag_events),
+        told.lag_seconds === null ? null : element("p", {}, `the oldest for ${seconds(told.lag_seconds)}`))),
+    told.in_trouble > 0 ? [
+      element("h3", {}, `In trouble: ${count(told.in_trouble)}`),
+      table([
+        { title: "Job", cell: (job) => element("a", { href: `#/jobs/${encodeURIComponent(job.job)}` }, `Job ${job.job}`) },
+        { title: "State", cell: (job) => badge(job.state) },
+        { title: "Trouble", cell: (job) => named(job.trouble) },
+      ], told.troubled, { caption: "Jobs in trouble" }),
+    ] : null,
+  ];
+}
+
+function scattered(told) {
+  return [
+    element("h2", {}, "Fragmentation"),
+    element("p", {},
+      `${count(told.jobs)} jobs, of which ${count(told.fewest)} would do. ${count(told.paused)} paused tasks. `,
+      `That costs ${cores(told.cores)} cores, as predicted, and adds ${seconds(told.latency_seconds)} of latency.`),
+    told.move ? element("p", {}, `${count(told.move.tasks)} tasks are moving now: ${told.move.phase}.`) : null,
+  ];
+}

@@ -1,0 +1,36 @@
+/** What the pages of reports have in common. */
+
+import { api, Problem, Unreachable } from "./api.js";
+import { element, problem } from "./dom.js";
+
+/** A choice of all tenants or one of them; for operators. */
+export async function selectTenant(chosen, signal) {
+  const tenants = await api.pages("/v1/tenants", { signal });
+  return element("select", { value: chosen ?? "" },
+    element("option", { value: "" }, "All tenants"),
+    tenants.map((each) => element("option", { value: each.name }, each.name)));
+}
+
+/** Have the address of the page say what was chosen on it, without going anywhere. */
+export function remember(path, words) {
+  const given = Object.entries(words).filter(([, word]) => word);
+  history.replaceState(null, "", given.length > 0 ? `${path}?${new URLSearchParams(given)}` : path);
+}
+
+/**
+ * Do some work, and show above everything why it was refused, until it goes well.
+ *
+ * Where the service is away for a while the banner says so, and whoever looks again and again goes on by itself.
+ */
+export async function guarded(work, main, signal) {
+  try {
+    await work();
+    main.querySelector(":scope > .problem")?.remove();
+  } catch (error) {
+    const passes = error instanceof Unreachable || (error instanceof Problem && (error.passing || error.status === 401));
+    if (!passes && !signal.aborted && error.name !== "AbortError") {
+      main.querySelector(":scope > .problem")?.remove();
+      main.prepend(problem(error));
+    }
+  }
+}

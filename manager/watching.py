@@ -1,0 +1,179 @@
+"""Watching: what leaves on the topic of an output while somebody looks, a few times a second and never all of it.
+
+Each look has a client of its own at the broker, which keeps nothing for it. Of what comes between two samples only the
+newest message is read; how many events came before it follows from their numbers, so that a busy output costs little
+more than an idle one.
+"""
+
+import json
+import logging
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import accumulate
+from typing import Any
+
+from bridge import Message
+from manager.answers import SampleAnswer
+from manager.problem import QuotaExceeded, StateNotReady
+from manager.reconciler.listening import Connecting, Line
+
+MOST_LOOKS = 24
+"""How many may look at once, all together."""
+MOST_LOOKS_OF_ONE = 6
+"""How many of a tenant, or of the operators."""
+MOST_EVENTS = 20
+"""Of a sample."""
+MOST_CHARACTERS = 50_000
+"""Of the events of a sample, in JSON."""
+AGAIN = 10.0
+"""Seconds after which it is worth asking again where too many look."""
+log = logging.getLogger("braid.watching")
+
+
+class Look:
+    """One look at an output, until it is closed; made by `Watching`. Any thread may use it."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self._guard = threading.Lock()
+        self._newest: bytes | None = None
+        """What came last and was not read yet."""
+        self._last: tuple[int, int] | None = None
+        """The epoch of what was read last, and the number after its last event."""
+        self._tell: Callable[[], object] = lambda: None
+        self._over = False
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more comes."""
+        return self._over
+
+    def on_news(self, tell: Callable[[], object]) -> None:
+        """Have somebody told, from any thread, when there is something to take; they only take a note of it."""
+        self._tell = tell
+        tell()
+
+    def come(self, payload: bytes) -> None:
+        """Note a message of the output."""
+        with self._guard:
+            known, self._newest = self._newest is not None, payload
+        if not known:
+            self._tell()
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        self._over = True
+        self._tell()
+
+    def take(self) -> SampleAnswer | None:
+        """What came last, if anything came since it was asked for before; for one thread at a time."""
+        with self._guard:
+            payload, self._newest = self._newest, None
+        if payload is None:
+            return None
+        try:
+            return self._sample(json.loads(payload))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            log.warning("topic %s: passed over, because it is no output: %s", self.topic, error)
+            return None
+
+    def _sample(self, told: Mapping[str, Any]) -> SampleAnswer:
+        epoch, first, events = int(told["epoch"]), int(told["first"]), tuple(told["events"])
+        # What is sent again after a broken connection has numbers that were read before.
+        unseen = max(0, first - self._last[1]) if self._last is not None and self._last[0] == epoch else 0
+        self._last = epoch, first + len(events)
+        sizes = accumulate(len(json.dumps(event)) for event in events[:MOST_EVENTS])
+        shown = events[: sum(size <= MOST_CHARACTERS for size in sizes)]
+        return SampleAnswer(
+            at=datetime.now(UTC), epoch=epoch, first=first, events=shown, others=unseen + len(events) - len(shown)
+        )
+
+
+class Watching:
+    """Lets callers look at outputs from `start` to `stop`; only who leads runs it. Any thread may ask it."""
+
+    def __init__(self, connect: Connecting, *, most: int = MOST_LOOKS, most_of_one: int = MOST_LOOKS_OF_ONE) -> None:
+        self._connect = connect
+        self._most = most
+        self._most_of_one = most_of_one
+        # Guards what follows.
+        self._guard = threading.Lock()
+        self._started = False
+        self._looks: dict[Look, str] = {}
+        """Those that are open, with who looks."""
+
+    def start(self) -> None:
+        """Let callers look from now on; again after a stop."""
+        with self._guard:
+            self._started = True
+
+    def stop(self) -> None:
+        """Have every look end; once is enough."""
+        with self._guard:
+            self._started = False
+            looks = tuple(self._looks)
+        for look in looks:
+            look.end()
+
+    @property
+    def looks(self) -> int:
+        """How many look now."""
+        with self._guard:
+            return len(self._looks)
+
+    @contextmanager
+    def look(self, who: str, topic: str) -> Iterator[Look]:
+        """A look at a topic, connected for as long as the context lasts; refused where too many look already."""
+        look = Look(topic)
+        self._admit(look, who)
+        line: Line | None = None
+        try:
+            line = self._connected(look)
+            yield look
+        finally:
+            with self._guard:
+                del self._looks[look]
+            if line is not None:
+                line.stop()
+
+    def _admit(self, look: Look, who: str) -> None:
+        with self._guard:
+            if not self._started:
+                raise StateNotReady(
+                    "nobody can look at outputs here: this manager has no broker, because it does not lead; ask the "
+                    "one that leads"
+                )
+            of_one = Counter(self._looks.values())[who]
+            if of_one >= self._most_of_one or len(self._looks) >= self._most:
+                raise QuotaExceeded(
+                    f"{of_one} looks at outputs are open for {who}, and {len(self._looks)} in all; close one, or ask "
+                    "again later",
+                    retry_after=AGAIN,
+                )
+            self._looks[look] = who
+
+    def _connected(self, look: Look) -> Line:
+        lines: list[Line] = []
+
+        def take(message: Message) -> None:
+            # Some brokers also send what nobody subscribed to.
+            if message.topic == look.topic:
+                look.come(message.payload)
+            # A broker sends no more than so many that nobody acknowledged. Outputs are not retained, so that what
+            # comes before the line is known is of no account: its session ends with the look.
+            for line in lines:
+                line.acknowledge([message.token])
+
+        line = self._connect(
+            f"braid-watches-{uuid.uuid4().hex[:12]}",
+            topics=[look.topic],
+            on_message=take,
+            on_connection=lambda: None,
+            on_disconnection=lambda: None,
+        )
+        lines.append(line)
+        return line

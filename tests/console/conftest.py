@@ -1,0 +1,165 @@
+"""The console in a real browser, over the real service with nobody to run what it commits."""
+
+import asyncio
+from asyncio.events import _set_running_loop
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import pytest
+from fastapi import FastAPI
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    Response,
+    expect,
+    sync_playwright,
+)
+
+from manager.reconciler.events import Events
+from manager.rest import make_app
+from manager.service import Service
+from tests import needs
+from tests.manager.managers import Seen
+from tests.manager.rest.serving import serving
+from tests.manager.rest.town import Town, town
+
+PATIENCE = 10_000.0
+"""Milliseconds for which a test waits for what it expects to see."""
+_OF_THE_API = "Failed to load resource"
+_LOOP: list[asyncio.AbstractEventLoop] = []
+"""The browser's. It counts as running as long as the browser does, and nobody else could run one in its thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleService:
+    """A service whose console is looked at; made by `console_service`, for all tests of a module."""
+
+    url: str
+    town: Town
+    seen: Seen
+    """What is seen of hosts and jobs; a test fills it."""
+    events: Events
+    """Where what happens is told to whoever listens."""
+
+    @property
+    def service(self) -> Service:
+        return self.town.service
+
+    @property
+    def app(self) -> FastAPI:
+        return self.town.app
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """API keys of the operator and of the tenants ann, bob, city and poor."""
+        return self.town.keys
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Ids by what they stand for."""
+        return self.town.places
+
+
+class _Watch:
+    """Notes what a page must not do."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.wrong: list[str] = []
+
+    def over(self, page: Page) -> None:
+        page.on("console", self._said)
+        page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
+        page.on("request", self._asked)
+        page.on("response", self._answered)
+
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type not in {"error", "warning"}:
+            return
+        # The browser notes each answer that is no success, and each request that a test has fail.
+        if message.text.startswith(_OF_THE_API) and urlsplit(message.location["url"]).path.startswith("/v1/"):
+            return
+        self.wrong.append(f"{message.type}: {message.text} ({message.location['url']})")
+
+    def _asked(self, request: Request) -> None:
+        where = urlsplit(request.url)
+        if where.netloc != self.host and where.scheme not in {"data", "blob"}:
+            self.wrong.append(f"asked elsewhere: {request.url}")
+
+    def _answered(self, response: Response) -> None:
+        if response.status >= 500 and response.status != 503:
+            self.wrong.append(f"answered {response.status}: {response.url}")
+
+
+class PageFor(Protocol):
+    """Opens pages; made by `page_for`."""
+
+    def __call__(self, key: str | None, at: str = "#/", **options: Any) -> Page:
+        """A page of a fresh context, signed in with a key where one is given, at a place of the console."""
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One browser for all tests."""
+    executable = needs.chromium()
+    with sync_playwright() as playwright:
+        # Within its sandbox it runs for nobody who is root.
+        made = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
+        expect.set_options(timeout=PATIENCE)
+        loop = asyncio.get_running_loop()
+        _set_running_loop(None)
+        _LOOP.append(loop)
+        yield made
+        _LOOP.clear()
+        _set_running_loop(loop)
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def console_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleService]:
+    """The town of `tests.manager.rest.town`, with a seat for what is seen and a stream of events that lasts."""
+    with town(tmp_path_factory.mktemp("console")) as made:
+        seen, events = Seen(), Events(last=0)
+        made.service._seeing = seen
+        app = make_app(made.service, events, lambda: None)
+        whole = Town(service=made.service, app=app, keys=made.keys, places=made.places)
+        with serving(app) as url:
+            yield ConsoleService(url=url, town=whole, seen=seen, events=events)
+            # Else those who listen to it would hold up the end.
+            events.close()
+
+
+@pytest.fixture
+def page_for(browser: Browser, console_service: ConsoleService) -> Iterator[PageFor]:
+    """What opens pages, and fails the test for an error in one, or a request to another host."""
+    (loop,) = _LOOP
+    _set_running_loop(loop)
+    contexts: list[BrowserContext] = []
+    watches: list[_Watch] = []
+
+    def opened(key: str | None, at: str = "#/", **options: Any) -> Page:
+        told = {"locale": "en-GB", "timezone_id": "UTC", "reduced_motion": "reduce", **options}
+        context = browser.new_context(base_url=console_service.url, **told)
+        contexts.append(context)
+        context.set_default_timeout(PATIENCE)
+        if key is not None:
+            answer = context.request.post("/v1/session", data={"key": key})
+            assert answer.ok, answer.text()
+        page = context.new_page()
+        watch = _Watch(urlsplit(console_service.url).netloc)
+        watch.over(page)
+        watches.append(watch)
+        page.goto(f"/{at}")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    # Tests of other suites run loops of their own.
+    _set_running_loop(None)
+    assert [] == [wrong for watch in watches for wrong in watch.wrong]

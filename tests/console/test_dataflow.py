@@ -1,0 +1,209 @@
+"""A dataflow's page: what it shows, and what can be done with it."""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from bridge.memory import MemoryBroker
+from manager.answers import Role
+from manager.cases.base import Caller
+from manager.committing.seen import JobSeen
+from manager.rest import examples
+from manager.watching import Watching
+from merge import Instance
+from tests.console.conftest import ConsoleService, PageFor
+from tests.manager.managers import OPERATOR
+from tests.manager.watched import connecting, output
+
+pytestmark = pytest.mark.chromium
+
+ANN = Caller(key="k", role=Role.TENANT, tenant="ann")
+EDITED = examples.DOCUMENT | {
+    "name": "edited",
+    "tasks": [*examples.DOCUMENT["tasks"], {"id": "all", "type": "output"}],
+    "streams": [*examples.DOCUMENT["streams"], {"from": "street", "to": "all"}],
+}
+
+
+@pytest.fixture
+def broker(console_service: ConsoleService) -> Iterator[MemoryBroker]:
+    """Where outputs leave."""
+    before, made = console_service.service.watching, MemoryBroker()
+    console_service.service.watching = Watching(connecting(made))
+    console_service.service.watching.start()
+    yield made
+    console_service.service.watching.stop()
+    console_service.service.watching = before
+
+
+def _submitted(console_service: ConsoleService, *, fresh: bool = False) -> str:
+    tasks = [each | {"fresh": True} if fresh and each["type"] != "source" else each for each in EDITED["tasks"]]
+    return console_service.service.submit(ANN, json.dumps(EDITED | {"tasks": tasks}).encode()).id
+
+
+def _opened(console_service: ConsoleService, page_for: PageFor, dataflow: str, who: str = "ann") -> Page:
+    page = page_for(console_service.keys[who], f"#/dataflows/{dataflow}")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    return page
+
+
+def test_it_shows_how_a_dataflow_stands(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Its state and why, each task in the drawing and in the list, what it shares, its topic, cost and journal."""
+    page = _opened(console_service, page_for, console_service.places["edited"])
+    expect(page.get_by_text("deploying", exact=True)).to_be_visible()
+    expect(page.get_by_text("Somebody had all of that running already, and it is shared.")).to_be_visible()
+    drawing = page.get_by_role("img", name="4 tasks and 3 streams between them")
+    expect(drawing.locator(".dag-task.reused")).to_have_count(4)
+    expect(drawing.locator(".dag-stream")).to_have_count(3)
+    row = page.get_by_role("row", name=re.compile("average block_window_average"))
+    expect(row).to_contain_text("reused")
+    expect(page.get_by_text(f"braid/1/out/ann/{console_service.places['edited']}/averages")).to_be_visible()
+    expect(page.get_by_role("region", name="The newest first, in tasks")).to_contain_text("submit")
+    expect(page.get_by_text("Nothing of it was metered yet")).to_be_visible()
+    page.get_by_text("Document", exact=True).click()
+    expect(page.get_by_label("The document")).to_contain_text('"name": "averages of plausible temperatures"')
+    page = _opened(console_service, page_for, console_service.places["running"])
+    expect(page.get_by_text("Its share")).to_be_visible()
+
+
+def test_what_fails_is_told_as_it_happens(console_service: ConsoleService, page_for: PageFor) -> None:
+    """A page that is open shows that a task failed and why, without being asked anew."""
+    page = _opened(console_service, page_for, console_service.places["alone"])
+    average = next(
+        Instance(each.instance)
+        for each in console_service.service.dataflow(ANN, console_service.places["alone"]).tasks
+        if each.id == "average"
+    )
+    with console_service.service._committer.looking() as state:
+        job = str(state.jobs.homes[average].job)
+        version = state.plans[state.jobs.homes[average].job].version
+    console_service.seen.jobs[job] = JobSeen(
+        job=job,
+        host="main",
+        state="running",
+        version=version,
+        in_effect=version,
+        failed={average: "cannot divide by zero"},
+        seen=datetime.now(UTC),
+    )
+    expect(page.get_by_text("degraded", exact=True)).to_be_visible()
+    expect(page.get_by_role("row", name=re.compile("block_window_average"))).to_contain_text("cannot divide by zero")
+    expect(page.locator(".dag-task.failed")).to_contain_text("failed")
+    del console_service.seen.jobs[job]
+
+
+def test_an_output_is_watched(console_service: ConsoleService, page_for: PageFor, broker: MemoryBroker) -> None:
+    """What leaves is shown as it does, as text, and counted; when it is stopped nobody listens any more."""
+    dataflow = _submitted(console_service)
+    page = _opened(console_service, page_for, dataflow)
+    page.get_by_role("button", name="Watch averages").click()
+    expect(page.get_by_text("Watching, from now on.")).to_be_visible()
+    topic = f"braid/1/out/ann/{dataflow}/averages"
+    broker.publish(topic, output(1, {"temperature": 21.5}))
+    events = page.get_by_role("list", name="Events of averages")
+    expect(events.get_by_role("listitem")).to_have_text(['1 {"temperature":21.5}'])
+    broker.publish(topic, output(7, *({"street": "<b>", "number": number} for number in range(30))))
+    expect(page.get_by_text("21 events shown here, 15 more left meanwhile.")).to_be_visible()
+    expect(events.get_by_role("listitem").first).to_have_text('26 {"street":"<b>","number":19}')
+    watching = console_service.service.watching
+    assert watching is not None
+    assert 1 == watching.looks
+    page.get_by_role("button", name="Stop watching").click()
+    expect(page.get_by_role("button", name="Watch averages")).to_be_focused()
+    expect(events).to_have_count(0)
+    deadline = time.monotonic() + 30.0
+    while watching.looks and time.monotonic() < deadline:
+        page.wait_for_timeout(10)
+    assert 0 == watching.looks
+
+
+def test_dead_letters_are_deleted_and_replayed(console_service: ConsoleService, page_for: PageFor) -> None:
+    """One is deleted once that was confirmed; what cannot be replayed says why; all are replayed at once."""
+    page = _opened(console_service, page_for, console_service.places["edited"])
+    letter = console_service.places["shared_letter"]
+    page.get_by_text("1 events", exact=True).click()
+    expect(page.get_by_text('{"temperature":"warm"}')).to_be_visible()
+    page.get_by_role("button", name=f"Replay dead letter {letter}").click()
+    expect(page.get_by_role("alert").filter(has_text="Not allowed")).to_be_visible()
+    page.get_by_role("button", name=f"Delete dead letter {letter}").click()
+    expect(page.get_by_role("button", name="Cancel")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name=f"Delete dead letter {letter}")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("Its tasks could take all events.")).to_be_visible()
+    expect(page.get_by_role("status")).to_have_text("1 dead letters were deleted.")
+    page = _opened(console_service, page_for, console_service.places["alone"])
+    page.get_by_role("button", name="Replay all dead letters").click()
+    expect(page.get_by_role("status")).to_contain_text("1 dead letters with 1 events were handed to their tasks again.")
+
+
+def test_a_document_is_replaced_once_it_was_explained(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Only what was explained can be put in its place; what is wrong is said where it is, and nothing is done."""
+    dataflow = _submitted(console_service)
+    page = _opened(console_service, page_for, dataflow)
+    page.get_by_role("button", name="Replace…").click()
+    text = page.get_by_role("textbox", name="Document")
+    expect(text).to_be_focused()
+    swap = page.get_by_role("button", name="Replace", exact=True)
+    expect(swap).to_be_disabled()
+    text.fill(json.dumps(EDITED | {"tasks": [*EDITED["tasks"], {"id": "x", "type": "range_fliter"}]}))
+    page.get_by_role("button", name="Explain").click()
+    expect(page.get_by_role("alert").filter(has_text="range_filter")).to_be_visible()
+    expect(swap).to_be_disabled()
+    text.fill(json.dumps(examples.DOCUMENT | {"name": "as it was"}))
+    page.get_by_role("button", name="Explain").click()
+    expect(page.get_by_text("4 tasks run already")).to_be_visible()
+    text.press("Space")
+    expect(swap).to_be_disabled()
+    page.get_by_role("button", name="Explain").click()
+    swap.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("as it was")
+    expect(page.get_by_role("status").filter(has_text="Revision 2 was submitted.")).to_be_attached()
+    assert 2 == console_service.service.dataflow(OPERATOR, dataflow).revision
+
+
+def test_a_removal_is_shown_before_it_is_done(console_service: ConsoleService, page_for: PageFor) -> None:
+    """The dialog names what stops and counts what goes on; it does nothing unless it is told so."""
+    dataflow = _submitted(console_service, fresh=True)
+    page = _opened(console_service, page_for, dataflow)
+    page.get_by_role("button", name="Remove…").click()
+    dialog = page.get_by_role("dialog", name="Remove this dataflow?")
+    expect(dialog.get_by_text("4 tasks stop:")).to_be_visible()
+    expect(dialog.get_by_role("listitem").filter(has_text="block_window_average")).to_be_visible()
+    expect(dialog.get_by_text("One goes on, because others need it.")).to_be_visible()
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("button", name="Remove…")).to_be_focused()
+    page.keyboard.press("Enter")
+    dialog.get_by_label("After what its sources have sent by now").check()
+    dialog.get_by_role("button", name="Remove").click()
+    expect(page.get_by_text("draining", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Replace…")).to_have_count(0)
+    page.get_by_role("button", name="Remove…").click()
+    dialog.get_by_role("button", name="Remove").click()
+    expect(page.get_by_text("removed", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Remove…")).to_have_count(0)
+    expect(page.get_by_role("button", name="Watch averages")).to_have_count(0)
+
+
+def test_what_is_not_there_is_said(console_service: ConsoleService, page_for: PageFor) -> None:
+    """A dataflow of somebody else's looks like one that never was."""
+    page = page_for(console_service.keys["bob"], f"#/dataflows/{console_service.places['running']}")
+    expect(page.get_by_role("alert").filter(has_text="there is no dataflow")).to_be_visible()
+
+
+def test_it_fits_a_small_screen(console_service: ConsoleService, page_for: PageFor) -> None:
+    """At 360 pixels drawing and tables scroll within themselves, and the page does not; every control is named."""
+    at = f"#/dataflows/{console_service.places['running']}"
+    page = page_for(console_service.keys["operator"], at, viewport={"width": 360, "height": 640})
+    expect(page.get_by_role("button", name="Watch averages")).to_be_visible()
+    page.get_by_role("button", name="Replace…").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    controls = "[...document.querySelectorAll('button, input, select, textarea')]"
+    unnamed = f"{controls}.filter((each) => !each.labels?.length && !each.textContent && !each.ariaLabel).length"
+    assert 0 == page.evaluate(unnamed)

@@ -1,0 +1,90 @@
+"""The list of dataflows: searched, filtered, and shown in parts."""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from manager.answers import Role
+from manager.cases.base import Caller
+from manager.rest import examples
+from tests.console.conftest import ConsoleService, PageFor
+
+pytestmark = pytest.mark.chromium
+
+HOSTILE = "<img src=x onerror=alert(1)> \u202eeno"
+PART = 50
+
+
+@pytest.fixture(scope="module", autouse=True)
+def many(console_service: ConsoleService) -> None:
+    """More dataflows of bob's than a part of the list has, one of them with a hostile name."""
+    bob = Caller(key="k", role=Role.TENANT, tenant="bob")
+    for name in (HOSTILE, *(f"temperatures {number}" for number in range(PART))):
+        console_service.service.submit(bob, json.dumps(examples.DOCUMENT | {"name": name}).encode())
+
+
+def test_a_tenant_sees_its_own_and_an_operator_whose_they_are(
+    console_service: ConsoleService, page_for: PageFor
+) -> None:
+    """Those that were removed are listed only where that is asked for; the address keeps what was asked for."""
+    page = page_for(console_service.keys["ann"], "#/dataflows")
+    running = page.get_by_role("row", name=re.compile(console_service.places["running"]))
+    expect(running.get_by_text("deploying", exact=True)).to_be_visible()
+    expect(page.get_by_role("columnheader", name="Tenant")).to_have_count(0)
+    expect(page.get_by_text(console_service.places["removed"])).to_have_count(0)
+    page.get_by_label("State").select_option("removed")
+    page.get_by_role("button", name="Search").click()
+    expect(page.get_by_text(console_service.places["removed"])).to_be_visible()
+    expect(running).to_have_count(0)
+    page.get_by_role("rowheader").get_by_role("link").first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("averages of plausible temperatures")
+    page.go_back()
+    expect(page.get_by_label("State")).to_have_value("removed")
+    expect(page.get_by_text(console_service.places["removed"])).to_be_visible()
+    page = page_for(console_service.keys["operator"], "#/dataflows?tenant=poor")
+    expect(page.get_by_role("row", name=re.compile(console_service.places["poors"]))).to_contain_text("poor")
+    expect(page.locator("tbody tr")).to_have_count(1)
+
+
+def test_the_list_is_shown_in_parts(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Forth and back; the first part has nothing before it and the last one nothing after it."""
+    page = page_for(console_service.keys["bob"], "#/dataflows")
+    expect(page.locator("tbody tr")).to_have_count(PART)
+    expect(page.get_by_role("button", name="Those before")).to_have_count(0)
+    page.get_by_role("button", name="Those after").click()
+    expect(page.locator("tbody tr")).to_have_count(2)
+    expect(page.get_by_role("button", name="Those after")).to_have_count(0)
+    page.get_by_role("button", name="Those before").click()
+    expect(page.locator("tbody tr")).to_have_count(PART)
+
+
+def test_part_of_a_name_is_searched(console_service: ConsoleService, page_for: PageFor) -> None:
+    """In any case, and as it stands: no character of it has a meaning; what nothing is like is said."""
+    page = page_for(console_service.keys["bob"], "#/dataflows")
+    search = page.get_by_label("Part of the name, or id")
+    search.fill("TURES 1")
+    search.press("Enter")
+    expect(page.locator("tbody tr")).to_have_count(11)
+    search.fill("%")
+    search.press("Enter")
+    expect(page.get_by_text("No dataflow is like this.")).to_be_visible()
+
+
+def test_a_hostile_name_is_text(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Markup in a name is shown and not made, in the list and on the dataflow's page."""
+    page = page_for(console_service.keys["bob"], "#/dataflows?search=onerror")
+    page.get_by_role("link", name=re.compile("onerror")).click()
+    heading = page.get_by_role("heading", level=1)
+    expect(heading).to_have_text(HOSTILE)
+    assert 1 == heading.locator("bdi").count()
+    assert 0 == page.locator("main img").count()
+
+
+@pytest.mark.parametrize("who", ["bob", "operator"])
+def test_it_fits_a_small_screen(console_service: ConsoleService, page_for: PageFor, who: str) -> None:
+    """At 360 pixels the table scrolls within itself, and the page does not."""
+    page = page_for(console_service.keys[who], "#/dataflows", viewport={"width": 360, "height": 640})
+    expect(page.locator("tbody tr").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360

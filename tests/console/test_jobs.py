@@ -1,0 +1,143 @@
+"""The pages of jobs: how all are, and all about one, as its host says it and while somebody looks."""
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from manager.committing.seen import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
+from tests.console.conftest import ConsoleService, PageFor
+from tests.console.graphs import answer_with, job
+
+pytestmark = pytest.mark.chromium
+
+NOW = datetime.now(UTC)
+HOSTILE = "<img src=x onerror=alert(1)> no field temperature"
+
+
+def seen_now(**said: Any) -> JobSeen:
+    """What a host said of the town's job just now: batches of 80 ms, 120 events waiting, one failed task."""
+    now = time.monotonic()
+    measured = tuple(
+        Measured(
+            at=now - ago,
+            age=0.0,
+            batch=batch,
+            instances={1: InstanceMeasured(cpu_ns=2_500_000_000, taken=taken, emitted=taken)},
+            streams={"city:street": StreamMeasured(entered=taken, lag_events=120, lag_seconds=1.5)},
+            left=taken,
+            batch_seconds={"p50": 0.08, "p99": 0.2},
+            latency_seconds={"p50": 0.4, "p99": 0.9},
+        )
+        for ago, batch, taken in ((10.0, 6, 0), (0.0, 7, 1_000))
+    )
+    told = {"job": "1", "host": "main", "state": "running", "version": 9, "in_effect": 9, "batch": 7, "restarts": 2}
+    return JobSeen(**{**told, "failed": {2: HOSTILE}, "measured": measured, "seen": NOW, **said})
+
+
+@pytest.fixture
+def town(console_service: ConsoleService) -> ConsoleService:
+    """The town, of whose host and job something was heard."""
+    console_service.seen.jobs["1"] = seen_now()
+    host = HostSeen(
+        host="main",
+        alive=True,
+        jobs=("1",),
+        spools={"city:street": "its disk is full", "x": "ready"},
+        cores=8.0,
+        seen=NOW,
+    )
+    console_service.seen.every_host = (host,)
+    return console_service
+
+
+@pytest.fixture
+def page(town: ConsoleService, page_for: PageFor) -> Page:
+    """The page of the town's job."""
+    return page_for(town.keys["operator"], "#/jobs/1")
+
+
+def test_jobs_and_hosts_are_listed_with_how_they_are(town: ConsoleService, page_for: PageFor) -> None:
+    """What is wrong stands first; each job leads to its page; its figures are drawn as they went."""
+    page = page_for(town.keys["operator"], "#/jobs")
+    jobs = page.get_by_role("region", name="1 job;")
+    expect(jobs.get_by_role("row", name="job 1")).to_contain_text("running")
+    expect(jobs).to_contain_text("6, 3 paused")
+    expect(jobs).to_contain_text("80 ms")
+    expect(jobs.get_by_role("img", name="over").first).to_be_visible()
+    expect(page.get_by_role("region", name="1 host")).to_contain_text("alive")
+    expect(page.get_by_text("The spool of city:street on host main: its disk is full.")).to_be_visible()
+    jobs.get_by_role("link", name="job 1").click()
+    expect(page.get_by_role("heading", name="Job 1")).to_be_visible()
+
+
+def test_a_job_has_a_page_with_its_plan_and_its_figures(page: Page) -> None:
+    """Its plan is drawn, its tasks are listed with why they failed, and its figures are told with their units."""
+    expect(page.locator(".facts").first).to_contain_text("version 9, in effect")
+    expect(page.locator(".facts").first).to_contain_text("6 active, 3 paused")
+    figures = page.locator(".cards .card")
+    expect(figures.filter(has_text="Batch, median")).to_contain_text("80 ms")
+    expect(figures.filter(has_text="Batch, 99th percentile")).to_contain_text("200 ms")
+    expect(figures.filter(has_text="Events waiting")).to_contain_text("120")
+    expect(figures.filter(has_text="Longest wait")).to_contain_text("1.5 s")
+    expect(figures.filter(has_text="Latency, median")).to_contain_text("400 ms")
+    expect(page.locator(".board-told")).to_have_text("In view: 7 tasks and 6 streams in 1 job, of 7 tasks in all.")
+    tasks = page.get_by_role("region", name="7 tasks")
+    # Those that failed stand first.
+    expect(tasks.get_by_role("row").nth(1)).to_contain_text(HOSTILE)
+    tasks.get_by_role("button", name="source #1").click()
+    details = page.locator(".graph-details")
+    expect(details).to_contain_text("2.5 s")
+    expect(details.get_by_role("button", name="range_filter #2")).to_be_visible()
+    expect(page.get_by_role("region", name="Among the latest 200 operations")).to_contain_text("submit")
+
+
+def test_what_happens_to_a_job_appears_while_somebody_looks(page: Page, town: ConsoleService) -> None:
+    """New figures and new states come by themselves, and focus stays where it was."""
+    expect(page.get_by_text("Nothing yet.")).to_be_visible()
+    button = page.get_by_role("button", name="block_window_average #3")
+    button.focus()
+    town.seen.jobs["1"] = seen_now(restarts=3, trouble="its JVM died")
+    expect(page.locator(".problem")).to_contain_text("its JVM died")
+    expect(button).to_be_focused()
+    for number in ("2", "1"):
+        town.events.tell("job", {"job": number, "state": "died", "trouble": f"{number} died", "failed": {}})
+    events = page.get_by_role("region", name="Newest first")
+    expect(events).to_contain_text("1 died")
+    expect(events.locator("tbody tr")).to_have_count(1)
+
+
+def test_a_job_that_is_not_there_is_told_as_such(town: ConsoleService, page_for: PageFor) -> None:
+    """With what was asked for."""
+    page = page_for(town.keys["operator"], "#/jobs/999")
+    expect(page.get_by_role("alert").filter(has_text="999")).to_be_visible()
+
+
+def test_streams_from_and_to_other_jobs_are_listed(page: Page) -> None:
+    """Those that the job takes and those that it gives, with links to the other jobs."""
+    answer_with(
+        page,
+        {
+            "/v1/streams": [
+                {"instance": 1, "port": "out", "producer": "1", "consumers": ["2", "3"]},
+                {"instance": 8, "port": "odd", "producer": "4", "consumers": ["1"]},
+                {"instance": 9, "port": "out", "producer": "4", "consumers": ["2"]},
+            ]
+        },
+    )
+    streams = page.get_by_role("region", name="2 streams")
+    expect(streams.locator("tbody tr")).to_have_text(["#1 outoutthis jobjob 2, job 3", "#8 oddinjob 4this job"])
+    expect(streams.get_by_role("link", name="job 3")).to_have_attribute("href", "#/jobs/3")
+
+
+def test_a_job_in_trouble_is_named_above_all_jobs(town: ConsoleService, page_for: PageFor) -> None:
+    """They are listed whole, also where they are more than the service tells at once."""
+    page = page_for(town.keys["operator"])
+    jobs = [job(str(number)) for number in range(1, 602)]
+    jobs[550]["trouble"] = "its plan was refused"
+    answer_with(page, {"/v1/jobs": jobs})
+    page.goto("/#/jobs")
+    expect(page.get_by_text("Job 551: its plan was refused")).to_be_visible()
+    expect(page.get_by_role("region", name="601 jobs").locator("tbody tr")).to_have_count(601)

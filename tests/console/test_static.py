@@ -1,0 +1,163 @@
+"""The console's files as they are served, and what stands in them: no browser is needed."""
+
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from manager.reconciler.events import Events
+from manager.rest import make_app
+from tests.manager.rest.fake import FakeService
+from tests.manager.rest.serving import serving
+
+CONSOLE = Path(str(files("manager.console")))
+SCRIPTS = sorted(CONSOLE.rglob("*.js"))
+STYLES = sorted(CONSOLE.rglob("*.css"))
+TYPES = {".css": "text/css", ".html": "text/html", ".js": "text/javascript", ".svg": "image/svg+xml"}
+MOST_LINES = 250
+LEAST_CONTRAST = 4.5
+FORBIDDEN = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|DOMParser|createContextualFragment"
+    r"|\.cssText|setAttribute\(\s*[\"']style|localStorage|sessionStorage|document\.cookie"
+)
+"""What makes code or markup of text, and where a key could be kept."""
+TOKEN = re.compile(r"(--[a-z-]+):\s*(#[0-9a-f]{6});")
+ON = {
+    "--text": ("--ground", "--surface"),
+    "--faint": ("--ground", "--surface"),
+    "--accent": ("--ground", "--surface"),
+    "--good": ("--ground", "--surface"),
+    "--warn": ("--ground", "--surface"),
+    "--bad": ("--ground", "--surface"),
+    "--on-accent": ("--accent",),
+    "--on-bad": ("--bad",),
+}
+"""Each colour of text with what it stands on."""
+
+
+@pytest.fixture(scope="module")
+def app() -> FastAPI:
+    return make_app(FakeService(), Events(last=0), lambda: None)
+
+
+@pytest.fixture(scope="module")
+def client(app: FastAPI) -> Iterator[httpx.Client]:
+    with serving(app) as url, httpx.Client(base_url=url, trust_env=False) as made:
+        yield made
+
+
+def test_every_file_is_served_and_nothing_else(client: httpx.Client) -> None:
+    """Each with its type; no name leads out of the folder, and what is not there is a problem as anywhere."""
+    for path in sorted(each for each in CONSOLE.rglob("*") if each.suffix in TYPES):
+        answer = client.get(f"/console/{path.relative_to(CONSOLE)}")
+        assert (200, TYPES[path.suffix]) == (answer.status_code, answer.headers["Content-Type"].partition(";")[0]), path
+        assert path.read_bytes() == answer.content
+    assert (CONSOLE / "index.html").read_bytes() == client.get("/").content
+    for name in ("__init__.py", "..%2fservice.py", "../service.py", "nothing.js", "", "scripts", "%00"):
+        answer = client.get(f"/console/{name}")
+        assert (404, "application/problem+json") == (answer.status_code, answer.headers["Content-Type"]), name
+
+
+@pytest.mark.parametrize("path", ["/", "/console/scripts/main.js", "/console/icon.svg"])
+def test_a_file_says_what_a_browser_may_do_with_it(client: httpx.Client, path: str) -> None:
+    """It is asked for anew each time, runs nothing from elsewhere, and stands in nobody else's frame."""
+    headers = client.get(path).headers
+    policy = dict(part.strip().partition(" ")[::2] for part in headers["Content-Security-Policy"].split(";"))
+    assert {"'none'"} == {policy[name] for name in ("default-src", "frame-ancestors", "base-uri", "form-action")}
+    assert {"'self'"} == {policy[name] for name in ("script-src", "style-src", "connect-src", "font-src")}
+    assert ("'script'", "'none'") == (policy["require-trusted-types-for"], policy["trusted-types"])
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    expected = {
+        "Cache-Control": "no-cache",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": "DENY",
+    }
+    assert expected == {name: headers[name] for name in expected}
+    assert "geolocation=()" in headers["Permissions-Policy"]
+    assert "Set-Cookie" not in headers
+
+
+def test_what_did_not_change_is_not_sent_again(client: httpx.Client) -> None:
+    """A browser that has a file gets 304, also through something that weakened its tag, and still the policy."""
+    first = client.get("/console/style.css")
+    tag = first.headers["ETag"]
+    for known in (tag, f"W/{tag}", f'"other", {tag}'):
+        again = client.get("/console/style.css", headers={"If-None-Match": known})
+        assert (304, b"", tag) == (again.status_code, again.content, again.headers["ETag"])
+        assert first.headers["Content-Security-Policy"] == again.headers["Content-Security-Policy"]
+    assert 200 == client.get("/console/style.css", headers={"If-None-Match": '"other"'}).status_code
+    head = client.head("/console/style.css")
+    assert (200, b"", tag) == (head.status_code, head.content, head.headers["ETag"])
+
+
+def test_the_console_is_no_part_of_the_api(app: FastAPI, client: httpx.Client) -> None:
+    """OpenAPI does not have it, and its files are read only."""
+    known = ("/v1/", "/healthz", "/readyz", "/problems/", "/metrics")
+    assert [] == [path for path in app.openapi()["paths"] if not path.startswith(known)]
+    for path in ("/", "/console/style.css"):
+        answer = client.post(path)
+        assert (405, "GET, HEAD") == (answer.status_code, answer.headers["Allow"])
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(CONSOLE)))
+def test_scripts_make_no_code_of_text(path: Path) -> None:
+    """Nor keep anything in the browser, and each is short enough to read at once."""
+    script = path.read_text()
+    assert [] == FORBIDDEN.findall(script)
+    assert len(script.splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(CONSOLE)))
+def test_scripts_import_what_is_there(path: Path) -> None:
+    """Each import names a file of the console."""
+    for name in re.findall(r'(?:from|import)\s*\(?\s*"(\.[^"]+)"', path.read_text()):
+        assert (path.parent / name).resolve().is_file(), name
+
+
+def test_every_page_that_is_linked_is_there() -> None:
+    """The table of routes names modules that exist."""
+    named = re.findall(r'page: "([a-z-]+)"', (CONSOLE / "scripts" / "main.js").read_text())
+    assert [] == [name for name in named if not (CONSOLE / "scripts" / "pages" / f"{name}.js").is_file()]
+    assert len(named) > 10
+
+
+@pytest.mark.parametrize("path", [CONSOLE / "index.html", *STYLES], ids=lambda path: path.name)
+def test_nothing_is_fetched_from_elsewhere(path: Path) -> None:
+    """The page and the styles name no other host, and the page has neither scripts nor styles within."""
+    text = path.read_text()
+    assert [] == re.findall(r"https?://|(?<!:)//[a-z]|@import|url\(", text)
+    if path.suffix == ".html":
+        assert [] == re.findall(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", text)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_its_ground(scheme: str) -> None:
+    """Every colour of text has enough contrast on whatever it stands on, in both schemes."""
+    style = (CONSOLE / "style.css").read_text()
+    dark = style.index("prefers-color-scheme: dark")
+    tokens = dict(TOKEN.findall(style[:dark])) | (dict(TOKEN.findall(style[dark:])) if scheme == "dark" else {})
+    pairs = [(text, ground) for text, grounds in ON.items() for ground in grounds]
+    found = {pair: contrast(*(tokens[each] for each in pair)) for pair in pairs}
+    assert {} == {pair: ratio for pair, ratio in found.items() if ratio < LEAST_CONTRAST}
+
+
+def contrast(one: str, other: str) -> float:
+    """As WCAG has it.
+
+    >>> round(contrast("#000000", "#ffffff"), 1)
+    21.0
+    """
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

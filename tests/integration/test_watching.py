@@ -1,0 +1,48 @@
+"""Looks at an output over a real broker, which holds back what nobody acknowledges."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.broker import start_broker
+from bridge.mqtt import UNACKNOWLEDGED, Client
+from manager.reconciler.listening import Line
+from manager.watching import Watching
+from tests.manager.watched import output
+
+pytestmark = pytest.mark.mosquitto
+
+TOPIC = "braid/1/out/ann/d-1/out"
+BOUND = 30.0
+
+
+def test_a_look_sees_what_leaves_until_it_is_closed(tmp_path: Path) -> None:
+    """More messages than a client may leave unacknowledged come through, and every event is shown or counted."""
+    with start_broker(tmp_path / "broker", {"braid": "a password of its own"}, kind="mosquitto") as broker:
+        address = broker.address("braid")
+
+        def connect(client_id: str, **told: Any) -> Line:
+            client = Client(address, client_id, lasting=False, **told)
+            client.start()
+            return client
+
+        watching, publisher = Watching(connect), Client(address, "publishes", lasting=False)
+        watching.start()
+        publisher.start()
+        with watching.look("ann", TOPIC) as look:
+            news = threading.Event()
+            look.on_news(news.set)
+            told, last = 0, UNACKNOWLEDGED * 2
+            for number in range(1, last + 1):
+                publisher.publish(TOPIC, output(number, number))
+            while told < last:
+                assert news.wait(BOUND), told
+                news.clear()
+                if (sample := look.take()) is not None:
+                    # Of what came before the first sample nobody knows when it left.
+                    told = told + len(sample.events) + sample.others if told else sample.first
+            assert last == told
+        publisher.stop()
+        assert 0 == watching.looks

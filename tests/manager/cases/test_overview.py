@@ -1,0 +1,101 @@
+"""The overview: what is counted, and for whom."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from manager.answers import DataflowState, JobsOverview, Stop, TroubledJobAnswer
+from manager.cases.base import Paging
+from manager.cases.overview import MOST_TROUBLED
+from manager.committing.seen import JobSeen, Measured, StreamMeasured
+from tests.manager.managers import OPERATOR, Manager, caller
+
+ANN, BOB = caller("ann"), caller("bob")
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.fixture
+def manager(sqlite: str) -> Iterator[Manager]:
+    made = Manager(sqlite, strategy="launch").lead()
+    made.admit("ann", "bob")
+    made.register("weather", "traffic")
+    yield made
+    made.close()
+
+
+def seen(job: str, state: str = "running", **told: object) -> JobSeen:
+    return JobSeen(job=job, host="north", state=state, version=9, in_effect=9, seen=NOW, **told)  # type: ignore[arg-type]
+
+
+def test_everything_is_counted_for_operators_and_ones_own_for_tenants(manager: Manager) -> None:
+    """Dataflows by state, tasks of their documents, and running tasks, which several of them may share."""
+    shared = "s:source > a:map > k:sink"
+    first, second = manager.submit("ann", shared), manager.submit("ann", shared)
+    manager.submit("bob", shared)
+    manager.submit("bob", "s:source{'source': 'traffic'} > k:sink")
+    whole, own = manager.service.overview(OPERATOR), manager.service.overview(ANN)
+    assert ({DataflowState.DEPLOYING: 4}, 11) == (whole.dataflows, whole.tasks_submitted)
+    assert ({DataflowState.DEPLOYING: 2}, 6, None) == (own.dataflows, own.tasks_submitted, own.jobs)
+    instances = {each.instance for name in (first, second) for each in manager.service.dataflow(ANN, name).tasks}
+    assert len(instances) == own.tasks_running
+    with manager.committer.looking() as state:
+        assert len(state.running.tasks) == whole.tasks_running
+    manager.service.remove(ANN, first, Stop.NOW)
+    manager.service.remove(ANN, second, Stop.DRAIN)
+    assert {DataflowState.DRAINING: 1} == manager.service.overview(ANN).dataflows
+
+
+def test_states_are_those_that_each_dataflow_has(manager: Manager) -> None:
+    """What is counted is what a list of dataflows shows."""
+    for text in ("s:source > k:sink", "s:source > a:map > k:sink", "s:source{'source': 'traffic'} > k:sink"):
+        manager.submit("ann", text)
+    with manager.committer.looking() as state:
+        jobs = [str(job) for job in state.plans]
+    manager.seen.jobs = {jobs[0]: seen(jobs[0]), jobs[-1]: seen(jobs[-1], "died", trouble="disk full")}
+    shown = set(DataflowState) - {DataflowState.REMOVED}
+    for who in (OPERATOR, ANN):
+        listed = {each: len(manager.service.dataflows(who, Paging(limit=10), state=each).items) for each in shown}
+        counted = manager.service.overview(who).dataflows
+        assert {each: count for each, count in listed.items() if count} == counted
+        assert len(counted) > 1
+
+
+def test_jobs_are_counted_and_those_in_trouble_named(manager: Manager) -> None:
+    """By what their hosts say; a job of which nothing was heard is awaited, and what waits is added up."""
+    for source in ("weather", "traffic"):
+        for number in range(2):
+            manager.submit("ann", f"s:source{{'source': '{source}'}} > a:map{{'add': {number}}} > k:sink")
+    with manager.committer.looking() as state:
+        jobs = [str(job) for job in sorted(state.plans)]
+    assert {"awaited": len(jobs)} == _jobs(manager).states
+    assert (None, None, ()) == (_jobs(manager).lag_events, _jobs(manager).lag_seconds, _jobs(manager).troubled)
+    behind = {"a": StreamMeasured(lag_events=3, lag_seconds=0.5), "b": StreamMeasured(lag_events=4, lag_seconds=0.25)}
+    manager.seen.jobs = {job: seen(job, measured=(Measured(streams=behind),)) for job in jobs}
+    last = jobs[-1]
+    manager.seen.jobs[last] = seen(last, "died", trouble="disk full")
+    told = _jobs(manager)
+    assert (1, (TroubledJobAnswer(job=last, state="died", trouble="disk full"),)) == (told.in_trouble, told.troubled)
+    assert {"died": 1, "running": len(jobs) - 1} == told.states
+    assert (7 * (len(jobs) - 1), 0.5) == (told.lag_events, told.lag_seconds)
+    manager.seen.jobs[last] = seen(last, refused="no such type")
+    assert ["no such type"] == [each.trouble for each in _jobs(manager).troubled]
+
+
+def test_the_jobs_that_are_named_are_bounded(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them are counted."""
+    assert MOST_TROUBLED > 1
+    monkeypatch.setattr("manager.cases.overview.MOST_TROUBLED", 1)
+    for number in range(3):
+        manager.submit("ann", f"s:source > a:map{{'add': {number}}} > k:sink")
+    with manager.committer.looking() as state:
+        manager.seen.jobs = {str(job): seen(str(job), "stuck") for job in state.plans}
+    told = _jobs(manager)
+    assert len(manager.seen.jobs) > 1
+    assert (1, len(manager.seen.jobs)) == (len(told.troubled), told.in_trouble)
+
+
+def _jobs(manager: Manager) -> JobsOverview:
+    told = manager.service.overview(OPERATOR).jobs
+    assert told is not None
+    return told
