@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check chaos bench bench-merge bench-engine bench-manager bench-tasks bench-defragment bench-console slow mutate evidence evidence-full schema docs docs-rest docs-tasks lock clean
+.PHONY: help demo test check chaos bench bench-merge bench-engine bench-manager bench-tasks bench-defragment bench-console slow mutate evidence evidence-full schema docs screenshots docs-rest docs-tasks lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -69,6 +69,9 @@ schema: $(READY)  ## write docs/dataflow.schema.json anew
 
 docs: $(READY)  ## build the documentation as a site in build/site
 	$(BIN)/zensical build --clean --strict
+
+screenshots: $(READY)  ## take the console's pictures for docs/console.md anew
+	BRAID_SCREENSHOTS=docs/console $(BIN)/python -m pytest -q tests/console/test_pictures.py
 
 docs-rest: $(READY)  ## write docs/rest.md anew
 	$(BIN)/python -m tests.documentation.rest_reference

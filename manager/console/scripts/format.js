@@ -53,13 +53,16 @@ export function percent(fraction) {
   return known(fraction) ? PERCENT.format(fraction) : NONE;
 }
 
-/** A price with its currency, which is any text that the operator has set. */
-export function price(amount, currency = "", places = 2) {
+/** A price with its currency, which is any text that the operator has set; small ones to three digits. */
+export function price(amount, currency = "") {
   if (!known(amount)) {
     return NONE;
   }
-  const format = new Intl.NumberFormat(LANGUAGE, { minimumFractionDigits: places, maximumFractionDigits: places });
-  return currency ? `${format.format(amount)} ${currency}` : format.format(amount);
+  const places = { minimumFractionDigits: 2, maximumFractionDigits: 2 };
+  const text = Math.abs(amount) >= 1 || amount === 0
+    ? new Intl.NumberFormat(LANGUAGE, places).format(amount)
+    : digits(amount);
+  return currency ? `${text} ${currency}` : text;
 }
 
 /** A time, given as a date or as REST tells it, in the time zone of whoever looks. */
@@ -90,7 +93,8 @@ function known(number) {
 
 function digits(number) {
   const options = Math.abs(number) >= 100 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 3 };
-  return new Intl.NumberFormat(LANGUAGE, options).format(number);
+  // Bounds of an estimate may be a hair below zero.
+  return new Intl.NumberFormat(LANGUAGE, { ...options, signDisplay: "negative" }).format(number);
 }
 
 function dated(when) {

@@ -138,7 +138,7 @@ function partOf(part, whole, words) {
 }
 
 function priced(amount, told) {
-  return amount === null ? null : price(amount, told.currency, 6);
+  return amount === null ? null : price(amount, told.currency);
 }
 
 /** Lines for what the caller is told: the whole for operators, else a tenant's share. */

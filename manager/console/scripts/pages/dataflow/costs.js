@@ -46,5 +46,5 @@ function told({ dataflows, currency }) {
 }
 
 function priced(amount, currency) {
-  return amount === null || amount === undefined ? null : `, ${price(amount, currency, 4)}`;
+  return amount === null || amount === undefined ? null : `, ${price(amount, currency)}`;
 }
