@@ -182,6 +182,7 @@ class Host:
                 **self._offers,
                 "jobs": self._jobs.running,
                 "spools": self._spools.states(),
+                "spool_bytes": self._spools.size(),
                 "counts": self._spools.counts(),
                 "dropped": self._line.dropped,
                 "cpu": self._cpu(),

@@ -165,6 +165,10 @@ class HostSpools:
             for stream, supply in sorted(self._supplies.items())
         }
 
+    def size(self) -> int:
+        """How many bytes the spools that it owns hold."""
+        return sum(supply.spool.size for supply in self._supplies.values() if supply.spool is not None)
+
     def end(self, stream: str) -> int | None:
         """The position after the last of a stream; None where another host appends to it."""
         supply = self._supplies.get(stream)

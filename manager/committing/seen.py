@@ -93,6 +93,8 @@ class HostSeen:
     alive: bool
     jobs: tuple[str, ...] = ()
     spools: Mapping[str, str] = field(default_factory=dict)
+    spool_bytes: int | None = None
+    """How many bytes the spools that it owns hold; None where it does not say."""
     dropped: int = 0
     cpu: Mapping[str, float] = field(default_factory=dict)
     cores: float | None = None

@@ -101,6 +101,8 @@ def _host(host: HostSeen) -> Iterator[Sample]:
     # Where something is wrong the state says what, at length.
     states = Counter(state if state in _SPOOLS else "trouble" for state in host.spools.values())
     yield from (Sample(table.SPOOLS, (host.host, state), count) for state, count in sorted(states.items()))
+    if host.spool_bytes is not None:
+        yield Sample(table.SPOOL_BYTES, (host.host,), host.spool_bytes)
 
 
 def _jobs(state: Committed, known: Known) -> Iterator[Sample]:

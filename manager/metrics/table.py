@@ -58,6 +58,7 @@ HOST_JOBS = _gauge("host_jobs", "Jobs that a host runs.", "host")
 HOST_CPU = _counter("host_cpu_seconds", "CPU that a host took, by what took it.", "host", "part")
 HOST_DROPPED = _counter("host_messages_dropped", "Messages to a host that its broker had accepted and dropped.", "host")
 SPOOLS = _gauge("host_spools", "Spools that a host supplies or reads.", "host", "state")
+SPOOL_BYTES = _gauge("host_spool_bytes", "Bytes in the spools that a host owns.", "host")
 
 # Jobs.
 JOBS = _gauge("jobs", "Jobs that shall run, by what their hosts say; `awaited` where none has said anything.", "state")

@@ -75,6 +75,7 @@ class _HostStatus:
     alive: bool
     jobs: tuple[str, ...] = ()
     spools: Mapping[str, str] = field(default_factory=dict)
+    spool_bytes: int | None = None
     dropped: int = 0
     cpu: Mapping[str, float] = field(default_factory=dict)
     cores: float | None = None
@@ -157,6 +158,7 @@ def read_host_status(host: str, payload: bytes, now: datetime) -> HostSeen:
         alive=told.alive,
         jobs=told.jobs,
         spools=told.spools,
+        spool_bytes=told.spool_bytes,
         dropped=told.dropped,
         cpu=told.cpu,
         cores=told.cores,

@@ -96,6 +96,16 @@ def test_what_a_job_of_another_host_reads_is_supplied_until_that_one_leaves(
     assert (set(), {}) == (broker.kept, spools.states())
 
 
+def test_what_its_spools_hold_is_added_up(tmp_path: Path, spools: HostSpools) -> None:
+    """As many bytes as their files have, of all spools that it owns."""
+    spools.need("a", raw(), 1 << 20)
+    spools.need("a", raw("raw/river", "river", 2), 1 << 20)
+    for stream in ("raw/street", "raw/river"):
+        spools.mark("c", (stream,))
+    on_disk = sum(each.stat().st_size for each in (tmp_path / "spools").glob("*/log/*") if each.is_file())
+    assert 0 < spools.size() == on_disk
+
+
 def test_a_host_that_ends_has_the_broker_keep_what_comes(spools: HostSpools, broker: Broker) -> None:
     """Nobody receives any more, and the next process of the host gets what came meanwhile."""
     spools.need("a", raw(), 1 << 20)

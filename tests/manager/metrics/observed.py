@@ -22,6 +22,7 @@ HOST = HostSeen(
     alive=True,
     jobs=("1",),
     spools={"1": "ready", "2": "the disk is full; free some space", "bridge/3:out": "elsewhere"},
+    spool_bytes=4_096,
     dropped=2,
     cpu={"driver": 1.5, "jvm": 20.0, "worker": 4.0},
     cores=4.0,

@@ -57,6 +57,7 @@ def test_what_is_seen_is_what_is_told(living: tuple[Town, Seen]) -> None:
         town, "braid_host_cpu_seconds"
     )
     assert {("north", state): 1 for state in ("elsewhere", "ready", "trouble")} == _values(town, "braid_host_spools")
+    assert {("north",): 4_096} == _values(town, "braid_host_spool_bytes")
     assert {(job, "0.5"): 0.25, (job, "0.99"): 0.5} == _values(town, "braid_job_latency_seconds")
     assert 1 == _values(town, "braid_jobs")["running",]
     seen.there = (replace(HOST, alive=False),)
