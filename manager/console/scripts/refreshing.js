@@ -1,6 +1,6 @@
 /** Shows news in the place of what was shown before, without taking the focus or the scrolled place away. */
 
-import { replace } from "../dom.js";
+import { replace } from "./dom.js";
 
 /** Replace the children of a node; what had the focus and has its like among the new ones has it again. */
 export function refresh(node, ...children) {

@@ -11,6 +11,24 @@ export async function selectTenant(chosen, signal) {
     tenants.map((each) => element("option", { value: each.name }, each.name)));
 }
 
+/** The bounds of a period of one's own: its fields are seen where that is chosen, and it is whole once both are given. */
+export function ownBounds(chosen, from, to, fields) {
+  function isOwn() {
+    return chosen.value === "own";
+  }
+
+  return {
+    isWhole() {
+      return !isOwn() || (from.value !== "" && to.value !== "");
+    },
+    showFields() {
+      for (const each of fields) {
+        each.hidden = !isOwn();
+      }
+    },
+  };
+}
+
 /** Have the address of the page say what was chosen on it, without going anywhere. */
 export function remember(path, words) {
   const given = Object.entries(words).filter(([, word]) => word);

@@ -3,9 +3,9 @@
 import { api } from "../api.js";
 import { element, field, named, replace, table } from "../dom.js";
 import { seconds, time } from "../format.js";
-import { refresh } from "../graph/refreshing.js";
+import { refresh } from "../refreshing.js";
 import { every } from "../live.js";
-import { guarded, remember, selectTenant } from "../reports.js";
+import { guarded, ownBounds, remember, selectTenant } from "../reports.js";
 
 const PATH = "/v1/reports/bills";
 const MONTHS = 12;
@@ -27,6 +27,7 @@ export async function show(main, { parameters, session, signal, say }) {
   chosen.value = parameters.period === "own" || months.includes(parameters.period) ? parameters.period : months[0];
   const [from, to] = ["from", "to"].map((name) => element("input", { type: "date", value: parameters[name] }));
   const bounds = [field("From", from), field("Until, the day itself not in it", to)];
+  const own = ownBounds(chosen, from, to, bounds);
   const tenant = isOperator ? await selectTenant(parameters.tenant, signal) : null;
   const file = element("a", { class: "button", download: true }, "Download as CSV");
   const [summary, tenants, dataflows] = [0, 1, 2].map(() => element("div", {}));
@@ -54,22 +55,16 @@ export async function show(main, { parameters, session, signal, say }) {
   async function changed() {
     prepare();
     remember("#/bills", { period: chosen.value, from: from.value, to: to.value, tenant: tenant?.value });
-    if (isWhole()) {
+    if (own.isWhole()) {
       await look();
       say("The bill of the period is shown.");
     }
   }
 
-  function isWhole() {
-    return chosen.value !== "own" || (from.value !== "" && to.value !== "");
-  }
-
   function prepare() {
-    for (const each of bounds) {
-      each.hidden = chosen.value !== "own";
-    }
-    file.hidden = !isWhole();
-    if (isWhole()) {
+    own.showFields();
+    file.hidden = !own.isWhole();
+    if (own.isWhole()) {
       file.href = `${PATH}?${new URLSearchParams({ ...asked(), format: "csv" })}`;
     }
   }
@@ -85,7 +80,7 @@ export async function show(main, { parameters, session, signal, say }) {
     element("p", { class: "faint" },
       "Periods are in UTC. No dataflow pays more than it would have taken alone, minute by minute; what that takes off, ",
       "and what belongs to nobody, is the operator\u2019s overhead."));
-  await every(PACE, () => (isWhole() ? guarded(look, main, signal) : undefined), signal);
+  await every(PACE, () => (own.isWhole() ? guarded(look, main, signal) : undefined), signal);
 }
 
 /** The months up to a day, the newest first, such as "2026-10"; in UTC. */

@@ -3,7 +3,7 @@
 import { api } from "../api.js";
 import { badge, element, named, replace } from "../dom.js";
 import { count, time } from "../format.js";
-import { refresh } from "../graph/refreshing.js";
+import { refresh } from "../refreshing.js";
 import { every } from "../live.js";
 import { costs } from "./dataflow/costs.js";
 import { graph, taskTable } from "./dataflow/graph.js";

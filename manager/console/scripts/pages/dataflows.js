@@ -3,7 +3,7 @@
 import { api } from "../api.js";
 import { badge, element, field, named, problem, replace, table } from "../dom.js";
 import { count, time } from "../format.js";
-import { refresh } from "../graph/refreshing.js";
+import { refresh } from "../refreshing.js";
 import { every } from "../live.js";
 
 const PACE = 5;

@@ -8,7 +8,7 @@ import { board } from "../graph/board.js";
 import { WAYS } from "../graph/colours.js";
 import { jobDetails, taskDetails } from "../graph/details.js";
 import { matching } from "../graph/matching.js";
-import { refresh } from "../graph/refreshing.js";
+import { refresh } from "../refreshing.js";
 import { byJob } from "../graph/scene.js";
 import { counted } from "../graph/words.js";
 

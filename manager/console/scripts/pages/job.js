@@ -7,7 +7,7 @@ import { every, stream } from "../live.js";
 import { board } from "../graph/board.js";
 import { facts, taskDetails } from "../graph/details.js";
 import { FIGURES, figuresOf } from "../graph/figures.js";
-import { refresh } from "../graph/refreshing.js";
+import { refresh } from "../refreshing.js";
 import { History, sparkline } from "../graph/sparkline.js";
 import { counted } from "../graph/words.js";
 

@@ -5,7 +5,7 @@ import { badge, element, replace, table } from "../dom.js";
 import { ago, cores, count, seconds } from "../format.js";
 import { every } from "../live.js";
 import { figuresOf, perSecond } from "../graph/figures.js";
-import { refresh } from "../graph/refreshing.js";
+import { refresh } from "../refreshing.js";
 import { History, sparkline } from "../graph/sparkline.js";
 import { counted } from "../graph/words.js";
 

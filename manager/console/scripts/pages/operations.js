@@ -3,7 +3,7 @@
 import { api } from "../api.js";
 import { element, field, named, replace, table } from "../dom.js";
 import { count, seconds, time } from "../format.js";
-import { refresh } from "../graph/refreshing.js";
+import { refresh } from "../refreshing.js";
 import { every, stream } from "../live.js";
 import { guarded, remember } from "../reports.js";
 

@@ -4,9 +4,9 @@ import { api } from "../api.js";
 import { chart } from "../chart.js";
 import { element, field, named, replace, table } from "../dom.js";
 import { cores, percent, price, seconds, time } from "../format.js";
-import { refresh } from "../graph/refreshing.js";
+import { refresh } from "../refreshing.js";
 import { every } from "../live.js";
-import { guarded, remember, selectTenant } from "../reports.js";
+import { guarded, ownBounds, remember, selectTenant } from "../reports.js";
 
 const HOUR = 3600;
 const LAST = [
@@ -28,6 +28,7 @@ export async function show(main, { parameters, session, signal, say }) {
   const [from, to] = ["from", "to"].map((name) => element("input", { type: "datetime-local", value: parameters[name] }));
   const tenant = session.kind === "operator" ? await selectTenant(parameters.tenant, signal) : null;
   const bounds = [field("From", from), field("To", to)];
+  const own = ownBounds(chosen, from, to, bounds);
   const [figures, drawing, shares, numbers] = [0, 1, 2, 3].map(() => element("div", {}));
   let drawn = new AbortController();
   let looked = 0;
@@ -56,22 +57,12 @@ export async function show(main, { parameters, session, signal, say }) {
   }
 
   async function changed() {
-    hideBounds();
+    own.showFields();
     const words = { last: chosen.value, from: from.value, to: to.value, tenant: tenant?.value };
     remember("#/savings", words);
-    if (isWhole()) {
+    if (own.isWhole()) {
       await look(true);
       say("The savings of the interval are shown.");
-    }
-  }
-
-  function isWhole() {
-    return chosen.value !== "own" || (from.value !== "" && to.value !== "");
-  }
-
-  function hideBounds() {
-    for (const each of bounds) {
-      each.hidden = chosen.value !== "own";
     }
   }
 
@@ -79,13 +70,13 @@ export async function show(main, { parameters, session, signal, say }) {
   for (const each of [chosen, from, to, tenant].filter(Boolean)) {
     each.addEventListener("change", () => guarded(changed, main, signal));
   }
-  hideBounds();
+  own.showFields();
   replace(main, element("h1", {}, title),
     element("div", { class: "toolbar" }, field("Interval", chosen), bounds, tenant ? field("Tenant", tenant) : null),
     figures, element("h2", {}, "Over time"), drawing,
     element("details", {}, element("summary", {}, "The numbers of the chart"), numbers),
     element("h2", {}, "Who pays for what"), shares);
-  await every(PACE, () => (isWhole() ? guarded(look, main, signal) : undefined), signal);
+  await every(PACE, () => (own.isWhole() ? guarded(look, main, signal) : undefined), signal);
 }
 
 function interval(name, from, to) {

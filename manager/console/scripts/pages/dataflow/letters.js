@@ -3,7 +3,7 @@
 import { api } from "../../api.js";
 import { element, named, problem, replace, table } from "../../dom.js";
 import { count, time } from "../../format.js";
-import { refresh } from "../../graph/refreshing.js";
+import { refresh } from "../../refreshing.js";
 import { confirmed } from "./confirming.js";
 
 const MOST = 20;

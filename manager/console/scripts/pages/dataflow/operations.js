@@ -3,7 +3,7 @@
 import { api } from "../../api.js";
 import { element, named, table } from "../../dom.js";
 import { count, time } from "../../format.js";
-import { refresh } from "../../graph/refreshing.js";
+import { refresh } from "../../refreshing.js";
 
 const MOST = 20;
 

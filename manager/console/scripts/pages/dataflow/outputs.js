@@ -2,7 +2,7 @@
 
 import { element, named, problem, replace, table } from "../../dom.js";
 import { count, seconds } from "../../format.js";
-import { refresh } from "../../graph/refreshing.js";
+import { refresh } from "../../refreshing.js";
 import { stream } from "../../live.js";
 
 const MOST_SHOWN = 100;

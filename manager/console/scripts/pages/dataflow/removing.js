@@ -3,7 +3,7 @@
 import { api } from "../../api.js";
 import { element, named, problem, replace } from "../../dom.js";
 import { count } from "../../format.js";
-import { refresh } from "../../graph/refreshing.js";
+import { refresh } from "../../refreshing.js";
 import { confirmed } from "./confirming.js";
 
 /** The button that removes, and what is said where that is refused. */

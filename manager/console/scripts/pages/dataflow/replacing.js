@@ -3,7 +3,7 @@
 import { api } from "../../api.js";
 import { element, field, problem, replace } from "../../dom.js";
 import { cores, count } from "../../format.js";
-import { refresh } from "../../graph/refreshing.js";
+import { refresh } from "../../refreshing.js";
 
 /** The button that opens the form, and the form. */
 export function replacing({ path, tenant, isOperator, signal, say, changed }) {
