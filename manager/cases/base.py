@@ -10,6 +10,7 @@ from manager.answers import Page, Role
 from manager.committing.committer import OPERATOR, Committer
 from manager.committing.seen import Seeing
 from manager.problem import Forbidden, InvalidRequest, NotFound
+from manager.reconciler.driven import Driven
 from manager.store.database import Store
 
 T = TypeVar("T")
@@ -81,6 +82,9 @@ _DIGITS = 18
 
 class Base:
     """What the families of use cases share; any thread may call them."""
+
+    driven: Callable[[], Driven | None] = staticmethod(lambda: None)
+    """What its reconciler has done, while it drives hosts; a manager gives it."""
 
     def __init__(
         self, store: Store, committer: Committer, seeing: Seeing, *, access_changed: Callable[[], None] = lambda: None

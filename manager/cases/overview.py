@@ -27,8 +27,14 @@ class Overview(Base):
             jobs = {str(job): None for job in state.plans}
             bridges = len({(bridge.parent, bridge.port) for bridge in state.jobs.bridges})
         seen = {job: found for job in jobs if (found := self._seeing.job(job)) is not None}
+        driven = self.driven() if caller.is_operator else None
+        if driven is not None:
+            # Whoever drives them keeps count: to find the states of ten thousand takes 0.4 s.
+            states = {DataflowState(state): count for state, count in driven.dataflows.items() if count}
+        else:
+            states = self._states([each.id for each in own], seen)
         return OverviewAnswer(
-            dataflows=self._states([each.id for each in own], seen),
+            dataflows=states,
             tasks_submitted=sum(len(each.task_ids) for each in own),
             tasks_running=len({instance for each in own for instance in each.instances}),
             jobs=_jobs(jobs, seen, bridges) if caller.is_operator else None,

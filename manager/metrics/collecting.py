@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
 
@@ -15,7 +15,6 @@ from manager.metrics.adding import Adding
 from manager.metrics.known import Committed, Known, types_of
 from manager.metrics.sampling import families, samples
 from manager.problem import StateNotReady
-from manager.reconciler.driven import Driven
 from manager.savings import ledger
 from manager.savings.ledger import MINUTE
 from manager.savings.reporting import Told, whole_answer
@@ -30,8 +29,6 @@ class Metrics(Base):
 
     _typed: tuple[int, dict[int, str]] = (-1, {})
     """The version of the committed state that was looked at last, and the types that it had."""
-    driven: Callable[[], Driven | None] = staticmethod(lambda: None)
-    """What its reconciler has done, while it drives hosts; a manager gives it."""
 
     def metrics(self, caller: Caller) -> Iterable[Family]:
         """Everything that a manager knows but what REST counts; operators only."""

@@ -1,7 +1,7 @@
 """Use cases of looking: what runs, the journal; who sees what, and lists in parts."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
@@ -16,15 +16,6 @@ from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-
-
-@pytest.fixture
-def manager(sqlite: str) -> Iterator[Manager]:
-    made = Manager(sqlite, strategy="launch").lead()
-    made.admit("ann", "bob")
-    made.register("weather", "traffic")
-    yield made
-    made.close()
 
 
 @pytest.fixture

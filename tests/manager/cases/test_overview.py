@@ -1,6 +1,5 @@
 """The overview: what is counted, and for whom."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
@@ -9,19 +8,11 @@ from manager.answers import DataflowState, JobsOverview, Stop, TroubledJobAnswer
 from manager.cases.base import Paging
 from manager.cases.overview import MOST_TROUBLED
 from manager.committing.seen import JobSeen, Measured, StreamMeasured
+from manager.reconciler.driven import Driven
 from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-
-
-@pytest.fixture
-def manager(sqlite: str) -> Iterator[Manager]:
-    made = Manager(sqlite, strategy="launch").lead()
-    made.admit("ann", "bob")
-    made.register("weather", "traffic")
-    yield made
-    made.close()
 
 
 def seen(job: str, state: str = "running", **told: object) -> JobSeen:
@@ -99,3 +90,13 @@ def _jobs(manager: Manager) -> JobsOverview:
     told = manager.service.overview(OPERATOR).jobs
     assert told is not None
     return told
+
+
+def test_who_drives_hosts_has_counted_everybodys_dataflows(manager: Manager) -> None:
+    """Operators get the states that its last look found, without those in which there are none; tenants their own."""
+    manager.submit("ann", "s:source > k:sink")
+    counts = {"running": 3, "degraded": 0}
+    driven = Driven(connected=True, unread=0, looks=1, failures=0, steps={}, turns={}, dataflows=counts)
+    manager.service.driven = lambda: driven
+    assert {DataflowState.RUNNING: 3} == manager.service.overview(OPERATOR).dataflows
+    assert {DataflowState.DEPLOYING: 1} == manager.service.overview(ANN).dataflows
