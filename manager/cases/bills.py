@@ -9,14 +9,14 @@ from sqlmodel import Session
 from dags import Problem
 from manager.answers import BillAnswer, SeriesAnswer
 from manager.cases.base import Caller
-from manager.cases.savings import EMPTY, Savings
-from manager.problem import InvalidRequest, NotFound
+from manager.cases.savings import Savings, refuse_empty, whose_numbers
+from manager.problem import InvalidRequest
 from manager.savings import ledger
 from manager.savings.billed import Billed
 from manager.savings.billing import LONGEST, period
-from manager.savings.reporting import Interval, moment
+from manager.savings.reporting import moment
 from manager.savings.stepping import MOST_POINTS, points, steps
-from manager.store.tables import DataflowRow, TenantRow, table_of
+from manager.store.tables import DataflowRow, table_of
 
 _AT_ONCE = 500
 """Of so many dataflows the names are read at once."""
@@ -35,11 +35,11 @@ class Bills(Savings):
     ) -> BillAnswer:
         """The bill of some hours; of this month so far if none are given. A tenant gets its own."""
         wanted = period(since, until, time.time())
-        _refuse_empty(wanted)
+        refuse_empty(wanted)
         if wanted.until - wanted.since > LONGEST:
             raise InvalidRequest([_TOO_LONG])
         with self._store.read() as session:
-            whose = _whose(session, caller, tenant)
+            whose = whose_numbers(session, caller, tenant)
             where = (wanted.span, wanted.since, wanted.until)
             # First, so that nothing comes between it and what is read.
             complete = ledger.goes_on(session, wanted.until)
@@ -72,13 +72,13 @@ class Bills(Savings):
     ) -> SeriesAnswer:
         """What was saved in each step of an interval; of the last hour if none is given. A tenant learns its own."""
         wanted = steps(since, until, step, time.time())
-        _refuse_empty(wanted.interval)
+        refuse_empty(wanted.interval)
         if wanted.count > MOST_POINTS:
             raise InvalidRequest([_TOO_MANY])
         span = wanted.interval
         where = (span.span, span.since, span.until)
         with self._store.read() as session:
-            whose = _whose(session, caller, tenant)
+            whose = whose_numbers(session, caller, tenant)
             wholes = ledger.wholes(session, *where)
             took = [] if whose is None else ledger.of_tenant_by_time(session, *where, whose)
         return SeriesAnswer(
@@ -108,20 +108,6 @@ _TOO_MANY = Problem(
     message=f"the interval falls into more than {MOST_POINTS} steps",
     remedy="ask for longer steps, or for a shorter interval",
 )
-
-
-def _refuse_empty(wanted: Interval) -> None:
-    if wanted.since >= wanted.until:
-        raise InvalidRequest([EMPTY])
-
-
-def _whose(session: Session, caller: Caller, tenant: str | None) -> str | None:
-    """Whose numbers are wanted; None for everybody's."""
-    if caller.tenant is not None and tenant not in {None, caller.tenant}:
-        raise NotFound("tenant", tenant or "")
-    if tenant is not None and session.get(TenantRow, tenant) is None:
-        raise NotFound("tenant", tenant)
-    return caller.tenant or tenant
 
 
 def _names(session: Session, dataflows: list[str]) -> dict[str, str]:

@@ -47,16 +47,12 @@ class Savings(Base):
     ) -> SavingsAnswer:
         """What was saved in an interval; the last hour if none is given. A tenant learns of nothing but its own."""
         wanted = interval(since, until, time.time())
-        if wanted.since >= wanted.until:
-            raise InvalidRequest([EMPTY])
-        if caller.tenant is not None and tenant not in {None, caller.tenant}:
-            raise NotFound("tenant", tenant or "")
+        refuse_empty(wanted)
         with self._store.read() as session:
-            whose = caller.tenant or tenant
-            if dataflow is not None:
-                whose = _owner(session, dataflow, whose)
-            elif tenant is not None and session.get(TenantRow, tenant) is None:
-                raise NotFound("tenant", tenant)
+            if dataflow is None:
+                whose = whose_numbers(session, caller, tenant)
+            else:
+                whose = _owner(session, dataflow, _asked_for(caller, tenant))
             return self._savings_answer(session, caller, wanted, whose, dataflow)
 
     def _savings_answer(
@@ -82,13 +78,32 @@ class Savings(Base):
         )
 
 
-EMPTY = Problem(
+_EMPTY = Problem(
     pointer="/query/to",
     code="empty-interval",
     message="the interval ends before it begins, or begins in the future",
     remedy="let `to` be later than `from`, and `from` be in the past",
 )
-"""Why an interval is refused."""
+
+
+def refuse_empty(wanted: Interval) -> None:
+    """Refuse an interval that has no time in it."""
+    if wanted.since >= wanted.until:
+        raise InvalidRequest([_EMPTY])
+
+
+def whose_numbers(session: Session, caller: Caller, tenant: str | None) -> str | None:
+    """Whose numbers are wanted; None for everybody's. Refused where there is no such tenant for the caller."""
+    whose = _asked_for(caller, tenant)
+    if tenant is not None and session.get(TenantRow, tenant) is None:
+        raise NotFound("tenant", tenant)
+    return whose
+
+
+def _asked_for(caller: Caller, tenant: str | None) -> str | None:
+    if caller.tenant is not None and tenant not in {None, caller.tenant}:
+        raise NotFound("tenant", tenant or "")
+    return caller.tenant or tenant
 
 
 def _owner(session: Session, dataflow: str, tenant: str | None) -> str:

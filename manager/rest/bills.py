@@ -8,7 +8,7 @@ from fastapi.responses import Response
 from manager.answers import BillAnswer, TenantName
 from manager.answers.bill_csv import as_csv
 from manager.problem import NotFound
-from manager.rest import report_examples
+from manager.rest import examples_of_reports
 from manager.rest.asking import Text, TheCaller, TheService
 from manager.rest.described import told
 from manager.rest.savings import time_in
@@ -18,9 +18,9 @@ _TIME = {"format": "date-time"}
 
 
 def _told() -> dict[str, Any]:
-    described = told(report_examples.BILL, NotFound)
+    described = told(examples_of_reports.BILL, NotFound)
     answer = described["responses"][200]
-    answer["content"][MEDIA_TYPE] = {"schema": {"type": "string"}, "example": as_csv(report_examples.BILL)}
+    answer["content"][MEDIA_TYPE] = {"schema": {"type": "string"}, "example": as_csv(examples_of_reports.BILL)}
     return described
 
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from dags.problems import pointer, quoted
 from manager.answers import SavingsAnswer, SeriesAnswer, TenantName
 from manager.problem import FieldError, InvalidRequest, NotFound
-from manager.rest import examples, report_examples
+from manager.rest import examples, examples_of_reports
 from manager.rest.asking import Text, TheCaller, TheService
 from manager.rest.described import told
 from manager.savings.ledger import MINUTE
@@ -48,7 +48,7 @@ def savings(  # noqa: PLR0913, PLR0917 - each is a parameter, which callers name
     )
 
 
-@router.get("/reports/savings/series", **told(report_examples.SERIES, NotFound))
+@router.get("/reports/savings/series", **told(examples_of_reports.SERIES, NotFound))
 def savings_series(  # noqa: PLR0913, PLR0917 - as above
     service: TheService,
     caller: TheCaller,

@@ -9,31 +9,23 @@ import pytest
 from manager.cases.savings import Pricing
 from manager.problem import InvalidRequest, NotFound
 from manager.savings.ledger import HOUR, MINUTE, Minute, write
-from manager.savings.settling import Estimate, Settled, Share
+from manager.savings.settling import Estimate, Share
+from tests.manager.cases.minutes import CORE_MINUTE, minute
 from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")
-CORE_MINUTE = 60 * 10**9
 THIS_HOUR = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
 BEGIN = THIS_HOUR - timedelta(hours=30)
 
 
-def minute(at: datetime, shares: dict[str, tuple[str, int]]) -> Minute:
+def shared_minute(at: datetime, shares: dict[str, tuple[str, int]]) -> Minute:
     """Two core-minutes, of which some go to dataflows of tenants."""
     alone = Estimate(low=CORE_MINUTE // 2, likely=CORE_MINUTE, high=2 * CORE_MINUTE)
     found = {
         dataflow: Share(tenant=tenant, cpu=cpu, alone=alone, saving=Estimate())
         for dataflow, (tenant, cpu) in shares.items()
     }
-    settled = Settled(
-        seconds=60.0,
-        cpu={"jvm": CORE_MINUTE, "worker": CORE_MINUTE},
-        shares=found,
-        overhead=2 * CORE_MINUTE - sum(share.cpu for share in found.values()),
-        launched=Estimate(low=3 * CORE_MINUTE, likely=4 * CORE_MINUTE, high=5 * CORE_MINUTE),
-        packed=Estimate(low=2 * CORE_MINUTE, likely=3 * CORE_MINUTE, high=4 * CORE_MINUTE),
-    )
-    return Minute(at=int(at.timestamp()), settled=settled)
+    return minute(int(at.timestamp()), found)
 
 
 @pytest.fixture
@@ -45,9 +37,9 @@ def metered(sqlite: str) -> Iterator[Manager]:
     shared, bobs, own = [made.submit(each, "s:source > a:map > k:sink") for each in ("ann", "bob", "ann")]
     made.committer.remove(own, who="ann")
     hours = [
-        minute(BEGIN, {shared: ("ann", CORE_MINUTE // 3), bobs: ("bob", CORE_MINUTE // 3)}),
-        minute(BEGIN + timedelta(hours=1), {own: ("ann", CORE_MINUTE // 2)}),
-        minute(BEGIN + timedelta(hours=29), {}),
+        shared_minute(BEGIN, {shared: ("ann", CORE_MINUTE // 3), bobs: ("bob", CORE_MINUTE // 3)}),
+        shared_minute(BEGIN + timedelta(hours=1), {own: ("ann", CORE_MINUTE // 2)}),
+        shared_minute(BEGIN + timedelta(hours=29), {}),
     ]
     with made.store.write() as session:
         assert write(session, "one", hours)

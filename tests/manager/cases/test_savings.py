@@ -9,14 +9,14 @@ import pytest
 from manager.answers import SavingsAnswer
 from manager.cases.savings import Pricing
 from manager.problem import InvalidRequest, NotFound
-from manager.savings.ledger import HOUR, MINUTE, Minute, write
+from manager.savings.ledger import HOUR, MINUTE, write
 from manager.savings.reporting import Interval, interval
-from manager.savings.settling import Estimate, Settled, Share
+from manager.savings.settling import Estimate, Share
+from tests.manager.cases.minutes import CORE_MINUTE, minute
 from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")
 SECOND = 10**9
-CORE_MINUTE = 60 * SECOND
 
 
 @pytest.fixture
@@ -34,20 +34,7 @@ def metered(sqlite: str) -> Iterator[Manager]:
     }
     own = {first[2]: Share(tenant="ann", cpu=CORE_MINUTE // 2, alone=alone, saving=saving)}
     at = int(time.time()) // MINUTE * MINUTE
-    minutes = [
-        Minute(
-            at=at - 2 * MINUTE + number * MINUTE,
-            settled=Settled(
-                seconds=60.0,
-                cpu={"jvm": CORE_MINUTE, "worker": CORE_MINUTE},
-                shares=shares,
-                overhead=2 * CORE_MINUTE - sum(share.cpu for share in shares.values()),
-                launched=Estimate(low=3 * CORE_MINUTE, likely=4 * CORE_MINUTE, high=5 * CORE_MINUTE),
-                packed=Estimate(low=2 * CORE_MINUTE, likely=3 * CORE_MINUTE, high=4 * CORE_MINUTE),
-            ),
-        )
-        for number, shares in enumerate((shared, own))
-    ]
+    minutes = [minute(at - 2 * MINUTE + number * MINUTE, shares) for number, shares in enumerate((shared, own))]
     with made.store.write() as session:
         assert write(session, "one", minutes)
     yield made

@@ -66,7 +66,7 @@ from manager.problem import (
     StateNotReady,
     Unauthenticated,
 )
-from manager.rest import examples, report_examples
+from manager.rest import examples, examples_of_reports
 from manager.rest.overview import EXAMPLE as OVERVIEW
 from manager.service import Caller, Paging, Service
 from manager.watching import Look
@@ -372,7 +372,7 @@ class FakeService(Service):
     ) -> SeriesAnswer:
         if tenant not in {None, caller.tenant} and not caller.is_operator:
             raise NotFound("tenant", tenant or "")
-        told = report_examples.SERIES.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
+        told = examples_of_reports.SERIES.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
         return told if step is None else told.model_copy(update={"step": step})
 
     def bill(
@@ -385,7 +385,7 @@ class FakeService(Service):
     ) -> BillAnswer:
         if tenant not in {None, caller.tenant} and not caller.is_operator:
             raise NotFound("tenant", tenant or "")
-        told = report_examples.BILL.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
+        told = examples_of_reports.BILL.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
         return told if caller.is_operator else told.model_copy(update={"whole": None})
 
     def operations(
