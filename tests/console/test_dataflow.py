@@ -29,6 +29,16 @@ EDITED = examples.DOCUMENT | {
     "streams": [*examples.DOCUMENT["streams"], {"from": "street", "to": "all"}],
 }
 
+# Asks as soon as the focus is back, once what was decided in the same turn has been done.
+ASKING_AGAIN = """
+(button) => button.addEventListener("focus", async () => {
+  for (let step = 0; step < 20; step += 1) {
+    await null;
+  }
+  button.click();
+}, { once: true })
+"""
+
 
 @pytest.fixture
 def broker(console_service: ConsoleService) -> Iterator[MemoryBroker]:
@@ -189,6 +199,23 @@ def test_a_removal_is_shown_before_it_is_done(console_service: ConsoleService, p
     expect(page.get_by_text("removed", exact=True)).to_be_visible()
     expect(page.get_by_role("button", name="Remove…")).to_have_count(0)
     expect(page.get_by_role("button", name="Watch averages")).to_have_count(0)
+
+
+@pytest.mark.parametrize("way", ["click", "Escape"])
+def test_who_asks_again_at_once_is_heard(console_service: ConsoleService, page_for: PageFor, way: str) -> None:
+    """Between a dialog that was left and the next wish there need be no time, not even a turn of the browser's loop."""
+    page = _opened(console_service, page_for, console_service.places["running"])
+    ask = page.locator("button", has_text="Remove…")
+    ask.click()
+    dialog = page.get_by_role("dialog", name="Remove this dataflow?")
+    expect(dialog).to_be_visible()
+    ask.evaluate(ASKING_AGAIN)
+    if way == "Escape":
+        page.keyboard.press("Escape")
+    else:
+        dialog.get_by_role("button", name="Cancel").click()
+    expect(dialog).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(1)
 
 
 def test_what_is_not_there_is_said(console_service: ConsoleService, page_for: PageFor) -> None:

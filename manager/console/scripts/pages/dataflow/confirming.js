@@ -10,11 +10,13 @@ import { element } from "../../dom.js";
 export function confirmed({ title, body, action, signal }) {
   return new Promise(function ask(resolve) {
     const before = document.activeElement;
+    // At once, and not when the event comes: the focus is back before that, and whoever presses a key then is heard.
     function close(value) {
       dialog.close(value);
+      closed();
     }
     const heading = element("h2", { id: "confirming" }, title);
-    const dialog = element("dialog", { "aria-labelledby": heading.id, on: { close: closed } },
+    const dialog = element("dialog", { "aria-labelledby": heading.id, on: { cancel: leave, close: closed } },
       heading, body,
       element("div", { class: "toolbar" },
         element("button", { class: "button", type: "button", autofocus: true, on: { click: () => close("") } }, "Cancel"),
@@ -25,6 +27,7 @@ export function confirmed({ title, body, action, signal }) {
     }
     function closed() {
       signal.removeEventListener("abort", leave);
+      dialog.removeEventListener("close", closed);
       dialog.remove();
       before?.focus?.();
       resolve(dialog.returnValue === "do");
