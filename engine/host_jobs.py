@@ -156,12 +156,13 @@ class HostJobs:
     def grown(self, stream: str, *, marked: bool) -> None:
         """A stream has grown, perhaps by a marker; from any thread."""
         for job in list(self._jobs.values()):
-            if (plan := job.plan) is None or stream not in plan.streams:
+            bridged = job.reads_over_bridge(stream)
+            if bridged is None:
                 continue
             if marked:
                 job.wake()
             else:
-                job.grown(stream, bridged=stream in plan.bridged)
+                job.grown(stream, bridged=bridged)
 
     def follow_records(self, name: str) -> None:
         """Take up what a job has done."""

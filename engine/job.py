@@ -266,6 +266,17 @@ class Job:
             stream for entry in self._entries if entry.number >= in_effect for stream in entry.plan.streams
         )
 
+    def reads_over_bridge(self, stream: str) -> bool | None:
+        """Whether a stream comes from another job; None where it is not read. From any thread."""
+        in_effect = self.follower.told.entry if self.follower else 0
+        for entry in reversed(self._entries):
+            # Until the latest plan takes effect the one before it is run, and there may be a cut to come first.
+            if stream in entry.plan.streams:
+                return stream in entry.plan.bridged
+            if entry.number <= in_effect:
+                break
+        return None
+
     def seen_end(self, stream: str) -> int | None:
         """Where a spool ended when it was looked at last; None where it has not been yet."""
         return self._spools.end(stream)

@@ -1,7 +1,7 @@
 """Keeping the pace: the host's answer to a job that asks where its next batch ends.
 
 Spark asks from a process of its own, see `engine/source.py`, and waits for the answer. That is what paces a job: the
-answer comes when there is something to do and its time has come, and at once for a plan or a marker.
+answer comes when there is something to do and its time has come, and at once for a plan or a marker of a bridge.
 """
 
 import json
@@ -119,7 +119,7 @@ class PaceKeeper:
                 step = self._step(start, entries)
                 now = time.time()
                 found = step.end != start
-                when = self._due(start, entries, step) if found else until
+                when = step.when(self._due(start, entries, step), now=now, latest=until) if found else until
                 if found and now >= when:
                     self._begin(start, step, entries, now)
                     self._note(step.end)
@@ -156,11 +156,10 @@ class PaceKeeper:
         return self.given_up | self._unwanted
 
     def _due(self, start: Offset, entries: Sequence[Entry], step: Step) -> float:
-        plan = _plan(entries, step)
         # The first events after a new plan are what somebody waits for.
-        if step.urgent or (self._eager and step.end.at != start.at):
+        if self._eager and step.end.at != start.at:
             return 0.0
-        return self._rhythm.due(plan, _moved(start, step))
+        return self._rhythm.due(_plan(entries, step), _moved(start, step))
 
     def _begin(self, start: Offset, step: Step, entries: Sequence[Entry], now: float) -> None:
         self._eager = step.end.entry != start.entry or step.end.run != start.run

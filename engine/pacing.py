@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import Protocol
 
 from engine.cutting import cut_together, streams_changed
@@ -21,6 +22,8 @@ SPENT = 0.9
 """The part of a pace that a batch uses up where bridges wake a job: by the rest it gets back what was early."""
 COMPANY = 1.25
 """Paces that raw events wait for what comes over bridges, so that one batch does for both."""
+SOON = 1.5
+"""Seconds that a marker among raw events waits for the batch that is due anyway."""
 
 
 class Reach(Protocol):
@@ -42,13 +45,42 @@ class Readable(Protocol):
         """The farthest item after a position within so many bytes, or just after the first marker."""
 
 
+class Haste(Enum):
+    """Whether a batch may wait for its time."""
+
+    AT_ONCE = auto()
+    """A plan takes effect in it, or a marker that came over a bridge lies at its end: others may wait for that."""
+    SOON = auto()
+    """A marker among raw events lies at its end. Where it leaves with the events that are due, no batch runs just ahead
+    of its own in each job of a row; and what is cut stands still only from then on."""
+    IN_TIME = auto()
+    """It has events."""
+    AT_LEISURE = auto()
+    """A plan takes effect in it by which there is nothing to read any more."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Where the next batch ends, and whether it may wait for its pace."""
+    """Where the next batch ends, and whether it may wait for its time."""
 
     end: Offset
-    urgent: bool = False
-    """A plan takes effect in it, or a marker lies at its end."""
+    haste: Haste = Haste.IN_TIME
+
+    def when(self, due: float, *, now: float, latest: float) -> float:
+        """When it may begin, where events in time are due at some moment.
+
+        >>> [Step(end=Offset(), haste=Haste.SOON).when(due, now=5.0, latest=9.0) for due in (4.0, 6.0, 60.0)]
+        [4.0, 6.0, 5.0]
+        """
+        match self.haste:
+            case Haste.AT_ONCE:
+                return now
+            case Haste.SOON:
+                return due if due - now <= SOON else now
+            case Haste.IN_TIME:
+                return due
+            case Haste.AT_LEISURE:
+                return latest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +133,10 @@ def next_step(
     held = {stream: name for stream, name in held.items() if stream in begins}
     turned = Offset(run=run, entry=current.number, at=begins, held=held)
     if start.run != run or start.entry != current.number:
-        # Without events, so that neither a cold worker nor a new plan lets them wait.
-        return Step(end=turned, urgent=True)
+        # Without events, so that neither a cold worker nor a new plan lets them wait. A job to which a cut has left
+        # nothing to read waits itself: others have the cut still before them, and it is stopped once they are past it.
+        left = start.run == run and bool(current.plan.at_cut) and not begins
+        return Step(end=turned, haste=Haste.AT_LEISURE if left else Haste.AT_ONCE)
     return _read(start, turned, [current, *waiting], spools, given_up)
 
 
@@ -155,6 +189,7 @@ def _read(
         at[stream] = reach.end
         if reach.marker is not None and reach.marker not in given_up:
             held[stream] = reach.marker
+    marked = held.keys() - turned.held.keys()
     cuts: dict[str, tuple[str, ...]] = {}
     for name in sorted(set(held.values())):
         groups = cut_together(current.plan, waiting, name)
@@ -170,7 +205,9 @@ def _read(
     if not moved and not cuts and held == dict(start.held):
         return Step(end=start)
     stopped = any(at[stream] == stop for stream, stop in stops.items() if stream in at)
-    return Step(end=end, urgent=bool(cuts) or stopped or held != turned.held)
+    # Where something waits at a marker already it stands still.
+    waited_for = bool(marked & current.plan.bridged or (marked and turned.held) or (cuts and not marked))
+    return Step(end=end, haste=Haste.AT_ONCE if stopped or waited_for else Haste.SOON if marked else Haste.IN_TIME)
 
 
 def due(last: float, *, pace: float) -> float:
@@ -181,4 +218,6 @@ def due(last: float, *, pace: float) -> float:
     >>> due(10.90, pace=1.0)
     12.0
     """
+    if last == -math.inf:
+        return last
     return math.ceil((last + pace * EAGERNESS) / pace) * pace

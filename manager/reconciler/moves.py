@@ -94,7 +94,7 @@ class _Jobs:
     def have_passed(self) -> bool:
         """Whether all that moves has passed the cut; then nothing of it is under way between jobs."""
         positions = self.positions()
-        return all(job in positions and self._runs(job) for job in self._move.left)
+        return all(job in positions and self._lets_go(job) for job in self._move.left)
 
     def have_begun(self) -> bool:
         """Whether those that take, or take back, run what they were told."""
@@ -138,13 +138,16 @@ class _Jobs:
         return has_taken_up(self._seen(job), self._moving.plans[job])
 
     def _runs(self, job: JobId) -> bool:
-        plan, seen = self._moving.plans[job], self._seen(job)
-        return (
-            seen is not None
-            and has_taken_up(seen, plan)
-            and seen.state == JobState.RUNNING
-            and seen.in_effect >= plan.version
-        )
+        seen = self._seen(job)
+        return self._lives(job) and seen is not None and seen.in_effect >= self._moving.plans[job].version
+
+    def _lives(self, job: JobId) -> bool:
+        seen = self._seen(job)
+        return self._knows(job) and seen is not None and seen.state == JobState.RUNNING
+
+    def _lets_go(self, job: JobId) -> bool:
+        """Whether it runs without what moves, or has nothing else to run; then it does not hurry to say so."""
+        return self._runs(job) if self._moving.plans[job].streams else self._lives(job)
 
     def _leaving(self, job: JobId) -> frozenset[int]:
         return frozenset(step.instance for step in self._move.steps if step.works and step.leaves == job)

@@ -100,6 +100,12 @@ def test_a_new_plan_is_answered_at_once() -> None:
     assert {"a": 1} == scene.keeper.end_after(begun).at
 
 
+def test_raw_events_begin_as_any_do() -> None:
+    """Before the first batch there was none that the pace could be counted from."""
+    scene = Scene("raw")
+    assert {"raw": 1} == scene.warmed().at
+
+
 def test_events_wait_for_the_pace_and_a_plan_wakes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes within a pace waits; a plan that is logged meanwhile does not."""
     monkeypatch.setattr(pace_keeper, "LOOKING", LONG)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.cutting import streams_changed
 from engine.offset import Offset
-from engine.pacing import COMPANY, EAGERNESS, SPENT, Rhythm, Step, due, next_step
+from engine.pacing import COMPANY, EAGERNESS, SPENT, Haste, Rhythm, Step, due, next_step
 from engine.plan import Edge, Entry, Forward, Ingress, Limits, Plan, Slot, SlotState
 from engine.supply import Bridged, Rated
 
@@ -84,7 +84,7 @@ def test_without_a_plan_there_is_nothing_to_do() -> None:
 def test_the_first_batch_warms_and_reads_nothing() -> None:
     """A new job's first batch takes the plan into effect, at once and without events."""
     first, second = walk([entry(1, plan(["a"]))], {"a": Spooled(E, E)})
-    assert first == Step(end=Offset(run=1, entry=1, at={"a": 0}), urgent=True)
+    assert first == Step(end=Offset(run=1, entry=1, at={"a": 0}), haste=Haste.AT_ONCE)
     assert second == Step(end=Offset(run=1, entry=1, at={"a": 2}))
 
 
@@ -92,13 +92,13 @@ def test_a_restart_warms_too() -> None:
     """A new run begins with a batch that reads nothing and forgets nothing."""
     start = Offset(run=1, entry=1, at={"a": 1}, held={})
     step = next_step(start, run=2, entries=[entry(1, plan(["a"]))], spools={"a": Spooled(E, E)})
-    assert step == Step(end=Offset(run=2, entry=1, at={"a": 1}), urgent=True)
+    assert step == Step(end=Offset(run=2, entry=1, at={"a": 1}), haste=Haste.AT_ONCE)
 
 
 def test_a_batch_ends_just_after_a_marker() -> None:
     """A marker of a part with one stream is aligned at once, in a batch that ends there."""
     _, cut, rest = walk([entry(1, plan(["a"]))], {"a": Spooled(E, "m", E)})
-    assert cut == Step(end=Offset(run=1, entry=1, at={"a": 2}, cuts={"m": ("a",)}), urgent=True)
+    assert cut == Step(end=Offset(run=1, entry=1, at={"a": 2}, cuts={"m": ("a",)}), haste=Haste.AT_ONCE)
     assert rest.end == Offset(run=1, entry=1, at={"a": 3})
 
 
@@ -206,6 +206,39 @@ def test_a_plan_takes_effect_at_its_cut() -> None:
         (2, {"a": 2, "b": 1}),
         (2, {"a": 3, "b": 2}),
     ]
+
+
+def test_who_is_left_nothing_at_a_cut_makes_way() -> None:
+    """A job that a cut leaves nothing to read takes its time after that, and no other does."""
+    at_cut = Offset(run=1, entry=1, at={"a": 2}, cuts={"m": ("a",)})
+    before, spools = entry(1, plan(["a"])), {"a": Spooled(E, "m", E)}
+    bare = _next(at_cut, [before, entry(2, plan(version=2, at_cut="m"))], spools)
+    assert bare == Step(end=Offset(run=1, entry=2, at={}), haste=Haste.AT_LEISURE)
+    assert _next(at_cut, [before, entry(2, plan(["a"], version=2, at_cut="m"))], spools).haste is Haste.AT_ONCE
+    assert _next(at_cut, [before, entry(2, plan(version=2))], spools).haste is Haste.AT_ONCE
+    again = next_step(at_cut, run=2, entries=[before, entry(2, plan(version=2, at_cut="m"))], spools=spools)
+    assert again.haste is Haste.AT_ONCE
+
+
+def test_a_marker_among_raw_events_goes_with_those_that_are_due() -> None:
+    """It does not where something stands still already, at its marker or because a plan came that all wait for."""
+    raw = Ingress(stream="raw", instance=50, supply=Rated(per_second=1.0))
+    two = plan(["a"])
+    joined = replace(
+        two, ingress=(*two.ingress, raw), slots=(replace(two.slots[0], inputs=(Edge(parent=1), Edge(parent=50))),)
+    )
+    alone = replace(plan(), ingress=(raw,), slots=(Slot(instance=100, type="count", inputs=(Edge(parent=50),)),))
+    spools = {"raw": Spooled(E, "m", E), "a": Spooled(E, "m")}
+    begun = Offset(run=1, entry=1, at={"raw": 0, "a": 0})
+    only = _next(Offset(run=1, entry=1, at={"raw": 0}), [entry(1, alone)], spools)
+    assert only == Step(end=Offset(run=1, entry=1, at={"raw": 2}, cuts={"m": ("raw",)}), haste=Haste.SOON)
+    both = [entry(1, joined)]
+    assert _next(begun, both, {**spools, "a": Spooled(E)}).haste is Haste.SOON
+    assert _next(begun, both, spools).haste is Haste.AT_ONCE
+    assert _next(begun, both, {**spools, "raw": Spooled(E)}).haste is Haste.AT_ONCE
+    late = replace(begun, at={"raw": 0, "a": 2}, held={"a": "m"})
+    assert _next(late, both, spools).haste is Haste.AT_ONCE
+    assert _next(late, both, {**spools, "raw": Spooled(E)}).haste is Haste.IN_TIME
 
 
 def test_a_newer_plan_waits_for_no_older_one() -> None:

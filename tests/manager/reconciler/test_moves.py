@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.plan import CutWish, Plan
+from engine.plan import CutWish, Ingress, Plan
+from engine.supply import Bridged
 from manager.committing.moving import Move, MoveEvent, Phase, Step
 from manager.committing.seen import HostSeen, JobSeen
 from manager.committing.wanted import Moving
@@ -28,7 +29,7 @@ def step(instance: int, leaves: JobId, *, works: bool = True) -> Step:
 
 
 def moving(phase: Phase, age: float = 0.0, passed: Mapping[JobId, Mapping[str, int]] | None = None) -> Moving:
-    """A source and a task of one job, and a task of another, that go to a new one."""
+    """A source and a task of one job, and a task of another that keeps others, go to a new one."""
     move = Move(
         id=7,
         phase=phase,
@@ -37,7 +38,11 @@ def moving(phase: Phase, age: float = 0.0, passed: Mapping[JobId, Mapping[str, i
         opens={NEW: "h"},
         passed=passed or {},
     )
-    plans = {job: Plan(job=str(job), host="h", version=VERSION) for job in (OLD, ALSO_OLD, NEW)}
+    kept = Ingress(stream="source/9", instance=9, supply=Bridged())
+    plans = {
+        job: Plan(job=str(job), host="h", version=VERSION, ingress=(kept,) if job == ALSO_OLD else ())
+        for job in (OLD, ALSO_OLD, NEW)
+    }
     return Moving(move=move, plans=plans, streams=frozenset({"source/1"}))
 
 
@@ -98,6 +103,18 @@ def test_it_is_taken_over_once_all_have_passed() -> None:
         job(ALSO_OLD, state="died", **cut(3, b2=4)),
     ):
         assert [] == due(cutting, sight(first, late, job(NEW)), told)
+
+
+def test_who_has_nothing_else_to_run_is_not_waited_for() -> None:
+    """A job all of whose tasks move has let go of them with the cut; one that died is waited for nevertheless."""
+    cutting, told = moving(Phase.CUTTING), {CUT: NOW}
+    second = job(ALSO_OLD, **cut(3, b2=4))
+    bare = job(OLD, in_effect=VERSION - 1, **cut(1, 2, s1=9))
+    (turn,) = due(cutting, sight(bare, second, job(NEW)), told)
+    assert isinstance(turn, Turn)
+    assert MoveEvent.PASSED == turn.event
+    died = job(OLD, in_effect=VERSION - 1, state="died", **cut(1, 2, s1=9))
+    assert [] == due(cutting, sight(died, second, job(NEW)), told)
 
 
 def test_it_is_over_once_all_that_take_over_have_begun() -> None:
