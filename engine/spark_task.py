@@ -1,6 +1,5 @@
 """What Spark calls for each batch, in a Python worker of its own."""
 
-import gc
 import json
 import socket
 from collections.abc import Iterable, Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark import TaskContext
 
+from engine.garbage import Sparing
 from engine.rows import read_rows
 from engine.worker import Worker
 
@@ -20,24 +20,20 @@ RESULT = "batch long"
 TELLING = 1.0
 """Seconds that a worker waits at most for a host that does not listen."""
 
-_settled = False
+SPARING = Sparing()
+"""Begun by the process that workers are forked from."""
 
 
 def answer(root: str, job: str, pace: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run as the one task of a batch; `pace` is where the host answers, and hears of records."""
-    global _settled  # noqa: PLW0603 - it says something about this process
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("a batch can only be run as a task of Spark")
     batch = int(context.getLocalProperty(BATCH) or 0)
-    span, items = read_rows(batches)
-    _worker(Path(root), job).work_off(batch, span, items)
-    say_recorded(pace, job)
-    if not _settled:
-        # PySpark's worker collects garbage after every task; what is loaded by now need not be looked at again.
-        gc.collect()
-        gc.freeze()
-        _settled = True
+    with SPARING.batch():
+        span, items = read_rows(batches)
+        _worker(Path(root), job).work_off(batch, span, items)
+        say_recorded(pace, job)
     yield from ()
 
 

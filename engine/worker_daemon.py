@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyspark.worker  # noqa: F401 - to be there after the fork
 from pyspark.daemon import manager
 
-import engine.spark_task  # noqa: F401 - to be there after the fork
+from engine.spark_task import SPARING
 
 # Arrow looks for pandas, and loads it where it is installed, at its first array.
 pa.array([0])
@@ -23,4 +23,5 @@ if __name__ == "__main__":
     # What is never looked at again stays shared between the workers.
     gc.collect()
     gc.freeze()
+    SPARING.begin()
     manager()
