@@ -21,7 +21,6 @@ from engine.host import Host
 from engine.jvm import await_end, has_ended
 from engine.log_lines import begin_log
 from engine.shipping import packed
-from engine.source import SpoolSource
 from engine.spark import is_local, start_session
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ def main() -> None:
     session = start_session(f"braid {name}", master=master[0] if master else None)
     if master and not is_local(master[0]):
         session.sparkContext.addPyFile(str(packed(folder / "code")))
-    session.dataSource.register(SpoolSource)
     host = Host(name, folder, address, session, behaviours=installed_behaviours(), tags=tags)
     ending = threading.Event()
 

@@ -22,7 +22,7 @@ from engine.pace_keeper import PaceKeeper, PaceServer
 from engine.plan import Entry, Plan, RefusedPlan
 from engine.record_file import Header
 from engine.record_store import RecordStore
-from engine.source import NAME
+from engine.source import NAME, SpoolSource
 from engine.spark_task import RESULT, answer
 
 if TYPE_CHECKING:
@@ -223,6 +223,9 @@ class Job:
             on_answer=self.batch_times.begin,
         )
         self._pace.add(self.name, self._keeper)
+        # Anew for each query: Spark writes to what is registered whenever a query of it begins, and two that begin at
+        # once can leave it so that no task can be read any more, until the JVM ends.
+        self._session.dataSource.register(SpoolSource)
         self._query = (
             self._session.readStream.format(NAME)
             .option("job", self.name)

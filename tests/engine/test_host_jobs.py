@@ -1,12 +1,15 @@
 """The jobs of a host whose files are damaged: each tells its own trouble, is tried again, and hurts no other."""
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from pyspark.sql.datasource import DataSource
 
 from bridge import Item, MemoryClock, Spool, commit, consumers, topics
 from bridge.log import LOG
@@ -26,11 +29,26 @@ from engine.supply import Subscribed
 from tests.engine.following import Sender
 from tests.engine.test_host_spools import Broker, filled
 
+BOUND = 20.0
+LONG = 3_600.0
+"""Seconds that no test waits for."""
+
 
 class Session:
     """Starts queries that do nothing; whatever else is asked of it leads back to it."""
 
     isActive = True  # noqa: N815 - a query's name for it
+
+    def __init__(self) -> None:
+        self.noted: list[str] = []
+        """Which sources are registered and read, in order."""
+
+    def register(self, source: type[DataSource]) -> None:
+        self.noted.append(f"register {source.name()}")
+
+    def format(self, name: str) -> "Session":
+        self.noted.append(f"use {name}")
+        return self
 
     def __getattr__(self, _name: str) -> "Session":
         return self
@@ -63,12 +81,13 @@ class Made:
 
     def begin(self) -> None:
         self.line = Line()
+        self.session = Session()
         self.pace = PaceServer(self.sockets / "pace")
         self.spools = HostSpools(self.root, Broker(), clock=MemoryClock(), grown=lambda _stream, _marked: None)
         self.jobs = HostJobs(
             "h",
             self.root,
-            cast("Any", Session()),
+            cast("Any", self.session),
             pace=self.pace,
             sender=Sender(),
             consuming=Consuming(self.root, self.spools),
@@ -170,6 +189,16 @@ def test_a_job_that_cannot_be_started_is_died_and_is_tried_again(made: Made, tea
     made.jobs._jobs["a"]._deaths = 1
     made.jobs.look()
     assert {"a": "running", "b": "running"} == made.states()
+
+
+def test_no_two_queries_share_what_spark_writes_to(made: Made) -> None:
+    """Each query reads a source that was registered for it alone, also where its job was started before."""
+    for name in ("a", "b"):
+        made.take(plan(name))
+    assert ["register braid", "use braid", "use noop"] * 2 == made.session.noted
+    made.again()
+    made.jobs.resume()
+    assert ["register braid", "use braid", "use noop"] * 2 == made.session.noted
 
 
 def test_how_a_job_does_its_work_is_told_at_a_look(made: Made) -> None:
@@ -342,6 +371,33 @@ def test_who_comes_back_and_never_left_needs_no_cut(made: Made) -> None:
     made.take(back)
     assert 3 == made.status("a")["version"]
     assert ["job 'a' keeps no state of instance 7 at the cut 'm'; take the cut first"] == made.line.refused
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_what_comes_wakes_a_job_whose_next_plan_reads_it_no_longer(
+    made: Made, monkeypatch: pytest.MonkeyPatch, *, marked: bool
+) -> None:
+    """Until the cut at which that plan takes effect it reads on, and no slower than before."""
+    monkeypatch.setattr(pace_keeper, "LOOKING", LONG)
+    monkeypatch.setattr(pace_keeper, "PATIENCE", LONG)
+    made.take(plan("a"))
+    made.take(replace(plan("a", 2), ingress=(), at_cut="m"))
+    running = made.jobs._jobs["a"]
+    assert running._keeper is not None
+    begun = running._keeper.end_after(Offset())
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(running._keeper.end_after, begun)
+        try:
+            for _ in range(2_000):
+                if running.seen_end("raw/a") is not None:
+                    break
+                threading.Event().wait(0.01)
+            made.spools.mark("m", ["raw/a"])
+            made.jobs.grown("raw/b", marked=True)
+            made.jobs.grown("raw/a", marked=marked)
+            assert {"m": ("raw/a",)} == answer.result(BOUND).cuts
+        finally:
+            running._keeper.stop()
 
 
 def test_a_job_that_gave_a_cut_up_says_so_until_it_is_released(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
