@@ -30,6 +30,8 @@ from manager.client import Client, Refused
 
 JOBS = 10
 TASKS = 100
+TIMES = 5
+"""How often each running DAG is consolidated; each time tells ten interruptions."""
 PER_SECOND = 20.0
 SETTLING = 3.0
 """Seconds after which what was started does nothing any more but its work."""
@@ -47,7 +49,7 @@ def main(*, quick: bool) -> None:
     """Measure everything."""
     with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
         shapes = {
-            shape: told(shape, consolidated(Path(folder) / shape, shape, 2 if quick else 10))
+            shape: told(shape, consolidated(Path(folder) / shape, shape, 2 if quick else TIMES))
             for shape in ("chain", "star")
         }
         many = 4 if quick else 12
@@ -79,14 +81,14 @@ def consolidated(folder: Path, shape: str, times: int) -> Found:
         for _ in range(times):
             flows = scattered(service, ann, shape)
             time.sleep(SETTLING)
-            found["cores_before"].append(cores(service))
+            found["cores_before"].append(service.cores(WHILE))
             before += latencies(service, flows[-1])
             usual, gaps, seconds = defragmented(service, operator, flows)
             found["usual"] += usual
             found["gaps"] += gaps
             found["moved"].append(seconds)
             time.sleep(SETTLING)
-            found["cores_after"].append(cores(service))
+            found["cores_after"].append(service.cores(WHILE))
             after += latencies(service, flows[-1])
             for flow in flows:
                 ann.remove(flow.id)
@@ -222,14 +224,7 @@ def settled(service: Service, operator: Client, mode: str) -> float:
         while operator.fragmentation().move is not None:
             time.sleep(0.05)
     time.sleep(SETTLING)
-    return cores(service, WHILE / 2)
-
-
-def cores(service: Service, seconds: float = WHILE) -> float:
-    """Cores that broker, host, JVM and workers take."""
-    begun, spent = time.perf_counter(), service.cpu()
-    time.sleep(seconds)
-    return round((service.cpu() - spent) / (time.perf_counter() - begun), 4)
+    return service.cores(WHILE / 2)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from manager.answers import KeyForm, Quota, TenantForm
 from manager.client import Client
 from manager.keeper_process import read_record
 from manager.settings import read_key
+from workloads.replay.cores import cores_between, look
 
 T = TypeVar("T")
 BOUND = 120.0
@@ -131,17 +132,15 @@ class Service:
             raise RuntimeError("listen first")
         self._line.publish(topic, payload)
 
-    def cpu(self) -> float:
-        """Seconds of CPU that broker, host, JVM and workers have taken so far, those of them that still run."""
-        record = read_record(self.root)
-        if record is None:
-            raise TimeoutError("there is no keeper")
-        spent = 0.0
-        for each in psutil.Process(record.pid).children(recursive=True):
-            with suppress(psutil.NoSuchProcess):
-                times = each.cpu_times()
-                spent += times.user + times.system
-        return spent
+    def cores(self, seconds: float) -> float:
+        """Cores that broker, host, JVM and workers take, for so long."""
+        if self._process is None:
+            raise RuntimeError("start it first")
+        process = psutil.Process(self._process.pid)
+        begun = look(process)
+        time.sleep(seconds)
+        found = cores_between(begun, look(process))
+        return round(sum(used for part, used in found.items() if part != "manager"), 4)
 
     def wait(self, found: Callable[[], T | None], what: str) -> T:
         """Wait until something was heard."""
