@@ -193,12 +193,15 @@ class Served:
         """What came for a sink, by number; what came twice has to be the same."""
         topic = next(each.topic for each in answer.outputs if each.sink == sink)
         found: dict[int, Any] = {}
-        with self._news:
-            heard = list(self._heard.get(topic, ()))
-        for told in heard:
+        for told in self.heard(topic):
             for number, event in enumerate(told["events"], told["first"]):
                 assert found.setdefault(number, event) == event, f"number {number} is two events"
         return found
+
+    def heard(self, topic: str) -> list[Any]:
+        """What came on a topic."""
+        with self._news:
+            return list(self._heard.get(topic, ()))
 
     def topics(self) -> set[str]:
         """The topics on which something came."""

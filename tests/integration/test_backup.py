@@ -51,10 +51,10 @@ def shown(client: Client) -> list[tuple[Any, ...]]:
 
 def heard(served: Served, answer: SubmitAnswer) -> list[Any]:
     """What came for the dataflow's only sink since the test listens, with its number and epoch."""
-    with served._news:
-        told = list(served._heard.get(answer.outputs[0].topic, ()))
     return [
-        (each["epoch"], number, event) for each in told for number, event in enumerate(each["events"], each["first"])
+        (each["epoch"], number, event)
+        for each in served.heard(answer.outputs[0].topic)
+        for number, event in enumerate(each["events"], each["first"])
     ]
 
 

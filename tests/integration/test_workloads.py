@@ -1,5 +1,8 @@
 """Sharing changes nobody's output: short traces of both workloads, with sharing and then each dataflow for itself.
 
+They are played where one job does all the work, and where each dataflow begins a job of its own, so that what several
+share comes to most of them over bridges.
+
 A trace is played in moments. At each some dataflows are submitted or removed, then events come, and all of them are
 worked off before the next. So it is known from which events on each running task has its history. Then the same events
 come again, and each dataflow runs without any other; each of its tasks with state starts at the moment at which the one
@@ -10,12 +13,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
+from bridge import topics
 from dags.task_type import State
 from engine import installed_catalogue
+from engine.plan import CutWish, written_cut
 from manager.answers import DataflowState, Stop, SubmitAnswer, TenantForm
 from manager.client.client import Client
 from tests.integration.serving import Served
@@ -29,13 +35,26 @@ from workloads.workload import Document, Event, Workload
 
 pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
 TENANT = "city"
-DATAFLOWS: Mapping[str, Sequence[str]] = {
-    "riotbench": ("urban-etl", "urban-stats", "urban-1", "grid-1", "grid-2", "grid-3", "grid-etl"),
-    "opmw": ("opmw-01", "opmw-18", "opmw-24", "opmw-30", "opmw-32", "opmw-67"),
+
+
+class Walk(NamedTuple):
+    """A trace in which dataflows join tasks that have run for a while, and tasks go on without who started them."""
+
+    dataflows: Sequence[str]
+    seed: int
+
+
+Walks = Mapping[str, Walk]
+TOGETHER: Walks = {
+    "riotbench": Walk(("urban-etl", "urban-stats", "urban-1", "grid-1", "grid-2", "grid-3", "grid-etl"), seed=5),
+    "opmw": Walk(("opmw-01", "opmw-18", "opmw-24", "opmw-30", "opmw-32", "opmw-67"), seed=3),
 }
 """Of each workload some that share tasks: averages, sketches, filters and pictures; steps, and chains of them."""
-SEEDS: Mapping[str, int] = {"riotbench": 5, "opmw": 3}
-"""Of traces in which dataflows join tasks that have run for a while, and tasks go on without who started them."""
+SCATTERED: Walks = {
+    "riotbench": Walk(("grid-1", "grid-2", "grid-3"), seed=9),
+    "opmw": Walk(("opmw-01", "opmw-18", "opmw-24", "opmw-30"), seed=9),
+}
+"""Of them so few that there are cores for a job for each."""
 WALK = 4
 ROWS = 15
 """Of how many rows of each sensor an average and a picture come within the trace."""
@@ -72,6 +91,9 @@ class Play:
         self._given: dict[str, str] = {}
         """Of which source of a workload each gets the events."""
         self._published: dict[str, int] = {}
+        self._cuts = 0
+        self.jobs: list[int] = []
+        """How many there were at each moment."""
 
     def register(self, names: frozenset[str], prefix: str = "") -> None:
         """Register sources of these names, each with a topic of its own."""
@@ -99,13 +121,36 @@ class Play:
     def pass_time(self, events: Mapping[str, Sequence[Event]]) -> None:
         """Once all runs, have these events come, and wait until they are worked off."""
         self.served.until(self._settled, "all that is submitted to run")
-        # Where one job does all the work, what has come through it anywhere has come through it everywhere.
-        assert 1 == len(list(self.operator.jobs()))
         for name, source in self._given.items():
             self.served.publish(name, events[source])
             self._published[name] = self._published.get(name, 0) + len(events[source])
         for name, answer in self._probes.items():
             self.served.until_delivered(answer, "out", self._published[name])
+        # What a source sent has come to its spool by now. When a cut has been everywhere, all before it has too.
+        self._cuts += 1
+        self._cut(f"moment-{self._cuts}")
+
+    def _cut(self, cut: str) -> None:
+        """Wait until a cut has been everywhere, and what came before it is with the broker."""
+        tasks = [task for task in self.operator.running_tasks() if task.state == "active"]
+        working = {task.instance for task in tasks if task.inputs}
+        jobs = {task.job for task in tasks}
+        self.jobs.append(len(jobs))
+
+        def passed() -> bool:
+            told = [self.served.heard(topics.job(job, "status"))[-1] for job in jobs]
+            here = [(job["published"], each) for job in told for each in job.get("cuts", ()) if each["name"] == cut]
+            return working <= {
+                instance for published, each in here if published > each["batch"] for instance in each["instances"]
+            }
+
+        spools = self.served.heard(topics.host(self.served.host, "status"))[-1]["spools"]
+        self._wish(CutWish(cut=cut, streams=tuple(each for each in spools if each.startswith("source/"))))
+        self.served.until(passed, f"{cut} to have been everywhere")
+        self._wish(CutWish(cut=cut, release=True))
+
+    def _wish(self, wish: CutWish) -> None:
+        self.served.line.publish(topics.host(self.served.host, "cut"), written_cut(wish))
 
     def _settled(self) -> bool:
         dataflows, jobs = list(self.operator.dataflows()), list(self.operator.jobs())
@@ -248,10 +293,10 @@ def _is_fed_by_one(document: Document, task: str) -> bool:
     return not above or (len(above) == 1 and _is_fed_by_one(document, above[0]))
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+@pytest.fixture
+def served(tmp_path: Path, placement: str) -> Iterator[Served]:
     # At this pace one job has room for all.
-    made = Served(tmp_path_factory.mktemp("workloads"), pace=1.0)
+    made = Served(tmp_path, pace=1.0, placement=placement)
     try:
         made.start()
         yield made
@@ -259,15 +304,19 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         made.close()
 
 
-def test_sharing_changes_nobodys_output(served: Served) -> None:
+@pytest.mark.parametrize(
+    ("placement", "walks"), [("pack", TOGETHER), ("launch", SCATTERED)], ids=["in one job", "over bridges"]
+)
+def test_sharing_changes_nobodys_output(served: Served, placement: str, walks: Walks) -> None:
     """Each output is that of the dataflow without sharing, whose tasks with state start when those it shared did."""
-    workloads = {name: load_workload(name) for name in DATAFLOWS}
+    workloads = {name: load_workload(name) for name in walks}
     documents = {
-        name: {each: tapped(workload.dataflows[each]) for each in DATAFLOWS[name]}
+        name: {each: tapped(workload.dataflows[each]) for each in walks[name].dataflows}
         for name, workload in workloads.items()
     }
     traces = {
-        name: list(moments(random_walk(name, DATAFLOWS[name], SEEDS[name], steps=WALK).steps)) for name in workloads
+        name: list(moments(random_walk(name, walk.dataflows, walk.seed, steps=WALK).steps))
+        for name, walk in walks.items()
     }
     (many,) = {len(each) for each in traces.values()}
     drawn = [events_of(workload, many) for workload in workloads.values()]
@@ -275,10 +324,11 @@ def test_sharing_changes_nobodys_output(served: Served) -> None:
     with served.client() as operator:
         operator.admit(TenantForm(name=TENANT))
         # Before anything is delivered.
-        _ = served.line
+        served.line.subscribe([topics.job("+", "status"), topics.host(served.host, "status")])
         play = Play(served, operator, workloads)
         play.register(named(each for found in documents.values() for each in found.values()))
         tenancies = play_shared(play, documents, traces, events)
+        assert (max(play.jobs) > 1) == (placement == "launch")
         play_alone(play, documents, tenancies, events)
     for tenancy in tenancies:
         document = documents[tenancy.workload][tenancy.name]
