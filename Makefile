@@ -29,7 +29,7 @@ check: $(READY)  ## lint, types, import contracts, links and examples in the doc
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/documentation
 
-chaos: $(READY)  ## kill drivers, workers and brokers for hours, and look for what was lost
+chaos: $(READY)  ## kill drivers, workers and brokers for an hour, and look for what was lost
 	$(BIN)/python -m pytest -m chaos $(PYTEST_ARGS) tests/chaos tests/integration
 
 slow: $(READY)  ## run the tests that take too long for every change
@@ -58,7 +58,7 @@ bench-console: $(READY)  ## measure frames of the running graph in chromium
 evidence: $(READY)  ## replay the paper's workloads for an hour, and write docs/evidence
 	$(BIN)/python -m workloads.evidence
 
-evidence-full: $(READY)  ## measure at every step of every trace; takes a night, and goes on where it was interrupted
+evidence-full: $(READY)  ## measure at every step of every trace; takes three to four hours, and goes on where it was interrupted
 	$(BIN)/python -m workloads.evidence --full
 
 mutate: $(READY)  ## mutation testing of dags/ and merge/; takes long
