@@ -127,7 +127,7 @@ class Player:
             cores_broker=cores["broker"],
             cores_driver=cores["driver"],
             cores_jvm=cores["jvm"],
-            cores_workers=cores["workers"],
+            cores_workers=cores["worker"],
             cores_manager=cores["manager"],
             latency_p50=p50,
             latency_p99=p99,
