@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from manager.commands.exit_codes import ExitCode
-from workloads.evidence.plan import DRY, Session, budget, folder_of, seconds, sessions, traces
+from workloads.evidence.plan import DRY, Session, budget, folder_of, seconds, sessions, traces, where
 from workloads.loading import WrongWorkload, load_workload
 from workloads.replay.counting import replay_dry
 from workloads.replay.dry import NotReplayed
@@ -79,7 +79,10 @@ def _make(out: Console, workloads: Mapping[str, Workload], every: Sequence[Sessi
         found += [folder for part in parts for folder in part.ways]
         out.print(f"{(time.monotonic() - begun) / 60:.1f} min: {escape(session.name)} is done")
     summary = write_report(found, into / PAGE)
-    made = f"Made by `make evidence` on {now()[:10]}; [the report]({PAGE}) has the figures, and says what they rest on."
+    made = (
+        f"Made on {now()[:10]}, measured at {where(every)} of each trace;"
+        f" [the report]({PAGE}) has the figures, and says what they rest on."
+    )
     (into / "README.md").write_text(f"# Evidence\n\n{made}\n\n{markdown_of(summary)}", encoding="utf-8")
     (into / _UNDER_WAY).unlink()
     out.print(f"{into}: the evidence, made in {(time.monotonic() - begun) / 60:.0f} min")

@@ -113,3 +113,13 @@ def budget(every: Sequence[Session], drawn: Mapping[tuple[str, str], Trace]) -> 
         total += took
         yield f"{took / 60:6.1f} min  {session.name}"
     yield f"{total / 60:6.1f} min  in all, with {REPORTING / 60:.0f} min for counts and report"
+
+
+def where(every: Sequence[Session]) -> str:
+    """At which steps of each trace cores are measured.
+
+    >>> [where(sessions(["w"], full=full)) for full in (False, True)]
+    ['8 or 20 steps', 'every step']
+    """
+    points = {session.pacing.points for session in every}
+    return "every step" if None in points else f"{' or '.join(map(str, sorted(filter(None, points))))} steps"
