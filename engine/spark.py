@@ -7,7 +7,8 @@ import sys
 from pyspark.sql import SparkSession
 
 from engine.java import find_java
-from engine.spark_home import find_spark
+from engine.local_files import use_plain_files
+from engine.spark_home import find_spark, jars_to_find_first
 
 FAILURES = 8
 """How often one batch is tried before its job is started again; a task to blame is found in fewer."""
@@ -23,10 +24,7 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
-    # Each batch starts a process or two, which set the permissions of checkpoint files; so they cost a little less.
-    "spark.driver.extraJavaOptions": (
-        "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -Djdk.lang.Process.launchMechanism=VFORK"
-    ),
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m",
     "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.task.maxFailures": str(FAILURES),
     # A batch is one task, so that who waited longest is next. Fair pools choose by name where all are idle, and with
@@ -56,9 +54,12 @@ def start_session(name: str, *, master: str | None = None) -> SparkSession:
     # Workers are started by name; the one found first may be another Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name).master(master)
+    builder = builder.config("spark.driver.extraClassPath", jars_to_find_first(os.environ))
     for key, value in (_SETTINGS | (_LOCAL_SETTINGS if is_local(master) else {})).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
+    if is_local(master):
+        use_plain_files(session)
     session.sparkContext.setLogLevel("ERROR")
     return session
 

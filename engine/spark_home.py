@@ -4,7 +4,8 @@ Every Python process of Spark would import from that archive first, and compile 
 """
 
 import hashlib
-from collections.abc import MutableMapping
+import os
+from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,3 +30,13 @@ def find_spark(environment: MutableMapping[str, str]) -> None:
         # Whoever may not write there starts a little slower.
         return
     environment["SPARK_HOME"] = str(home)
+
+
+def jars_to_find_first(environment: Mapping[str, str]) -> str:
+    """Those of Spark that it looks for classes in at every batch, as a class path.
+
+    To see what a function needs it reads its class again, from the first of its hundreds of archives that has it.
+    """
+    home = environment.get("SPARK_HOME", Path(pyspark.__file__).parent)
+    found = (each for name in ("core", "sql", "catalyst") for each in Path(home, "jars").glob(f"spark-{name}_*.jar"))
+    return os.pathsep.join(map(str, found))

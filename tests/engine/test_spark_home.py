@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from engine.spark_home import find_spark
+from engine.spark_home import find_spark, jars_to_find_first
 
 SAYS_THREADS = """
 import engine.worker_daemon
@@ -40,6 +40,17 @@ def test_home_has_the_programs_and_not_the_archive(tmp_path: Path) -> None:
         (home / "jars").is_dir(),
         (home / "python").exists(),
     )
+
+
+def test_jars_to_find_first_are_there(tmp_path: Path) -> None:
+    """Whichever home is used has them, each once."""
+    environment = {"XDG_CACHE_HOME": str(tmp_path)}
+    installed = jars_to_find_first(environment)
+    find_spark(environment)
+    for found in (installed, jars_to_find_first(environment)):
+        paths = list(map(Path, found.split(os.pathsep)))
+        assert ["spark-core", "spark-sql", "spark-catalyst"] == [path.name.split("_")[0] for path in paths]
+        assert all(path.is_file() for path in paths)
 
 
 def test_home_is_found_again(tmp_path: Path) -> None:
