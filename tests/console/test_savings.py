@@ -98,6 +98,34 @@ def test_an_interval_of_ones_own_may_be_refused(console_service: ConsoleService,
     expect(page.get_by_text("Nothing was metered in this interval.").first).to_be_visible()
 
 
+def test_what_comes_late_takes_no_refusal_away(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Of an interval that was left before its numbers came, nothing is told any more."""
+    page = page_for(console_service.keys["ann"], "#/savings")
+    expect(page.get_by_role("region", name="Dataflows")).to_be_visible()
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        # The two of the first choice.
+        if len(held) < 2:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/v1/reports/**", hold)
+    with page.expect_request("**/v1/reports/savings/series*"):
+        page.get_by_label("Interval").select_option("day")
+    page.get_by_label("Interval").select_option("own")
+    page.get_by_label("From").fill("2026-01-02T03:00")
+    page.get_by_label("To").fill("2026-01-01T03:00")
+    page.get_by_label("To").blur()
+    refused = page.get_by_role("alert").filter(has_text="/query/to")
+    expect(refused).to_be_visible()
+    for each in held:
+        each.continue_()
+    expect(page.get_by_role("status")).to_have_text("The savings of the interval are shown.")
+    expect(refused).to_be_visible()
+
+
 def test_a_network_that_breaks_leaves_the_page_as_it_is(console_service: ConsoleService, page_for: PageFor) -> None:
     """The banner says so, what is shown stays, and another choice goes well once it is back."""
     page = page_for(console_service.keys["ann"], "#/savings")

@@ -35,20 +35,29 @@ export function remember(path, words) {
   history.replaceState(null, "", given.length > 0 ? `${path}?${new URLSearchParams(given)}` : path);
 }
 
+const turns = new WeakMap();
+
 /**
- * Do some work, and show above everything why it was refused, until it goes well.
+ * Do some work, and show above everything why it was refused, until it goes well. Only what was begun last counts.
  *
  * Where the service is away for a while the banner says so, and whoever looks again and again goes on by itself.
  */
 export async function guarded(work, main, signal) {
+  const turn = (turns.get(main) ?? 0) + 1;
+  turns.set(main, turn);
+  function tell(...shown) {
+    if (turns.get(main) === turn) {
+      main.querySelector(":scope > .problem")?.remove();
+      main.prepend(...shown);
+    }
+  }
   try {
     await work();
-    main.querySelector(":scope > .problem")?.remove();
+    tell();
   } catch (error) {
     const passes = error instanceof Unreachable || (error instanceof Problem && (error.passing || error.status === 401));
     if (!passes && !signal.aborted && error.name !== "AbortError") {
-      main.querySelector(":scope > .problem")?.remove();
-      main.prepend(problem(error));
+      tell(problem(error));
     }
   }
 }
