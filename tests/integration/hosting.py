@@ -29,8 +29,8 @@ from tests.engine.kernels import VERSIONS
 
 T = TypeVar("T")
 BOUND = 120.0
-"""Seconds within which whatever is awaited has to come; a busy machine takes some 25 to start Spark, and as long again to
-begin its first job."""
+"""Seconds within which whatever is awaited has to come; a busy machine takes some 25 to start Spark, and as long
+again to begin its first job."""
 HOST = "h"
 FIELDS = {"n": Kind.INTEGER, "k": Kind.STRING}
 """What raw events have, unless a test says otherwise."""
