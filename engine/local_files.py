@@ -1,7 +1,7 @@
 """Spark's files on this machine, made without running a command for each.
 
 Hadoop runs `chmod` for every file that it makes, unless it finds a native library that Spark does not come with. Each
-batch makes two, and to run the commands took it a seventh of its CPU.
+batch makes two, and to run the commands took it a tenth of its CPU.
 """
 
 from typing import Any

@@ -40,6 +40,7 @@ WITH_JVM = ROOT_LATER | {JVM: used("jvm", 4.0, 0.5)}
             {"driver": 0.5, "jvm": 0.5},
             id="the daemon was buried, and its worker by the daemon",
         ),
+        pytest.param(WITH_JVM, {"driver": 0.5, "jvm": 0.0}, id="nobody buried the daemon, nor its worker"),
         pytest.param(
             ROOT_LATER | {JVM: used("jvm", 5.0, 0.75), DAEMON: BEGUN[DAEMON], FIRST: BEGUN[FIRST]},
             {"driver": 0.5, "jvm": 1.25, "worker": 0.0},
