@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from engine.metering import DRIVER, JVM, WORKER
 from manager.committing.seen import HostSeen, JobSeen, Measured
 
-DRIVER, JVM, WORKER, BROKER = "driver", "jvm", "worker", "broker"
+BROKER = "broker"
 PARTS = (DRIVER, JVM, WORKER, BROKER)
 """What CPU is taken by."""
 SECOND = 1_000_000_000

@@ -9,8 +9,9 @@ import psutil
 from engine.metering import DRIVER, JVM, WORKER, part_below
 from engine.process_tree import Tree, spent_between
 from engine.process_tree import look as look_at
+from manager.savings.growing import BROKER
 
-MANAGER, BROKER = "manager", "broker"
+MANAGER = "manager"
 PARTS = (BROKER, DRIVER, JVM, WORKER, MANAGER)
 _KEEPER, _HOST = "manager.keeper_process", "engine.host_process"
 
