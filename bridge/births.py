@@ -8,6 +8,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 UNKNOWN = 0
 """When events were born of which nobody knows it; earlier than all that is known."""
 
@@ -41,7 +43,7 @@ def births_text(births: Sequence[Birth]) -> str:
     >>> births_text([Birth(3, 100), Birth(2, 200)])
     '[[3,100],[2,200]]'
     """
-    return json.dumps(births, separators=(",", ":")) if births else ""
+    return msgspec.json.encode(births).decode() if births else ""
 
 
 def births_in(text: str | None, count: int) -> tuple[Birth, ...]:

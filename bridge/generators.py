@@ -8,6 +8,7 @@ kept with the spool, in the same file as the events.
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -137,6 +138,7 @@ def due(generator: Rate | Timer, progress: Progress, now: int, most: int = MOST_
     return Due(events=events, progress=after, then=after.start + offset(pace, after.next))
 
 
+@lru_cache(maxsize=1_000)
 def paced(rate: float) -> Fraction:
     """A rate as an exact number, so that counts are exact however long it lasts.
 
@@ -148,7 +150,8 @@ def paced(rate: float) -> Fraction:
 
 def offset(pace: Fraction, number: int) -> int:
     """The first whole millisecond after the start at which a number is due."""
-    return math.ceil(number * 1000 / pace)
+    # Whole numbers all along: it is asked for every event, and fractions take their time to be reduced.
+    return -(-number * 1000 * pace.denominator // pace.numerator)
 
 
 def offsets(pace: Fraction, first: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -161,7 +164,7 @@ def offsets(pace: Fraction, first: int, count: int) -> np.ndarray[tuple[int], np
 
 def _by(pace: Fraction, elapsed: int) -> int:
     """How many numbers are due so many milliseconds after the start."""
-    return math.floor(elapsed * pace / 1000) + 1 if elapsed >= 0 else 0
+    return elapsed * pace.numerator // (1000 * pace.denominator) + 1 if elapsed >= 0 else 0
 
 
 def _check(name: str, value: float, least: float, most: float) -> None:

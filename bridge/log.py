@@ -12,12 +12,13 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,6 +29,7 @@ from bridge.intake import Expected
 _COLUMNS = {"count": pa.int64(), "kind": pa.string(), "stamp": pa.int64(), "payload": pa.binary()}
 _BIRTHS = "births"
 """The column of births as text, which older files lack."""
+_SCHEMA = pa.schema({**_COLUMNS, _BIRTHS: pa.string()})
 _EXPECTED = b"braid.expected"
 NAME = re.compile(r"(\d{20})-(\d{20})")
 """How files of a log are called; in the order of the names they follow each other."""
@@ -178,7 +180,7 @@ def log_path(folder: Path, first: int, end: int) -> Path:
 
 def written(items: Sequence[Item], expected: Mapping[str, Expected]) -> bytes:
     """Items, and what is expected of their producers after them, as the content of a file."""
-    schema = pa.schema({**_COLUMNS, _BIRTHS: pa.string()}, metadata={_EXPECTED: packed_expected(expected)})
+    schema = _SCHEMA.with_metadata({_EXPECTED: packed_expected(expected)})
     columns = [pa.array([getattr(item, name) for item in items], kind) for name, kind in _COLUMNS.items()]
     columns.append(pa.array([births_text(item.births) for item in items], pa.string()))
     sink = pa.BufferOutputStream()
@@ -249,7 +251,7 @@ def write_mark(spool: Path, mark: Mark, step: Steps) -> None:
 
 def packed_expected(expected: Mapping[str, Expected]) -> bytes:
     """Expectations as text."""
-    return json.dumps({producer: asdict(each) for producer, each in sorted(expected.items())}).encode()
+    return msgspec.json.encode(dict(sorted(expected.items())))
 
 
 def unpacked_expected(text: bytes) -> dict[str, Expected]:

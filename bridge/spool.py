@@ -88,6 +88,7 @@ class Spool:
 
     def __init__(self, folder: Path, *, most_bytes: int, step: Steps = no_steps) -> None:
         self.folder = folder
+        self._log = folder / LOG
         self._most_bytes = most_bytes
         self._step = step
         self._closed = ""
@@ -96,9 +97,9 @@ class Spool:
         """Held while something is written or removed: one thread may fill a spool, and another prune it."""
         self._lease = Lease(folder)
         try:
-            make_folder(folder / LOG)
-            clear_unfinished(folder / LOG)
-            self._files = log_files(folder / LOG)
+            make_folder(self._log)
+            clear_unfinished(self._log)
+            self._files = log_files(self._log)
             self._sizes = {file: file.path.stat().st_size for file in self._files}
             self.size = sum(self._sizes.values())
             """How many bytes it holds."""
@@ -142,7 +143,7 @@ class Spool:
         first, expected = self.end, {**self.producers, **producers}
         if items:
             end = end_after(first, items)
-            file = LogFile(first, end, log_path(self.folder / LOG, first, end))
+            file = LogFile(first, end, log_path(self._log, first, end))
             content = written(items, expected)
             self._write(file.path, content)
             self._files.append(file)
