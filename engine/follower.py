@@ -119,9 +119,9 @@ class Follower:
         """Take up the records that are new, but no more while the broker is behind: what waits is held in memory."""
         found: list[Header] = []
         self._publishing.settle()
-        while self._has_room() and (header := self._store.find(self.told.batch + 1)) is not None:
-            file = self._store.file(header.batch)
-            plan, emitted, dead = self._folder.entry(header.end.entry).plan, tuple(file.emitted()), tuple(file.dead())
+        while self._has_room() and (file := self._store.find(self.told.batch + 1)) is not None:
+            header = file.header
+            plan, emitted, dead = self._folder.entry(header.end.entry).plan, file.emitted(), file.dead()
             for cut in header.cuts:
                 self._folder.keep_cut(KeptCut(cut.name, header.batch, cut.instances, cut.positions))
             # Whatever can fail has not by now: a record is taken up whole.

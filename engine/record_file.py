@@ -68,7 +68,7 @@ class DeadPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """A record without state and events, as `RecordStore.find` reads it; the fields are those of `Record`."""
+    """A record without state and events, as `RecordFile` reads it first; the fields are those of `Record`."""
 
     batch: int
     start: Offset
@@ -196,6 +196,8 @@ class RecordFile:
 
     def emitted(self, origin: Port | None = None) -> tuple[Emitted, ...]:
         """What left the job, or only what left there."""
+        if not self.header.emitted:
+            return ()
         with self._opened() as file:
             return tuple(
                 Emitted(
@@ -211,6 +213,8 @@ class RecordFile:
 
     def dead(self) -> tuple[Dead, ...]:
         """What could not be taken."""
+        if not self.header.dead:
+            return ()
         with self._opened() as file:
             return tuple(
                 Dead(

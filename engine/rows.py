@@ -50,8 +50,8 @@ def is_recorded(folder: JobFolder, span: Span) -> bool:
     """Whether the latest record is that of this batch; Spark runs no earlier one again."""
     store = RecordStore(folder.records)
     batches = store.batches()
-    header = store.find(batches[-1]) if batches else None
-    return header is not None and (header.start, header.end) == span
+    found = store.find(batches[-1]) if batches else None
+    return found is not None and (found.header.start, found.header.end) == span
 
 
 def written_rows(span: Span, items: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:

@@ -40,7 +40,7 @@ class Worker:
     def work_off(self, batch: int, span: Span, items: Sequence[Arrived]) -> bool:
         """Make the record of a batch; False where it was there."""
         if (found := self._store.find(batch)) is not None:
-            if (found.start, found.end) != span:
+            if (found.header.start, found.header.end) != span:
                 raise WrongRecord(
                     f"batch {batch} in {self._folder.path} was recorded for other positions than Spark's checkpoint "
                     "names; restore the checkpoint and the records from one backup"

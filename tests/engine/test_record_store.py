@@ -40,9 +40,9 @@ def test_a_record_is_found_and_read(tmp_path: Path) -> None:
     """A batch's record is found by its number, whole or its header alone; another batch has none."""
     store = RecordStore(tmp_path)
     record = work_off(store, JobState(), a=1)
-    header = store.find(0)
-    assert header is not None
-    assert (record.start, record.end, record.base) == (header.start, header.end, header.base)
+    found = store.find(0)
+    assert found is not None
+    assert (record.start, record.end, record.base) == (found.header.start, found.header.end, found.header.base)
     assert record == store.read(0)
     assert store.find(1) is None
     assert range(1) == store.batches()
