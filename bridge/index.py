@@ -7,10 +7,23 @@ that is new.
 
 import os
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bridge.log import LOG, NAME, LogFile, PositionsGone, SpoolDamaged, extents_in, log_files, read_mark
+from bridge.log import (
+    LOG,
+    NAME,
+    Extent,
+    Item,
+    LogFile,
+    PositionsGone,
+    SpoolDamaged,
+    extents_in,
+    extents_of,
+    log_files,
+    read_mark,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +74,18 @@ class SpoolIndex:
         # appended and removed again.
         self._listing = None if oldest is None else listing
 
+    def feed(self, first: int, items: Sequence[Item]) -> None:
+        """Take what its owner has just appended, so that it need not be looked for."""
+        if first > self.end:
+            # Of two threads that append one after the other, the second may be the first to tell.
+            self.refresh()
+        elif first == self.end:
+            self._extend(extents_of(first, items))
+
+    def forget(self, first: int) -> None:
+        """Forget what its owner has just removed, up to a position."""
+        self._drop(first)
+
     def reach(self, start: int, most_bytes: int) -> Reach:
         """The last end of an item within so many bytes from a position on, not beyond the first marker.
 
@@ -99,6 +124,9 @@ class SpoolIndex:
                 raise
             self._drop(file.end)
             return
+        self._extend(extents)
+
+    def _extend(self, extents: Sequence[Extent]) -> None:
         size = self._sizes[-1] if self._sizes else self._before
         for extent in extents:
             size += extent.size
@@ -107,7 +135,7 @@ class SpoolIndex:
             if extent.marker is not None:
                 self._marked.append(extent.end)
                 self._names.append(extent.marker)
-        self.end = file.end
+            self.end = extent.end
 
     def _drop(self, first: int) -> None:
         """Forget what lies before a position, which is the end of an item."""

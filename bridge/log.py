@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -225,6 +225,14 @@ def extents_in(file: LogFile) -> list[Extent]:
         ]
         ends = [file.first + count for count in accumulate(batch.column("count").to_pylist())]
     return [Extent(*each) for each in zip(ends, sizes, names, strict=True)]
+
+
+def extents_of(first: int, items: Sequence[Item]) -> list[Extent]:
+    """Items that lie from a position on, without their payloads."""
+    ends = accumulate((item.count for item in items), initial=first)
+    names = (item.payload.decode() if item.kind is ItemKind.MARKER else None for item in items)
+    sizes = (len(item.payload) for item in items)
+    return [Extent(*each) for each in zip(islice(ends, 1, None), sizes, names, strict=True)]
 
 
 def expected_in(file: LogFile) -> dict[str, Expected]:

@@ -14,6 +14,7 @@ from engine.coming import returning
 from engine.host_spools import HostSpools
 from engine.job import Job
 from engine.job_folder import JobFolder, spool_folder
+from engine.pacing import Readable
 from engine.plan import Ingress, Plan, RefusedPlan
 
 log = logging.getLogger("braid.host")
@@ -27,6 +28,10 @@ class Consuming:
         self._spools = spools
         self._read: dict[str, frozenset[str]] = {}
         self._passed: dict[tuple[str, str], int] = {}
+
+    def owned(self, stream: str) -> Readable | None:
+        """The spool of a stream, where this host fills it; from any thread."""
+        return self._spools.owned(stream)
 
     def rejoin(self, job: Job) -> None:
         """Have all that a job reads supplied again, before it runs; pass over what went while it was stopped."""

@@ -65,7 +65,9 @@ class HostJobs:
     ) -> None:
         self._host = host
         self._root = root
-        self._make = partial(Job, root=root, session=session, pace=pace, sender=sender, asked=asked)
+        self._make = partial(
+            Job, root=root, session=session, pace=pace, sender=sender, asked=asked, owned=consuming.owned
+        )
         self._consuming = consuming
         self._line = line
         self._behaviours = behaviours

@@ -4,9 +4,10 @@ A spool has one owner. Where another host owns it already, this one only reads, 
 """
 
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -21,46 +22,25 @@ from bridge import (
     Item,
     ItemKind,
     LeaseTaken,
-    Spool,
     SpoolClosed,
     SpoolDamaged,
     consumers,
     topics,
 )
-from bridge.intake import Expected
 from engine.job_folder import spool_folder
 from engine.plan import Ingress, RefusedPlan
 from engine.reception import Receiving, Reception
 from engine.supply import Bridged, Subscribed
+from engine.told_spool import ToldSpool
 
 log = logging.getLogger("braid.host")
 
 ELSEWHERE = "elsewhere"
 """What is told of a stream that another host supplies."""
+PRUNING = 5.0
+"""Seconds between two looks at what consumers have passed: to see how far each is costs more than what it frees."""
 RETRYING = 5.0
 """Seconds after which a stream that is not supplied because something failed is tried anew, where it was."""
-
-
-class ToldSpool(Spool):
-    """A spool that tells when it has grown, and whether a marker came."""
-
-    def __init__(self, folder: Path, *, most_bytes: int, grown: Callable[[bool], None]) -> None:
-        super().__init__(folder, most_bytes=most_bytes)
-        self._grown = grown
-        self.lock = threading.Lock()
-
-    def append(self, items: Sequence[Item], producers: Mapping[str, Expected] | None = None) -> int:
-        """As a spool does."""
-        with self.lock:
-            first = super().append(items, producers)
-        if items:
-            self._grown(any(item.kind is ItemKind.MARKER for item in items))
-        return first
-
-    def prune(self) -> None:
-        """As a spool does."""
-        with self.lock:
-            super().prune()
 
 
 @dataclass(kw_only=True)
@@ -94,6 +74,7 @@ class HostSpools:
         self._clock = clock
         self._grown = grown
         self._supplies: dict[str, _Supply] = {}
+        self._pruned = -math.inf
 
     def need(self, job: str, ingress: Ingress, most_bytes: int) -> None:
         """A job reads a stream: supply it, unless somebody does already."""
@@ -123,8 +104,12 @@ class HostSpools:
         for stream, supply in list(self._supplies.items()):
             with _troubles(supply):
                 self._end_unread(stream, supply)
+        now = time.monotonic()
+        prunes = now - self._pruned >= PRUNING
+        if prunes:
+            self._pruned = now
         for supply in self._supplies.values():
-            if supply.trouble and time.monotonic() < supply.retry:
+            if supply.trouble and now < supply.retry:
                 continue
             with _troubles(supply):
                 if supply.trouble:
@@ -133,7 +118,7 @@ class HostSpools:
                     supply.trouble = ""
                 if supply.spool is None:
                     self._own(supply)
-                else:
+                elif prunes:
                     supply.spool.prune()
 
     def mark(self, name: str, streams: Sequence[str]) -> None:
@@ -168,6 +153,11 @@ class HostSpools:
     def size(self) -> int:
         """How many bytes the spools that it owns hold."""
         return sum(supply.spool.size for supply in self._supplies.values() if supply.spool is not None)
+
+    def owned(self, stream: str) -> ToldSpool | None:
+        """The spool of a stream, where this host fills it; from any thread."""
+        supply = self._supplies.get(stream)
+        return None if supply is None else supply.spool
 
     def end(self, stream: str) -> int | None:
         """The position after the last of a stream; None where another host appends to it."""

@@ -19,11 +19,13 @@ from engine.lagging import Lagging
 from engine.life import JobEvent, JobState, turn
 from engine.offset import Offset
 from engine.pace_keeper import PaceKeeper, PaceServer
+from engine.pacing import Readable
 from engine.plan import Entry, Plan, RefusedPlan
 from engine.record_file import Header
 from engine.record_store import RecordStore
 from engine.source import NAME, SpoolSource
 from engine.spark_task import RESULT, answer
+from engine.supply import Bridged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +40,7 @@ BACK_OFF = (1.0, 2.0, 5.0, 15.0, 60.0)
 class Job:
     """One job; called from the host's main thread, unless it says otherwise."""
 
-    def __init__(  # noqa: PLR0913 - what it is called, where it lies, what it runs on, and whom to tell are six things
+    def __init__(  # noqa: PLR0913 - what it is called, where it lies, what it runs on, and whom to tell and ask are seven things
         self,
         name: str,
         root: Path,
@@ -47,7 +49,9 @@ class Job:
         sender: Sending,
         *,
         asked: Callable[[str], None],
+        owned: Callable[[str], Readable | None],
     ) -> None:
+        """`asked` is told when Spark asks for a batch; `owned` finds the spool of a stream that this host fills."""
         self.name = name
         self.root = root
         self.folder = job_folder(root, name)
@@ -68,7 +72,7 @@ class Job:
         self._store = RecordStore(self.folder.records)
         self._query: StreamingQuery | None = None
         self._keeper: PaceKeeper | None = None
-        self._spools = JobSpools(root)
+        self._spools = JobSpools(root, owned)
         self._deaths = 0
         self._since = time.monotonic()
         self._ending: threading.Thread | None = None
@@ -274,8 +278,10 @@ class Job:
         in_effect = self.follower.told.entry if self.follower else 0
         for entry in reversed(self._entries):
             # Until the latest plan takes effect the one before it is run, and there may be a cut to come first.
-            if stream in entry.plan.streams:
-                return stream in entry.plan.bridged
+            for ingress in entry.plan.ingress:
+                # Asked for all that any spool takes, so it makes no set of them.
+                if ingress.stream == stream:
+                    return isinstance(ingress.supply, Bridged)
             if entry.number <= in_effect:
                 break
         return None
@@ -306,12 +312,16 @@ class Job:
 
     def look(self) -> None:
         """See whether the query still runs, and do what is due."""
-        if self.state is JobState.RUNNING and self._query is not None and not self._query.isActive:
+        if self.state is JobState.RUNNING and self._query is not None and not self._is_active(self._query):
             self.fail(str(self._query.exception() or "the query ended by itself"))
         elif self.state is JobState.RUNNING and self._elapsed > BACK_OFF[-1]:
             self._deaths, self.trouble = 0, ""
         elif self.state in {JobState.STOPPING, JobState.CANCELLING, JobState.STUCK}:
             self._look_at_end(self._elapsed)
+
+    def _is_active(self, query: "StreamingQuery") -> bool:
+        # To ask the JVM costs more than all else at a beat, and who waits for an answer lives.
+        return bool((self._keeper is not None and self._keeper.is_asked) or query.isActive)
 
     def stop(self) -> None:
         """Begin to stop; `look` sees it through."""

@@ -21,7 +21,7 @@ PATIENCE = 5.0
 ALIGNING = 30.0
 """Seconds for which a part waits for a marker that some of its streams have brought."""
 LOOKING = 0.25
-"""Seconds between two looks at spools that another host fills."""
+"""Seconds between two looks where nobody tells when there is something to do."""
 
 
 class Spools(Protocol):
@@ -29,6 +29,9 @@ class Spools(Protocol):
 
     def readable(self, streams: Sequence[str]) -> Mapping[str, Readable]:
         """Their indexes, as new as can be."""
+
+    def are_told(self, streams: Sequence[str]) -> bool:
+        """Whether the keeper hears of all that comes into them from now on."""
 
 
 class PaceKeeper:
@@ -63,6 +66,8 @@ class PaceKeeper:
         """Held while an end is decided, so that whoever logs a plan knows what is past already."""
         self.decided: Offset | None = None
         """The last end that was decided, or asked about; None before the first question."""
+        self.is_asked = False
+        """Whether Spark waits for an answer right now."""
         self.cuts = set[str]()
         """The cuts that were decided since it was made."""
         self.given_up = frozenset[str]()
@@ -102,6 +107,13 @@ class PaceKeeper:
 
     def end_after(self, start: Offset) -> Offset:
         """Where the batch after an offset ends; the offset itself after a while without anything to do."""
+        self.is_asked = True
+        try:
+            return self._end_after(start)
+        finally:
+            self.is_asked = False
+
+    def _end_after(self, start: Offset) -> Offset:
         self._on_ask(start)
         if (known := self._recorded(start)) is not None:
             self._note(known)
@@ -116,7 +128,10 @@ class PaceKeeper:
                 return start
             with self.deciding:
                 entries = self._entries(start.entry)
-                step = self._step(start, entries)
+                streams = sorted({stream for entry in entries for stream in entry.plan.streams})
+                # Asked first: what came before this host began to fill a spool is seen then.
+                told = self._spools.are_told(streams)
+                step = self._step(start, entries, streams)
                 now = time.time()
                 found = step.end != start
                 when = step.when(self._due(start, entries, step), now=now, latest=until) if found else until
@@ -130,15 +145,16 @@ class PaceKeeper:
             with self._news:
                 if not self._stopped and self._heard == heard:
                     self._timed = _moved(start, step) if found else frozenset()
-                    self._news.wait(min(max(when - now, 0.0), LOOKING))
+                    # Nobody tells when what a plan waits for has come, nor when a marker has been waited for in vain.
+                    alone = told and len(entries) == 1 and not start.held
+                    self._news.wait(max(0.0, min(when - now, until - now if alone else LOOKING)))
                 self._timed = frozenset()
 
     def _note(self, end: Offset) -> None:
         self.decided = end
         self.cuts.update(end.cuts)
 
-    def _step(self, start: Offset, entries: Sequence[Entry]) -> Step:
-        streams = sorted({stream for entry in entries for stream in entry.plan.streams})
+    def _step(self, start: Offset, entries: Sequence[Entry], streams: Sequence[str]) -> Step:
         return next_step(
             start,
             run=self._run,

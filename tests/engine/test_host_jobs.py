@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from engine.host_spools import HostSpools
 from engine.job_folder import JobFolder, job_folder, spool_folder
 from engine.offset import Offset
 from engine.pace_keeper import PaceServer
+from engine.pacing import Readable
 from engine.plan import Import, Ingress, Plan
 from engine.record import Cut, Record
 from engine.record_file import written_record
@@ -385,13 +386,17 @@ def test_what_comes_wakes_a_job_whose_next_plan_reads_it_no_longer(
     running = made.jobs._jobs["a"]
     assert running._keeper is not None
     begun = running._keeper.end_after(Offset())
+    looked, look = threading.Event(), running._spools.readable
+
+    def looking(streams: Sequence[str]) -> Mapping[str, Readable]:
+        looked.set()
+        return look(streams)
+
+    monkeypatch.setattr(running._spools, "readable", looking)
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(running._keeper.end_after, begun)
         try:
-            for _ in range(2_000):
-                if running.seen_end("raw/a") is not None:
-                    break
-                threading.Event().wait(0.01)
+            assert looked.wait(BOUND)
             made.spools.mark("m", ["raw/a"])
             made.jobs.grown("raw/b", marked=True)
             made.jobs.grown("raw/a", marked=marked)

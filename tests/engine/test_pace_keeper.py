@@ -30,12 +30,13 @@ LONG = 3_600.0
 class Scene:
     """A job of one or two streams in memory, and its keeper."""
 
-    def __init__(self, *streams: str, pace: float = LONG, known: Offset | None = None) -> None:
+    def __init__(self, *streams: str, pace: float = LONG, known: Offset | None = None, told: bool = True) -> None:
         self.spools = {name: MemorySpool() for name in streams or ("a",)}
         self.pace = pace
         self.entries: list[Entry] = []
         self.asked: list[Offset] = []
         self.looks = 0
+        self.told = told
         self.known = known
         self.log()
         self.keeper = PaceKeeper(
@@ -49,6 +50,10 @@ class Scene:
     def readable(self, streams: Sequence[str]) -> Mapping[str, Readable]:
         self.looks += 1
         return {stream: self.spools[stream] for stream in streams}
+
+    def are_told(self, streams: Sequence[str]) -> bool:
+        assert streams
+        return self.told
 
     def log(self, **more: Any) -> None:
         """Log another plan, whose one task takes all streams."""
@@ -162,6 +167,46 @@ def test_with_nothing_to_do_the_offset_itself_comes_after_a_while(monkeypatch: p
     start = scene.warmed()
     scene.put("a")
     assert start == scene.keeper.end_after(start)
+
+
+def test_what_nobody_tells_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another host may fill a spool, so the keeper looks again and again."""
+    monkeypatch.setattr(pace_keeper, "PATIENCE", LONG)
+    scene = Scene(pace=0.01, told=False)
+    start = scene.warmed()
+    with asking(scene, start) as answer:
+        scene.put("a", wake=False)
+        assert {"a": 2} == answer.result(BOUND).at
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_where_whatever_comes_is_told_it_looks_no_more_than_it_must(
+    monkeypatch: pytest.MonkeyPatch, *, waits: bool
+) -> None:
+    """Neither while there is nothing to do, nor while events wait for their time."""
+    monkeypatch.setattr(pace_keeper, "LOOKING", 0.0001)
+    monkeypatch.setattr(pace_keeper, "PATIENCE", 0.5)
+    scene = Scene()
+    start = scene.warmed()
+    if waits:
+        scene.put("a")
+    looks = scene.looks
+    assert start == scene.keeper.end_after(start)
+    # One at the beginning, one at the end, and one more where a clock is not exact.
+    assert scene.looks - looks <= 3
+
+
+def test_what_a_plan_waits_for_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events that come before it do not wait for their time, and are told as any others."""
+    monkeypatch.setattr(pace_keeper, "PATIENCE", LONG)
+    scene = Scene("raw")
+    start = scene.warmed()
+    scene.put("raw")
+    scene.log(at={"raw": 3})
+    with asking(scene, start) as answer:
+        scene.put("raw", wake=False)
+        scene.keeper.grown("raw", bridged=False)
+        assert Offset(run=1, entry=1, at={"raw": 3}) == answer.result(BOUND)
 
 
 def test_who_is_stopped_answers_at_once() -> None:

@@ -56,7 +56,7 @@ def unrecorded(root: Path) -> None:
 
 def come_back(root: Path) -> None:
     """What the job's host does first when it starts it again."""
-    job = Job(JOB, root, NO_SPARK, NO_SPARK, NO_SPARK, asked=lambda _job: None)
+    job = Job(JOB, root, NO_SPARK, NO_SPARK, NO_SPARK, asked=lambda _job: None, owned=lambda _stream: None)
     Consuming(root, NO_HOST).rejoin(job)
     job.give_up()
 
