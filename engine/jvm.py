@@ -33,7 +33,12 @@ def await_end(session: "SparkSession") -> str:
     context = session.sparkContext
     process = context._gateway.proc  # type: ignore[union-attr]  # noqa: SLF001 - nothing public tells that it died
     clock = context._jvm.System  # type: ignore[union-attr]  # noqa: SLF001 - nor that it hangs
-    answered = threading.Event()
+    answered, ended = threading.Event(), threading.Event()
+
+    def bury() -> None:
+        # For as long as it takes: who waits for a process for a time only looks at it twenty times a second meanwhile.
+        process.wait()
+        ended.set()
 
     def ask() -> None:
         while True:
@@ -43,11 +48,11 @@ def await_end(session: "SparkSession") -> str:
                 answered.set()
             time.sleep(LOOKING)
 
-    threading.Thread(target=ask, name="asks the JVM", daemon=True).start()
+    for target, name in ((ask, "asks the JVM"), (bury, "buries the JVM")):
+        threading.Thread(target=target, name=name, daemon=True).start()
     silent = 0
     while silent < HANGS_AFTER:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(LOOKING)
+        if ended.wait(LOOKING):
             return "died"
         silent = 0 if answered.is_set() else silent + 1
         answered.clear()
