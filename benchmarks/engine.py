@@ -71,6 +71,7 @@ def on_host(folder: Path, scale: int) -> dict[str, Any]:
         found["latency"] = told("latency", running.latency(bed, 2.0 * scale))
         found["rates"] = told("rates", running.at_rate(bed, 4.0 * scale))
         found["idle"] = told("idle", running.idle(bed, 4.0 * scale))
+        found["cores_20_slow_jobs"] = told("cores of 20 slow jobs", running.slow(bed, 8.0 * scale))
     return found
 
 

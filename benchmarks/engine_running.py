@@ -14,6 +14,8 @@ from engine.supply import Bridged
 
 JOBS = 10
 PACES = (0.2, 1.0)
+SLOW = 10.0
+"""Seconds between two batches of a job that nobody waits for."""
 RATES = (100, 1_000)
 Found = dict[str, Any]
 
@@ -50,6 +52,20 @@ def idle(bed: Bed, seconds: float) -> Found:
     found["cpu_ms_per_batch_1_event"] = _per_batch(bed, [plan.job for plan in slow], lambda: time.sleep(seconds))
     bed.end(*(plan.job for plan in slow))
     return found
+
+
+def slow(bed: Bed, seconds: float) -> Found:
+    """The cores that many jobs take, by part: at a pace of 10 s, each with a stream and an event a second."""
+    jobs = [replace(quiet(f"slow {at}", 2_000 + 10 * at, 1.0), pace=SLOW) for at in range(2 * JOBS)]
+    bed.run(*jobs)
+    # Until the first batch with events is over.
+    time.sleep(2 * SLOW)
+    with bed.measured() as used:
+        # Whole paces, so that each job runs as many batches.
+        time.sleep(SLOW * max(1, round(seconds / SLOW)))
+        found = used()
+    bed.end(*(plan.job for plan in jobs))
+    return {part: round(cpu / found.seconds, 4) for part, cpu in found.cpu.items()}
 
 
 def at_rate(bed: Bed, seconds: float) -> Found:
