@@ -99,7 +99,7 @@ def test_an_interval_of_ones_own_may_be_refused(console_service: ConsoleService,
 
 
 def test_what_comes_late_takes_no_refusal_away(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Of an interval that was left before its numbers came, nothing is told any more."""
+    """Of an interval that was left before its numbers came, nothing is shown or said any more."""
     page = page_for(console_service.keys["ann"], "#/savings")
     expect(page.get_by_role("region", name="Dataflows")).to_be_visible()
     held: list[Route] = []
@@ -121,8 +121,12 @@ def test_what_comes_late_takes_no_refusal_away(console_service: ConsoleService, 
     refused = page.get_by_role("alert").filter(has_text="/query/to")
     expect(refused).to_be_visible()
     for each in held:
-        each.continue_()
-    expect(page.get_by_role("status")).to_have_text("The savings of the interval are shown.")
+        with page.expect_response(each.request.url) as late:
+            each.continue_()
+        late.value.finished()
+    # The page has a turn to take them up.
+    page.evaluate("() => new Promise((done) => setTimeout(done))")
+    expect(page.get_by_role("status")).to_have_text("")
     expect(refused).to_be_visible()
 
 

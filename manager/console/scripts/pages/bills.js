@@ -40,11 +40,12 @@ export async function show(main, { parameters, session, signal, say }) {
     const bill = await api.get(PATH, { query, signal });
     if (turn !== looked) {
       // Another period was chosen meanwhile.
-      return;
+      return false;
     }
     refresh(summary, told(bill));
     refresh(tenants, isOperator ? tenantTable(bill) : null);
     refresh(dataflows, dataflowTable(bill, isOperator));
+    return true;
   }
 
   function asked() {
@@ -55,8 +56,7 @@ export async function show(main, { parameters, session, signal, say }) {
   async function changed() {
     prepare();
     remember("#/bills", { period: chosen.value, from: from.value, to: to.value, tenant: tenant?.value });
-    if (own.isWhole()) {
-      await look();
+    if (own.isWhole() && await look()) {
       say("The bill of the period is shown.");
     }
   }

@@ -43,7 +43,7 @@ export async function show(main, { parameters, session, signal, say }) {
     ]);
     if (turn !== looked) {
       // Another interval was chosen meanwhile.
-      return;
+      return false;
     }
     refresh(figures, cards(whole, tenant?.value));
     if (isChosen || !(drawing.contains(document.activeElement) || drawing.matches(":hover"))) {
@@ -54,14 +54,14 @@ export async function show(main, { parameters, session, signal, say }) {
     }
     refresh(shares, tables(whole, session.kind === "operator"));
     refresh(numbers, numbered(series));
+    return true;
   }
 
   async function changed() {
     own.showFields();
     const words = { last: chosen.value, from: from.value, to: to.value, tenant: tenant?.value };
     remember("#/savings", words);
-    if (own.isWhole()) {
-      await look(true);
+    if (own.isWhole() && await look(true)) {
       say("The savings of the interval are shown.");
     }
   }
