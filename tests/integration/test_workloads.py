@@ -21,6 +21,7 @@ import pytest
 from bridge import topics
 from dags.task_type import State
 from engine import installed_catalogue
+from engine.life import JobState
 from engine.plan import CutWish, written_cut
 from manager.answers import DataflowState, Stop, SubmitAnswer, TenantForm
 from manager.client.client import Client
@@ -94,6 +95,8 @@ class Play:
         self._cuts = 0
         self.jobs: list[int] = []
         """How many there were at each moment."""
+        self._known: set[str] = set()
+        """The jobs that there were whenever something was removed."""
 
     def register(self, names: frozenset[str], prefix: str = "") -> None:
         """Register sources of these names, each with a topic of its own."""
@@ -116,6 +119,7 @@ class Play:
 
     def remove(self, answer: SubmitAnswer) -> None:
         """Remove a dataflow; all that came for it is worked off."""
+        self._known |= {each.job for each in self.operator.jobs()}
         self.operator.remove(answer.id, Stop.NOW)
 
     def pass_time(self, events: Mapping[str, Sequence[Event]]) -> None:
@@ -138,7 +142,7 @@ class Play:
         self.jobs.append(len(jobs))
 
         def passed() -> bool:
-            told = [self.served.heard(topics.job(job, "status"))[-1] for job in jobs]
+            told = [self._told(job) for job in jobs]
             here = [(job["published"], each) for job in told for each in job.get("cuts", ()) if each["name"] == cut]
             return working <= {
                 instance for published, each in here if published > each["batch"] for instance in each["instances"]
@@ -154,9 +158,15 @@ class Play:
 
     def _settled(self) -> bool:
         dataflows, jobs = list(self.operator.dataflows()), list(self.operator.jobs())
-        return all(each.state is DataflowState.RUNNING for each in dataflows) and all(
-            each.in_effect == each.version for each in jobs
+        return (
+            all(each.state is DataflowState.RUNNING for each in dataflows)
+            and all(each.in_effect == each.version for each in jobs)
+            # A job that is to stop goes on until its host has heard of it, and would take what comes next.
+            and all(self._told(job)["state"] == JobState.STOPPED for job in self._known - {each.job for each in jobs})
         )
+
+    def _told(self, job: str) -> Any:
+        return self.served.heard(topics.job(job, "status"))[-1]
 
 
 def probe(source: str) -> Document:
