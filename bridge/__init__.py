@@ -7,7 +7,7 @@ Begin with `Sender`, which publishes what jobs emitted, and `Receiver`, which fi
 from bridge.births import Birth
 from bridge.casting import Unreplayable
 from bridge.clock import Clock, MemoryClock, SystemClock
-from bridge.consumers import commit, consumers, leave
+from bridge.consumers import commit, consumers, leave, unread_since
 from bridge.emitted import Emitted, Stream
 from bridge.generating import Generating
 from bridge.generators import Generator, Rate, Replay, Timer
@@ -90,4 +90,5 @@ __all__ = [
     "read",
     "unpacked",
     "unread_letter",
+    "unread_since",
 ]

@@ -40,6 +40,18 @@ def consumers(folder: Path) -> dict[str, int]:
     return positions
 
 
+def unread_since(folder: Path) -> float | None:
+    """When the last consumer left; None where there is one, or never was."""
+    there = folder / _CONSUMERS
+    if any(there.glob(f"*{_POSITION}")):
+        return None
+    try:
+        # It changes when a file goes.
+        return there.stat().st_mtime
+    except FileNotFoundError:
+        return None
+
+
 def _path(folder: Path, consumer: str) -> Path:
     quoted = quote(consumer, safe="", errors="surrogatepass")
     if not 0 < len(quoted) <= _LONGEST:

@@ -150,7 +150,7 @@ def paced(rate: float) -> Fraction:
 
 def offset(pace: Fraction, number: int) -> int:
     """The first whole millisecond after the start at which a number is due."""
-    # Whole numbers all along: it is asked for every event, and fractions take their time to be reduced.
+    # Whole numbers all along: it is asked for every group of events, and fractions take time to be reduced.
     return -(-number * 1000 * pace.denominator // pace.numerator)
 
 

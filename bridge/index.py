@@ -64,12 +64,12 @@ class SpoolIndex:
             return
         # Whatever was seen before and is still there is listed for sure, so what is not is gone.
         oldest = min(filter(NAME.fullmatch, listing), default=None)
-        self._drop(self.end if oldest is None else min(self.end, int(oldest[:20])))
+        self.forget(self.end if oldest is None else min(self.end, int(oldest[:20])))
         files = log_files(self._log, self.end)
         for file in files:
             self._take(file)
         if oldest is None and not files:
-            self._drop(read_mark(self.folder).end)
+            self.forget(read_mark(self.folder).end)
         # What came since it was listed is found the next time. A log without files looks the same once some were
         # appended and removed again.
         self._listing = None if oldest is None else listing
@@ -81,10 +81,6 @@ class SpoolIndex:
             self.refresh()
         elif first == self.end:
             self._extend(extents_of(first, items))
-
-    def forget(self, first: int) -> None:
-        """Forget what its owner has just removed, up to a position."""
-        self._drop(first)
 
     def reach(self, start: int, most_bytes: int) -> Reach:
         """The last end of an item within so many bytes from a position on, not beyond the first marker.
@@ -116,13 +112,13 @@ class SpoolIndex:
             )
         if file.first > self.end:
             # What lay between was removed before it was ever seen.
-            self._drop(file.first)
+            self.forget(file.first)
         try:
             extents = extents_in(file)
         except SpoolDamaged:
             if file.path.exists():
                 raise
-            self._drop(file.end)
+            self.forget(file.end)
             return
         self._extend(extents)
 
@@ -137,7 +133,7 @@ class SpoolIndex:
                 self._names.append(extent.marker)
             self.end = extent.end
 
-    def _drop(self, first: int) -> None:
+    def forget(self, first: int) -> None:
         """Forget what lies before a position, which is the end of an item."""
         if first <= self.first:
             return

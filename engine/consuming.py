@@ -84,6 +84,10 @@ class Consuming:
             self._spools.drop(job.name, stream)
         self._read[job.name] = streams
 
+    def forget(self, job: Job) -> None:
+        """Know nothing of a job any more that is over, and has let go all that it read."""
+        self._read.pop(job.name, None)
+
     def ends(self, job: Job) -> dict[str, int]:
         """Where the spools end that a job reads by its latest plan; one that is stopped reads none."""
         return {stream: self._end(job, stream) for stream in job.plan.streams & job.streams()} if job.plan else {}

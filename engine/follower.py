@@ -138,6 +138,10 @@ class Follower:
         """The first batch of which something may still have to be sent."""
         return self._publishing.first_unsent(self.told.batch + 1)
 
+    def is_done(self) -> bool:
+        """Whether all that is recorded was taken up, and what goes to tenants has left."""
+        return self.published > self.told.batch and self._store.batches().stop <= self.told.batch + 1
+
     def leaving(self) -> dict[str, int]:
         """For each stream that is forwarded the first number that its consumer is not known to have."""
         return {
@@ -183,6 +187,10 @@ class Follower:
     def oldest_entry(self) -> int:
         """The oldest entry of the log of plans that Spark may still run."""
         return next((each.start.entry for each in self._headers if each.batch > self.told.batch - REWIND), 0)
+
+    def first_entry(self) -> int:
+        """The oldest entry of the log of plans that any record begins with; 0 where there is none yet."""
+        return self._headers[0].start.entry if self._headers else 0
 
     def _needed(self) -> int:
         """The oldest batch whose record has to stay."""

@@ -19,13 +19,14 @@ from engine.consuming import Consuming, cut_streams
 from engine.damage import DAMAGE
 from engine.follower import Sending
 from engine.job import Job
-from engine.job_folder import JobFolder
+from engine.job_folder import JobFolder, job_folder
 from engine.life import JobState
 from engine.log_lines import about
 from engine.pace_keeper import PaceServer
 from engine.plan import Plan, RefusedPlan
 from engine.record_file import Header
-from engine.status import job_metrics, job_status
+from engine.status import job_metrics, job_status, stopped_status
+from engine.sweeping import sweep
 from engine.worker import NoCut, check_imports
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _ENDING = {JobState.STOPPING, JobState.CANCELLING, JobState.STUCK}
 _ENDED = {JobState.STOPPED, JobState.STUCK}
+SWEEPING = 600.0
+"""Seconds between two looks for what is left of jobs that were stopped long ago."""
 log = logging.getLogger("braid.host")
 
 
@@ -75,6 +78,7 @@ class HostJobs:
         self._jobs: dict[str, Job] = {}
         self._later: dict[str, Plan] = {}
         """Plans whose jobs still end, here or on another host, or cannot be started for now."""
+        self._swept = time.monotonic()
 
     @property
     def running(self) -> list[str]:
@@ -105,16 +109,21 @@ class HostJobs:
     def leave_stopped(self) -> None:
         """Let jobs that do not run here any more hold up no spool."""
         for folder, plans in self._found():
-            if plans[-1].job not in self._jobs and folder.is_stopped():
+            if folder.is_stopped():
                 self.attempt(plans[-1].job, partial(self._consuming.leave, folder, plans))
 
     def release(self, cut: str) -> None:
         """Keep the states of a cut no longer."""
         for folder in self._folders():
-            self.attempt(unquote(folder.path.name), partial(folder.release_cut, cut))
+            self.attempt(unquote(folder.path.name), partial(self._release, folder, cut))
         for job in self._jobs.values():
             job.pass_over(cut)
-        self.leave_stopped()
+
+    def _release(self, folder: JobFolder, cut: str) -> None:
+        if folder.release_cut(cut) and unquote(folder.path.name) not in self._jobs and folder.is_stopped():
+            plans = [entry.plan for entry in folder.entries(1)]
+            if plans and plans[-1].host == self._host:
+                self._consuming.leave(folder, plans)
 
     def attempt(self, job: str, act: Callable[[], None]) -> None:
         """Do something for a job; what cannot be done is said, and hurts nobody else."""
@@ -133,6 +142,8 @@ class HostJobs:
         elif (running := self._jobs.get(job)) is not None:
             running.folder.say_stopped()
             running.stop()
+        elif plan is None:
+            self._tell_stopped(job)
 
     def follow(self, plan: Plan) -> None:
         """Make a job execute a plan, and begin it where it does not run yet."""
@@ -181,6 +192,7 @@ class HostJobs:
     def look(self) -> None:
         """What is due at every beat."""
         for job in list(self._jobs.values()):
+            over = False
             with self._troubles(job):
                 job.look()
             if job.is_due:
@@ -194,12 +206,21 @@ class HostJobs:
                     job.follower.tidy()
             with self._troubles(job):
                 self._consuming.tidy(job)
+                job.forget_plans()
+                over = job.is_over()
             with self._troubles(job):
                 metrics = job_metrics(job, self._consuming.ends(job), self._clock.now())
                 self._line.tell(topics.job(job.name, "metrics"), metrics, retain=False)
             self._tell(job)
+            if over:
+                # Whoever removes dataflows all day long has many of them, and a beat would become long.
+                del self._jobs[job.name]
+                self._consuming.forget(job)
         for name, plan in list(self._later.items()):
             self.attempt(name, partial(self.follow, plan))
+        if time.monotonic() - self._swept >= SWEEPING:
+            self._swept = time.monotonic()
+            self._sweep()
 
     def end(self) -> None:
         """Stop them all, and wait until they have."""
@@ -210,6 +231,12 @@ class HostJobs:
             for job in self._jobs.values():
                 with self._troubles(job):
                     job.look()
+
+    def _sweep(self) -> None:
+        try:
+            sweep(self._root, self._host, stay={*self._jobs, *self._later}, now=self._clock.now())
+        except OSError as error:
+            log.warning("what is left of jobs that were stopped long ago stays for now: %s", error)
 
     def _made(self, plan: Plan) -> Job | None:
         try:
@@ -325,6 +352,13 @@ class HostJobs:
                 with about(job=job.name):
                     log.error("job %s: %s", job.name, error)  # noqa: TRY400 - it says where and what to do
             job.trouble = str(error)
+
+    def _tell_stopped(self, name: str) -> None:
+        """Say again of a job that was stopped long ago that it is: whoever wants it to stop has not heard of it."""
+        folder = job_folder(self._root, name)
+        plans = [entry.plan for entry in folder.entries(1)] if folder.is_stopped() else []
+        if plans and plans[-1].host == self._host:
+            self._line.tell(topics.job(name, "status"), stopped_status(folder, plans[-1]))
 
     def _tell(self, job: Job) -> None:
         self._line.tell(topics.job(job.name, "status"), job_status(job, self._host))

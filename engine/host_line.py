@@ -81,9 +81,11 @@ class HostLine:
     def tell(self, topic: str, told: Mapping[str, Any], *, retain: bool = True) -> None:
         """Publish something; what is retained only if it is news."""
         payload = json.dumps(told, sort_keys=True).encode()
-        if not retain or self._told.get(topic) != payload:
+        if retain:
+            if self._told.get(topic) == payload:
+                return
             self._told[topic] = payload
-            self._client.publish(topic, payload, retain=retain)
+        self._client.publish(topic, payload, retain=retain)
 
     def refuse(self, topic: str, why: str) -> None:
         """Say why something that was wished for is not done."""

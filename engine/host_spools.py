@@ -17,7 +17,6 @@ from bridge import (
     Clock,
     Counts,
     Feed,
-    FolderReader,
     Generating,
     Item,
     ItemKind,
@@ -38,7 +37,7 @@ log = logging.getLogger("braid.host")
 ELSEWHERE = "elsewhere"
 """What is told of a stream that another host supplies."""
 PRUNING = 5.0
-"""Seconds between two looks at what consumers have passed: to see how far each is costs more than what it frees."""
+"""Seconds between two looks at what consumers have passed: how far each is stands in a file of its own."""
 RETRYING = 5.0
 """Seconds after which a stream that is not supplied because something failed is tried anew, where it was."""
 
@@ -139,7 +138,7 @@ class HostSpools:
         for stream, supply in sorted(self._supplies.items()):
             if isinstance(supply.ingress.supply, Bridged) or (streams and stream not in streams):
                 continue
-            if supply.spool is not None and FolderReader(supply.spool.folder).marker_position(name) is None:
+            if supply.spool is not None and supply.spool.marker_position(name) is None:
                 stamp = round(self._clock.now() * 1000)
                 supply.spool.append([Item(kind=ItemKind.MARKER, count=1, stamp=stamp, payload=name.encode())])
 

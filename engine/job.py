@@ -188,6 +188,19 @@ class Job:
         """Whether it was started here, be it that it died since."""
         return self.follower is not None
 
+    def forget_plans(self) -> None:
+        """Remove plans that no batch runs again, once the streams are left that only those plans read."""
+        first = self.follower.first_entry() if self.follower else 0
+        if self._entries and self._entries[0].number < first:
+            self.folder.forget_entries(first)
+            self._entries = [entry for entry in self._entries if entry.number >= first]
+
+    def is_over(self) -> bool:
+        """Whether it is stopped, and nothing is left to be done for it."""
+        if self.state is not JobState.STOPPED or self.folder.keeps_cuts():
+            return False
+        return self.follower is None or self.follower.is_done()
+
     @property
     def is_due(self) -> bool:
         """Whether it died long enough ago to be started again."""
@@ -320,7 +333,7 @@ class Job:
             self._look_at_end(self._elapsed)
 
     def _is_active(self, query: "StreamingQuery") -> bool:
-        # To ask the JVM costs more than all else at a beat, and who waits for an answer lives.
+        # To ask the JVM is a tenth of what a beat costs, and who waits for an answer lives.
         return bool((self._keeper is not None and self._keeper.is_asked) or query.isActive)
 
     def stop(self) -> None:

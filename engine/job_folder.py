@@ -35,6 +35,14 @@ class JobFolder:
         self.checkpoint = path / "checkpoint"
         self.cuts = path / "cuts"
 
+    def made_at(self) -> int | None:
+        """Tells a job from another one that had its name before; None where there is none."""
+        try:
+            # The one file that is made once, and never written to.
+            return (self.path / "lease").stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
+
     def make(self) -> None:
         """Make the folders that are not there yet."""
         for folder in (self.plans, self.runs, self.records, self.attempts, self.cuts):
@@ -45,8 +53,11 @@ class JobFolder:
         write_whole(self.plans / f"{entry.number:08d}", written_entry(entry))
 
     def entry(self, number: int) -> Entry:
-        """An entry of the log; it never changes."""
-        return _entry(self.plans / f"{number:08d}")
+        """An entry of the log; it never changes, but for one of another job that had this name."""
+        path = self.plans / f"{number:08d}"
+        with damage_named(path):
+            written = path.stat().st_mtime_ns
+        return _entry(path, written)
 
     def entries(self, first: int) -> list[Entry]:
         """The entries of the log from a number on; all of them from the first that is there."""
@@ -54,6 +65,12 @@ class JobFolder:
         paths = self.plans.iterdir() if self.plans.is_dir() else ()
         numbers = sorted(int(path.name) for path in paths if path.name.isdigit())
         return [self.entry(number) for number in numbers if number >= first]
+
+    def forget_entries(self, before: int) -> None:
+        """Remove the entries before a number."""
+        # The oldest first: whatever is left after a crash has no hole.
+        for path in sorted(path for path in self.plans.iterdir() if path.name.isdigit() and int(path.name) < before):
+            path.unlink()
 
     def begin_run(self) -> int:
         """The number of this start of the job; each is given once."""
@@ -66,7 +83,14 @@ class JobFolder:
 
     def is_stopped(self) -> bool:
         """Whether it was told to stop, so that a host that comes back does not run it."""
-        return (self.path / "stopped").exists()
+        return self.stopped_at() is not None
+
+    def stopped_at(self) -> float | None:
+        """When it was told to stop; None where it was not, or told to run since."""
+        try:
+            return (self.path / "stopped").stat().st_mtime
+        except FileNotFoundError:
+            return None
 
     def say_stopped(self) -> None:
         """It was told to stop."""
@@ -98,18 +122,23 @@ class JobFolder:
         """The cuts whose states are kept; a part of the plan each."""
         return [self._kept_cut(path) for path in self._cut_paths()]
 
-    def release_cut(self, name: str) -> None:
-        """Keep the states of a cut no longer."""
+    def keeps_cuts(self) -> bool:
+        """Whether states of any cut are kept."""
+        return bool(self._cut_paths())
+
+    def release_cut(self, name: str) -> bool:
+        """Keep the states of a cut no longer; whether they were kept."""
         # Of a name with a dot in it, another may be the beginning.
         kept = [path for path in self._cut_paths() if path.name.rpartition(".")[0] == quote(name, safe="")]
         for path in kept:
             path.unlink(missing_ok=True)
         if kept:
             sync_folder(self.cuts)
+        return bool(kept)
 
     def _cut_paths(self) -> list[Path]:
         try:
-            # Looked at several times at every beat, and mostly there is none: a glob costs many times as much.
+            # Looked at several times at every beat, and mostly there is none; a glob would do more.
             names = os.listdir(self.cuts)  # noqa: PTH208 - see above
         except FileNotFoundError:
             # Of a job that was cut off while it was made.
@@ -135,6 +164,6 @@ def spool_folder(root: Path, stream: str) -> Path:
 
 
 @lru_cache(maxsize=256)
-def _entry(path: Path) -> Entry:
+def _entry(path: Path, _written: int) -> Entry:
     with damage_named(path):
         return read_entry(path.read_bytes())

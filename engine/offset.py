@@ -5,7 +5,7 @@ stream is read, which entry of the log of plans it runs, and which markers wait 
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -26,8 +26,13 @@ class Offset:
 
     def as_json(self) -> dict[str, Any]:
         """As Spark keeps it."""
-        told = asdict(self)
-        return {**told, "cuts": {name: list(streams) for name, streams in self.cuts.items()}}
+        return {
+            "run": self.run,
+            "entry": self.entry,
+            "at": dict(self.at),
+            "held": dict(self.held),
+            "cuts": {name: list(streams) for name, streams in self.cuts.items()},
+        }
 
     @classmethod
     def of_json(cls, told: Mapping[str, Any]) -> "Offset":

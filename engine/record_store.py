@@ -26,7 +26,7 @@ class RecordStore:
     def find(self, batch: int) -> RecordFile | None:
         """The record of a batch, to be read in parts; None if it has none."""
         path = self._path(batch)
-        # Mostly it is not, and to fail to open it costs ten times as much.
+        # Mostly it is not there yet, and to ask costs less than to fail to open it.
         if not path.exists():
             return None
         found = RecordFile(path)
@@ -85,9 +85,11 @@ class RecordStore:
     def prune(self, before: int) -> None:
         """Remove the records of the batches before one."""
         batches = self.batches()
+        if before <= batches.start:
+            return
         if batches and before > (needed := self.base(batches[-1])):
             raise ValueError(f"{self._folder} cannot be pruned before batch {before}: from {needed} on it is needed")
-        for batch in batches[: max(0, before - batches.start)]:
+        for batch in batches[: before - batches.start]:
             # The oldest first: whatever is left after a crash has no hole.
             self._step("remove")
             self._path(batch).unlink(missing_ok=True)

@@ -3,7 +3,6 @@
 import json
 import socket
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -49,6 +48,15 @@ def say_recorded(pace: str, job: str) -> None:
         return
 
 
-@cache
+_workers: dict[tuple[Path, str], Worker] = {}
+"""The jobs that this process has met, with their states."""
+
+
 def _worker(root: Path, job: str) -> Worker:
-    return Worker(root, job)
+    known = _workers.get((root, job))
+    if known is None or known.is_over():
+        # Else the states of all jobs that ever ran would stay in memory.
+        for over in [each for each, worker in _workers.items() if worker.is_over()]:
+            del _workers[over]
+        known = _workers[root, job] = Worker(root, job)
+    return known

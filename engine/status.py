@@ -2,11 +2,15 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from engine.damage import DAMAGE
 from engine.job import Job
+from engine.job_folder import JobFolder
+from engine.life import JobState
+from engine.plan import Plan
+from engine.record import Meter
+from engine.record_store import RecordStore
 
 
 def job_status(job: Job, host: str) -> dict[str, Any]:
@@ -44,6 +48,24 @@ def _followed(job: Job) -> dict[str, Any]:
     }
 
 
+def stopped_status(folder: JobFolder, plan: Plan) -> dict[str, Any]:
+    """How a job is that was stopped, by its folder alone; `plan` is its latest."""
+    store = RecordStore(folder.records)
+    batches = store.batches()
+    in_effect = folder.entry(store.file(batches[-1]).header.end.entry).plan.version if batches else 0
+    return {
+        "job": plan.job,
+        "host": plan.host,
+        "state": JobState.STOPPED,
+        "trouble": "",
+        "version": plan.version,
+        "term": plan.term,
+        "in_effect": in_effect,
+        "batch": batches.stop - 1,
+        "cuts": [cut._asdict() for cut in folder.kept_cuts()],
+    }
+
+
 def job_metrics(job: Job, ends: Mapping[str, int], now: float) -> dict[str, Any]:
     """What a job and each of its instances have done since it was started here, and how far it is behind.
 
@@ -62,7 +84,7 @@ def job_metrics(job: Job, ends: Mapping[str, int], now: float) -> dict[str, Any]
         "batch": told.batch,
         "run": job.follower.run,
         "age": round(time.monotonic() - job.began, 1),
-        "instances": {str(instance): asdict(meter) for instance, meter in sorted(told.meters.items())},
+        "instances": {str(instance): _metered(meter) for instance, meter in sorted(told.meters.items())},
         "streams": {
             stream: {"entered": told.entered.get(stream, 0), "lag_events": lag.events, "lag_seconds": lag.seconds}
             for stream, lag in lags.items()
@@ -72,3 +94,8 @@ def job_metrics(job: Job, ends: Mapping[str, int], now: float) -> dict[str, Any]
         "latency_seconds": latencies.all,
         "outputs": latencies.outputs,
     }
+
+
+def _metered(meter: Meter) -> dict[str, int]:
+    # By hand, because it is told for every instance at every beat, and `asdict` copies what cannot change.
+    return {"cpu_ns": meter.cpu_ns, "taken": meter.taken, "emitted": meter.emitted, "dead": meter.dead}

@@ -1,7 +1,8 @@
 """The spool of a stream that a host fills: it tells when it has grown, and knows what pacing asks without looking."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from bridge import Item, ItemKind, Reach, Spool, SpoolIndex
@@ -39,6 +40,16 @@ class ToldSpool(Spool):
 
     def reach(self, start: int, most_bytes: int) -> Reach:
         """How far a batch from a position on should go; from any thread."""
+        with self._known() as index:
+            return index.reach(start, most_bytes)
+
+    def marker_position(self, name: str) -> int | None:
+        """The position after a marker; None where the log does not hold it. From any thread."""
+        with self._known() as index:
+            return index.marker_position(name)
+
+    @contextmanager
+    def _known(self) -> Iterator[SpoolIndex]:
         if self._index is None:
             # Where much waits that takes a while, and what comes meanwhile is not to wait for it.
             index = SpoolIndex(self.folder)
@@ -46,4 +57,4 @@ class ToldSpool(Spool):
                 index.refresh()
                 self._index = index
         with self._indexing:
-            return self._index.reach(start, most_bytes)
+            yield self._index

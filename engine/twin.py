@@ -38,7 +38,7 @@ class TwinJob:
         entries = self._folder.entries(1)
         known = {**dict.fromkeys(plan.streams, 0), **(starts or {}), **(entries[-1].starts if entries else {})}
         entry = Entry(
-            number=len(entries) + 1,
+            number=entries[-1].number + 1 if entries else 1,
             plan=plan,
             starts={stream: known[stream] for stream in sorted(plan.streams)},
             behaviours=self._behaviours,

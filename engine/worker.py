@@ -34,6 +34,7 @@ class Worker:
         self._store = RecordStore(self._folder.records)
         self._state: JobState | None = None
         self._outside = HostOutside(root)
+        self._made_at = self._folder.made_at()
         self._made_of: object = None
         self._behaviours: dict[int, Behaviour] = {}
 
@@ -67,6 +68,10 @@ class Worker:
             if self._store.write(state.settle(record)):
                 self._state = state
         return True
+
+    def is_over(self) -> bool:
+        """Whether the job was stopped, or its name is another one's by now."""
+        return self._folder.is_stopped() or self._folder.made_at() != self._made_at
 
     def _state_before(self, batch: int) -> JobState:
         if self._state is None or self._state.version >= batch:

@@ -151,6 +151,9 @@ def _check_job(into: Path, last: range) -> None:
     if told := _published(into):
         needed.append(min(told["batch"], batches[-1]))
     names = set(_numbers(folder.records))
+    begins = RecordStore(folder.records).file(batches[0]).header.start.entry
+    if begins and begins not in _numbers(folder.plans):
+        raise Moved("its plans were removed meanwhile")
     if batches[-1] not in last or batches[0] > min(needed) or names != set(batches):
         raise Moved("its records were removed meanwhile")
 

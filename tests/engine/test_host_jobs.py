@@ -1,6 +1,7 @@
 """The jobs of a host whose files are damaged: each tells its own trouble, is tried again, and hurts no other."""
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,21 +13,24 @@ import pytest
 from pyspark.sql.datasource import DataSource
 
 from bridge import Item, MemoryClock, Spool, commit, consumers, topics
+from bridge.files import write_whole
 from bridge.log import LOG
 from dags import Kind
-from engine import job, pace_keeper
+from engine import host_jobs, job, pace_keeper
 from engine.consuming import Consuming
 from engine.host_jobs import HostJobs
 from engine.host_spools import HostSpools
-from engine.job_folder import JobFolder, job_folder, spool_folder
+from engine.job_folder import JobFolder, KeptCut, job_folder, spool_folder
 from engine.offset import Offset
 from engine.pace_keeper import PaceServer
 from engine.pacing import Readable
 from engine.plan import Import, Ingress, Plan
 from engine.record import Cut, Record
 from engine.record_file import written_record
+from engine.record_store import RecordStore
 from engine.state import JobState as State
 from engine.supply import Subscribed
+from engine.sweeping import KEEPING
 from tests.engine.following import Sender
 from tests.engine.test_host_spools import Broker, filled
 
@@ -313,19 +317,129 @@ def test_a_job_that_is_died_can_be_stopped(made: Made) -> None:
     assert "stopped" == made.status("a")["state"]
 
 
+def test_plans_that_no_batch_runs_again_are_forgotten(made: Made) -> None:
+    """What a record begins with stays; no spool waits for a job whose plans that read it are gone."""
+    made.take(plan("a"))
+    (first,) = plan("a").ingress
+    second = replace(first, stream="raw/b", instance=1, supply=Subscribed(topic="b", fields={"n": Kind.INTEGER}))
+    for version in range(2, 12):
+        made.take(replace(plan("a", version), ingress=(first if version < 4 else second,)))
+    folder, consumers = job_folder(made.root, "a"), spool_folder(made.root, "raw/a") / "consumers"
+    store, state, end, oldest = RecordStore(folder.records), State(), Offset(), 0
+    for batch in range(11):
+        begin, end = end, Offset(entry=batch + 1)
+        write_whole(
+            folder.records / f"{batch:020d}", written_record(state.settle(Record(batch=batch, start=begin, end=end)))
+        )
+        made.jobs.look()
+        oldest = max(1, store.file(store.batches()[0]).header.start.entry)
+        assert list(range(oldest, 12)) == [entry.number for entry in folder.entries(1)]
+        assert oldest < 4 or not list(consumers.glob("*.position"))
+    assert oldest > 4
+    made.again()
+    made.jobs.resume()
+    made.jobs.look()
+    assert ("running", 11) == (made.status("a")["state"], made.status("a")["in_effect"])
+    made.take(replace(plan("a", 12), ingress=(second,)))
+    assert [entry.number for entry in made.jobs._jobs["a"].entries] == list(range(oldest, 13))
+
+
+def ended(made: Made, name: str) -> None:
+    """Have a job stopped, and look until it is."""
+    made.jobs.take(name, None)
+    for _ in range(1000):
+        made.jobs.look()
+        if made.status(name)["state"] == "stopped":
+            return
+    raise AssertionError(f"job {name} does not stop")
+
+
 def test_a_job_that_is_stopped_between_two_looks_leaves_its_streams(made: Made) -> None:
     """However short its life was, its spool has no consumer afterwards and nobody supplies it."""
     made.take(plan("a"))
     consumers = spool_folder(made.root, "raw/a") / "consumers"
     assert ["a.position"] == [path.name for path in consumers.glob("*.position")]
-    made.jobs.take("a", None)
-    for _ in range(1000):
-        made.jobs.look()
-        if made.status("a")["state"] == "stopped":
-            break
+    ended(made, "a")
     made.jobs.look()
     assert [] == list(consumers.glob("*.position"))
     assert {} == made.spools.states()
+
+
+def test_a_job_that_is_over_costs_no_beat(made: Made) -> None:
+    """It is looked at no more, and goes on in the same run numbers when it is wanted again."""
+    for name in ("a", "b"):
+        made.take(plan(name))
+    ended(made, "a")
+    made.line.told.clear()
+    made.jobs.look()
+    assert {topics.job("b", what) for what in ("status", "metrics")} == made.line.told.keys()
+    made.take(plan("a", 2))
+    made.jobs.look()
+    assert ("running", 2) == (made.status("a")["state"], made.status("a")["run"])
+
+
+def test_whoever_asks_again_for_the_end_of_a_job_is_told(made: Made) -> None:
+    """A broker may have lost it, and who waits for it would wait for ever; of a job of another host nothing is told."""
+    made.take(plan("a"))
+    made.take(plan("a", 2))
+    torn_record(made.root)
+    made.jobs.follow_records("a")
+    ended(made, "a")
+    first = made.status("a")
+    for restarts in (False, True):
+        if restarts:
+            made.again()
+        made.line.told.clear()
+        made.jobs.take("a", None)
+        made.jobs.take("b", None)
+        assert {topics.job("a", "status")} == made.line.told.keys()
+        assert made.status("a").items() <= first.items()
+        assert ("stopped", 2, 1, 0) == tuple(
+            made.status("a")[each] for each in ("state", "version", "in_effect", "batch")
+        )
+    folder = job_folder(made.root, "a")
+    folder.log(replace(folder.entries(1)[-1], number=3, plan=replace(plan("a", 3), host="other")))
+    made.line.told.clear()
+    made.jobs.take("a", None)
+    assert {} == made.line.told
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_job_that_is_stopped_holds_its_spools_until_its_cuts_are_released(made: Made, *, restarts: bool) -> None:
+    """So that whoever takes its states over finds the events behind them, also where the host was started anew."""
+    made.take(plan("a"))
+    folder, consumers = job_folder(made.root, "a"), spool_folder(made.root, "raw/a") / "consumers"
+    folder.keep_cut(KeptCut("c", 0, (ord("a"),), {"raw/a": 0}))
+    ended(made, "a")
+    if restarts:
+        made.again()
+        made.jobs.resume()
+    for _ in range(3):
+        made.jobs.look()
+    assert ["a.position"] == [path.name for path in consumers.glob("*.position")]
+    made.jobs.release("c")
+    made.jobs.look()
+    assert [] == list(consumers.glob("*.position"))
+    made.line.told.clear()
+    made.jobs.look()
+    assert {} == made.line.told
+
+
+def test_the_folder_of_a_job_goes_long_after_it_was_stopped(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not that of one that runs; wanted again, it begins anew."""
+    monkeypatch.setattr(host_jobs, "SWEEPING", 0.0)
+    for name in ("a", "b"):
+        made.take(plan(name))
+    ended(made, "a")
+    for name in ("a", "b"):
+        (job_folder(made.root, name).path / "stopped").touch()
+        os.utime(job_folder(made.root, name).path / "stopped", (-KEEPING - 1, -KEEPING - 1))
+    made.jobs.look()
+    assert ["b"] == [path.name for path in (made.root / "jobs").iterdir()]
+    made.take(plan("a"))
+    made.jobs.look()
+    assert {"a": "running", "b": "running"} == made.states()
+    assert 1 == made.status("a")["run"]
 
 
 def test_a_job_may_begin_at_what_its_spools_keep(made: Made) -> None:
@@ -403,6 +517,33 @@ def test_what_comes_wakes_a_job_whose_next_plan_reads_it_no_longer(
             assert {"m": ("raw/a",)} == answer.result(BOUND).cuts
         finally:
             running._keeper.stop()
+
+
+def test_of_a_query_that_asks_something_it_is_known_that_it_lives(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only once no question of its waits for an answer the JVM is asked, and a query that died is begun again."""
+    made.take(plan("a"))
+    keeper = made.jobs._jobs["a"]._keeper
+    assert keeper is not None
+    monkeypatch.setattr(made.session, "isActive", False)
+    begun = keeper.end_after(Offset())
+    looked, look = threading.Event(), made.jobs._jobs["a"]._spools.readable
+
+    def looking(streams: Sequence[str]) -> Mapping[str, Readable]:
+        looked.set()
+        return look(streams)
+
+    monkeypatch.setattr(made.jobs._jobs["a"]._spools, "readable", looking)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(keeper.end_after, begun)
+        try:
+            assert looked.wait(BOUND)
+            made.jobs.look()
+            assert 1 == made.status("a")["run"]
+        finally:
+            keeper.stop()
+        assert begun == answer.result(BOUND)
+    made.jobs.look()
+    assert 2 == made.status("a")["run"]
 
 
 def test_a_job_that_gave_a_cut_up_says_so_until_it_is_released(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,6 +153,24 @@ def test_a_damaged_spool_hurts_no_other(tmp_path: Path, spools: HostSpools, monk
     assert {"raw/avenue": "ready", "raw/street": "ready"} == spools.states()
 
 
+def test_how_far_consumers_are_is_not_read_at_every_look(
+    tmp_path: Path, spools: HostSpools, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they have passed goes at one of the next looks."""
+    spools.need("a", raw(), 1 << 20)
+    spool = broker.feeds["street"].spool
+    spool.append([Item(count=1, stamp=0, payload=b"x")])
+    commit(spool_folder(tmp_path, "raw/street"), "a", 0)
+    spools.look()
+    commit(spool_folder(tmp_path, "raw/street"), "a", 1)
+    monkeypatch.setattr("engine.host_spools.PRUNING", 3_600.0)
+    spools.look()
+    assert 0 == spool.first
+    monkeypatch.setattr("engine.host_spools.PRUNING", 0.0)
+    spools.look()
+    assert 1 == spool.first
+
+
 def test_a_spool_that_cannot_be_tidied_hurts_no_other(tmp_path: Path, spools: HostSpools, broker: Broker) -> None:
     """The consumers of one spool are damaged: the next spool is pruned all the same."""
     for stream, n in (("raw/avenue", 1), ("raw/street", 2)):

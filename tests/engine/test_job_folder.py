@@ -1,5 +1,8 @@
 """The folder of a job: its log of plans, its runs, its cuts, whether it was stopped, and what went then."""
 
+import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +36,29 @@ def test_entries_are_found_as_they_were_logged(tmp_path: Path) -> None:
         folder.log(entry(number))
     assert [entry(number) for number in range(9, 12)] == folder.entries(9)
     assert entry(3) == folder.entry(3)
+
+
+def test_entries_are_forgotten_up_to_a_number(tmp_path: Path) -> None:
+    """The others stay as they were logged."""
+    folder = made(tmp_path)
+    for number in range(1, 12):
+        folder.log(entry(number))
+    folder.forget_entries(10)
+    assert [entry(10), entry(11)] == folder.entries(1)
+    with pytest.raises(RecordDamaged, match="00000009"):
+        folder.entry(9)
+
+
+def test_an_entry_is_that_of_the_job_that_has_the_name_now(tmp_path: Path) -> None:
+    """What was read of another one before says nothing of it."""
+    for version in (1, 2):
+        folder = made(tmp_path / "j")
+        logged = replace(entry(1), plan=replace(entry(1).plan, version=version))
+        folder.log(logged)
+        # Clocks of file systems tick slowly, and no two jobs have a name at the same moment.
+        os.utime(folder.plans / f"{1:08d}", (version, version))
+        assert logged == folder.entry(1)
+        shutil.rmtree(tmp_path / "j")
 
 
 def test_a_folder_that_was_just_begun_has_no_entries(tmp_path: Path) -> None:

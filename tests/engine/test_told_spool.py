@@ -51,6 +51,7 @@ def test_it_reaches_as_far_as_whoever_looks_into_its_folder(
         looking = FolderReader(spool.folder)
         starts = range(spool.end + 1)
         assert [reached(looking, start, size) for start in starts] == [reached(spool, start, size) for start in starts]
+        assert looking.marker_position("m") == spool.marker_position("m")
         spool.close()
 
 

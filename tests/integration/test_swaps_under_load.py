@@ -132,19 +132,22 @@ def test_random_swaps_lose_and_double_nothing(hosting: Hosting, seed: int) -> No
     """Every instance takes each event between its start and its end once, and none while it is paused."""
     load = Load(hosting, random.Random(seed))
     hosting.run(load.lower)
-    hosting.run(load.upper)
+    plans = [hosting.run(load.upper)]
     [stream] = load.upper.streams
     # Well ahead of the first, and so of all: plans wait in the log until their positions come.
     positions = [1_000 + 40 * n + load.drawn.randint(0, 39) for n in range(SWAPS)]
     for position in positions:
         load.swap()
-        hosting.send(replace(load.upper, at={stream: position}))
+        plans.append(hosting.send(replace(load.upper, at={stream: position})))
     load.branches = [replace(each, state=SlotState.PAUSED, forwarded=False) for each in load.branches]
     last = hosting.send(replace(load.upper, at={stream: 1_000 + 40 * SWAPS}))
+    plans.append(last)
     hosting.until(lambda: hosting.in_effect(last), "the last plan in effect")
     assert [] == hosting.refusals(last.job)
-    plans = [entry.plan for entry in hosting.folder(last.job).entries(1)]
-    assert len(plans) == SWAPS + 2
+    # Each was logged, be it that the first ones are forgotten by now.
+    logged = hosting.folder(last.job).entries(1)
+    assert SWAPS + 2 == logged[-1].number
+    assert plans[-len(logged) :] == [entry.plan for entry in logged]
     for branch in (*load.branches, *load.gone):
         expected = periods(plans, lambda plan, each=branch.sink: runs(plan, each))  # type: ignore[misc]
         assert expected == column(hosting, delivery(branch.sink), "number", len(expected))

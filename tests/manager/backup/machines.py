@@ -70,10 +70,11 @@ class CountingJob:
             self.finish_batch()
 
     def prune(self) -> None:
-        """Remove the records and the events that nobody needs."""
+        """Remove the records, the plans and the events that nobody needs."""
         store = RecordStore(self.folder.records)
         batches = store.batches()
         store.prune(min(store.base(batches[-1]), max(0, batches[-1] - 5)))
+        self.folder.forget_entries(store.file(store.batches()[0]).header.start.entry)
         self.spool.prune()
 
     def close(self) -> None:

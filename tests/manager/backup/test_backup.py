@@ -23,6 +23,7 @@ from bridge.intake import Expected
 from bridge.log import read_mark
 from engine.job_folder import KeptCut, job_folder, spool_folder
 from engine.plan import Forward
+from engine.record_file import Header
 from engine.record_store import RecordStore
 from engine.twin import TwinJob
 from engine.vault import NoSecret, Vault
@@ -365,11 +366,16 @@ def test_a_spool_behind_a_job_that_begins_anew_expects_nothing(root: Path, job: 
     assert {} == read_mark(spool_folder(other, "bridge/2:out")).producers
 
 
+def _entries_of(header: Header) -> set[int]:
+    """The entries of the log of plans that a record names."""
+    return {header.start.entry, header.end.entry} - {0}
+
+
 @pytest.mark.parametrize("with_spools", [False, True])
 def test_a_picture_of_a_job_that_runs_belongs_together(
     root: Path, job: CountingJob, tmp_path: Path, *, with_spools: bool
 ) -> None:
-    """Batches, records and events come and go meanwhile, and every backup can be gone on from."""
+    """Batches, plans, records and events come and go meanwhile, and every backup can be gone on from."""
     url = small(root)
     job.receive(1)
     job.work()
@@ -381,6 +387,7 @@ def test_a_picture_of_a_job_that_runs_belongs_together(
         try:
             while not done.is_set() and number < 3_000:
                 number += 1
+                job.twin.log(replace(counting(), version=number + 1))
                 job.receive(*range(number % 5 + 1))
                 job.work()
                 job.prune()
@@ -398,6 +405,9 @@ def test_a_picture_of_a_job_that_runs_belongs_together(
             store = RecordStore(job_folder(other, JOB).records)
             last = store.batches()[-1]
             assert kept(other) is not None
+            folder = job_folder(other, JOB)
+            ran = {number for batch in store.batches() for number in _entries_of(store.file(batch).header)}
+            assert ran <= {entry.number for entry in folder.entries(1)}
             planned = max(int(path.name) for path in (job_folder(other, JOB).checkpoint / "offsets").iterdir())
             spool = Spool(spool_folder(other, STREAM), most_bytes=1)
             position = store.file(last).header.end.at.get(STREAM, 0)
