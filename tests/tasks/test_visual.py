@@ -12,8 +12,10 @@ import matplotlib as mpl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
 from dags import Kind, Schema
+from engine.implementations import visual
 from engine.implementations.visual import line_plot, multi_line_plot
 from engine.trying import At, Event, Parked, tried
 from tests.tasks.agreeing import agrees
@@ -118,6 +120,43 @@ def test_a_picture_shows_the_points_of_its_window(events: list[Event], window: i
         assert list(wanted.lines) == list(shown.lines)
         for name, points in wanted.lines.items():
             assert [pytest.approx(point, abs=1e-3) for point in points] == shown.lines[name]
+
+
+NUMBER = st.sampled_from([0.0, 5e-324, 1e-9, 0.1, 1.0, 1 + 2**-52, 7.0, 1e6, 1e6 + 1, -1e30, 1e30]) | st.floats(
+    -1e30, 1e30
+)
+WINDOW = st.lists(st.tuples(st.sampled_from(["dust", "light", "warmth"]), NUMBER), min_size=1, max_size=6)
+
+
+@settings(max_examples=25)
+@given(st.lists(WINDOW, min_size=2, max_size=4))
+def test_a_picture_has_nothing_of_those_before_it(windows: list[list[tuple[str, float]]]) -> None:
+    """It is the same, byte for byte, in a process that has drawn others as in one that draws its first."""
+
+    def shown(window: list[tuple[str, float]]) -> str:
+        rows = [{"field": name, "value": value} for name, value in window]
+        (picture,) = tried("multi_line_plot", {"field": "value", "window": len(rows)}, rows)["out"]
+        return str(picture["svg"])
+
+    together = [shown(window) for window in windows]
+    for window, after in zip(windows, together, strict=True):
+        visual._empty.clear()
+        assert shown(window) == after
+
+
+def test_what_could_not_be_drawn_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the next picture."""
+    rows = [{"t": 1.0}, {"t": 2.0}]
+    plain = tried("line_plot", {"field": "t", "window": 2}, rows)
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("there is no font")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Figure, "savefig", fail)
+        with pytest.raises(Parked, match="there is no font"):
+            tried("line_plot", {"field": "t", "window": 2}, [{"t": 3.0}, {"t": 3.5}])
+    assert plain == tried("line_plot", {"field": "t", "window": 2}, rows)
 
 
 def test_a_picture_has_no_date() -> None:
