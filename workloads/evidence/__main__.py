@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from manager.commands.exit_codes import ExitCode
-from workloads.evidence.plan import DRY, Session, budget, folder_of, seconds, sessions, traces, where
+from workloads.evidence.plan import WAYS, Session, budget, folder_of, seconds, sessions, traces, where
 from workloads.loading import WrongWorkload, load_workload
 from workloads.replay.counting import replay_dry
 from workloads.replay.dry import NotReplayed
@@ -38,7 +38,7 @@ _UNDER_WAY = "under-way.json"
 
 def main(
     *,
-    full: Annotated[bool, typer.Option("--full", help="Measure at every step; takes three to four hours.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Measure at every step; takes two to three hours.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Measure at two steps, to see whether it works.")] = False,
     into: Annotated[Path, typer.Option(help="The folder for all that comes of it.")] = Path("docs/evidence"),
     workload: Annotated[list[str] | None, typer.Option(help="Another workload; may be given again.")] = None,
@@ -105,7 +105,7 @@ def _count(
     """Count what runs at every step of every trace, at the pace of the live replays; says where."""
     found = []
     for (name, trace_name), trace in drawn.items():
-        for way in DRY:
+        for way in WAYS:
             folder = folder_of(into, name, trace_name, way, dry=True)
             replay_dry(workloads[name], trace, way, pace=pace, into=folder)
             found.append(folder)

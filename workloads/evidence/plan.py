@@ -12,9 +12,8 @@ from workloads.workload import Workload
 
 LAUNCHED = (DEFAULT, REUSE)
 """As in the paper: a job for each submission, without and with sharing."""
-PACKED = (DEFAULT_PACKED, REUSE_PACKED)
-"""Few jobs, without and with sharing; so that what packing saves is not taken for what sharing saves."""
-DRY = (*LAUNCHED, DEFRAGMENTED, *PACKED)
+WAYS = (*LAUNCHED, DEFRAGMENTED, DEFAULT_PACKED, REUSE_PACKED)
+"""All: with few jobs too, without and with sharing, so that what packing saves is not taken for what sharing saves."""
 WALKS = (1, 2)
 """The seeds of RW1 and RW2."""
 WALK = 40
@@ -24,7 +23,7 @@ REPORTING = 60.0
 MEASURED = Pacing(pace=10.0, windows=2, window=10.0, settle=2.0, points=8, hurry=True)
 """At a few steps; each job runs one batch in each window, and two cores are to keep up with a hundred jobs."""
 WALKED = replace(MEASURED, points=20)
-RATES: Mapping[str, float] = {"opmw": 0.5, "riotbench": 0.3}
+RATES: Mapping[str, float] = {"opmw": 0.5, "riotbench": 0.2}
 """By what a workload's rates are multiplied, so that all services of a session together need less than two cores."""
 WALKING_RATES: Mapping[str, float] = {"opmw": 0.5, "riotbench": 0.15}
 """By what they are where four services walk side by side."""
@@ -58,13 +57,11 @@ def sessions(workloads: Sequence[str], *, full: bool, quick: bool = False) -> tu
     """What is replayed live: fully at every step, else at a few; quickly at two, to see whether all of it works."""
     seq, walk = MEASURED, WALKED
     if full:
-        seq, walk = replace(MEASURED, windows=2, points=None, hurry=False), replace(WALKED, points=None, hurry=False)
+        seq = walk = replace(MEASURED, points=None, hurry=False)
     if quick:
         seq = walk = replace(MEASURED, pace=2.0, windows=2, window=2.0, settle=1.0, points=2)
     return (
-        *(Session(cues=(_cue(each, "SEQ", *LAUNCHED, DEFRAGMENTED),), pacing=seq) for each in workloads),
-        # They need few jobs, and so little besides their tasks.
-        Session(cues=tuple(_cue(each, "SEQ", *PACKED) for each in workloads), pacing=seq),
+        *(Session(cues=(_cue(each, "SEQ", *WAYS),), pacing=seq) for each in workloads),
         *(
             Session(cues=tuple(_cue(each, f"RW{seed}", *LAUNCHED, rates=WALKING_RATES) for seed in WALKS), pacing=walk)
             for each in workloads
