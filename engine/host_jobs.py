@@ -120,10 +120,9 @@ class HostJobs:
             job.pass_over(cut)
 
     def _release(self, folder: JobFolder, cut: str) -> None:
-        if folder.release_cut(cut) and unquote(folder.path.name) not in self._jobs and folder.is_stopped():
-            plans = [entry.plan for entry in folder.entries(1)]
-            if plans and plans[-1].host == self._host:
-                self._consuming.leave(folder, plans)
+        is_over = folder.release_cut(cut) and unquote(folder.path.name) not in self._jobs and folder.is_stopped()
+        if is_over and (plans := self._plans(folder)):
+            self._consuming.leave(folder, plans)
 
     def attempt(self, job: str, act: Callable[[], None]) -> None:
         """Do something for a job; what cannot be done is said, and hurts nobody else."""
@@ -326,12 +325,17 @@ class HostJobs:
         for folder in self._folders():
             plans: list[Plan] = []
             try:
-                plans = [entry.plan for entry in folder.entries(1)]
+                plans = self._plans(folder)
             except DAMAGE as error:
                 with about(job=unquote(folder.path.name)):
                     log.error("job %s: %s", unquote(folder.path.name), error)  # noqa: TRY400 - it says where and what to do
-            if plans and plans[-1].host == self._host:
+            if plans:
                 yield folder, plans
+
+    def _plans(self, folder: JobFolder) -> list[Plan]:
+        """The plans of a job of this host; none where it is another's."""
+        plans = [entry.plan for entry in folder.entries(1)]
+        return plans if plans and plans[-1].host == self._host else []
 
     @staticmethod
     def _needed(folder: JobFolder) -> frozenset[str]:
@@ -356,8 +360,7 @@ class HostJobs:
     def _tell_stopped(self, name: str) -> None:
         """Say again of a job that was stopped long ago that it is: whoever wants it to stop has not heard of it."""
         folder = job_folder(self._root, name)
-        plans = [entry.plan for entry in folder.entries(1)] if folder.is_stopped() else []
-        if plans and plans[-1].host == self._host:
+        if folder.is_stopped() and (plans := self._plans(folder)):
             self._line.tell(topics.job(name, "status"), stopped_status(folder, plans[-1]))
 
     def _tell(self, job: Job) -> None:
