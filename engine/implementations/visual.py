@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LARGEST = 1e30
 """The largest number that is drawn; axes of larger ones would overflow."""
 _empty: "list[Figure]" = []
-"""What this process draws in, unless it does right now: to make axes and ticks is half of what a picture takes."""
+"""What this process draws in, unless it does right now: axes and ticks are up to half of what a picture takes."""
 
 
 class _Line(NamedTuple):

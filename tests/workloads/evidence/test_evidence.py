@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from workloads.evidence.plan import WAYS, budget, folder_of, seconds, sessions, traces
+from workloads.evidence.plan import LAUNCHED, WAYS, budget, folder_of, seconds, sessions, traces
 from workloads.loading import load_workload
 from workloads.replay.plan import measured_steps
 
@@ -28,6 +28,8 @@ def test_every_way_runs_beside_that_without_sharing_at_the_same_steps_and_window
         assert session.pacing.window >= 10.0
         for cue in session.cues:
             assert {"default", "reuse"} == {way.mode for way in cue.ways}
+            assert {way.baseline for way in cue.ways} <= {*cue.ways}
+            assert cue.ways == (WAYS if cue.trace == "SEQ" else LAUNCHED)
             points[cue.workload, cue.trace] = len(measured_steps(drawn[cue.workload, cue.trace], session.pacing.points))
     assert {(name, trace): 8 if trace == "SEQ" else 20 for name in NAMES for trace in ("SEQ", "RW1", "RW2")} == points
 
