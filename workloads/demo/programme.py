@@ -20,7 +20,7 @@ RATE = 1.0
 """By what the rates of the sources are multiplied; drawing pictures makes these cost something as they are."""
 WAYS = (REUSE_PACKED, DEFAULT_PACKED)
 """Both packed, so that what differs between the two is sharing alone."""
-PACING = Pacing(pace=1.0, windows=2, window=6.0, settle=2.0, tenants=4)
+PACING = Pacing(pace=1.0, windows=2, window=6.0, tenants=4)
 ON_THE_WAY = frozenset({3})
 """The steps at which is measured, besides the last."""
 LEAST_WINDOWS, MOST_WINDOWS = 3, 12

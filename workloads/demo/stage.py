@@ -104,7 +104,7 @@ class Stage:
         is_last = number == len(self.trace.steps) - 1
         for side in self.sides:
             side.windows = ()
-        time.sleep(PACING.settle)
+        time.sleep(PACING.settling)
         begun = time.time()
         for window in range(MOST_WINDOWS if is_last else PACING.windows):
             at = [(side.player, number) for side in self.sides]

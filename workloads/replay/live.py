@@ -90,7 +90,7 @@ def _measure(ready: Sequence[_Ready], pacing: Pacing) -> None:
     """Measure on all services at once."""
     for player in (player for each in ready for player in each.players.values()):
         player.catch_up(pacing.pace)
-    time.sleep(pacing.settle)
+    time.sleep(pacing.settling)
     at = [(player, each.step) for each in ready for player in each.players.values()]
     found = [each.windows.setdefault(folder, []) for each in ready for folder in each.players]
     for window in range(pacing.windows):

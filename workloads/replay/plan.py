@@ -26,8 +26,9 @@ class Pacing:
     """How often is measured at a measured step."""
     window: float = 10.0
     """Seconds of each."""
-    settle: float = 3.0
-    """Seconds from when all runs to the first window."""
+    settle: float = 2.0
+    """Paces from when all runs to the first window. A job runs a batch as soon as it has a new plan, and has its even
+    beat again one and a half paces later; windows that begin half a pace later hold as much work on average."""
     points: int | None = None
     """At how many steps is measured, spread over the trace; at all where None."""
     hurry: bool = False
@@ -38,9 +39,14 @@ class Pacing:
     """Among how many the dataflows are spread."""
 
     @property
+    def settling(self) -> float:
+        """Seconds from when all runs to the first window."""
+        return self.settle * self.pace
+
+    @property
     def measuring(self) -> float:
         """Seconds that a measured step takes once all runs."""
-        return self.settle + self.windows * self.window
+        return self.settling + self.windows * self.window
 
 
 def measured_steps(trace: Trace, points: int | None) -> frozenset[int]:

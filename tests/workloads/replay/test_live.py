@@ -17,7 +17,7 @@ from workloads.tables import WrongResults, read_manifest, read_results
 from workloads.tracing import sequential
 from workloads.way import Way
 
-PACING = Pacing(pace=0.5, windows=1, window=1.5, settle=0.5, tenants=2)
+PACING = Pacing(pace=0.5, windows=1, window=1.5, settle=1.0, tenants=2)
 
 
 # The demo replays in the quick suite, without being interrupted.
