@@ -58,7 +58,7 @@ bench-console: $(READY)  ## measure frames of the running graph in chromium
 evidence: $(READY)  ## replay the paper's workloads for an hour, and write docs/evidence
 	$(BIN)/python -m workloads.evidence
 
-evidence-full: $(READY)  ## measure at every step of every trace; takes up to three hours, and goes on where it was interrupted
+evidence-full: $(READY)  ## measure at every step of every trace; takes two to three hours, and goes on where it was interrupted
 	$(BIN)/python -m workloads.evidence --full
 
 mutate: $(READY)  ## mutation testing of dags/ and merge/; takes long

@@ -38,7 +38,7 @@ _UNDER_WAY = "under-way.json"
 
 def main(
     *,
-    full: Annotated[bool, typer.Option("--full", help="Measure at every step; takes up to three hours.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Measure at every step; takes two to three hours.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Measure at two steps, to see whether it works.")] = False,
     into: Annotated[Path, typer.Option(help="The folder for all that comes of it.")] = Path("docs/evidence"),
     workload: Annotated[list[str] | None, typer.Option(help="Another workload; may be given again.")] = None,
