@@ -55,7 +55,7 @@ bench-defragment: $(READY)  ## measure how long outputs stand still while jobs a
 bench-console: $(READY)  ## measure frames of the running graph in chromium
 	$(BIN)/python -m benchmarks.console
 
-evidence: $(READY)  ## replay the paper's workloads for an hour, and write docs/evidence
+evidence: $(READY)  ## replay the paper's workloads in less than an hour, and write docs/evidence
 	$(BIN)/python -m workloads.evidence
 
 evidence-full: $(READY)  ## measure at every step of every trace; takes two to three hours, and goes on where it was interrupted

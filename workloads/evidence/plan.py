@@ -23,7 +23,7 @@ REPORTING = 60.0
 MEASURED = Pacing(pace=10.0, windows=2, window=10.0, settle=1.5, points=8, hurry=True)
 """At a few steps; each job runs one batch in each window, and two cores are to keep up with a hundred jobs."""
 WALKED = replace(MEASURED, settle=0.5, points=20)
-"""At more steps; of their many jobs just one or two have a new plan, so they need not have their even beat again."""
+"""At more steps; of their many jobs just one or two have a new plan, so they need not have their rhythm again."""
 RATES: Mapping[str, float] = {"opmw": 0.5, "riotbench": 0.2}
 """By what a workload's rates are multiplied, so that all services of a session together need less than two cores."""
 WALKING_RATES: Mapping[str, float] = {"opmw": 0.5, "riotbench": 0.15}
@@ -61,7 +61,7 @@ def sessions(workloads: Sequence[str], *, full: bool, quick: bool = False) -> tu
         # So many steps make up for each other.
         seq = walk = replace(WALKED, points=None, hurry=False)
     if quick:
-        seq = walk = replace(MEASURED, pace=2.0, windows=2, window=2.0, points=2)
+        seq = walk = replace(MEASURED, pace=2.0, window=2.0, points=2)
     return (
         *(Session(cues=(_cue(each, "SEQ", *WAYS),), pacing=seq) for each in workloads),
         *(

@@ -27,8 +27,8 @@ class Pacing:
     window: float = 10.0
     """Seconds of each."""
     settle: float = 2.0
-    """Paces from when all runs to the first window. A job runs a batch as soon as it has a new plan, and has its even
-    beat again one and a half paces later; windows that begin half a pace later hold as much work on average."""
+    """Paces from when all runs to the first window. A job runs a batch as soon as it has a new plan, and has its rhythm
+    again one and a half paces after that; windows that begin half a pace after it hold as much work on average."""
     points: int | None = None
     """At how many steps is measured, spread over the trace; at all where None."""
     hurry: bool = False

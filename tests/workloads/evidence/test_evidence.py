@@ -74,7 +74,7 @@ def test_windows_hold_as_much_work_as_comes_in_them(*, full: bool) -> None:
         assert fmean(worked_off(session.pacing, moment) for moment in moments) == pytest.approx(1.0, abs=0.01)
 
 
-def test_a_job_has_its_even_beat_again_when_a_replay_is_measured() -> None:
+def test_a_job_has_its_rhythm_again_when_a_replay_is_measured() -> None:
     """Whenever its new plan came."""
     pacing = Pacing(pace=10.0)
     assert [1.0] * 100 == pytest.approx([worked_off(pacing, 1e6 + 0.1 * at) for at in range(100)])
