@@ -97,9 +97,8 @@ class Outputs:
             self._heard = {topic: replace(heard, longest=0.0) for topic, heard in self._heard.items()}
             return dict(self._heard)
 
-    def wait_for_more(self, wanted: Mapping[str, int]) -> None:
-        """Wait until each of these outputs has got so many events more."""
-        due = {topic: self[topic].events + more for topic, more in wanted.items()}
+    def wait_for(self, due: Mapping[str, int]) -> None:
+        """Wait until each of these outputs has got so many events in all."""
         with self._changed:
             if not self._changed.wait_for(lambda: not self._short(due), PATIENCE):
                 raise RunFailed(f"nothing more came on {', '.join(self._short(due))} for {PATIENCE:g} s")

@@ -174,6 +174,16 @@ def test_the_demo_fails_where_an_event_is_missing() -> None:
         stage.check_numbers("reuse-packed", outputs)
 
 
+def test_a_wait_counts_what_came_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends at once where all has come, and names the outputs that stay short."""
+    monkeypatch.setattr("workloads.outputs.PATIENCE", 0.1)
+    outputs = Outputs()
+    outputs.deliver(Message("braid/1/out/ann/d-1/means", b'{"epoch": 1, "first": 4, "events": [1, 2]}', 1))
+    outputs.wait_for({"braid/1/out/ann/d-1/means": 2})
+    with pytest.raises(RunFailed, match=r"nothing more came on braid/1/out/ann/d-1/counts for 0\.1 s"):
+        outputs.wait_for({"braid/1/out/ann/d-1/means": 2, "braid/1/out/ann/d-1/counts": 1})
+
+
 def test_on_a_terminal_the_board_stands_below_the_lines_and_goes_away() -> None:
     """What is waited for is drawn anew there; elsewhere it is a line, once."""
     screen, paper = StringIO(), StringIO()
@@ -210,7 +220,7 @@ def test_where_the_broker_lets_no_tenant_in_outputs_are_read_as_braid(tmp_path: 
             sender.publish(
                 topic, json.dumps({"stream": "means", "epoch": 1, "first": 0, "events": [{"t": 1}]}).encode()
             )
-            outputs.wait_for_more({topic: 1})
+            outputs.wait_for({topic: 1})
             sender.stop()
     assert "lets no tenant in" in told
     assert {"t": 1} == outputs[topic].last

@@ -119,8 +119,7 @@ class Stage:
 
     def await_outputs(self) -> None:
         """Wait until something came of each output of the service that shares."""
-        outputs = self.shared.player.outputs
-        outputs.wait_for_more({topic: 1 for topic in self._topics() if not outputs[topic].events})
+        self.shared.player.outputs.wait_for(dict.fromkeys(self._topics(), 1))
 
     def await_progress(self, removal: Removal, before: Mapping[str, Heard]) -> tuple[Progress, ...]:
         """Wait until the others' outputs have gone on after a removal; fails where one missed an event."""
@@ -178,7 +177,8 @@ class Stage:
 
     def _go_on(self, more: int) -> None:
         """Wait until each output of the service that shares has got so many events more."""
-        self.shared.player.outputs.wait_for_more(dict.fromkeys(self._topics(), more))
+        outputs = self.shared.player.outputs
+        outputs.wait_for({topic: outputs[topic].events + more for topic in self._topics()})
 
     def _topics(self) -> list[str]:
         return [output.topic for flow in self._flows.values() for output in flow.outputs]
