@@ -161,7 +161,8 @@ class Receiver:
                 continue
             waiting = self._waiting.pop(topic, [])
             if feed.schema is not None:
-                self._spool_raw(topic, feed, feed.schema, waiting)
+                if waiting:
+                    self._spool_raw(topic, feed, feed.schema, waiting)
             else:
                 self._spool_frames(topic, feed, waiting)
                 self._tell(topic, feed)
