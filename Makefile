@@ -29,7 +29,7 @@ check: $(READY)  ## lint, types, import contracts, links and examples in the doc
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/documentation
 
-chaos: $(READY)  ## kill drivers, workers and brokers for an hour, and look for what was lost
+chaos: $(READY)  ## kill drivers, workers and brokers for up to an hour, and look for what was lost
 	$(BIN)/python -m pytest -m chaos $(PYTEST_ARGS) tests/chaos tests/integration
 
 slow: $(READY)  ## run the tests that take too long for every change
