@@ -6,6 +6,7 @@ once, rather than when the first row is written and it may be too late, and on P
 
 import logging
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -170,6 +171,8 @@ def _engine(url: str) -> Engine:
 
 
 _REMEDY = "write it as postgresql://user:password@host:port/name or sqlite:////path/to/file"
+_AGAIN = 0.01
+"""Seconds until an empty SQLite database is tried again that somebody else opens too."""
 _UNBOUNDED = -1
 """Whoever waits for the committer holds a connection now and then; the committer shall never wait for one of these."""
 
@@ -177,8 +180,23 @@ _UNBOUNDED = -1
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
     # The driver would begin transactions when it sees fit, and then without the writer's lock.
     connection.isolation_level = None
-    for pragma in ("journal_mode=WAL", "synchronous=FULL"):
-        connection.execute(f"PRAGMA {pragma}")
+    _write_ahead(connection)
+    connection.execute("PRAGMA synchronous=FULL")
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    (patience,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    deadline = time.monotonic() + patience / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            # Of several that open an empty database at once SQLite refuses some without waiting for the others.
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_AGAIN)
+        else:
+            return
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -1,8 +1,10 @@
 """Migrations: they lead from nothing to the tables of the models, and back."""
 
+import sqlite3
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import alembic.command
@@ -12,7 +14,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Engine, inspect, text
 
-from manager.store.database import MIGRATIONS, DatabaseDown, Store
+from manager.store.database import MIGRATIONS, DatabaseDown, Store, sqlite_url
 from manager.store.tables import Leadership, OperationRow, TenantRow
 
 FIRST = {
@@ -103,6 +105,20 @@ def test_managers_may_start_at_once(empty_url: str) -> None:
         with store.read() as session:
             assert session.get_one(Leadership, 1).model_dump() == FIRST
         store.close()
+
+
+def test_an_empty_database_that_somebody_writes_is_waited_for(tmp_path: Path) -> None:
+    """On SQLite another manager may just be making it; one that keeps it for too long is told of."""
+    path = tmp_path / "braid.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer, ThreadPoolExecutor(1) as thread:
+        writer.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseDown, match="database is locked"):
+            Store(f"{sqlite_url(path)}?timeout=0.05")
+        waiting = thread.submit(Store, sqlite_url(path))
+        wait([waiting], timeout=0.2)
+        writer.execute("ROLLBACK")
+    with closing(waiting.result()) as store, store.read() as session:
+        assert session.get_one(Leadership, 1).model_dump() == FIRST
 
 
 def test_a_database_of_a_newer_braid_is_refused(empty_url: str) -> None:
