@@ -62,6 +62,9 @@ def plain_spark(per_second: int) -> int:
     session = start_session("plain")
     # Spark keeps one less than it is told to.
     session.conf.set("spark.sql.streaming.numRecentProgressUpdates", "100")
+    # Here each event is a row, and code for rows is worth its while.
+    session.conf.set("spark.sql.codegen.wholeStage", "true")
+    session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
     metering = Metering()
     query = (
         session.readStream.format("rate")

@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -12,6 +13,13 @@ from engine.spark_home import find_spark, jars_to_find_first
 
 FAILURES = 8
 """How often one batch is tried before its job is started again; a task to blame is found in fewer."""
+_JVM = (
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 "
+    # Else it notes twenty times a second how it is, in a file for tools that nobody uses here.
+    "-XX:-UsePerfData "
+    # Many objects of each batch ask for a logger; others look through the stack each time for whom that is.
+    "-Dlog4j2.contextSelector=org.apache.logging.log4j.core.selector.BasicContextSelector"
+)
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -24,8 +32,14 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m",
-    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    # A batch has few rows, however many events: to write code for them, and to find it again, costs more than it saves.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Nobody reads the plan of a batch, nor where in a program its parts were asked for.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.dataFrameQueryContext.enabled": "false",
+    "spark.driver.extraJavaOptions": f"{_JVM} -Xss4m",
+    "spark.executor.extraJavaOptions": _JVM,
     "spark.task.maxFailures": str(FAILURES),
     # A batch is one task, so that who waited longest is next. Fair pools choose by name where all are idle, and with
     # more jobs than cores the last ones in the alphabet would never have a turn.
@@ -60,8 +74,18 @@ def start_session(name: str, *, master: str | None = None) -> SparkSession:
     session = builder.getOrCreate()
     if is_local(master):
         use_plain_files(session)
+    _keep_no_history(session)
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _keep_no_history(session: SparkSession) -> None:
+    """Have Spark note nothing of each batch for its own pages, which are off; there is no setting for that."""
+    context: Any = session.sparkContext
+    scala = context._jsc.sc()  # noqa: SLF001 - PySpark has no other way to it
+    pages = scala.statusStore(), session._jsparkSession.sharedState().statusStore()  # noqa: SLF001 - nor to this
+    for each in pages:
+        scala.listenerBus().removeListener(each.listener().get())
 
 
 def is_local(master: str) -> bool:
