@@ -57,19 +57,34 @@ def link_whole(path: Path, content: bytes, step: Steps = no_steps) -> bool:
 
 
 def _write(temporary: Path, content: bytes, step: Steps, mode: int | None = None) -> None:
-    temporary.parent.mkdir(exist_ok=True)
+    # To look costs less than to make it anew each time.
+    if not temporary.parent.is_dir():
+        temporary.parent.mkdir(exist_ok=True)
     step("open")
-    if mode is not None:
-        # One that a crash left may be open to others.
-        temporary.unlink(missing_ok=True)
-        temporary.touch(mode=mode, exist_ok=False)
-        temporary.chmod(mode)
-    with temporary.open("wb") as file:
+    handle = _opened(temporary, mode)
+    # By the system's own calls: the layers above them ask it much about a file before they write.
+    try:
         step("write")
-        file.write(content)
-        file.flush()
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
         step("sync")
-        os.fsync(file.fileno())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _opened(temporary: Path, mode: int | None) -> int:
+    """A file to write from its beginning, by its handle."""
+    fresh = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    if mode is None:
+        return os.open(temporary, fresh, 0o666)
+    # One that a crash left may be open to others.
+    temporary.unlink(missing_ok=True)
+    handle = os.open(temporary, fresh | os.O_EXCL, mode)
+    # Whatever the process takes away from the files that it makes.
+    os.fchmod(handle, mode)
+    return handle
 
 
 def make_folder(folder: Path) -> None:
