@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 from dags import Kind, Schema
 
 _FAST = msgspec.json.Decoder()
+_NUMBERS = (int, float)
 REST = "_rest"
 """The column of what the schema does not declare."""
 
@@ -41,6 +43,7 @@ class Unfit:
     reason: str
 
 
+@lru_cache(maxsize=1_000)
 def arrow_schema(schema: Schema) -> pa.Schema:
     """The columns of a source's events, in the order of their names, with the rest last."""
     declared = [pa.field(name, ARROW_TYPES[schema.fields[name]]) for name in schema.names()]
@@ -59,7 +62,8 @@ def events_in(message: bytes, schema: Schema) -> tuple[pa.RecordBatch, tuple[Unf
 
 def all_events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
     """The events of several messages together, because a batch of its own for each would cost more than reading it."""
-    rows: list[dict[str, Any]] = []
+    whole = arrow_schema(schema)
+    rows: list[list[object]] = []
     unfit: list[Unfit] = []
     for message in messages:
         try:
@@ -73,7 +77,9 @@ def all_events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordB
                 rows.append(_row(event, schema))
             except ValueError as error:
                 unfit.append(Unfit(event=json.dumps(event), reason=str(error)))
-    return pa.RecordBatch.from_pylist(rows, schema=arrow_schema(schema)), tuple(unfit)
+    values = zip(*rows, strict=True) if rows else ((),) * len(whole)
+    columns = [pa.array(each, field.type) for each, field in zip(values, whole, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=whole), tuple(unfit)
 
 
 def _told(message: bytes) -> Any:
@@ -84,19 +90,29 @@ def _told(message: bytes) -> Any:
         return json.loads(message, parse_constant=_refuse_constant)
 
 
-def _row(event: Any, schema: Schema) -> dict[str, Any]:
+@lru_cache(maxsize=1_000)
+def _takers(schema: Schema) -> Mapping[str, Callable[[Any], object]]:
+    """What takes the value of each field that is declared, in the order of the columns."""
+    return {name: _TAKEN[schema.fields[name]] for name in schema.names()}
+
+
+def _row(event: Any, schema: Schema) -> list[object]:
+    """The values of an event, in the order of the columns."""
     if not isinstance(event, dict):
         raise ValueError("the event is not a JSON object")  # noqa: TRY004 - what is unfit is data, not a wrong call
-    row: dict[str, Any] = {}
-    for name, kind in schema.fields.items():
+    row: list[object] = []
+    takers = _takers(schema)
+    for name, taken in takers.items():
         value = event.get(name)
         try:
-            row[name] = None if value is None else _TAKEN[kind](value)
+            row.append(None if value is None else taken(value))
         except (TypeError, ValueError, OverflowError, OSError):
-            raise ValueError(f"the field {name!r} should be of kind {kind}") from None
-    rest = {name: value for name, value in event.items() if name not in schema.fields}
+            raise ValueError(f"the field {name!r} should be of kind {schema.fields[name]}") from None
+    if event.keys() <= takers.keys():
+        row.append(None)
+        return row
     try:
-        row[REST] = _json(rest) if rest else None
+        row.append(_json({name: value for name, value in event.items() if name not in takers}))
     except ValueError:
         raise ValueError("an undeclared field holds what JSON cannot write") from None
     return row
@@ -109,7 +125,7 @@ def _boolean(value: Any) -> bool:
 
 
 def _integer(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS) or value != int(value):
         raise TypeError
     if not -(2**63) <= value < 2**63:
         raise OverflowError
@@ -117,7 +133,7 @@ def _integer(value: Any) -> int:
 
 
 def _float(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS) or not math.isfinite(value):
         raise TypeError
     return float(value)
 

@@ -1,0 +1,71 @@
+"""Raw events: what of a message fits the schema of its source, and what does not."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.raw import REST, all_events_in, arrow_schema
+from dags import Kind, Schema
+
+KINDS = {Kind.BOOLEAN: (bool,), Kind.INTEGER: (int,), Kind.FLOAT: (int, float), Kind.STRING: (str,)}
+NAMES = st.sampled_from("abcd")
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(st.characters(exclude_categories=["Cs"])),
+)
+SCHEMAS = st.dictionaries(NAMES, st.sampled_from(sorted(KINDS)), max_size=4).map(Schema.of)
+EVENTS = st.one_of(st.dictionaries(NAMES, VALUES, max_size=4), VALUES.filter(lambda value: not isinstance(value, list)))
+MESSAGES = st.lists(st.one_of(EVENTS, st.lists(EVENTS, max_size=3)).map(json.dumps) | st.just("{"), max_size=6)
+
+
+def fits(value: Any, kind: Kind) -> bool:
+    """Whether a value is of a kind; a whole number may be written as a float."""
+    if value is None:
+        return True
+    if isinstance(value, bool) != (kind is Kind.BOOLEAN):
+        return False
+    whole = isinstance(value, float) and value.is_integer() and -(2.0**63) <= value < 2.0**63
+    return isinstance(value, KINDS[kind]) or (kind is Kind.INTEGER and whole)
+
+
+def expected(message: str, schema: Schema) -> tuple[list[dict[str, Any]], int]:
+    """The rows of a message, and how much of it is unfit, told value by value."""
+    try:
+        told = json.loads(message)
+    except ValueError:
+        return [], 1
+    rows, unfit = [], 0
+    for event in told if isinstance(told, list) else [told]:
+        if not isinstance(event, dict) or not all(fits(event.get(name), kind) for name, kind in schema.fields.items()):
+            unfit += 1
+            continue
+        rest = {name: value for name, value in event.items() if name not in schema.fields}
+        rows.append({**{name: event.get(name) for name in schema.fields}, REST: rest or None})
+    return rows, unfit
+
+
+@given(messages=MESSAGES, schema=SCHEMAS)
+def test_each_event_that_fits_is_a_row_of_its_values(messages: list[str], schema: Schema) -> None:
+    """Of any messages together, in order, with what is not declared in one column, and the others told one by one."""
+    batch, unfit = all_events_in([message.encode() for message in messages], schema)
+    each = [expected(message, schema) for message in messages]
+    rows = [{**row, REST: row[REST] and json.loads(row[REST])} for row in batch.to_pylist()]
+    assert [row for found, _ in each for row in found] == rows
+    assert sum(count for _, count in each) == len(unfit)
+    assert arrow_schema(schema) == batch.schema
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 1.5, math.pi])
+def test_a_number_that_a_column_cannot_hold_is_unfit(value: float) -> None:
+    """Its event is told with the field and its kind, and the events beside it go on."""
+    messages = [json.dumps({"a": each}).encode() for each in (1, value, 2)]
+    batch, (unfit,) = all_events_in(messages, Schema.of(a=Kind.INTEGER))
+    assert [1, 2] == batch.column("a").to_pylist()
+    assert ("the field 'a' should be of kind integer", {"a": value}) == (unfit.reason, json.loads(unfit.event))
