@@ -20,6 +20,8 @@ from dags import Kind, Schema
 
 _FAST = msgspec.json.Decoder()
 _NUMBERS = (int, float)
+_Takers = Mapping[str, tuple[Kind, Callable[[Any], object]]]
+"""For each field that is declared its kind and what takes a value of it, in the order of the columns."""
 REST = "_rest"
 """The column of what the schema does not declare."""
 
@@ -62,7 +64,7 @@ def events_in(message: bytes, schema: Schema) -> tuple[pa.RecordBatch, tuple[Unf
 
 def all_events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
     """The events of several messages together, because a batch of its own for each would cost more than reading it."""
-    whole = arrow_schema(schema)
+    whole, takers = arrow_schema(schema), _takers(schema)
     rows: list[list[object]] = []
     unfit: list[Unfit] = []
     for message in messages:
@@ -74,11 +76,10 @@ def all_events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordB
             continue
         for event in told if isinstance(told, list) else [told]:
             try:
-                rows.append(_row(event, schema))
+                rows.append(_row(event, takers))
             except ValueError as error:
                 unfit.append(Unfit(event=json.dumps(event), reason=str(error)))
-    values = zip(*rows, strict=True) if rows else ((),) * len(whole)
-    columns = [pa.array(each, field.type) for each, field in zip(values, whole, strict=True)]
+    columns = [pa.array([row[at] for row in rows], field.type) for at, field in enumerate(whole)]
     return pa.RecordBatch.from_arrays(columns, schema=whole), tuple(unfit)
 
 
@@ -91,28 +92,24 @@ def _told(message: bytes) -> Any:
 
 
 @lru_cache(maxsize=1_000)
-def _takers(schema: Schema) -> Mapping[str, Callable[[Any], object]]:
-    """What takes the value of each field that is declared, in the order of the columns."""
-    return {name: _TAKEN[schema.fields[name]] for name in schema.names()}
+def _takers(schema: Schema) -> _Takers:
+    return {name: (schema.fields[name], _TAKEN[schema.fields[name]]) for name in schema.names()}
 
 
-def _row(event: Any, schema: Schema) -> list[object]:
+def _row(event: Any, takers: _Takers) -> list[object]:
     """The values of an event, in the order of the columns."""
     if not isinstance(event, dict):
         raise ValueError("the event is not a JSON object")  # noqa: TRY004 - what is unfit is data, not a wrong call
     row: list[object] = []
-    takers = _takers(schema)
-    for name, taken in takers.items():
+    for name, (kind, taken) in takers.items():
         value = event.get(name)
         try:
             row.append(None if value is None else taken(value))
         except (TypeError, ValueError, OverflowError, OSError):
-            raise ValueError(f"the field {name!r} should be of kind {schema.fields[name]}") from None
-    if event.keys() <= takers.keys():
-        row.append(None)
-        return row
+            raise ValueError(f"the field {name!r} should be of kind {kind}") from None
+    rest = {name: value for name, value in event.items() if name not in takers}
     try:
-        row.append(_json({name: value for name, value in event.items() if name not in takers}))
+        row.append(_json(rest) if rest else None)
     except ValueError:
         raise ValueError("an undeclared field holds what JSON cannot write") from None
     return row

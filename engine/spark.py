@@ -17,7 +17,7 @@ _JVM = (
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 "
     # Else it notes twenty times a second how it is, in a file for tools that nobody uses here.
     "-XX:-UsePerfData "
-    # Many objects of each batch ask for a logger; others look through the stack each time for whom that is.
+    # Many objects of each batch ask for a logger, and the usual way looks through the stack each time for whom that is.
     "-Dlog4j2.contextSelector=org.apache.logging.log4j.core.selector.BasicContextSelector"
 )
 _SETTINGS = {

@@ -21,7 +21,7 @@ VALUES = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"])),
 )
 SCHEMAS = st.dictionaries(NAMES, st.sampled_from(sorted(KINDS)), max_size=4).map(Schema.of)
-EVENTS = st.one_of(st.dictionaries(NAMES, VALUES, max_size=4), VALUES.filter(lambda value: not isinstance(value, list)))
+EVENTS = st.one_of(st.dictionaries(NAMES, VALUES, max_size=4), VALUES)
 MESSAGES = st.lists(st.one_of(EVENTS, st.lists(EVENTS, max_size=3)).map(json.dumps) | st.just("{"), max_size=6)
 
 
