@@ -71,6 +71,14 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     assert ([], OLD) == (list((tmp_path / "tmp").iterdir()), path.read_bytes())
 
 
+def test_a_file_is_whole_where_the_system_takes_little_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a write leaves over is written after it."""
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda handle, content: write(handle, content[:7_000]))
+    write_whole(tmp_path / "file", NEW)
+    assert NEW == (tmp_path / "file").read_bytes()
+
+
 def test_clearing_where_nothing_was_written(tmp_path: Path) -> None:
     """A folder in which nobody wrote has nothing unfinished."""
     clear_unfinished(tmp_path)
