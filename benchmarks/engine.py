@@ -24,6 +24,8 @@ def main(*, quick: bool) -> None:
     scale = 1 if quick else 5
     with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
         found = on_host(Path(folder), scale)
+    batch = found["rates"]["cpu_ms_per_batch_100_messages"]["all"]
+    plain_batch = told("plain_batch", alone(by_itself.plain_batch, 4 * scale))
     loop = told("arrow_loop", alone(by_itself.arrow_loop, 400_000 * scale))
     json_loop = told("json_loop", alone(by_itself.json_loop, 10_000 * scale))
     plain = told("plain_spark", by_itself.plain_spark(200_000))
@@ -34,7 +36,7 @@ def main(*, quick: bool) -> None:
     }
     arrow, raw = found["arrow"]["events_per_core_s"], found["json"]["events_per_core_s"]
     result = {
-        "cpu_ms_per_batch": found["rates"]["cpu_ms_per_batch_100_messages"]["all"],
+        "cpu_ms_per_batch": batch,
         "idle_cores_10_jobs": found["idle"]["idle_cores_10_jobs"],
         "arrow_events_per_core_s": arrow,
         "json_events_per_core_s": raw,
@@ -46,6 +48,8 @@ def main(*, quick: bool) -> None:
         "state_ms_per_batch": states,
         "details": {
             **found,
+            "plain_spark_cpu_ms_per_batch": plain_batch,
+            "batch_ratio_to_plain_spark": round(batch / plain_batch, 2),
             "plain_spark_events_per_core_s": plain,
             "python_loop_events_per_core_s": {"arrow": loop, "json": json_loop},
             "json_ratio_to_python_loop": round(raw / json_loop, 2),
