@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from bridge.memory import MemoryBroker
 from manager.answers import Role
@@ -199,6 +199,21 @@ def test_a_removal_is_shown_before_it_is_done(console_service: ConsoleService, p
     expect(page.get_by_text("removed", exact=True)).to_be_visible()
     expect(page.get_by_role("button", name="Remove…")).to_have_count(0)
     expect(page.get_by_role("button", name="Watch averages")).to_have_count(0)
+
+
+def test_who_removes_while_it_drains_waits_for_nothing_else(console_service: ConsoleService, page_for: PageFor) -> None:
+    """As soon as it is seen to drain it can be removed at once, also where a part of the page never comes."""
+    page = _opened(console_service, page_for, _submitted(console_service, fresh=True))
+    page.get_by_role("button", name="Remove…").click()
+    dialog = page.get_by_role("dialog", name="Remove this dataflow?")
+    dialog.get_by_label("After what its sources have sent by now").check()
+    unanswered: list[Route] = []
+    page.route("**/v1/operations?*", lambda route: unanswered.append(route))  # noqa: PLW0108 - it gets an attribute
+    dialog.get_by_role("button", name="Remove").click()
+    expect(page.get_by_text("draining", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Remove…").click()
+    expect(dialog).to_be_visible()
+    assert unanswered
 
 
 @pytest.mark.parametrize("way", ["click", "Escape"])

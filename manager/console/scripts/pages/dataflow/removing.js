@@ -19,22 +19,33 @@ export function removing({ path, signal, say, changed }) {
     if (busy) {
       return;
     }
-    busy = true;
     replace(wrong);
     try {
-      const preview = await api.get(`${path}/removal`, { signal });
-      const how = choices();
-      const body = element("div", {}, foretold(preview), how);
-      if (await confirmed({ title: "Remove this dataflow?", body, action: "Remove", signal })) {
-        const stop = how.querySelector("input:checked").value;
-        const answer = await api.remove(path, { query: { stop }, signal });
-        say(answer.state === "removed" ? "It was removed." : "It drains, and is removed after that.");
+      if (await removed()) {
+        // Busy no longer: whoever sees how it stands now may ask again, whatever of the page is still to come.
         await changed();
       }
     } catch (error) {
       if (!signal.aborted) {
         replace(wrong, problem(error));
       }
+    }
+  }
+
+  /** Ask, and remove it where that was chosen; whether it was. */
+  async function removed() {
+    busy = true;
+    try {
+      const preview = await api.get(`${path}/removal`, { signal });
+      const how = choices();
+      const body = element("div", {}, foretold(preview), how);
+      if (!(await confirmed({ title: "Remove this dataflow?", body, action: "Remove", signal }))) {
+        return false;
+      }
+      const stop = how.querySelector("input:checked").value;
+      const answer = await api.remove(path, { query: { stop }, signal });
+      say(answer.state === "removed" ? "It was removed." : "It drains, and is removed after that.");
+      return true;
     } finally {
       busy = false;
     }
