@@ -14,16 +14,14 @@ from pathlib import Path
 from bridge.log import (
     LOG,
     NAME,
-    Extent,
     Item,
     LogFile,
     PositionsGone,
     SpoolDamaged,
-    extents_in,
-    extents_of,
     log_files,
     read_mark,
 )
+from bridge.log_file import Extent, extents_in, extents_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,40 +1,30 @@
-"""The files of a spool's log: numbered items, and what was expected of their producers after them.
+"""A spool's log: numbered items in files, and what was expected of their producers after each file.
 
 A file is named by its first position and the one after its last, so that whoever reads from a position opens only what
-it needs. It is an Arrow IPC file with a checksum of all its bytes after it; the expectations lie in its schema's
-metadata. The high-water mark tells the end of the log, and the expectations, where no file does.
+it needs. The high-water mark tells the end of the log, and the expectations, where no file does.
 """
 
 import json
 import os
 import re
-import zlib
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import accumulate, islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from bridge.births import Birth, births_in, births_text, part_of
+from bridge.births import Birth, part_of
 from bridge.files import Steps, write_whole
 from bridge.intake import Expected
 
-_COLUMNS = {"count": pa.int64(), "kind": pa.string(), "stamp": pa.int64(), "payload": pa.binary()}
-_BIRTHS = "births"
-"""The column of births as text, which older files lack."""
-_SCHEMA = pa.schema({**_COLUMNS, _BIRTHS: pa.string()})
-_EXPECTED = b"braid.expected"
 NAME = re.compile(r"(\d{20})-(\d{20})")
 """How files of a log are called; in the order of the names they follow each other."""
-_CHECKSUM = 4
-"""Bytes of the checksum at the end of a file."""
 LOG, _HIGH_WATER = "log", "high-water"
 
 
@@ -105,17 +95,6 @@ def _part(item: Item, first: int, end: int) -> Item:
     return replace(item, count=events.num_rows, payload=packed(events), births=part_of(item.births, first, end))
 
 
-class Extent(NamedTuple):
-    """An item without its payload."""
-
-    end: int
-    """The position after it."""
-    size: int
-    """How many bytes its payload has."""
-    marker: str | None
-    """The name of the marker that it is, if it is one."""
-
-
 class LogFile(NamedTuple):
     """One file of the log, by what its name says."""
 
@@ -178,69 +157,6 @@ def log_path(folder: Path, first: int, end: int) -> Path:
     return folder / f"{first:020d}-{end:020d}"
 
 
-def written(items: Sequence[Item], expected: Mapping[str, Expected]) -> bytes:
-    """Items, and what is expected of their producers after them, as the content of a file."""
-    schema = _SCHEMA.with_metadata({_EXPECTED: packed_expected(expected)})
-    columns = [pa.array([getattr(item, name) for item in items], kind) for name, kind in _COLUMNS.items()]
-    columns.append(pa.array([births_text(item.births) for item in items], pa.string()))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, schema) as writer:
-        writer.write_batch(pa.record_batch(columns, schema=schema))
-    content = sink.getvalue()
-    return b"".join([content, _checksum(content)])
-
-
-def items_in(file: LogFile) -> Iterator[Placed]:
-    """The items of a file with their positions."""
-    with damage_named(file.path), _checked(file) as reader:
-        rows = _batch(file, reader).to_pylist()
-        items = [
-            Item(
-                kind=ItemKind(row["kind"]),
-                count=row["count"],
-                stamp=row["stamp"],
-                payload=row["payload"],
-                births=births_in(row.get(_BIRTHS), row["count"]),
-            )
-            for row in rows
-        ]
-    first = file.first
-    for item in items:
-        yield Placed(first, item)
-        first += item.count
-
-
-def extents_in(file: LogFile) -> list[Extent]:
-    """The items of a file without their payloads, which are not even read; so the checksum is not held against it."""
-    with damage_named(file.path), pa.memory_map(str(file.path)) as mapped:
-        content = mapped.read_buffer()
-        if len(content) < _CHECKSUM:
-            raise ValueError("it is torn")
-        batch = _batch(file, pa.ipc.open_file(content.slice(0, len(content) - _CHECKSUM)))
-        payloads = batch.column("payload")
-        sizes = pc.binary_length(payloads).to_pylist()
-        names = [
-            payloads[row].as_py().decode() if ItemKind(kind) is ItemKind.MARKER else None
-            for row, kind in enumerate(batch.column("kind").to_pylist())
-        ]
-        ends = [file.first + count for count in accumulate(batch.column("count").to_pylist())]
-    return [Extent(*each) for each in zip(ends, sizes, names, strict=True)]
-
-
-def extents_of(first: int, items: Sequence[Item]) -> list[Extent]:
-    """Items that lie from a position on, without their payloads."""
-    ends = accumulate((item.count for item in items), initial=first)
-    names = (item.payload.decode() if item.kind is ItemKind.MARKER else None for item in items)
-    sizes = (len(item.payload) for item in items)
-    return [Extent(*each) for each in zip(islice(ends, 1, None), sizes, names, strict=True)]
-
-
-def expected_in(file: LogFile) -> dict[str, Expected]:
-    """What was expected of each producer after a file."""
-    with damage_named(file.path), _checked(file) as reader:
-        return unpacked_expected(reader.schema.metadata[_EXPECTED])
-
-
 def read_mark(spool: Path) -> Mark:
     """The high-water mark of a spool; where there is none, nothing was ever removed or expected."""
     path = spool / _HIGH_WATER
@@ -267,33 +183,10 @@ def unpacked_expected(text: bytes) -> dict[str, Expected]:
     return {producer: Expected(**each) for producer, each in json.loads(text).items()}
 
 
-def _checksum(content: pa.Buffer) -> bytes:
-    return zlib.crc32(content).to_bytes(_CHECKSUM)
-
-
-def _checked(file: LogFile) -> "pa.ipc.RecordBatchFileReader":
-    whole = pa.memory_map(str(file.path)).read_buffer()
-    if len(whole) < _CHECKSUM:
-        raise ValueError("it is torn")
-    content, checksum = whole.slice(0, len(whole) - _CHECKSUM), whole.slice(len(whole) - _CHECKSUM)
-    if _checksum(content) != checksum.to_pybytes():
-        raise ValueError("its checksum is another one")
-    return pa.ipc.open_file(content)
-
-
-def _batch(file: LogFile, reader: "pa.ipc.RecordBatchFileReader") -> pa.RecordBatch:
-    batch = reader.get_batch(0)
-    # Of a file without its checksum offsets may lead anywhere.
-    batch.validate(full=True)
-    if sum(batch.column("count").to_pylist()) != file.end - file.first:
-        raise SpoolDamaged(f"{file.path} does not hold the positions that its name says; restore it")
-    return batch
-
-
 @contextmanager
 def damage_named(path: Path) -> Iterator[None]:
     """Whatever cannot be read inside is damage of this file."""
     try:
         yield
-    except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
+    except (pa.ArrowException, msgspec.MsgspecError, KeyError, TypeError, ValueError, OSError) as error:
         raise SpoolDamaged(f"{path} cannot be read: {error}; restore it") from error

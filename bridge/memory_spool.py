@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from bridge.index import Reach
 from bridge.intake import Expected
-from bridge.log import Item, ItemKind, Placed, PositionsGone, written
+from bridge.log import Item, ItemKind, Placed, PositionsGone
+from bridge.log_file import written
 from bridge.reading import up_to, within
 from bridge.spool import SpoolClosed, SpoolState, end_after, full
 

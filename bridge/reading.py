@@ -7,7 +7,8 @@ from typing import Protocol
 
 from bridge.consumers import commit, consumers, leave
 from bridge.index import Reach, SpoolIndex
-from bridge.log import LOG, Placed, PositionsGone, SpoolDamaged, items_in, log_files, read_mark
+from bridge.log import LOG, Placed, PositionsGone, SpoolDamaged, log_files, read_mark
+from bridge.log_file import items_in
 
 
 class SpoolReader(Protocol):

@@ -26,13 +26,12 @@ from bridge.log import (
     LogFile,
     Mark,
     SpoolDamaged,
-    expected_in,
     log_files,
     log_path,
     read_mark,
     write_mark,
-    written,
 )
+from bridge.log_file import expected_in, written
 
 
 class SpoolState(StrEnum):

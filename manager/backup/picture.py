@@ -27,7 +27,8 @@ from urllib.parse import quote
 
 from bridge.files import make_folder, no_steps
 from bridge.intake import Expected
-from bridge.log import LOG, LogFile, Mark, SpoolDamaged, expected_in, log_files, read_mark, write_mark
+from bridge.log import LOG, LogFile, Mark, SpoolDamaged, log_files, read_mark, write_mark
+from bridge.log_file import expected_in
 from engine.damage import DAMAGE, damage_named
 from engine.job_folder import JobFolder, KeptCut, spool_folder
 from engine.plan import Plan, Port

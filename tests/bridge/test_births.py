@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -13,7 +12,8 @@ from bridge import MalformedFrame, Placed, decode, encode, packed
 from bridge.births import Birth, births_in, births_text, part_of
 from bridge.emitted import Emitted, Stream, frames
 from bridge.files import write_whole
-from bridge.log import Item, LogFile, items_in, log_path, written
+from bridge.log import Item, LogFile, log_path
+from bridge.log_file import items_in, written
 from bridge.wire import MOST_BYTES
 
 BIRTHS = st.lists(st.builds(Birth, st.integers(1, 4), st.integers(0, 2**62)), min_size=1, max_size=5)
@@ -95,13 +95,3 @@ def test_a_spool_keeps_births_however_items_are_cut(
     part = placed.since(first).until(end)
     assert (first, end, 99) == (part.first, part.end, part.item.stamp)
     assert each(births)[first - 5 : end - 5] == each(part.item.births)
-
-
-def test_a_spool_file_of_an_older_release_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has no column of births; its items are of unknown birth."""
-    item = Item(count=3, stamp=99, payload=packed(events(3)))
-    path = log_path(tmp_path, 0, 3)
-    with monkeypatch.context() as patched:
-        patched.setattr("bridge.log._BIRTHS", "something else")
-        write_whole(path, written([item], {}))
-    assert [Placed(0, item)] == list(items_in(LogFile(0, 3, path)))

@@ -1,7 +1,9 @@
-"""The files of a spool's log."""
+"""A spool's log and its files."""
 
 import os
+import zlib
 from collections import deque
+from dataclasses import replace
 from itertools import accumulate, count
 from pathlib import Path
 from threading import Event, Thread
@@ -11,26 +13,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.births import Birth
 from bridge.files import write_whole
 from bridge.intake import Expected
 from bridge.log import (
-    Extent,
     Item,
     ItemKind,
     LogFile,
     Placed,
     SpoolDamaged,
-    expected_in,
-    extents_in,
-    items_in,
     log_files,
     log_path,
     packed,
     packed_expected,
     unpacked,
     unpacked_expected,
-    written,
 )
+from bridge.log_file import Extent, expected_in, extents_in, items_in, written
 
 
 def data(*numbers: int, stamp: int = 1) -> Item:
@@ -77,6 +76,21 @@ def test_a_file_keeps_items_and_expectations(
     assert first == placed[0].first
     assert [place.end for place in placed] == [*(place.first for place in placed[1:]), file.end]
     assert expected == expected_in(file)
+
+
+def test_a_file_is_laid_out_as_releases_after_this_one_find_it(tmp_path: Path) -> None:
+    """A line of JSON, the payloads, and the checksum of both, byte for byte, because files outlive releases."""
+    expected = {"q": Expected(), "p": Expected(epoch=2, next=7, opened=True)}
+    born = replace(data(1, 2, stamp=5), births=(Birth(1, 3), Birth(1, 4)))
+    file = store(tmp_path, 4, [born, marker("nä", stamp=6)], expected)
+    line = (
+        b'{"producers":{"p":{"epoch":2,"next":7,"opened":true,"closed":false},'
+        b'"q":{"epoch":0,"next":null,"opened":false,"closed":false}},'
+        b'"items":[{"kind":"data","count":2,"stamp":5,"size":%d,"births":[[1,3],[1,4]]},'
+        b'{"kind":"marker","count":1,"stamp":6,"size":3}]}\n' % len(born.payload)
+    )
+    content = line + born.payload + "nä".encode()
+    assert content + zlib.crc32(content).to_bytes(4, "big") == file.path.read_bytes()
 
 
 @given(EXPECTED)
