@@ -19,17 +19,19 @@ def write_whole(path: Path, content: bytes, step: Steps = no_steps, *, mode: int
     The temporary file lies in a folder of its own, so that whoever watches the file's folder sees finished files only.
     Given a mode, neither of the two is ever open to more than that; else it is as usual for the process.
     """
-    temporary = path.parent / "tmp" / path.name
+    # Texts rather than paths: twenty times a second, to make and to take apart a path for each call is to be seen.
+    folder = str(path.parent)
+    temporary = _unfinished(folder, path.name)
     try:
         _write(temporary, content, step, mode)
         step("rename")
-        temporary.replace(path)
+        os.replace(temporary, path)  # noqa: PTH105 - as above
     except OSError:
         # Half a file would keep a full disk full.
-        temporary.unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
         raise
     step("sync folder")
-    sync_folder(path.parent)
+    sync_folder(folder)
     step("done")
 
 
@@ -38,7 +40,7 @@ def link_whole(path: Path, content: bytes, step: Steps = no_steps) -> bool:
 
     Either way the file stays once this returns. Several may try at once, so each has a temporary file of its own.
     """
-    temporary = path.parent / "tmp" / f"{path.name}.{uuid4().hex}"
+    temporary = _unfinished(path.parent, f"{path.name}.{uuid4().hex}")
     try:
         _write(temporary, content, step)
         step("link")
@@ -49,19 +51,26 @@ def link_whole(path: Path, content: bytes, step: Steps = no_steps) -> bool:
             first = False
         step("unlink")
     finally:
-        temporary.unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
     step("sync folder")
     sync_folder(path.parent)
     step("done")
     return first
 
 
-def _write(temporary: Path, content: bytes, step: Steps, mode: int | None = None) -> None:
-    # To look costs less than to make it anew each time.
-    if not temporary.parent.is_dir():
-        temporary.parent.mkdir(exist_ok=True)
+def _unfinished(folder: Path | str, name: str) -> str:
+    """Where a file lies until it is whole."""
+    return f"{folder}/tmp/{name}"  # noqa: S108 - not the folder of that name that is everybody's
+
+
+def _write(temporary: str, content: bytes, step: Steps, mode: int | None = None) -> None:
     step("open")
-    handle = _opened(temporary, mode)
+    try:
+        handle = _opened(temporary, mode)
+    except FileNotFoundError:
+        # The first one in its folder. To look each time costs more.
+        Path(temporary).parent.mkdir(exist_ok=True)
+        handle = _opened(temporary, mode)
     # By the system's own calls: the layers above them ask it much about a file before they write.
     try:
         step("write")
@@ -74,13 +83,13 @@ def _write(temporary: Path, content: bytes, step: Steps, mode: int | None = None
         os.close(handle)
 
 
-def _opened(temporary: Path, mode: int | None) -> int:
+def _opened(temporary: str, mode: int | None) -> int:
     """A file to write from its beginning, by its handle."""
     fresh = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     if mode is None:
         return os.open(temporary, fresh, 0o666)
     # One that a crash left may be open to others.
-    temporary.unlink(missing_ok=True)
+    Path(temporary).unlink(missing_ok=True)
     handle = os.open(temporary, fresh | os.O_EXCL, mode)
     # Whatever the process takes away from the files that it makes.
     os.fchmod(handle, mode)
@@ -101,7 +110,7 @@ def clear_unfinished(folder: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path | str) -> None:
     """Make what was created, renamed or removed in a folder stay."""
     handle = os.open(folder, os.O_RDONLY)
     try:

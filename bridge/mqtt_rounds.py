@@ -10,8 +10,9 @@ It overrides private methods of the library. Whatever is unusual is left to the 
 
 import struct
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 import paho.mqtt.client as paho
@@ -23,6 +24,8 @@ _MOST_READ = 1_000
 """After so many packets in one round what is to be sent has its turn too."""
 _RETAINED_OR_DOUBLED = 0b1001
 _ONCE_AT_LEAST = paho.PUBLISH | 0b0010
+_LONGEST_LENGTH = 4
+"""Bytes that tell how long a packet is, at most."""
 _ACKNOWLEDGEMENT = struct.Struct("!BBH")
 
 
@@ -69,15 +72,19 @@ class RoundsClient(paho.Client):
         """Read all that has come; the library's thread calls it when something has."""
         # A round that takes longer than the grouping time groups by that already.
         time.sleep(max(0.0, self._rounds.grouping - self._took))
-        begun = time.monotonic()
+        begun, read, told = time.monotonic(), 0, MQTTErrorCode.MQTT_ERR_SUCCESS
         self._drained = False
-        told, read = super().loop_read(max_packets), 1
         # To its end: the system does not tell of what was fetched already, so nobody would come back for it.
         while not self._drained and told is MQTTErrorCode.MQTT_ERR_SUCCESS:
-            if read % _MOST_READ == 0:
+            if usual := self._read_usual(_MOST_READ - read):
+                read += usual
+            elif not self._drained:
+                # What is unusual, or comes in parts, or tells that the connection ended.
+                told, read = super().loop_read(max_packets), read + 1
+            if read >= _MOST_READ:
                 self._rounds.on_end()
                 self.loop_write()
-            told, read = super().loop_read(max_packets), read + 1
+                read = 0
         self._rounds.on_end()
         self._took = time.monotonic() - begun
         return told
@@ -88,13 +95,32 @@ class RoundsClient(paho.Client):
         if packets:
             self._packet_queue(paho.PUBACK, packets, 0, 1)
 
-    def _sock_recv(self, bufsize: int) -> bytes:
+    def _read_usual(self, most: int) -> int:
+        """Hand on what comes next, as far as it is usual and whole, and at most so much; how much that was."""
+        # Where there is half a packet the library goes on with it.
+        if self._sock is None or self._in_packet["command"]:
+            return 0
+        try:
+            self._fetch()
+        except OSError:
+            # If it is more than that nothing came, the library meets it again, and knows what to do.
+            return 0
+        read = 0
+        for told, end in islice(usual_publications(self._fetched, self._at, self.protocol), most):
+            self._rounds.on_publication(told)
+            self._at, read = end, read + 1
+        return read
+
+    def _fetch(self) -> None:
         if self._at == len(self._fetched):
             try:
                 self._fetched, self._at = super()._sock_recv(_FETCHED), 0
             except BlockingIOError:
                 self._drained = True
                 raise
+
+    def _sock_recv(self, bufsize: int) -> bytes:
+        self._fetch()
         begun = self._at
         self._at = min(begun + bufsize, len(self._fetched))
         return self._fetched[begun : self._at]
@@ -108,6 +134,31 @@ class RoundsClient(paho.Client):
 
     def _on_unusual(self, _client: paho.Client, _data: Any, message: paho.MQTTMessage) -> None:
         self._rounds.on_publication(Publication(message.topic, message.mid, bytes(message.payload)))
+
+
+def usual_publications(packets: bytes, begin: int, protocol: MQTTProtocolVersion) -> Iterator[tuple[Publication, int]]:
+    r"""The messages from a place on, each with where it ends, up to a packet that is unusual or not whole.
+
+    >>> whole = b"\x32\x08\x00\x01a\x00\x07\x00hi"
+    >>> [end for _, end in usual_publications(whole + whole + whole[:5], 0, MQTTProtocolVersion.MQTTv5)]
+    [10, 20]
+    """
+    while (body := _body(packets, begin + 1)) is not None and body.stop <= len(packets):
+        told = usual_publication(packets[begin], packets[body.start : body.stop], protocol)
+        if told is None:
+            return
+        begin = body.stop
+        yield told, begin
+
+
+def _body(packets: bytes, at: int) -> range | None:
+    """What follows the header of a packet whose length stands at a place; None where it does not stand there whole."""
+    length = 0
+    for place, byte in enumerate(packets[at : at + _LONGEST_LENGTH]):
+        length |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:  # noqa: PLR2004 - the bit that says that more of the length follows
+            return range(at + place + 1, at + place + 1 + length)
+    return None
 
 
 def usual_publication(header: int, packet: bytes | bytearray, protocol: MQTTProtocolVersion) -> Publication | None:

@@ -52,6 +52,11 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     return pa.schema([*declared, pa.field(REST, pa.string())])
 
 
+@lru_cache(maxsize=1_000)
+def _arrow_row(schema: Schema) -> pa.StructType:
+    return pa.struct(list(arrow_schema(schema)))
+
+
 def events_in(message: bytes, schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
     """The events of a message as the schema has them, and those that are unfit.
 
@@ -64,8 +69,8 @@ def events_in(message: bytes, schema: Schema) -> tuple[pa.RecordBatch, tuple[Unf
 
 def all_events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
     """The events of several messages together, because a batch of its own for each would cost more than reading it."""
-    whole, takers = arrow_schema(schema), _takers(schema)
-    rows: list[list[object]] = []
+    takers = _takers(schema)
+    rows: list[tuple[object, ...]] = []
     unfit: list[Unfit] = []
     for message in messages:
         try:
@@ -79,8 +84,7 @@ def all_events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordB
                 rows.append(_row(event, takers))
             except ValueError as error:
                 unfit.append(Unfit(event=json.dumps(event), reason=str(error)))
-    columns = [pa.array([row[at] for row in rows], field.type) for at, field in enumerate(whole)]
-    return pa.RecordBatch.from_arrays(columns, schema=whole), tuple(unfit)
+    return pa.RecordBatch.from_struct_array(pa.array(rows, _arrow_row(schema))), tuple(unfit)
 
 
 def _told(message: bytes) -> Any:
@@ -96,7 +100,7 @@ def _takers(schema: Schema) -> _Takers:
     return {name: (schema.fields[name], _TAKEN[schema.fields[name]]) for name in schema.names()}
 
 
-def _row(event: Any, takers: _Takers) -> list[object]:
+def _row(event: Any, takers: _Takers) -> tuple[object, ...]:
     """The values of an event, in the order of the columns."""
     if not isinstance(event, dict):
         raise ValueError("the event is not a JSON object")  # noqa: TRY004 - what is unfit is data, not a wrong call
@@ -112,7 +116,7 @@ def _row(event: Any, takers: _Takers) -> list[object]:
         row.append(_json(rest) if rest else None)
     except ValueError:
         raise ValueError("an undeclared field holds what JSON cannot write") from None
-    return row
+    return tuple(row)
 
 
 def _boolean(value: Any) -> bool:

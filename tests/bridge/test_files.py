@@ -46,7 +46,7 @@ def test_a_killed_write_leaves_old_or_new(tmp_path: Path, name: str, before: byt
     finished = name in {"sync folder", "done"}
     assert (NEW if finished else before) == (path.read_bytes() if path.exists() else None)
     clear_unfinished(tmp_path)
-    assert [] == list((tmp_path / "tmp").iterdir())
+    assert [] == list(tmp_path.glob("tmp/*"))
     assert (NEW if finished else before) == (path.read_bytes() if path.exists() else None)
 
 
@@ -54,7 +54,7 @@ def test_unfinished_files_never_lie_among_the_finished(tmp_path: Path) -> None:
     """Until its last byte is durable, a file lies in a folder of its own."""
     seen: list[list[str]] = []
     write_whole(tmp_path / "file", NEW, lambda _: seen.append(sorted(path.name for path in tmp_path.iterdir())))
-    assert [*[["tmp"]] * 4, *[["file", "tmp"]] * 2] == seen
+    assert [[], *[["tmp"]] * 3, *[["file", "tmp"]] * 2] == seen
 
 
 def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match="No space left on device"):
         write_whole(path, NEW, full)
-    assert ([], OLD) == (list((tmp_path / "tmp").iterdir()), path.read_bytes())
+    assert ([], OLD) == (list(tmp_path.glob("tmp/*")), path.read_bytes())
 
 
 def test_a_file_is_whole_where_the_system_takes_little_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
