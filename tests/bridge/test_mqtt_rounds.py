@@ -72,8 +72,12 @@ def packet(told: Publication, *, retained: bool = False, properties: bytes | Non
     topic = told.topic.encode()
     named = len(topic).to_bytes(2) + topic + (told.mid.to_bytes(2) if told.mid else b"")
     rest = named + (properties or b"") + told.payload
-    length = bytes([len(rest)]) if len(rest) < 128 else bytes([len(rest) % 128 | 128, len(rest) // 128])
-    return bytes([0x30 | (2 if told.mid else 0) | retained]) + length + rest
+    return bytes([0x30 | (2 if told.mid else 0) | retained]) + length(len(rest)) + rest
+
+
+def length(size: int) -> bytes:
+    """How long the rest of a packet is, seven bits a byte."""
+    return bytes([size]) if size < 128 else bytes([size % 128 | 128]) + length(size // 128)
 
 
 publications = st.builds(
@@ -98,6 +102,54 @@ def test_what_comes_is_told_however_it_is_cut(data: st.DataObject, protocol: MQT
         for part in parts:
             made.read(part)
         assert (sent, len(parts)) == (made.told, made.rounds)
+
+
+@pytest.mark.parametrize("size", [120, 130, 16_370, 16_390, 70_000, 2_097_140, 2_097_160])
+def test_large_messages_come_among_small_ones(size: int) -> None:
+    """However many bytes tell its length, and however often the system is asked for it."""
+    sent = [Publication("t", 1, b"small"), Publication("t", 2, bytes(size)), Publication("t", 3, b"small")]
+    packets = b"".join(map(packet, sent))
+    with scene() as made:
+        # As much at once as a pair of sockets takes without waiting.
+        for begin in range(0, len(packets), 100_000):
+            made.read(packets[begin : begin + 100_000])
+        assert sent == made.told
+
+
+def test_a_message_that_looks_like_messages_is_one() -> None:
+    """Also where the network cuts it just before what looks like the next one."""
+    inner = packet(Publication("u", 8, b"inner"))
+    told = Publication("t", 7, inner + inner)
+    whole = packet(told)
+    with scene() as made:
+        made.read(whole[: -len(told.payload)])
+        made.read(told.payload)
+        assert [told] == made.told
+
+
+def test_a_connection_that_ended_is_told_after_what_came_of_it() -> None:
+    """Whole messages before its end are handed on, and what is left of one is not."""
+    told = Publication("t", 7, b"whole")
+    with scene() as made:
+        made.here.sendall(packet(told) + packet(told)[:5])
+        made.here.close()
+        assert MQTTErrorCode.MQTT_ERR_CONN_LOST == made.client.loop_read()
+        assert [told] == made.told
+
+
+def test_nothing_of_a_round_is_told_after_its_connection_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the connection is lost while it sends, what was fetched and not told comes again over the next one."""
+    sent = [Publication("t", mid, b"") for mid in range(1, 1_501)]
+    with scene() as made:
+        made.here.sendall(b"".join(map(packet, sent)))
+
+        def lose() -> MQTTErrorCode:
+            made.client._sock = None
+            return MQTTErrorCode.MQTT_ERR_CONN_LOST
+
+        monkeypatch.setattr(made.client, "loop_write", lose)
+        assert MQTTErrorCode.MQTT_ERR_NO_CONN == made.client.loop_read()
+        assert sent[:1_000] == made.told
 
 
 def test_all_that_came_is_read_in_one_round() -> None:
