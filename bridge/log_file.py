@@ -6,7 +6,7 @@ to write one takes little but its bytes, and where items end is known from the l
 
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, islice, pairwise
 from typing import NamedTuple
 
@@ -92,16 +92,18 @@ def extents_in(file: LogFile) -> list[Extent]:
             for each, begin in zip(described, begins, strict=True)
         ]
     _check_count(file, described)
-    ends = accumulate((each.count for each in described), initial=file.first)
-    return [Extent(*each) for each in zip(islice(ends, 1, None), (each.size for each in described), names, strict=True)]
+    return _extents(file.first, (each.count for each in described), (each.size for each in described), names)
 
 
 def extents_of(first: int, items: Sequence[Item]) -> list[Extent]:
     """Items that lie from a position on, without their payloads."""
-    ends = accumulate((item.count for item in items), initial=first)
     names = (item.payload.decode() if item.kind is ItemKind.MARKER else None for item in items)
-    sizes = (len(item.payload) for item in items)
-    return [Extent(*each) for each in zip(islice(ends, 1, None), sizes, names, strict=True)]
+    return _extents(first, (item.count for item in items), (len(item.payload) for item in items), names)
+
+
+def _extents(first: int, counts: Iterable[int], sizes: Iterable[int], names: Iterable[str | None]) -> list[Extent]:
+    ends = islice(accumulate(counts, initial=first), 1, None)
+    return [Extent(*each) for each in zip(ends, sizes, names, strict=True)]
 
 
 class _Held(NamedTuple):

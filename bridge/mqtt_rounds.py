@@ -2,8 +2,8 @@
 
 Left as it is it wakes up for each message, asks the system for each byte of a header, makes an object of properties
 that nobody set, and sends each acknowledgement by itself. At a hundred messages a second that costs more than whatever
-is done with them. Here it reads in rounds: all that has come is fetched together, and where little comes it waits a
-while before each round.
+is done with them. Here it reads in rounds: all that has come is fetched together, usual messages are taken from there
+as they are, and where little comes it waits a while before each round.
 
 It overrides private methods of the library. Whatever is unusual is left to the library's own.
 """
