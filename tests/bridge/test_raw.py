@@ -2,6 +2,7 @@
 
 import json
 import math
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -60,6 +61,24 @@ def test_each_event_that_fits_is_a_row_of_its_values(messages: list[str], schema
     assert [row for found, _ in each for row in found] == rows
     assert sum(count for _, count in each) == len(unfit)
     assert arrow_schema(schema) == batch.schema
+
+
+def test_moments_and_json_are_columns_too() -> None:
+    """Moments however they are told, JSON of any kind as its text; what is absent is null."""
+    told = [
+        {"at": 1_000, "raw": {"b": [1, None]}},
+        {"at": "1970-01-01T00:00:02", "raw": "text"},
+        {"at": "1970-01-01T01:00:03.500+01:00", "raw": 4},
+        {"at": None},
+        {"at": "noon"},
+    ]
+    batch, (unfit,) = all_events_in(
+        [json.dumps(each).encode() for each in told], Schema.of(at=Kind.TIMESTAMP, raw=Kind.JSON)
+    )
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    assert [*(epoch + timedelta(seconds=each) for each in (1, 2, 3.5)), None] == batch.column("at").to_pylist()
+    assert ['{"b":[1,null]}', '"text"', "4", None] == batch.column("raw").to_pylist()
+    assert "the field 'at' should be of kind timestamp" == unfit.reason
 
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 1.5, math.pi])
