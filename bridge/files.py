@@ -19,7 +19,7 @@ def write_whole(path: Path, content: bytes, step: Steps = no_steps, *, mode: int
     The temporary file lies in a folder of its own, so that whoever watches the file's folder sees finished files only.
     Given a mode, neither of the two is ever open to more than that; else it is as usual for the process.
     """
-    # Texts rather than paths: twenty times a second, to make and to take apart a path for each call is to be seen.
+    # Texts rather than paths: to make and to take apart a path for each call is a tenth of all that a write takes.
     folder = str(path.parent)
     temporary = _unfinished(folder, path.name)
     try:
@@ -40,7 +40,8 @@ def link_whole(path: Path, content: bytes, step: Steps = no_steps) -> bool:
 
     Either way the file stays once this returns. Several may try at once, so each has a temporary file of its own.
     """
-    temporary = _unfinished(path.parent, f"{path.name}.{uuid4().hex}")
+    folder = str(path.parent)
+    temporary = _unfinished(folder, f"{path.name}.{uuid4().hex}")
     try:
         _write(temporary, content, step)
         step("link")
@@ -53,12 +54,12 @@ def link_whole(path: Path, content: bytes, step: Steps = no_steps) -> bool:
     finally:
         Path(temporary).unlink(missing_ok=True)
     step("sync folder")
-    sync_folder(path.parent)
+    sync_folder(folder)
     step("done")
     return first
 
 
-def _unfinished(folder: Path | str, name: str) -> str:
+def _unfinished(folder: str, name: str) -> str:
     """Where a file lies until it is whole."""
     return f"{folder}/tmp/{name}"  # noqa: S108 - not the folder of that name that is everybody's
 
