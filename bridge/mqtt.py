@@ -21,6 +21,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from bridge.address import Address
+from bridge.grouping import Grouping, ungrouped
 from bridge.mqtt_rounds import Publication, Rounds, RoundsClient
 from bridge.receiver import Message
 from bridge.topics import ROOT
@@ -95,12 +96,12 @@ class Client:
         will: tuple[str, bytes] | None = None,
         protocol: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv5,
         lasting: bool = True,
-        grouping: float = 0.0,
+        grouping: Grouping = ungrouped,
     ) -> None:
         """Where `lasting` is false the broker keeps nothing for it while it is away, but what is retained.
 
-        Messages are handed on together that come within so many seconds of `grouping`, and acknowledgements wait as
-        long: to wake up for each of them would cost more than to read it.
+        Messages are handed on together that come while `grouping` waits: to wake up for each of them would cost more
+        than to read it.
         """
         self._address = address
         self._lasting = lasting
@@ -165,6 +166,7 @@ class Client:
 
     def stop(self) -> None:
         """Disconnect; the broker keeps the session, less what was acknowledged."""
+        self._client.hurry()
         self._await_acknowledged()
         self._client.disconnect()
         self._client.loop_stop()

@@ -3,11 +3,12 @@
 Left as it is it wakes up for each message, asks the system for each byte of a header, makes an object of properties
 that nobody set, and sends each acknowledgement by itself. At a hundred messages a second that costs more than whatever
 is done with them. Here it reads in rounds: all that has come is fetched together, usual messages are taken from there
-as they are, and where little comes it waits a while before each round.
+as they are, and each round waits for as long as its messages are grouped. What is to be sent does not wait.
 
 It overrides private methods of the library. Whatever is unusual is left to the library's own.
 """
 
+import select
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +18,8 @@ from typing import Any, NamedTuple
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
+
+from bridge.grouping import Fetch, Grouping
 
 _FETCHED = 1 << 16
 """How many bytes are fetched at once."""
@@ -41,8 +44,8 @@ class Publication(NamedTuple):
 class Rounds:
     """How a client reads; made by `bridge.mqtt.Client`."""
 
-    grouping: float
-    """Seconds between the beginnings of two rounds; 0 where each begins as soon as something comes."""
+    grouping: Grouping
+    """How long each waits, once something has come."""
     on_publication: Callable[[Publication], None]
     """Told each message, in the client's thread."""
     on_end: Callable[[], None]
@@ -55,8 +58,12 @@ class RoundsClient(paho.Client):
     def __init__(self, *arguments: Any, rounds: Rounds, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self._rounds = rounds
-        self._took = 0.0
-        """Seconds that the last round took."""
+        self._last = Fetch()
+        """What the round before was like."""
+        self._messages = 0
+        """How many messages were told in this round."""
+        self._hurried = False
+        """Whether rounds wait no more."""
         self._fetched = b""
         self._at = 0
         self._drained = False
@@ -66,13 +73,14 @@ class RoundsClient(paho.Client):
     def reconnect(self) -> MQTTErrorCode:
         """As the library does; what was fetched of the connection before is forgotten."""
         self._fetched, self._at = b"", 0
+        self._hurried = False
         return super().reconnect()
 
     def loop_read(self, max_packets: int = 1) -> MQTTErrorCode:
         """Read all that has come; the library's thread calls it when something has."""
-        # A round that takes longer than the grouping time groups by that already.
-        time.sleep(max(0.0, self._rounds.grouping - self._took))
+        self._wait(self._rounds.grouping(self._last))
         begun, read, told = time.monotonic(), 0, MQTTErrorCode.MQTT_ERR_SUCCESS
+        self._messages = 0
         self._drained = False
         # To its end: the system does not tell of what was fetched already, so nobody would come back for it.
         while not self._drained and told is MQTTErrorCode.MQTT_ERR_SUCCESS:
@@ -86,14 +94,28 @@ class RoundsClient(paho.Client):
                 self.loop_write()
                 read = 0
         self._rounds.on_end()
-        self._took = time.monotonic() - begun
+        self._last = Fetch(took=time.monotonic() - begun, messages=self._messages)
         return told
+
+    def hurry(self) -> None:
+        """Let no round wait any more, because the broker's answers are awaited; from any thread."""
+        self._hurried = True
 
     def acknowledge(self, mids: Iterable[int]) -> None:
         """Acknowledge messages, in this order, in one piece; from any thread."""
         packets = b"".join(_ACKNOWLEDGEMENT.pack(paho.PUBACK, 2, mid) for mid in mids if mid)
         if packets:
             self._packet_queue(paho.PUBACK, packets, 0, 1)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait before a round, and send meanwhile what is to be sent."""
+        until = time.monotonic() + seconds
+        while not self._hurried and self._sock is not None and (left := until - time.monotonic()) > 0:
+            if self._sockpairR is None:
+                time.sleep(left)
+            elif select.select([self._sockpairR], [], [], left)[0]:
+                self._sockpairR.recv(_FETCHED)
+                self.loop_write()
 
     def _read_usual(self, most: int) -> int:
         """Hand on what comes next, as far as it is usual and whole, and at most so much; how much that was."""
@@ -107,7 +129,7 @@ class RoundsClient(paho.Client):
             return 0
         read = 0
         for told, end in islice(usual_publications(self._fetched, self._at, self.protocol), most):
-            self._rounds.on_publication(told)
+            self._tell(told)
             self._at, read = end, read + 1
         return read
 
@@ -129,11 +151,15 @@ class RoundsClient(paho.Client):
         usual = usual_publication(self._in_packet["command"], self._in_packet["packet"], self.protocol)
         if usual is None:
             return super()._handle_publish()
-        self._rounds.on_publication(usual)
+        self._tell(usual)
         return MQTTErrorCode.MQTT_ERR_SUCCESS
 
     def _on_unusual(self, _client: paho.Client, _data: Any, message: paho.MQTTMessage) -> None:
-        self._rounds.on_publication(Publication(message.topic, message.mid, bytes(message.payload)))
+        self._tell(Publication(message.topic, message.mid, bytes(message.payload)))
+
+    def _tell(self, publication: Publication) -> None:
+        self._messages += 1
+        self._rounds.on_publication(publication)
 
 
 def usual_publications(packets: bytes, begin: int, protocol: MQTTProtocolVersion) -> Iterator[tuple[Publication, int]]:

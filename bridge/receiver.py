@@ -23,6 +23,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple, Protocol
 
 from bridge.births import Birth
+from bridge.grouping import SHORTEST
 from bridge.intake import Expected, Intake, Taken, expire, offer
 from bridge.log import Item, ItemKind, packed
 from bridge.raw import Unfit, all_events_in
@@ -30,8 +31,6 @@ from bridge.spool import Spool, SpoolState
 from bridge.wire import Again, Frame, FrameKind, Have, MalformedFrame, decode
 from dags import Schema
 
-GROUPING = 0.05
-"""Seconds in which messages are grouped into one file."""
 PATIENCE = 60.0
 """Seconds for which a producer that is there may be asked for what is missing; then what came early goes on without."""
 SILENCE = 45.0
@@ -95,9 +94,9 @@ class Receiver:
         *,
         on_unread: Callable[[Unread], None],
         clock: Callable[[], float] = time.time,
-        grouping: float = GROUPING,
+        grouping: float = SHORTEST,
     ) -> None:
-        """Where the client groups messages already, `grouping` is 0."""
+        """For `grouping` seconds messages are grouped into one file; 0 where the client groups them already."""
         self.feeds: dict[str, Feed] = {}
         self.intakes: dict[str, Intake[int]] = {}
         self._transport = transport

@@ -49,7 +49,7 @@ class Consuming:
                     job.folder.say_gone(gone)
                     told = "job %s reads %s on at %d: %d positions before that went while it was stopped"
                     log.warning(told, job.name, stream, there, there - position)
-                self._spools.need(job.name, ingress, entry.plan.limits.spool_bytes)
+                self._spools.need(entry.plan, ingress)
 
     def join(self, job: Job, plan: Plan) -> dict[str, int]:
         """Have the streams of a new plan supplied; where the job begins in each that it does not read yet."""
@@ -60,7 +60,7 @@ class Consuming:
         # At once: the job may have stopped again by the next time that its streams are looked at.
         self._read[job.name] = self._read.get(job.name, frozenset()) | plan.streams
         for ingress in plan.ingress:
-            self._spools.need(job.name, ingress, plan.limits.spool_bytes)
+            self._spools.need(plan, ingress)
         return starts
 
     def unjoin(self, job: Job, streams: frozenset[str]) -> None:

@@ -7,7 +7,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -27,7 +27,7 @@ from bridge import (
     topics,
 )
 from engine.job_folder import spool_folder
-from engine.plan import Ingress, RefusedPlan
+from engine.plan import Ingress, Plan, RefusedPlan
 from engine.reception import Receiving, Reception
 from engine.supply import Bridged, Subscribed
 from engine.told_spool import ToldSpool
@@ -52,11 +52,16 @@ class _Supply:
     """What the receptions before this one met."""
     generating: Generating | None = None
     thread: threading.Thread | None = None
-    jobs: set[str] = field(default_factory=set)
+    paces: Mapping[str, float] = field(default_factory=dict)
+    """The jobs that read it, each with the pace of its latest plan; never changed, but replaced."""
     trouble: str = ""
     """Why nothing more comes."""
     retry: float = 0.0
     """When it is tried again, as `time.monotonic` tells."""
+
+    def pace(self) -> float:
+        """The shortest pace of those who read it; from any thread."""
+        return min(self.paces.values(), default=0.0)
 
     def fail(self, trouble: str) -> None:
         """Nothing more comes for a while; from any thread."""
@@ -75,8 +80,8 @@ class HostSpools:
         self._supplies: dict[str, _Supply] = {}
         self._pruned = -math.inf
 
-    def need(self, job: str, ingress: Ingress, most_bytes: int) -> None:
-        """A job reads a stream: supply it, unless somebody does already."""
+    def need(self, plan: Plan, ingress: Ingress) -> None:
+        """A job reads a stream by a plan: supply it, unless somebody does already."""
         supply = self._supplies.get(ingress.stream)
         if other := next((name for name, each in self._supplies.items() if _clash(each.ingress, ingress)), None):
             raise RefusedPlan(
@@ -84,8 +89,8 @@ class HostSpools:
                 "the same stream; use that one, or stop the jobs that read it"
             )
         if supply is None:
-            supply = self._supplies[ingress.stream] = _Supply(ingress=ingress, most_bytes=most_bytes)
-        supply.jobs.add(job)
+            supply = self._supplies[ingress.stream] = _Supply(ingress=ingress, most_bytes=plan.limits.spool_bytes)
+        supply.paces = {**supply.paces, plan.job: plan.pace}
         if supply.spool is None and not supply.trouble:
             with _troubles(supply):
                 self._own(supply)
@@ -95,7 +100,7 @@ class HostSpools:
         supply = self._supplies.get(stream)
         if supply is None:
             return
-        supply.jobs.discard(job)
+        supply.paces = {name: pace for name, pace in supply.paces.items() if name != job}
         self._end_unread(stream, supply)
 
     def look(self) -> None:
@@ -200,11 +205,13 @@ class HostSpools:
                 supply.thread.start()
 
     def _receive(self, supply: _Supply, topic: str, feed: Feed) -> None:
-        supply.reception = self._receiving.begin(supply.ingress.stream, topic, feed, supply.fail)
+        supply.reception = self._receiving.begin(
+            supply.ingress.stream, topic, feed, pace=supply.pace, on_trouble=supply.fail
+        )
 
     def _end_unread(self, stream: str, supply: _Supply) -> None:
         # A job of another host may read it: what came until that one supplies it would be lost.
-        if supply.jobs or (supply.spool is not None and consumers(supply.spool.folder)):
+        if supply.paces or (supply.spool is not None and consumers(supply.spool.folder)):
             return
         self._end(supply)
         del self._supplies[stream]

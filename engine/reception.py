@@ -19,8 +19,8 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from bridge import Clock, Counts, Feed, Message, NotConnected, Receiver, SpoolClosed, SpoolDamaged, SpoolFull, Unread
 from bridge.address import Address
 from bridge.files import make_folder, sync_folder, write_whole
+from bridge.grouping import grouped_for, ungrouped
 from bridge.mqtt import Client
-from bridge.receiver import GROUPING
 
 log = logging.getLogger("braid.host")
 
@@ -42,8 +42,14 @@ class Reception(Protocol):
 class Receiving(Protocol):
     """What receives streams into spools; a host's receptions."""
 
-    def begin(self, stream: str, topic: str, feed: Feed, on_trouble: Callable[[str], None]) -> Reception:
-        """Receive a stream from now on; `on_trouble` is told, from any thread, what ended that."""
+    def begin(
+        self, stream: str, topic: str, feed: Feed, *, pace: Callable[[], float], on_trouble: Callable[[str], None]
+    ) -> Reception:
+        """Receive a stream from now on.
+
+        `pace` tells from any thread the shortest pace of those who read it; `on_trouble` is told from any thread what
+        ended the reception.
+        """
 
 
 class Receptions:
@@ -66,7 +72,9 @@ class Receptions:
         self._host = host
         self._begun: list[_Received] = []
 
-    def begin(self, stream: str, topic: str, feed: Feed, on_trouble: Callable[[str], None]) -> Reception:
+    def begin(
+        self, stream: str, topic: str, feed: Feed, *, pace: Callable[[], float], on_trouble: Callable[[str], None]
+    ) -> Reception:
         """Receive a stream from now on, or from when there is a connection."""
         make_folder(self._folder)
         # Before the broker keeps anything, so that whatever it keeps is known.
@@ -75,6 +83,7 @@ class Receptions:
             topic,
             feed,
             partial(self._client, self._client_id(stream)),
+            pace=pace,
             on_unread=self._on_unread,
             on_trouble=on_trouble,
             on_left=lambda: self._forget(stream),
@@ -115,12 +124,13 @@ class Receptions:
 class _Received:
     """As a reception is, over a client of the bridge."""
 
-    def __init__(  # noqa: PLR0913 - from where, into what, over what, and whom to tell are seven things
+    def __init__(  # noqa: PLR0913 - from where, into what, over what, for whom, and whom to tell are eight things
         self,
         topic: str,
         feed: Feed,
         connect: Callable[..., Client],
         *,
+        pace: Callable[[], float],
         on_unread: Callable[[Unread], None],
         on_trouble: Callable[[str], None],
         on_left: Callable[[], None],
@@ -136,7 +146,9 @@ class _Received:
             on_connection=self._reconnected,
             on_disconnection=self._reconnected,
             # What a job forwards of a batch comes together as it is.
-            grouping=0.0 if feed.schema is None else GROUPING,
+            grouping=ungrouped
+            if feed.schema is None
+            else lambda before: grouped_for(pace(), now=clock.now(), before=before),
         )
         # The client groups already.
         self._receiver = Receiver({topic: feed}, self._client, on_unread=on_unread, clock=clock.now, grouping=0.0)

@@ -16,6 +16,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersi
 
 from bridge.address import Address
 from bridge.broker import start_broker
+from bridge.grouping import Fetch, Grouping, ungrouped
 from bridge.mqtt import Client
 from bridge.mqtt_rounds import Publication, Rounds, RoundsClient
 from bridge.receiver import Message
@@ -30,14 +31,14 @@ EXPIRING = b"\x05\x02\x00\x00\x00\x3c"
 class Scene:
     """A client at one end of a pair of sockets, and what it told."""
 
-    def __init__(self, protocol: MQTTProtocolVersion = V5) -> None:
+    def __init__(self, protocol: MQTTProtocolVersion = V5, grouping: Grouping = ungrouped) -> None:
         self.told: list[Publication] = []
         self.rounds = 0
         self.client = RoundsClient(
             CallbackAPIVersion.VERSION2,
             protocol=protocol,
             manual_ack=True,
-            rounds=Rounds(grouping=0.0, on_publication=self.told.append, on_end=self._end),
+            rounds=Rounds(grouping=grouping, on_publication=self.told.append, on_end=self._end),
         )
         self.connect()
 
@@ -59,8 +60,8 @@ class Scene:
 
 
 @contextmanager
-def scene(protocol: MQTTProtocolVersion = V5) -> Iterator[Scene]:
-    made = Scene(protocol)
+def scene(protocol: MQTTProtocolVersion = V5, grouping: Grouping = ungrouped) -> Iterator[Scene]:
+    made = Scene(protocol, grouping)
     try:
         yield made
     finally:
@@ -184,6 +185,56 @@ def test_acknowledgements_leave_together() -> None:
         assert b"\x40\x02\x00\x01\x40\x02\x01\x2c" == made.here.recv(1_000)
 
 
+def test_a_round_tells_the_next_how_many_messages_it_brought() -> None:
+    """Also those that the library reads; what is no message does not count."""
+    found: list[int] = []
+
+    def note(before: Fetch) -> float:
+        found.append(before.messages)
+        return 0.0
+
+    answer = b"\xd0\x00"
+    usual, unusual = (packet(Publication("t", 7, b""), properties=told) for told in (b"\x00", EXPIRING))
+    with scene(grouping=note) as made:
+        for sent in (usual + unusual + answer + usual, answer, usual):
+            made.read(sent)
+        made.read(answer)
+    assert [0, 3, 0, 1] == found
+
+
+def test_what_is_to_be_sent_does_not_wait_for_a_round() -> None:
+    """An acknowledgement leaves while what came after is grouped, and that is fetched once nobody waits any more."""
+    waits = threading.Event()
+
+    def long(_before: Fetch) -> float:
+        waits.set()
+        return 10 * BOUND
+
+    told = Publication("t", 7, b"later")
+    with scene(grouping=long) as made, socketpair() as (waking, woken):
+        made.client._sockpairW, made.client._sockpairR = waking, woken
+        made.here.sendall(packet(told))
+        made.here.settimeout(BOUND)
+        made.client._thread = reading = threading.Thread(target=made.client.loop_read)
+        reading.start()
+        assert waits.wait(BOUND)
+        made.client.acknowledge([300])
+        assert (b"\x40\x02\x01\x2c", []) == (made.here.recv(1_000), made.told)
+        made.client.hurry()
+        made.client.acknowledge([301])
+        reading.join(BOUND)
+        assert (False, [told]) == (reading.is_alive(), made.told)
+
+
+@contextmanager
+def socketpair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two sockets, joined; of what comes nothing is waited for."""
+    one, other = socket.socketpair()
+    with one, other:
+        other.settimeout(0)
+        yield one, other
+
+
 def test_what_came_before_a_connection_ended_is_told_before_that() -> None:
     """Whoever waits to acknowledge must not take it for a message of the next connection."""
     told: list[object] = []
@@ -193,6 +244,60 @@ def test_what_came_before_a_connection_ended_is_told_before_that() -> None:
     client._on_publication(Publication("t", 7, b""))
     client._on_disconnect(None, None, None, SimpleNamespace(), None)  # type: ignore[arg-type]  # they are not looked at
     assert [Message("t", b"", 7), "ended"] == told
+
+
+@pytest.mark.mosquitto
+@pytest.mark.parametrize("leaves", [False, True], ids=["stops", "leaves"])
+@pytest.mark.parametrize("protocol", [V5, V311], ids=["5", "3.1.1"])
+def test_who_leaves_waits_for_no_round(
+    protocol: MQTTProtocolVersion,
+    leaves: bool,  # noqa: FBT001 - it is a parameter of the test
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However long what comes is grouped; what was not handed on comes again to a client that only stopped."""
+    needs.mosquitto()
+    # So that who stops would be seen to wait for an answer that lies there.
+    monkeypatch.setattr("bridge.mqtt.PARTING", 10 * BOUND)
+    came: list[bytes] = []
+    groups = threading.Event()
+
+    def once(before: Fetch) -> float:
+        if not before.messages:
+            return 0.0
+        groups.set()
+        return 10 * BOUND
+
+    def take(message: Message) -> None:
+        came.append(message.payload)
+        client.acknowledge([message.token])
+        sender.publish("t", b"second")
+
+    with start_broker(tmp_path, {"braid": "a word"}, kind="mosquitto") as broker:
+        address = broker.address("braid")
+        client = Client(address, "listens", topics=["t"], on_message=take, protocol=protocol, grouping=once)
+        sender = Client(address, "sends")
+        client.start()
+        sender.start()
+        sender.publish("t", b"first")
+        assert groups.wait(BOUND)
+        ends = threading.Thread(target=client.leave if leaves else client.stop)
+        ends.start()
+        ends.join(BOUND)
+        assert (False, b"first") == (ends.is_alive(), came[0])
+        if not leaves:
+            again = threading.Event()
+            heard: list[bytes] = []
+
+            def hear(message: Message) -> None:
+                heard.append(message.payload)
+                again.set()
+
+            client = Client(address, "listens", topics=["t"], on_message=hear, protocol=protocol)
+            client.start()
+            assert again.wait(BOUND)
+            client.stop()
+        sender.stop()
 
 
 @pytest.mark.mosquitto
@@ -217,7 +322,7 @@ def test_many_messages_and_those_without_an_id_come_over_one_connection(tmp_path
             topics=["t"],
             on_message=take,
             on_connection=lambda: connections.append(None),
-            grouping=0.01,
+            grouping=lambda _before: 0.01,
         )
 
     with start_broker(tmp_path, {"braid": "a word"}, kind="mosquitto") as broker:

@@ -26,9 +26,13 @@ class Broker:
         self.feeds: dict[str, Feed] = {}
         self.kept: set[str] = set()
         self.troubles: dict[str, Callable[[str], None]] = {}
+        self.pace: Callable[[], float] | None = None
 
-    def begin(self, stream: str, topic: str, feed: Feed, on_trouble: Callable[[str], None]) -> "Received":
+    def begin(
+        self, stream: str, topic: str, feed: Feed, *, pace: Callable[[], float], on_trouble: Callable[[str], None]
+    ) -> "Received":
         assert topic not in self.feeds
+        self.pace = pace
         self.feeds[topic] = feed
         self.kept.add(topic)
         self.troubles[stream] = on_trouble
@@ -66,6 +70,10 @@ def spools(tmp_path: Path, broker: Broker) -> Iterator[HostSpools]:
     made.close()
 
 
+def planned(job: str, pace: float = 1.0) -> Plan:
+    return Plan(job=job, host="h", version=1, pace=pace)
+
+
 def raw(stream: str = "raw/street", topic: str = "street", instance: int = 1) -> Ingress:
     return Ingress(stream=stream, instance=instance, supply=Subscribed(topic=topic, fields={"n": Kind.INTEGER}))
 
@@ -73,7 +81,7 @@ def raw(stream: str = "raw/street", topic: str = "street", instance: int = 1) ->
 def test_a_stream_is_supplied_as_long_as_somebody_reads_it(spools: HostSpools, broker: Broker) -> None:
     """One spool for all who read it; with the last of them it ends."""
     for job in ("a", "b", "b"):
-        spools.need(job, raw(), 1 << 20)
+        spools.need(planned(job), raw())
     assert ({"street"}, {"raw/street": "ready"}) == (broker.kept, spools.states())
     spools.drop("a", "raw/street")
     assert {"street"} == broker.kept
@@ -86,7 +94,7 @@ def test_what_a_job_of_another_host_reads_is_supplied_until_that_one_leaves(
     tmp_path: Path, spools: HostSpools, broker: Broker
 ) -> None:
     """Between two who supply a raw stream nobody would receive it."""
-    spools.need("a", raw(), 1 << 20)
+    spools.need(planned("a"), raw())
     commit(spool_folder(tmp_path, "raw/street"), "elsewhere", 0)
     spools.drop("a", "raw/street")
     spools.look()
@@ -96,10 +104,31 @@ def test_what_a_job_of_another_host_reads_is_supplied_until_that_one_leaves(
     assert (set(), {}) == (broker.kept, spools.states())
 
 
+def test_a_stream_is_received_for_whoever_has_the_shortest_pace(
+    tmp_path: Path, spools: HostSpools, broker: Broker
+) -> None:
+    """As their latest plans and their leaving have it; for readers of other hosts alone nobody knows of a pace."""
+
+    def known() -> float:
+        assert broker.pace is not None
+        return broker.pace()
+
+    spools.need(planned("a", 2.0), raw())
+    commit(spool_folder(tmp_path, "raw/street"), "elsewhere", 0)
+    found = [known()]
+    for job, pace in (("b", 0.5), ("a", 3.0), ("b", 1.0)):
+        spools.need(planned(job, pace), raw())
+        found.append(known())
+    for job in ("b", "a"):
+        spools.drop(job, "raw/street")
+        found.append(known())
+    assert [2.0, 0.5, 0.5, 1.0, 3.0, 0.0] == found
+
+
 def test_what_its_spools_hold_is_added_up(tmp_path: Path, spools: HostSpools) -> None:
     """As many bytes as their files have, of all spools that it owns."""
-    spools.need("a", raw(), 1 << 20)
-    spools.need("a", raw("raw/river", "river", 2), 1 << 20)
+    spools.need(planned("a"), raw())
+    spools.need(planned("a"), raw("raw/river", "river", 2))
     for stream in ("raw/street", "raw/river"):
         spools.mark("c", (stream,))
     on_disk = sum(each.stat().st_size for each in (tmp_path / "spools").glob("*/log/*") if each.is_file())
@@ -108,15 +137,15 @@ def test_what_its_spools_hold_is_added_up(tmp_path: Path, spools: HostSpools) ->
 
 def test_a_host_that_ends_has_the_broker_keep_what_comes(spools: HostSpools, broker: Broker) -> None:
     """Nobody receives any more, and the next process of the host gets what came meanwhile."""
-    spools.need("a", raw(), 1 << 20)
+    spools.need(planned("a"), raw())
     spools.close()
     assert ({}, {"street"}) == (broker.feeds, broker.kept)
 
 
 def test_what_an_intake_met_is_counted(spools: HostSpools) -> None:
     """For each stream that is received, and for none that is generated."""
-    spools.need("a", raw(), 1 << 20)
-    spools.need("a", replace(raw("rated", "", 2), supply=Rated(per_second=0.001)), 1 << 20)
+    spools.need(planned("a"), raw())
+    spools.need(planned("a"), replace(raw("rated", "", 2), supply=Rated(per_second=0.001)))
     assert {"raw/street": {"duplicates": 0, "held": 0, "gaps": 3, "refused": 0}} == spools.counts()
 
 
@@ -124,7 +153,7 @@ def test_a_stream_that_cannot_be_received_is_tried_again(
     spools: HostSpools, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is wrong is told where it stands until then."""
-    spools.need("a", raw(), 1 << 20)
+    spools.need(planned("a"), raw())
     broker.troubles["raw/street"]("the disk is full")
     spools.look()
     assert {"raw/street": "the disk is full"} == spools.states()
@@ -143,8 +172,8 @@ def test_a_damaged_spool_hurts_no_other(tmp_path: Path, spools: HostSpools, monk
     path = max((spool_folder(tmp_path, "raw/avenue") / LOG).glob("0*"))
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
-    spools.need("a", raw("raw/avenue", "avenue", 2), 1 << 20)
-    spools.need("a", raw(), 1 << 20)
+    spools.need(planned("a"), raw("raw/avenue", "avenue", 2))
+    spools.need(planned("a"), raw())
     spools.look()
     assert path.name in spools.states()["raw/avenue"]
     assert "ready" == spools.states()["raw/street"]
@@ -157,7 +186,7 @@ def test_how_far_consumers_are_is_not_read_at_every_look(
     tmp_path: Path, spools: HostSpools, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What they have passed goes at one of the next looks."""
-    spools.need("a", raw(), 1 << 20)
+    spools.need(planned("a"), raw())
     spool = broker.feeds["street"].spool
     spool.append([Item(count=1, stamp=0, payload=b"x")])
     commit(spool_folder(tmp_path, "raw/street"), "a", 0)
@@ -174,7 +203,7 @@ def test_how_far_consumers_are_is_not_read_at_every_look(
 def test_a_spool_that_cannot_be_tidied_hurts_no_other(tmp_path: Path, spools: HostSpools, broker: Broker) -> None:
     """The consumers of one spool are damaged: the next spool is pruned all the same."""
     for stream, n in (("raw/avenue", 1), ("raw/street", 2)):
-        spools.need("a", raw(stream, stream, n), 1 << 20)
+        spools.need(planned("a"), raw(stream, stream, n))
         broker.feeds[stream].spool.append([Item(count=1, stamp=0, payload=b"x")])
     commit(spool_folder(tmp_path, "raw/avenue"), "a", 0)
     (position,) = (spool_folder(tmp_path, "raw/avenue") / "consumers").glob("*.position")
@@ -197,16 +226,16 @@ def test_a_spool_that_cannot_be_tidied_hurts_no_other(tmp_path: Path, spools: Ho
 )
 def test_two_streams_cannot_have_one_name_or_one_topic(spools: HostSpools, other: Ingress) -> None:
     """Else one of them would silently get nothing."""
-    spools.need("a", raw(), 1 << 20)
+    spools.need(planned("a"), raw())
     with pytest.raises(RefusedPlan, match="cannot be supplied beside 'raw/street'"):
-        spools.need("b", other, 1 << 20)
+        spools.need(planned("b"), other)
     assert {"raw/street": "ready"} == spools.states()
 
 
 def test_a_spool_of_another_host_is_taken_over_when_that_one_is_gone(tmp_path: Path, spools: HostSpools) -> None:
     """Until then it is read and not fed."""
     theirs = Spool(spool_folder(tmp_path, "raw/street"), most_bytes=1_000)
-    spools.need("a", raw(), 1 << 20)
+    spools.need(planned("a"), raw())
     spools.look()
     assert {"raw/street": "elsewhere"} == spools.states()
     theirs.close()
@@ -216,9 +245,9 @@ def test_a_spool_of_another_host_is_taken_over_when_that_one_is_gone(tmp_path: P
 
 def test_a_marker_comes_once_however_often_it_is_wished_for(tmp_path: Path, spools: HostSpools) -> None:
     """A wish that is delivered twice cuts once; streams that are not named, or come over bridges, have none."""
-    spools.need("a", raw(), 1 << 20)
-    spools.need("a", raw("raw/avenue", "avenue", 2), 1 << 20)
-    spools.need("a", Ingress(stream="bridge/3", instance=3, supply=Bridged()), 1 << 20)
+    spools.need(planned("a"), raw())
+    spools.need(planned("a"), raw("raw/avenue", "avenue", 2))
+    spools.need(planned("a"), Ingress(stream="bridge/3", instance=3, supply=Bridged()))
     for _ in range(2):
         spools.mark("m", ["raw/street"])
     spools.mark("all", [])
@@ -228,7 +257,7 @@ def test_a_marker_comes_once_however_often_it_is_wished_for(tmp_path: Path, spoo
 
 def test_a_marker_in_a_stream_that_is_not_there_is_refused(tmp_path: Path, spools: HostSpools) -> None:
     """And none is put into the others that were named with it."""
-    spools.need("a", raw(), 1 << 20)
+    spools.need(planned("a"), raw())
     with pytest.raises(RefusedPlan, match="'raw/nowhere', which is no raw stream"):
         spools.mark("m", ["raw/street", "raw/nowhere"])
     assert 0 == FolderReader(spool_folder(tmp_path, "raw/street")).end

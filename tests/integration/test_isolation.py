@@ -14,7 +14,7 @@ from bridge.mqtt import UNACKNOWLEDGED, Client
 from dags import Kind
 from engine.host_spools import HostSpools
 from engine.job_folder import spool_folder
-from engine.plan import Ingress
+from engine.plan import Ingress, Limits, Plan
 from engine.reception import Receptions
 from engine.supply import Bridged, Subscribed
 from tests.integration.test_receiving import STREAM, data, opening, until
@@ -59,7 +59,8 @@ class Streams:
         supply = Subscribed(topic=topic, fields={"n": Kind.INTEGER})
         if not self.folder(topic).exists():
             commit(self.folder(topic), "j", 0)
-        self.spools.need("j", Ingress(stream=f"raw/{topic}", instance=1, supply=supply), most_bytes)
+        plan = Plan(job="j", host="h", version=1, limits=Limits(spool_bytes=most_bytes))
+        self.spools.need(plan, Ingress(stream=f"raw/{topic}", instance=1, supply=supply))
 
     def folder(self, topic: str) -> Path:
         return spool_folder(self.root, f"raw/{topic}")
@@ -201,8 +202,9 @@ def test_what_comes_twice_or_early_is_counted(broker: Broker, tmp_path: Path) ->
     """For each stream on its own."""
     streams = Streams(broker, tmp_path / "root")
     try:
+        plan = Plan(job="j", host="h", version=1)
         for instance in (7, 8):
-            streams.spools.need("j", Ingress(stream=f"bridge/{instance}", instance=instance, supply=Bridged()), 1 << 30)
+            streams.spools.need(plan, Ingress(stream=f"bridge/{instance}", instance=instance, supply=Bridged()))
         for frame in (opening(), data(0, 10), data(0, 10), data(20, 5)):
             streams.client.publish(STREAM, encode(frame))
         until(lambda: streams.spools.counts()["bridge/7"]["held"] > 0)

@@ -1,0 +1,60 @@
+"""Grouping: how long what has come of a stream lies at the broker before it is fetched.
+
+To fetch, to spool and to acknowledge costs nearly the same for one message and for a hundred. So a stream is fetched as
+seldom as those who read it can't notice: a few times in the shortest of their paces, and just before their batches are
+due. What is fetched is spooled at once; until then the broker keeps it.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+SHORTEST = 0.05
+"""Seconds between two fetches where a pace is short, or nothing is saved by more."""
+LONGEST = 0.25
+"""Seconds between two fetches where the paces are long."""
+TIMES = 4
+"""Times in a pace that a stream is fetched at least: what misses a batch is a part of what it was to have."""
+AHEAD = 0.05
+"""Seconds before a batch is due that the last of what it is to have is fetched."""
+PAYING = range(2, 200)
+"""How many messages of one fetch let the next one wait for longer than the shortest while.
+
+Where each comes alone nothing would be saved, and many streams would be fetched at the same moment. Where more come,
+they must stay far fewer than a broker sends before some are acknowledged.
+"""
+
+
+class Fetch(NamedTuple):
+    """What a fetch was like."""
+
+    took: float = 0.0
+    """Seconds."""
+    messages: int = 0
+    """How many it brought."""
+
+
+Grouping = Callable[[Fetch], float]
+"""Seconds for which the next fetch waits once something has come, by what the one before was like."""
+
+
+def ungrouped(_before: Fetch) -> float:
+    """Nothing is waited for."""
+    return 0.0
+
+
+def grouped_for(pace: float, *, now: float, before: Fetch) -> float:
+    """Seconds for which a fetch waits at a moment, where the shortest pace of those who read the stream is so long.
+
+    >>> few = Fetch(messages=25)
+    >>> [round(grouped_for(1.0, now=now, before=few), 2) for now in (7.0, 7.19, 7.21, 7.96)]
+    [0.2, 0.01, 0.24, 0.24]
+    >>> [grouped_for(1.0, now=7.0, before=Fetch(messages=messages)) for messages in (1, 200)]
+    [0.05, 0.05]
+    """
+    every = pace / max(TIMES, math.ceil(pace / LONGEST))
+    if every <= SHORTEST or before.messages not in PAYING:
+        # One that takes longer groups by that already.
+        return max(0.0, SHORTEST - before.took)
+    # Batches are due at whole paces of the clock.
+    return every - (now + AHEAD) % every

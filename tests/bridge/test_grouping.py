@@ -1,0 +1,41 @@
+"""How long a stream's messages are grouped: as nobody who reads them notices."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.grouping import AHEAD, LONGEST, PAYING, SHORTEST, TIMES, Fetch, grouped_for
+
+BLINK = 1e-6
+paces = st.integers(1, 6_000).map(lambda hundredths: hundredths / 100)
+moments = st.floats(1.7e9, 1.8e9)
+fetches = st.builds(Fetch, took=st.floats(0, 1), messages=st.integers(0, 1_000))
+
+
+@given(paces, moments, fetches)
+def test_it_is_never_longer_than_a_quarter_of_a_pace(pace: float, now: float, before: Fetch) -> None:
+    """Nor than a quarter of a second; and a short pace has the shortest while, whatever came before."""
+    found = grouped_for(pace, now=now, before=before)
+    assert 0 <= found <= max(SHORTEST, min(LONGEST, pace / TIMES)) + BLINK
+    if pace <= SHORTEST * TIMES:
+        assert max(0.0, SHORTEST - before.took) == found
+
+
+@given(paces.filter(lambda pace: pace > SHORTEST * TIMES), st.integers(10**7, 10**8), st.floats(0, 0.999))
+def test_what_comes_before_a_batch_is_due_is_there_for_it(pace: float, tick: int, part: float) -> None:
+    """One of the fetches of a steady stream begins just before each tick, however long ago the one before was."""
+    due, few = tick * pace, Fetch(took=0.01, messages=PAYING.start)
+    now, fetched = due - pace + part * (pace - AHEAD), []
+    while now < due:
+        # A message comes just after the fetch before.
+        now += grouped_for(pace, now=now, before=few) + BLINK
+        fetched.append(now)
+    assert any(math.isclose(due - AHEAD, each, rel_tol=0, abs_tol=1e-4) for each in fetched)
+    assert len(fetched) <= math.ceil(pace / min(LONGEST, pace / TIMES) + BLINK) + 2
+
+
+@given(paces, moments, st.integers(0, 1_000).filter(lambda messages: messages not in PAYING))
+def test_it_is_short_where_more_saves_nothing_or_holds_back(pace: float, now: float, messages: int) -> None:
+    """After a message by itself, and after so many that a broker might wait for their acknowledgement."""
+    assert grouped_for(pace, now=now, before=Fetch(messages=messages)) == SHORTEST
