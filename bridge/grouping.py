@@ -16,7 +16,9 @@ LONGEST = 0.25
 TIMES = 4
 """Times in a pace that a stream is fetched at least: what misses a batch is a part of what it was to have."""
 AHEAD = 0.05
-"""Seconds before a batch is due that the last of what it is to have is fetched."""
+"""Seconds before a batch is due that the last of what it is to have is fetched, at least."""
+LEEWAY = 1.5
+"""Times as long as the fetch before took to be spooled, where that is more: a disk may be slow, or far away."""
 PAYING = range(2, 200)
 """How many messages of one fetch let the next one wait for longer than the shortest while.
 
@@ -29,9 +31,11 @@ class Fetch(NamedTuple):
     """What a fetch was like."""
 
     took: float = 0.0
-    """Seconds."""
+    """Seconds that it took to read."""
     messages: int = 0
     """How many it brought."""
+    acknowledged: float = 0.0
+    """Seconds from its beginning until what it brought was spooled and acknowledged."""
 
 
 Grouping = Callable[[Fetch], float]
@@ -56,5 +60,6 @@ def grouped_for(pace: float, *, now: float, before: Fetch) -> float:
     if every <= SHORTEST or before.messages not in PAYING:
         # One that takes longer groups by that already.
         return max(0.0, SHORTEST - before.took)
+    ahead = min(every, max(AHEAD, LEEWAY * before.acknowledged))
     # Batches are due at whole paces of the clock.
-    return every - (now + AHEAD) % every
+    return every - (now + ahead) % every

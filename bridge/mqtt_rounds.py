@@ -58,10 +58,14 @@ class RoundsClient(paho.Client):
     def __init__(self, *arguments: Any, rounds: Rounds, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self._rounds = rounds
-        self._last = Fetch()
-        """What the round before was like."""
+        self._begun = 0.0
+        """When the last round began."""
+        self._took = 0.0
+        """Seconds that it took."""
         self._messages = 0
-        """How many messages were told in this round."""
+        """How many messages were told in it."""
+        self._acknowledged = 0.0
+        """Seconds after the beginning of a round that messages were acknowledged last."""
         self._hurried = False
         """Whether rounds wait no more."""
         self._fetched = b""
@@ -78,10 +82,10 @@ class RoundsClient(paho.Client):
 
     def loop_read(self, max_packets: int = 1) -> MQTTErrorCode:
         """Read all that has come; the library's thread calls it when something has."""
-        self._wait(self._rounds.grouping(self._last))
-        begun, read, told = time.monotonic(), 0, MQTTErrorCode.MQTT_ERR_SUCCESS
-        self._messages = 0
-        self._drained = False
+        before = Fetch(took=self._took, messages=self._messages, acknowledged=self._acknowledged)
+        self._wait(self._rounds.grouping(before))
+        self._begun, self._messages, self._drained = time.monotonic(), 0, False
+        read, told = 0, MQTTErrorCode.MQTT_ERR_SUCCESS
         # To its end: the system does not tell of what was fetched already, so nobody would come back for it.
         while not self._drained and told is MQTTErrorCode.MQTT_ERR_SUCCESS:
             if usual := self._read_usual(_MOST_READ - read):
@@ -94,7 +98,7 @@ class RoundsClient(paho.Client):
                 self.loop_write()
                 read = 0
         self._rounds.on_end()
-        self._last = Fetch(took=time.monotonic() - begun, messages=self._messages)
+        self._took = time.monotonic() - self._begun
         return told
 
     def hurry(self) -> None:
@@ -103,6 +107,7 @@ class RoundsClient(paho.Client):
 
     def acknowledge(self, mids: Iterable[int]) -> None:
         """Acknowledge messages, in this order, in one piece; from any thread."""
+        self._acknowledged = time.monotonic() - self._begun
         packets = b"".join(_ACKNOWLEDGEMENT.pack(paho.PUBACK, 2, mid) for mid in mids if mid)
         if packets:
             self._packet_queue(paho.PUBACK, packets, 0, 1)

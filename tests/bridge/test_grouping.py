@@ -5,12 +5,12 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.grouping import AHEAD, LONGEST, PAYING, SHORTEST, TIMES, Fetch, grouped_for
+from bridge.grouping import AHEAD, LEEWAY, LONGEST, PAYING, SHORTEST, TIMES, Fetch, grouped_for
 
 BLINK = 1e-6
 paces = st.integers(1, 6_000).map(lambda hundredths: hundredths / 100)
 moments = st.floats(1.7e9, 1.8e9)
-fetches = st.builds(Fetch, took=st.floats(0, 1), messages=st.integers(0, 1_000))
+fetches = st.builds(Fetch, took=st.floats(0, 1), messages=st.integers(0, 1_000), acknowledged=st.floats(0, 10))
 
 
 @given(paces, moments, fetches)
@@ -22,16 +22,24 @@ def test_it_is_never_longer_than_a_quarter_of_a_pace(pace: float, now: float, be
         assert max(0.0, SHORTEST - before.took) == found
 
 
-@given(paces.filter(lambda pace: pace > SHORTEST * TIMES), st.integers(10**7, 10**8), st.floats(0, 0.999))
-def test_what_comes_before_a_batch_is_due_is_there_for_it(pace: float, tick: int, part: float) -> None:
-    """One of the fetches of a steady stream begins just before each tick, however long ago the one before was."""
-    due, few = tick * pace, Fetch(took=0.01, messages=PAYING.start)
-    now, fetched = due - pace + part * (pace - AHEAD), []
+@given(
+    paces.filter(lambda pace: pace > SHORTEST * TIMES),
+    st.integers(10**7, 10**8),
+    st.floats(0, 0.9),
+    st.floats(0, 1),
+)
+def test_what_comes_before_a_batch_is_due_is_there_for_it(pace: float, tick: int, part: float, share: float) -> None:
+    """One of the fetches of a steady stream begins just before each tick, and earlier where spooling takes long."""
+    # So that all of the leeway lies between two fetches, of which there are five in a pace just beyond the longest.
+    slow = share * min(LONGEST, pace / TIMES) * TIMES / (TIMES + 1) / LEEWAY
+    due, few = tick * pace, Fetch(took=0.01, messages=PAYING.start, acknowledged=slow)
+    ahead = max(AHEAD, LEEWAY * slow)
+    now, fetched = due - pace + part * (pace - ahead), []
     while now < due:
         # A message comes just after the fetch before.
         now += grouped_for(pace, now=now, before=few) + BLINK
         fetched.append(now)
-    assert any(math.isclose(due - AHEAD, each, rel_tol=0, abs_tol=1e-4) for each in fetched)
+    assert any(math.isclose(due - ahead, each, rel_tol=0, abs_tol=1e-4) for each in fetched)
     assert len(fetched) <= math.ceil(pace / min(LONGEST, pace / TIMES) + BLINK) + 2
 
 

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -200,6 +201,25 @@ def test_a_round_tells_the_next_how_many_messages_it_brought() -> None:
             made.read(sent)
         made.read(answer)
     assert [0, 3, 0, 1] == found
+
+
+def test_a_round_tells_the_next_when_it_was_acknowledged() -> None:
+    """Counted from its own beginning; what was never acknowledged has none."""
+    found: list[float] = []
+
+    def note(before: Fetch) -> float:
+        found.append(before.acknowledged)
+        return 0.0
+
+    with scene(grouping=note) as made:
+        made.read(packet(Publication("t", 1, b"")))
+        begun = time.monotonic()
+        made.read(packet(Publication("t", 2, b"")))
+        made.client.acknowledge([1, 2])
+        acknowledged = time.monotonic()
+        made.read(packet(Publication("t", 3, b"")))
+    assert [0.0, 0.0] == found[:2]
+    assert 0.0 < found[2] <= acknowledged - begun
 
 
 def test_what_is_to_be_sent_does_not_wait_for_a_round() -> None:
