@@ -1,7 +1,7 @@
 """Grouping: how long what has come of a stream lies at the broker before it is fetched.
 
 To fetch, to spool and to acknowledge costs nearly the same for one message and for a hundred. So a stream is fetched as
-seldom as those who read it can't notice: a few times in the shortest of their paces, and just before their batches are
+seldom as those who read it cannot notice: a few times in the shortest of their paces, and just before their batches are
 due. What is fetched is spooled at once; until then the broker keeps it.
 """
 

@@ -10,6 +10,7 @@ from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import Feed, MemoryClock, Message, Unread
 from bridge.address import Address
+from bridge.grouping import Fetch, Grouping
 from bridge.memory_spool import MemorySpool
 from dags import Kind, Schema
 from engine import reception
@@ -23,8 +24,11 @@ class Client:
 
     made: list["Client"]
 
-    def __init__(self, *_arguments: object, on_message: Callable[[Message], None], **_more: object) -> None:
+    def __init__(
+        self, *_arguments: object, on_message: Callable[[Message], None], grouping: Grouping, **_more: object
+    ) -> None:
         self.deliver = on_message
+        self.grouping = grouping
         self.stopped = threading.Event()
         self.made.append(self)
 
@@ -64,3 +68,23 @@ def test_who_died_of_an_error_is_not_waited_for(tmp_path: Path, monkeypatch: pyt
     Client.made[0].deliver(Message("a", b"no JSON", 1))
     assert ended.wait(BOUND)
     assert ([True], [True, True]) == (hung_up, [each.stopped.is_set() for each in Client.made])
+
+
+def test_raw_messages_are_grouped_for_their_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the pace that the readers have by then; what comes over a bridge is not held, for it is grouped already."""
+    Client.made = []
+    monkeypatch.setattr(reception, "Client", Client)
+    address, paces, few = Address.parse("mqtt://127.0.0.1"), [1.0], Fetch(messages=25)
+    clock = MemoryClock(7.0)
+    receptions = Receptions(
+        tmp_path, "h", address, MQTTProtocolVersion.MQTTv5, on_unread=lambda _unread: None, clock=clock
+    )
+    for topic, schema in (("raw", Schema.of({"n": Kind.INTEGER})), ("bridge", None)):
+        feed: Any = Feed(spool=MemorySpool(), schema=schema)  # type: ignore[arg-type]  # its twin
+        receptions.begin(topic, topic, feed, pace=lambda: min(paces), on_trouble=lambda _trouble: None)
+    raw, bridge = Client.made
+    found = [raw.grouping(few)]
+    paces.append(0.2)
+    found.append(raw.grouping(few))
+    receptions.hang_up()
+    assert ([pytest.approx(0.2), 0.05], 0.0) == (found, bridge.grouping(few))
