@@ -8,8 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bridge.raw import ARROW_TYPES, arrow_schema
+from bridge.nesting import DEEPEST, deeper_than
+from bridge.python_values import python_rows, python_values
+from bridge.raw import ARROW_TYPES, EARLIEST, LATEST, arrow_schema
 from dags import Kind, Schema
+
+_UNFIT = (pa.ArrowException, ValueError, OverflowError, RecursionError)
 
 
 class Unreplayable(RuntimeError):
@@ -28,14 +32,14 @@ def as_events(rows: pa.RecordBatch, schema: Schema, path: Path, before: int) -> 
         column = rows.column(field)
         try:
             columns.append(_cast(column, kind))
-        except (pa.ArrowException, ValueError, OverflowError) as error:
+        except _UNFIT as error:
             row = next((row for row in range(len(column)) if not _fits(column.slice(row, 1), kind)), 0)
             raise Unreplayable(
                 f"{path}, row {before + row + 1}: the field {field!r} should be of kind {kind}, "
-                f"but is {column[row].as_py()!r}; correct the file or the source's schema"
+                f"but is {python_values(column.slice(row, 1))[0]!r}; correct the file or the source's schema"
             ) from error
     rest = [name for name in names if name not in schema.fields]
-    told = [_rest(row) for row in rows.select(rest).to_pylist()] if rest else [None] * len(rows)
+    told = [_rest(row) for row in python_rows(rows.select(rest))] if rest else [None] * len(rows)
     columns.append(pa.array(told, pa.string()))
     return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema))
 
@@ -45,7 +49,11 @@ def _cast(column: pa.Array, kind: Kind) -> pa.Array:
         return pa.nulls(len(column), ARROW_TYPES[kind])
     match kind:
         case Kind.TIMESTAMP:
-            return _timestamps(column)
+            moments = _timestamps(column)
+            ends = pc.min_max(moments.cast(pa.int64())).as_py()
+            if ends["min"] is not None and not EARLIEST <= ends["min"] <= ends["max"] <= LATEST:
+                raise ValueError("outside of the years 1 to 9999")
+            return moments
         case Kind.JSON:
             return _json(column)
         case Kind.FLOAT:
@@ -62,7 +70,7 @@ def _cast(column: pa.Array, kind: Kind) -> pa.Array:
 def _fits(column: pa.Array, kind: Kind) -> bool:
     try:
         _cast(column, kind)
-    except (pa.ArrowException, ValueError, OverflowError):
+    except _UNFIT:
         return False
     return True
 
@@ -96,11 +104,11 @@ def _moment(text: str) -> datetime:
 
 
 def _json(column: pa.Array) -> pa.Array:
-    values = column.to_pylist()
+    values = python_values(column)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         for text in values:
-            if text is not None:
-                json.loads(text)
+            if text is not None and deeper_than(json.loads(text), DEEPEST):
+                raise ValueError("nested too deeply")
         return column.cast(pa.string())
     return pa.array([None if value is None else _text(value) for value in values], pa.string())
 

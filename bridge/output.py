@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bridge.python_values import python_rows
 from bridge.raw import REST
 from bridge.receiver import Unread
 from bridge.wire import MOST_BYTES
@@ -118,18 +119,12 @@ def _cut(texts: Iterator[bytes], first: int, most: int) -> Iterator[tuple[int, l
 
 def _texts(events: pa.RecordBatch, json_fields: Collection[str]) -> Iterator[bytes]:
     # Nanoseconds have no place in the values that Python knows.
-    fine = pa.schema(
-        [
-            pa.field(field.name, pa.timestamp("us", tz=field.type.tz)) if pa.types.is_timestamp(field.type) else field
-            for field in events.schema
-        ]
-    )
-    columns = [column.cast(field.type, safe=False) for column, field in zip(events.columns, fine, strict=True)]
-    # Without fields nothing would tell how many events there are.
-    batch = pa.record_batch(columns, schema=fine) if columns else events
-    for start in range(0, batch.num_rows, 1_000):
-        for row in batch.slice(start, 1_000).to_pylist():
-            yield _json(_event(row, json_fields))
+    for at, field in enumerate(events.schema):
+        if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
+            fine = pa.timestamp("us", tz=field.type.tz)
+            events = events.set_column(at, field.with_type(fine), events.column(at).cast(fine, safe=False))
+    for row in python_rows(events):
+        yield _json(_event(row, json_fields))
 
 
 def _event(row: Mapping[str, Any], json_fields: Collection[str]) -> dict[str, Any]:

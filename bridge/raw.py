@@ -16,12 +16,18 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from bridge.nesting import DEEPEST, deeper_than
 from dags import Kind, Schema
 
 _FAST = msgspec.json.Decoder()
 _NUMBERS = (int, float)
+_ANYWHERE = range(2, 9_999)
+"""The years of which each moment lies in the years 1 to 9999 whatever its zone."""
+_TOO_DEEP = f"its objects and arrays lie in each other deeper than {DEEPEST} levels; flatten them"
 _Takers = Mapping[str, tuple[Kind, Callable[[Any], object]]]
 """For each field that is declared its kind and what takes a value of it, in the order of the columns."""
+EARLIEST, LATEST = -62_135_596_800_000, 253_402_300_799_999
+"""The milliseconds since 1970 of the first and the last moment of a timestamp: the years 1 to 9999."""
 REST = "_rest"
 """The column of what the schema does not declare."""
 
@@ -75,15 +81,19 @@ def all_events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordB
     for message in messages:
         try:
             told = _told(message)
-        except (ValueError, RecursionError) as error:
-            text = message.decode("utf-8", "backslashreplace")
-            unfit.append(Unfit(event=text, reason=f"the message is not JSON: {error}"))
+        except ValueError as error:
+            unfit.append(Unfit(event=_text(message), reason=f"the message is not JSON: {error}"))
+            continue
+        except RecursionError:
+            unfit.append(Unfit(event=_text(message), reason=_TOO_DEEP))
             continue
         for event in told if isinstance(told, list) else [told]:
             try:
                 rows.append(_row(event, takers))
             except ValueError as error:
-                unfit.append(Unfit(event=json.dumps(event), reason=str(error)))
+                unfit.append(Unfit(event=_shown(event, message), reason=str(error)))
+            except RecursionError:
+                unfit.append(Unfit(event=_shown(event, message), reason=_TOO_DEEP))
     return pa.RecordBatch.from_struct_array(pa.array(rows, _arrow_row(schema))), tuple(unfit)
 
 
@@ -93,6 +103,17 @@ def _told(message: bytes) -> Any:
     except (ValueError, RecursionError):
         # Not its words: they are less precise, and it refuses the whole message where only one text or number is unfit.
         return json.loads(message, parse_constant=_refuse_constant)
+
+
+def _text(message: bytes) -> str:
+    return message.decode("utf-8", "backslashreplace")
+
+
+def _shown(event: Any, message: bytes) -> str:
+    try:
+        return json.dumps(event)
+    except RecursionError:
+        return _text(message)
 
 
 @lru_cache(maxsize=1_000)
@@ -150,11 +171,17 @@ def _timestamp(value: Any) -> datetime:
     """Milliseconds since the epoch, or an ISO 8601 text; without a zone it is UTC."""
     if isinstance(value, str):
         moment = datetime.fromisoformat(value)
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        if moment.tzinfo is None:
+            return moment.replace(tzinfo=UTC)
+        # In UTC it may lie in a year that there is none of.
+        return moment if moment.year in _ANYWHERE else moment.astimezone(UTC)
     return datetime.fromtimestamp(_integer(value) / 1000, UTC)
 
 
 def _json(value: Any) -> str:
+    # Of itself that is raised somewhere deeper, which hangs on who calls.
+    if deeper_than(value, DEEPEST):
+        raise RecursionError
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     text.encode("utf-8")
     return text

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import networkx as nx
 from pydantic import TypeAdapter, ValidationError
 
+from bridge.nesting import DEEPEST_PARKED, deeper_than
 from engine.supply import Bridged, Supply, unfit
 
 
@@ -357,6 +358,8 @@ def _problems_of_feeds(plan: Plan) -> Iterator[str]:
             events = None
         if not isinstance(events, list):
             yield f"what is fed as {each.id} is no JSON array"
+        elif any(deeper_than(event, DEEPEST_PARKED) for event in events):
+            yield f"what is fed as {each.id} is nested deeper than {DEEPEST_PARKED} levels; flatten it"
 
 
 def _problems_of_ends(plan: Plan) -> Iterator[str]:

@@ -9,12 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from bridge.raw import ARROW_TYPES
+from bridge.raw import ARROW_TYPES, EARLIEST, LATEST
 from dags import Kind
 
 _LONGEST = 100
-_LEAST, _MOST = -62_135_596_800_000, 253_402_300_799_999
-"""The milliseconds since 1970 of the years 1 to 9999."""
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 
@@ -48,7 +46,7 @@ def number(value: Any) -> float:
 def milliseconds(value: Any) -> int:
     """A time in milliseconds since 1970, or a text that is one."""
     found = int(value) if isinstance(value, int) else _whole(number(value))
-    if not _LEAST <= found <= _MOST:
+    if not EARLIEST <= found <= LATEST:
         raise ValueError("it lies outside of the years 1 to 9999")
     return found
 

@@ -15,6 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 from bridge import Message, topics
+from bridge.nesting import DEEPEST_PARKED, deeper_than
 from manager.committing.committer import Committer
 from manager.planning import public_id
 from manager.problem import DatabaseAway, StateNotReady
@@ -30,8 +31,6 @@ _MOST_BYTES = 8_000_000
 """Bytes of them, beyond which no more are taken into it: whoever else would commit waits for it."""
 AGAIN = 2.0
 """Seconds after which what could not be committed is tried again."""
-_DEEPEST = 200
-"""How deep an event may be nested; databases and JSON's writers give up somewhere beyond."""
 _LARGEST = 2**63
 log = logging.getLogger("braid.parking")
 
@@ -173,8 +172,8 @@ def read_letter(message: Message) -> Letter:
     events = told.get("events")
     if not isinstance(events, list):
         raise ValueError("its events are no list")  # noqa: TRY004 - as above
-    if _deeper_than(events, _DEEPEST):
-        raise ValueError(f"its events are nested deeper than {_DEEPEST} times")
+    if any(deeper_than(event, DEEPEST_PARKED) for event in events):
+        raise ValueError(f"its events are nested deeper than {DEEPEST_PARKED} levels")
     return Letter(
         instance=instance,
         port=_text(told, "port"),
@@ -207,21 +206,6 @@ def _text(told: Mapping[str, Any], name: str) -> str:
         raise ValueError(f"its {name} is no text")  # noqa: TRY004 - as above
     # What databases do not keep, of errors that tell what they choked on.
     return value.replace("\x00", "\ufffd").encode(errors="replace").decode()
-
-
-def _deeper_than(value: Any, most: int) -> bool:
-    """Whether lists and objects lie in each other deeper than this."""
-    level = [value]
-    for _ in range(most):
-        level = [
-            inner
-            for each in level
-            if isinstance(each, list | dict)
-            for inner in (each.values() if isinstance(each, dict) else each)
-        ]
-        if not level:
-            return False
-    return True
 
 
 def _finite(written: str) -> float:

@@ -98,6 +98,31 @@ def test_what_json_cannot_write_is_null_or_text() -> None:
     ] == _only(events, "j")
 
 
+def test_what_python_has_no_room_for_is_its_text() -> None:
+    """Such a value keeps back neither its event nor those beside it, whose values are written as ever."""
+    far = [253_402_387_139_000, None, 0, 10**17]
+    events = pa.record_batch(
+        {
+            "ms": pa.array(far, pa.timestamp("ms", tz="UTC")),
+            "s": pa.array(far, pa.timestamp("s")),
+            "d": pa.array([2**31 - 1, None, 0, 1], pa.int32()).cast(pa.date32()),
+            "l": pa.array([[10**17], [], None, [0]], pa.list_(pa.timestamp("ms"))),
+            "u": pa.array([b"\xff", None, b"x", b""]).view(pa.string()),
+            "n": [1, 2, 3, 4],
+        }
+    )
+    out, none = "<value out of range: {}>", dict.fromkeys(("ms", "s", "d", "u"))
+    epoch = "1970-01-01T00:00:00.000Z"
+    day = out.format(2**31 - 1)
+    first = {"ms": "10000-01-01 23:58:59.000Z", "s": out.format(far[0]), "d": day, "l": f"[{out.format(10**17)}]"}
+    assert [
+        {**first, "u": '"\ufffd"', "n": 1},
+        {**none, "l": [], "n": 2},
+        {"ms": epoch, "s": epoch, "d": "1970-01-01", "l": None, "u": "x", "n": 3},
+        {**dict.fromkeys(("ms", "s"), out.format(10**17)), "d": "1970-01-02", "l": [epoch], "u": "", "n": 4},
+    ] == _only(events)
+
+
 @given(st.lists(st.integers(1, 400_000), min_size=1, max_size=8), st.sampled_from(["a", "ä", "\\", "\U0001f600"]))
 def test_messages_are_small_and_hold_every_event_once(lengths: list[int], letter: str) -> None:
     """Each message has its first number, and at most the bytes allowed unless one event alone has more."""

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.raw import REST, all_events_in, arrow_schema
+from bridge.nesting import DEEPEST
+from bridge.raw import EARLIEST, LATEST, REST, all_events_in, arrow_schema
 from dags import Kind, Schema
 
 KINDS = {Kind.BOOLEAN: (bool,), Kind.INTEGER: (int,), Kind.FLOAT: (int, float), Kind.STRING: (str,)}
@@ -88,3 +89,66 @@ def test_a_number_that_a_column_cannot_hold_is_unfit(value: float) -> None:
     batch, (unfit,) = all_events_in(messages, Schema.of(a=Kind.INTEGER))
     assert [1, 2] == batch.column("a").to_pylist()
     assert ("the field 'a' should be of kind integer", {"a": value}) == (unfit.reason, json.loads(unfit.event))
+
+
+def _nested(levels: int, shape: str) -> str:
+    begin, end = {"object": ('{"a":', "}"), "list": ("[", "]")}[shape]
+    return begin * levels + "1" + end * levels
+
+
+LEVELS = st.integers(1, 1_200) | st.sampled_from([DEEPEST - 1, DEEPEST, DEEPEST + 1, 100_000])
+
+
+@given(levels=LEVELS, shape=st.sampled_from(["object", "list"]), field=st.sampled_from(["j", "undeclared"]))
+def test_what_lies_too_deep_is_unfit(levels: int, shape: str, field: str) -> None:
+    """However deep that is: its event alone where the message can be read, and nothing raises."""
+    event = f'{{"n":2,"{field}":{_nested(levels, shape)}}}'
+    batch, unfit = all_events_in(
+        [b'{"n":1}', f'[{event},{{"n":3}}]'.encode(), b'{"n":4}'], Schema.of(n=Kind.INTEGER, j=Kind.JSON)
+    )
+    found = batch.column("n").to_pylist()
+    if levels + (field == "undeclared") <= DEEPEST:
+        assert ([1, 2, 3, 4], ()) == (found, unfit)
+    else:
+        # What nobody can read stays one.
+        assert found in ([1, 3, 4], [1, 4])
+        assert ["lie in each other deeper than 100 levels; flatten them" in each.reason for each in unfit] == [True]
+        assert event in unfit[0].event.replace(" ", "")
+
+
+@pytest.mark.parametrize("levels", [DEEPEST, DEEPEST + 1, 990, 5_000])
+@pytest.mark.parametrize("shape", ["object", "list"])
+def test_a_message_that_is_nothing_but_deep_is_told(levels: int, shape: str) -> None:
+    """Objects as far as they are allowed are an event; lists in each other are none."""
+    message = _nested(levels, shape)
+    batch, unfit = all_events_in([message.encode()], Schema.of(n=Kind.INTEGER))
+    fits = shape == "object" and levels <= DEEPEST
+    assert (fits, not fits) == (len(batch) == 1, len(unfit) == 1)
+
+
+@pytest.mark.parametrize(
+    ("at", "fits"),
+    [
+        (EARLIEST, True),
+        (EARLIEST - 1, False),
+        (LATEST, True),
+        (LATEST + 1, False),
+        ("0001-01-01T00:00:00+00:01", False),
+        ("0001-01-01T00:00:00-00:01", True),
+        ("9999-12-31T23:59:59-00:01", False),
+        ("9999-12-31T23:59:59.999+00:00", True),
+    ],
+)
+def test_a_moment_lies_in_the_years_1_to_9999_in_utc(at: object, *, fits: bool) -> None:
+    """Wherever its zone puts it, so that Python has room for each that is taken."""
+    batch, unfit = all_events_in([json.dumps({"at": at}).encode()], Schema.of(at=Kind.TIMESTAMP))
+    assert (fits, not fits) == (len(batch.column("at").to_pylist()) == 1, len(unfit) == 1)
+
+
+@given(messages=st.lists(st.binary(max_size=40) | st.text(max_size=40).map(lambda text: text.encode("utf-16"))))
+def test_whatever_is_published_is_read_or_told(messages: list[bytes]) -> None:
+    """Bytes of any kind raise nothing, and none of them is lost without a word."""
+    batch, unfit = all_events_in([*messages, b'{"n":1}'], Schema.of(n=Kind.INTEGER, at=Kind.TIMESTAMP))
+    assert 1 in batch.column("n").to_pylist()
+    # An array may hold no event.
+    assert len(batch) + len(unfit) > sum(b"[" not in message for message in messages)

@@ -173,7 +173,10 @@ def test_unfit_lines_are_told_and_left_out(tmp_path: Path) -> None:
         (Kind.FLOAT, "1e3", "inf"),
         (Kind.BOOLEAN, "true", "maybe"),
         (Kind.TIMESTAMP, "2024-05-01T12:00:00+02:00", "noon"),
+        (Kind.TIMESTAMP, "1714557600000", "1714557600000000"),
         (Kind.JSON, "[1]", "[1"),
+        (Kind.JSON, "[" * 100 + "]" * 100, "[" * 101 + "]" * 101),
+        (Kind.JSON, "[1]", "[" * 5_000 + "]" * 5_000),
     ],
 )
 def test_a_value_of_another_kind_names_its_row(tmp_path: Path, kind: Kind, good: str, bad: str) -> None:
@@ -187,6 +190,17 @@ def test_a_value_of_another_kind_names_its_row(tmp_path: Path, kind: Kind, good:
         f"{path}, row 2501: the field 'v' should be of kind {kind}, but is '{bad}'; "
         "correct the file or the source's schema" == str(told.value)
     )
+
+
+def test_moments_of_a_file_that_python_has_no_room_for_are_told(tmp_path: Path) -> None:
+    """A declared one names its row; one that is not declared stays with the rest as its text."""
+    column = pa.array([0, 253_402_387_139_000], pa.timestamp("ms"))
+    path = tmp_path / "a.parquet"
+    pa.parquet.write_table(pa.table({"v": column, "n": [1, 2]}), path)
+    found = replayed(Replay(path=path, schema=Schema.of(n=Kind.INTEGER), per_second=1))
+    assert ["1970-01-01 00:00:00", "10000-01-01 23:58:59.000"] == [json.loads(row["_rest"])["v"] for _, _, row in found]
+    with pytest.raises(Unreplayable, match=r"row 2: the field 'v' should be of kind timestamp, but is '10000-01-01"):
+        replayed(Replay(path=path, schema=Schema.of(v=Kind.TIMESTAMP), per_second=1))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.nesting import DEEPEST_PARKED
 from bridge.output import dead_letter
 from engine.feeding import fitting, news
 from engine.plan import Edge, Entry, Feed, RefusedPlan, SlotState, read_plan, written_plan
@@ -150,3 +151,15 @@ def test_a_plan_says_what_it_feeds_and_is_refused_where_that_is_no_array() -> No
         wrong = replace(plan, feeds=(replace(plan.feeds[0], events=events),))
         with pytest.raises(RefusedPlan, match="what is fed as 5 is no JSON array"):
             read_plan(written_plan(wrong))
+
+
+@pytest.mark.parametrize("levels", [DEEPEST_PARKED, DEEPEST_PARKED + 1, 960, 5_000])
+def test_a_plan_feeds_nothing_that_lies_too_deep(levels: int) -> None:
+    """A worker could not read it, and its job would end."""
+    events = f'[{{"b":1,"x":{"[" * (levels - 1)}{"]" * (levels - 1)}}}]'
+    plan = replace(RUNS.plan, feeds=(replace(feed(5), events=events),))
+    if levels <= DEEPEST_PARKED:
+        assert plan == read_plan(written_plan(plan))
+    else:
+        with pytest.raises(RefusedPlan, match=r"what is fed as 5 is n(ested deeper|o JSON array)"):
+            read_plan(written_plan(plan))

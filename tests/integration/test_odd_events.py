@@ -1,0 +1,58 @@
+"""What anybody may publish, through a host with real Spark: it harms neither the host nor whoever shares it."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bridge import topics
+from bridge.nesting import DEEPEST
+from dags import Kind
+from tests.integration.hosting import Hosting, delivery, job, raw, slot
+
+pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+FIELDS = {"at": Kind.TIMESTAMP, "n": Kind.INTEGER, "told": Kind.JSON}
+
+
+def nested(levels: int, *, lists: bool) -> str:
+    """JSON of so many levels."""
+    return "[" * levels + "]" * levels if lists else '{"a":' * levels + "1" + "}" * levels
+
+
+def odd() -> Iterator[tuple[str, bool]]:
+    """Messages of one event each, and whether it fits."""
+    for levels in (1, DEEPEST - 1, DEEPEST, DEEPEST + 1, 500, *range(975, 1_001), 100_000):
+        for field, around in {"told": 0, "undeclared": 1}.items():
+            for lists in (True, False):
+                yield f'{{"n":1,"{field}":{nested(levels, lists=lists)}}}', levels + around <= DEEPEST
+        yield nested(levels, lists=False), levels <= DEEPEST
+    for at, fits in {
+        "0001-01-01T00:00:00": True,
+        "0001-01-01T00:00:00+23:59": False,
+        "9999-12-31T23:59:59.999": True,
+        "9999-12-31T23:59:59-00:01": False,
+        -62_135_596_800_000: True,
+        -62_135_596_800_001: False,
+        253_402_300_800_000: False,
+        2**63: False,
+    }.items():
+        yield json.dumps({"n": 1, "at": at}), fits
+
+
+def test_no_raw_event_ends_its_host(hosting: Hosting) -> None:
+    """Each is delivered or told as unread, by the process that there was, and others go on meanwhile."""
+    source, sink = hosting.fresh(), hosting.fresh()
+    topic = f"odd-{source}"
+    hosting.run(job(f"j{source}", slot(sink, "output", source), reads=(raw(topic, source, FIELDS),)))
+    before, messages = hosting.keeper.pid, list(odd())
+    for text, _ in messages:
+        hosting.client.publish(topic, text.encode())
+    hosting.publish(topic, [{"n": 2}])
+    fits = sum(fitting for _, fitting in messages)
+    found: list[Any] = hosting.until_delivered(delivery(sink), fits + 1)
+    assert 2 == found[-1]["n"]
+    unread = topics.unread(topic)
+    hosting.until(lambda: len(hosting.heard(unread)) >= len(messages) - fits, "what could not be read")
+    assert len(messages) - fits == len(hosting.heard(unread))
+    assert (before, 0) == (hosting.keeper.pid, hosting.host_status()["dropped"])
