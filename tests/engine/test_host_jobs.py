@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from pyspark.sql.datasource import DataSource
 
-from bridge import Item, MemoryClock, Spool, commit, consumers, topics
+from bridge import Item, Lease, LeaseTaken, MemoryClock, Spool, commit, consumers, topics
 from bridge.files import write_whole
 from bridge.log import LOG
 from dags import Kind
@@ -194,6 +194,21 @@ def test_a_job_that_cannot_be_started_is_died_and_is_tried_again(made: Made, tea
     made.jobs._jobs["a"]._deaths = 1
     made.jobs.look()
     assert {"a": "running", "b": "running"} == made.states()
+
+
+def test_a_job_whose_folder_another_process_holds_waits_until_it_is_free(made: Made) -> None:
+    """A host that was thought dead may still run it, so nothing is told, written or read of it; its plan is kept."""
+    held = Lease(job_folder(made.root, "a").path)
+    made.take(plan("a"))
+    made.take(plan("b"))
+    made.jobs.look()
+    assert {topics.job("b", "status"), topics.job("b", "metrics")} == made.line.told.keys()
+    assert not job_folder(made.root, "a").entries(1)
+    held.release()
+    made.jobs.look()
+    assert 1 == made.status("a")["version"]
+    with pytest.raises(LeaseTaken, match="belongs to a process that still runs"):
+        Lease(job_folder(made.root, "a").path)
 
 
 def test_no_two_queries_share_what_spark_writes_to(made: Made) -> None:

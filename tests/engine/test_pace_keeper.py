@@ -124,8 +124,8 @@ def test_events_wait_for_the_pace_and_a_plan_wakes_at_once(monkeypatch: pytest.M
         assert Offset(run=1, entry=2, at={"a": 1}) == answer.result(BOUND)
 
 
-def test_a_marker_wakes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cut does not wait for the pace, nor do the events before it."""
+def test_a_marker_that_comes_over_a_bridge_wakes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond its first job a cut does not wait for the pace, nor do the events before it."""
     monkeypatch.setattr(pace_keeper, "LOOKING", LONG)
     monkeypatch.setattr(pace_keeper, "PATIENCE", LONG)
     scene = Scene()

@@ -65,6 +65,15 @@ def read(root: Path, batch: Batch) -> tuple[Span, list[Arrived]]:
     return read_rows(SpoolReading({"job": JOB, "root": str(root), "pace": ""}).read(batch))
 
 
+def test_a_batch_is_one_task_of_spark(tmp_path: Path) -> None:
+    """Whatever it holds; of one that is empty there is none."""
+    reading = SpoolReading({"job": JOB, "root": str(tmp_path), "pace": ""})
+    offsets = [Offset(run=1, entry=1, at={"a": at, "b": 9_000 * at}).as_json() for at in (0, 5_000)]
+    (only,) = reading.partitions(*offsets)
+    assert Batch(*offsets) == only
+    assert not reading.partitions(offsets[0], offsets[0])
+
+
 def test_a_batch_that_is_recorded_needs_its_events_no_more(tmp_path: Path) -> None:
     """Spark may run it again, when the job was stopped before Spark had committed it."""
     with ran(tmp_path) as (batch, _):
