@@ -176,8 +176,7 @@ class Client:
 
         Over MQTT 3.1.1 it keeps what it had before.
         """
-        with self._changed:
-            told = self._connected
+        told = self.is_connected
         self.unsubscribe(tuple(self._topics))
         if self._protocol is MQTTProtocolVersion.MQTTv5:
             properties = Properties(PacketTypes.DISCONNECT)  # type: ignore[no-untyped-call]  # paho ships it without types
@@ -187,6 +186,12 @@ class Client:
             self._client.disconnect()
         self._client.loop_stop()
         return told
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a broker has let it in; from any thread."""
+        with self._changed:
+            return self._connected
 
     def acknowledge(self, tokens: Iterable[int]) -> None:
         """Acknowledge messages, in this order; those of an earlier connection come again and are left alone."""

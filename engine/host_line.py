@@ -13,11 +13,16 @@ from bridge import Clock, Message, Unread, topics
 from bridge.address import Address
 from bridge.drops import Watch, watch_drops
 from bridge.emitted import Stream
-from bridge.mqtt import Client, spoken
+from bridge.mqtt import Client, NotConnected, spoken
 from bridge.output import unread_letter
 from bridge.sender import Sender, Trouble
 
 log = logging.getLogger("braid.host")
+
+MOST_UNTOLD = 100
+"""Messages of one topic that could not be read and were told, without an answer of the broker: message ids are few."""
+PATIENCE = 10.0
+"""Seconds within which it answers for one of them, or is away."""
 
 
 class HostLine:
@@ -30,6 +35,8 @@ class HostLine:
         self.dropped = 0
         """Messages that the broker said it dropped since this host began."""
         self._told: dict[str, bytes] = {}
+        self._untold: dict[str, threading.Semaphore] = {}
+        """Of each topic, room for what could not be read."""
         self._drops: Watch | None = None
         gone = json.dumps({"host": name, "alive": False}).encode()
         self._client = Client(
@@ -79,21 +86,34 @@ class HostLine:
             client.stop()
 
     def tell(self, topic: str, told: Mapping[str, Any], *, retain: bool = True) -> None:
-        """Publish something; what is retained only if it is news."""
+        """Publish something: what is retained if it is news, and what is not if anybody can hear it now.
+
+        What a job measured is of no use later, and that of an hour without a broker is more than a client can keep.
+        """
         payload = json.dumps(told, sort_keys=True).encode()
         if retain:
             if self._told.get(topic) == payload:
                 return
             self._told[topic] = payload
+        elif not self._client.is_connected:
+            return
         self._client.publish(topic, payload, retain=retain)
 
     def refuse(self, topic: str, why: str) -> None:
         """Say why something that was wished for is not done."""
-        self.tell(topic, {"host": self._host, "why": why}, retain=False)
+        self._client.publish(topic, json.dumps({"host": self._host, "why": why}).encode())
 
     def tell_unread(self, unread: Unread) -> None:
-        """Publish what no spool could take; from any thread."""
-        self._client.publish(topics.unread(unread.topic), unread_letter(unread))
+        """Publish what no spool could take, once the broker has answered for most of what came before on its topic.
+
+        From the thread of its reception, which so reads no faster than it can be told.
+        """
+        room = self._untold.setdefault(unread.topic, threading.Semaphore(MOST_UNTOLD))
+        if not room.acquire(timeout=PATIENCE):
+            raise NotConnected(f"the broker answers for none of {MOST_UNTOLD} messages that could not be read")
+        self._client.publish(
+            topics.unread(unread.topic), unread_letter(unread), answered=lambda _refusal: room.release()
+        )
 
     def acknowledge(self, message: Message) -> None:
         """A message was taken up."""

@@ -11,15 +11,17 @@ import pyarrow as pa
 
 from dags import Config, TaskType
 from engine.behaviour import Behaviour, Emission, Implementation
+from engine.plan import Limits
 from engine.staged import Staged
 
 _LONG = 3_600.0
+_MUCH = Limits().memory + 1
 
 
 class FallConfig(Config):
     """At which events it falls, and how."""
 
-    how: Literal["raise", "kill", "hang"]
+    how: Literal["raise", "kill", "hang", "hog"]
     at: tuple[int, ...] = ()
     """The numbers of these events; none for all."""
     until: str = ""
@@ -42,8 +44,11 @@ def _do(how: str, number: int) -> None:
         raise ValueError(f"{number} is not to its taste")
     if how == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(_LONG)
+    if how == "hog":
+        bytearray(_MUCH)
+    else:
+        time.sleep(_LONG)
 
 
 fall = Implementation(type=TaskType(name="fall", config=FallConfig), make=_fall)
-"""Raises, kills its worker or hangs at some events."""
+"""Raises, kills its worker, hangs or takes more memory than there is for it at some events."""

@@ -1,4 +1,4 @@
-"""Tasks that raise, kill their worker or hang, in a job on real Spark: only their own events suffer, and are told."""
+"""Tasks that raise, hang, kill their worker or take all memory, on real Spark: only their own events suffer."""
 
 import json
 import os
@@ -123,9 +123,11 @@ def test_events_that_a_task_raises_at_are_dead_letters(hosting: Hosting) -> None
 
 
 @pytest.mark.parametrize(
-    ("how", "reason"), [("kill", "killed its worker"), ("hang", f"hung for over {HANG:g} s")], ids=["kill", "hang"]
+    ("how", "reason"),
+    [("kill", "killed its worker"), ("hang", f"hung for over {HANG:g} s"), ("hog", "MemoryError")],
+    ids=["kill", "hang", "hog"],
 )
-def test_an_event_that_ends_its_worker_is_a_dead_letter(hosting: Hosting, how: str, reason: str) -> None:
+def test_an_event_that_would_end_its_worker_is_a_dead_letter(hosting: Hosting, how: str, reason: str) -> None:
     """Just that one, with the reason; all others come out numbered without a gap, and the job runs on."""
     job = Falling(hosting, how=how, at=[AT])
     job.publish(MANY)

@@ -1,15 +1,18 @@
 """A host's line over a real broker that forgets."""
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import SystemClock
+from bridge import NotConnected, SystemClock, Unread, topics
 from bridge.broker import start_broker
 from bridge.mqtt import Client
+from engine import host_line
 from engine.host_line import HostLine
 
 pytestmark = pytest.mark.mosquitto
@@ -44,6 +47,82 @@ def test_what_its_broker_drops_is_counted(tmp_path: Path) -> None:
         sending.stop()
         line.stop_sending()
         line.end()
+
+
+def test_what_cannot_be_read_is_told_no_faster_than_the_broker_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever tells it hears that the broker stands still; once it goes on nothing of what was taken is missing."""
+    monkeypatch.setattr(host_line, "MOST_UNTOLD", 3)
+    monkeypatch.setattr(host_line, "PATIENCE", 0.1)
+    with start_broker(tmp_path / "broker", {"braid": "a password of its own"}, kind="mosquitto") as broker:
+        got: list[str] = []
+        line = HostLine("h", broker.address("braid"), heard=lambda _message: None, clock=SystemClock())
+        line.begin()
+        line.listen()
+        hearing = Client(
+            broker.address("braid"),
+            "tester",
+            topics=[topics.unread("t")],
+            on_message=lambda message: got.append(json.loads(message.payload)["event"]),
+        )
+        hearing.start()
+
+        def tell(event: str) -> bool:
+            try:
+                line.tell_unread(Unread(topic="t", event=event, reason="no number"))
+            except NotConnected:
+                return False
+            return True
+
+        process = psutil.Process(broker.pid)
+        process.suspend()
+        try:
+            told = [tell(f"{number}") for number in range(5)]
+            # Another topic has room of its own.
+            line.tell_unread(Unread(topic="u", event="6", reason="no number"))
+        finally:
+            process.resume()
+        assert [True, True, True, False, False] == told
+        until(lambda: tell("5"), "room for one more")
+        until(lambda: len(got) == 4, "all that were taken")
+        assert ["0", "1", "2", "5"] == got
+        hearing.stop()
+        line.stop_sending()
+        line.end()
+
+
+def test_an_outage_of_any_length_ends_no_host(tmp_path: Path) -> None:
+    """What jobs measure meanwhile is not kept, so that it neither takes all message ids nor comes late."""
+    got: list[int] = []
+    with start_broker(tmp_path / "broker", {"braid": "a password of its own"}, kind="mosquitto") as broker:
+        line = HostLine("h", broker.address("braid"), heard=lambda _message: None, clock=SystemClock())
+        line.begin()
+        line.listen()
+        hearing = Client(
+            broker.address("braid"),
+            "tester",
+            topics=["metrics"],
+            on_message=lambda message: got.append(json.loads(message.payload)["n"]),
+        )
+        hearing.start()
+        process = psutil.Process(broker.pid)
+        process.kill()
+        process.wait()
+        for number in range(70_000):
+            line.tell("metrics", {"n": number}, retain=False)
+        broker.restart()
+
+        def told() -> bool:
+            line.tell("metrics", {"n": -1}, retain=False)
+            return -1 in got
+
+        until(told, "what is measured after that")
+        hearing.stop()
+        line.stop_sending()
+        line.end()
+    # The connection may not yet have ended for the first of them.
+    assert len([number for number in got if number >= 0]) < 35_000
 
 
 def test_a_client_of_any_version_gets_more_than_it_has_acknowledged(tmp_path: Path) -> None:

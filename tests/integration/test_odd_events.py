@@ -40,6 +40,18 @@ def odd() -> Iterator[tuple[str, bool]]:
         yield json.dumps({"n": 1, "at": at}), fits
 
 
+def test_a_flood_of_what_cannot_be_read_ends_no_host(hosting: Hosting) -> None:
+    """Each is told, whatever the broker can take at once, and what fits goes on behind it."""
+    source, sink, many = hosting.fresh(), hosting.fresh(), 150_000
+    topic = f"flood-{source}"
+    hosting.run(job(f"j{source}", slot(sink, "output", source), reads=(raw(topic, source, FIELDS),)))
+    before = hosting.keeper.pid
+    hosting.client.publish(topic, b"[" + b"1," * many + b'{"n":2}]')
+    assert [2] == [event["n"] for event in hosting.until_delivered(delivery(sink), 1)]
+    hosting.until(lambda: len(hosting.heard(topics.unread(topic))) >= many, "what could not be read")
+    assert before == hosting.keeper.pid
+
+
 def test_no_raw_event_ends_its_host(hosting: Hosting) -> None:
     """Each is delivered or told as unread, by the process that there was, and others go on meanwhile."""
     source, sink = hosting.fresh(), hosting.fresh()
