@@ -16,7 +16,7 @@ import math
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
@@ -41,6 +41,8 @@ ASKING = 1.0
 """Seconds after which what is still missing is asked for again."""
 TELLING = 0.25
 """Seconds between two words about what a spool has, so that many small groups cost few messages."""
+MOST_SPOOLED = 8_000_000
+"""Bytes of messages that are spooled together, if one has no more: so a spool grows little beyond its limit."""
 _MOST_GROUPED = 10_000
 
 
@@ -156,15 +158,10 @@ class Receiver:
         for topic, feed in self.feeds.items():
             if feed.spool.state is SpoolState.FULL:
                 feed.spool.prune()
-            if feed.spool.state is SpoolState.FULL:
-                continue
-            waiting = self._waiting.pop(topic, [])
-            if feed.schema is not None:
-                if waiting:
-                    self._spool_raw(topic, feed, feed.schema, waiting)
-            else:
-                self._spool_frames(topic, feed, waiting)
-                self._tell(topic, feed)
+            if feed.spool.state is not SpoolState.FULL:
+                self._spool(topic, feed)
+                if feed.schema is None:
+                    self._tell(topic, feed)
 
     def _take(self, topic: str, feed: Feed) -> None:
         self.feeds[topic] = feed
@@ -198,6 +195,16 @@ class Receiver:
         self._asked.clear()
         self._told.clear()
         self._untold.update(self.feeds)
+
+    def _spool(self, topic: str, feed: Feed) -> None:
+        """Spool what waits, as far as there is room."""
+        for group in _groups(self._waiting.pop(topic, [])):
+            if feed.spool.state is SpoolState.FULL:
+                self._waiting[topic] += group
+            elif feed.schema is None:
+                self._spool_frames(topic, feed, group)
+            elif group:
+                self._spool_raw(topic, feed, feed.schema, group)
 
     def _spool_raw(self, topic: str, feed: Feed, schema: Schema, messages: Sequence[Message]) -> None:
         events, unfit = all_events_in((message.payload for message in messages), schema)
@@ -280,6 +287,19 @@ class Receiver:
 
     def _stamp(self) -> int:
         return round(self._clock() * 1000)
+
+
+def _groups(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    """Messages as they are spooled together; one group at least."""
+    group: list[Message] = []
+    size = 0
+    for message in messages:
+        if group and size + len(message.payload) > MOST_SPOOLED:
+            yield group
+            group, size = [], 0
+        group.append(message)
+        size += len(message.payload)
+    yield group
 
 
 def _unread(topic: str, unfit: Unfit) -> Unread:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge import receiver as receiving
 from bridge import topics
 from bridge.births import Birth
 from bridge.consumers import commit
@@ -321,6 +322,38 @@ def test_a_full_spool_acknowledges_nothing_until_its_consumers_have_read(tmp_pat
         commit(tmp_path / "derived", "job", 1)
         made.work()
         assert (made.spooled(1), made.unacknowledged) == ([1], 0)
+
+
+def test_a_spool_grows_beyond_its_limit_by_one_group_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much has come together, of either kind; the rest is taken, in order, once there is room."""
+    monkeypatch.setattr(receiving, "MOST_SPOOLED", 3_000)
+    with bench(tmp_path, most_bytes=20_000) as made:
+        for name in ("derived", "raw"):
+            commit(tmp_path / name, "job", 0)
+        made.send(opening())
+        for number in range(200):
+            made.send(data(number, 1))
+            made.broker.publish(RAW, f'{{"t": {number}, "text": "{"x" * 400}"}}'.encode())
+        made.work()
+        for spool in made.spools.values():
+            # A group of frames is smaller in its file, and one of raw events larger by what is not of them.
+            assert 20_000 <= spool.size < 20_000 + 5_000
+        assert made.unacknowledged > 200
+        found: dict[str, list[float]] = {"derived": [], "raw": []}
+
+        def take() -> None:
+            for name, field in {"derived": "n", "raw": "t"}.items():
+                for _, item in read(tmp_path / name, len(found[name]), 1 << 30):
+                    found[name].extend(unpacked(item.payload)[field].to_pylist())
+                commit(tmp_path / name, "job", len(found[name]))
+
+        take()
+        while made.unacknowledged:
+            before = made.unacknowledged
+            made.work()
+            assert made.unacknowledged < before
+            take()
+        assert {name: list(range(200)) for name in found} == found
 
 
 def test_a_message_that_is_no_frame_is_told_and_holds_up_nothing(tmp_path: Path) -> None:
