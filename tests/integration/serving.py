@@ -154,6 +154,11 @@ class Served:
         if self.process is not None:
             self.process.wait()
 
+    def await_save(self) -> None:
+        """Wait until its mosquitto has saved what it has heard so far; one that is killed before sends more again."""
+        saved, now = self.root / "broker" / "mosquitto.db", time.time()
+        self.until(lambda: saved.exists() and saved.stat().st_mtime > now, "the broker to have saved")
+
     # What callers do.
 
     def client(self, key: str | None = None) -> Client:

@@ -179,6 +179,7 @@ def test_all_jobs_outlive_their_host_and_the_machine(served: Served, many: int) 
         served.until_state(tenant, dataflows[0].id, DataflowState.DEGRADED)
         sent(4, 8)
         settled(8)
+        served.await_save()
         served.look()
         served.kill()
         for each in served.alive():
