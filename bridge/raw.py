@@ -179,10 +179,10 @@ def _timestamp(value: Any) -> datetime:
 
 
 def _json(value: Any) -> str:
-    # Of itself that is raised somewhere deeper, which hangs on who calls.
-    if deeper_than(value, DEEPEST):
-        raise RecursionError
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    # As writing raises itself, but at a depth that hangs on who calls. To count costs next to nothing, to look a third.
+    if text.count("{") + text.count("[") > DEEPEST and deeper_than(value, DEEPEST):
+        raise RecursionError
     text.encode("utf-8")
     return text
 
