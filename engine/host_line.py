@@ -19,8 +19,8 @@ from bridge.sender import Sender, Trouble
 
 log = logging.getLogger("braid.host")
 
-MOST_UNTOLD = 100
-"""Messages of one topic that could not be read and were told, without an answer of the broker: message ids are few."""
+MOST_UNANSWERED = 100
+"""Unread messages of one topic that the broker has not answered for: message ids are few."""
 PATIENCE = 10.0
 """Seconds within which it answers for one of them, or is away."""
 
@@ -35,8 +35,8 @@ class HostLine:
         self.dropped = 0
         """Messages that the broker said it dropped since this host began."""
         self._told: dict[str, bytes] = {}
-        self._untold: dict[str, threading.Semaphore] = {}
-        """Of each topic, room for what could not be read."""
+        self._room: dict[str, threading.Semaphore] = {}
+        """Of each topic, for how many more unread messages there is room."""
         self._drops: Watch | None = None
         gone = json.dumps({"host": name, "alive": False}).encode()
         self._client = Client(
@@ -108,9 +108,9 @@ class HostLine:
 
         From the thread of its reception, which so reads no faster than it can be told.
         """
-        room = self._untold.setdefault(unread.topic, threading.Semaphore(MOST_UNTOLD))
+        room = self._room.setdefault(unread.topic, threading.Semaphore(MOST_UNANSWERED))
         if not room.acquire(timeout=PATIENCE):
-            raise NotConnected(f"the broker answers for none of {MOST_UNTOLD} messages that could not be read")
+            raise NotConnected(f"the broker answers for none of {MOST_UNANSWERED} unread messages")
         self._client.publish(
             topics.unread(unread.topic), unread_letter(unread), answered=lambda _refusal: room.release()
         )

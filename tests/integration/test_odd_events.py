@@ -53,7 +53,7 @@ def test_a_flood_of_what_cannot_be_read_ends_no_host(hosting: Hosting) -> None:
 
 
 def test_no_raw_event_ends_its_host(hosting: Hosting) -> None:
-    """Each is delivered or told as unread, by the process that there was, and others go on meanwhile."""
+    """Each is delivered or told as unread, by the process that there was, and what comes after them is delivered."""
     source, sink = hosting.fresh(), hosting.fresh()
     topic = f"odd-{source}"
     hosting.run(job(f"j{source}", slot(sink, "output", source), reads=(raw(topic, source, FIELDS),)))
