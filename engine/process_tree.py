@@ -12,8 +12,10 @@ from typing import TypeAlias
 
 import psutil
 
-Key: TypeAlias = tuple[int, float]
-"""A process: its id, and when it began, because another one may get its id."""
+from bridge.processes import began
+
+Key: TypeAlias = tuple[int, str]
+"""A process: its id, and what tells it from another one that gets it."""
 PartOf: TypeAlias = Callable[[psutil.Process, psutil.Process, str], str]
 """Tells the part of a process by itself, its parent, and the part of that."""
 
@@ -46,7 +48,11 @@ def _looked(root: psutil.Process, part: str, part_of: PartOf) -> Iterator[tuple[
     waiting: list[tuple[psutil.Process, Key | None, str]] = [(root, None, part)]
     while waiting:
         process, parent, plays = waiting.pop()
-        key = (process.pid, process.create_time())
+        try:
+            key = (process.pid, began(process))
+        except psutil.NoSuchProcess:
+            # Whoever was below it is below another one by now.
+            continue
         with suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
             own, buried = times.user + times.system, times.children_user + times.children_system

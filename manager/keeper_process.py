@@ -25,6 +25,7 @@ from bridge.broker import Broker, BrokerDown, start_broker
 from bridge.broker_mosquitto import Entrance
 from bridge.files import write_whole
 from bridge.lease import Lease, LeaseTaken
+from bridge.processes import began
 from engine.host_keeper import HostKeeper
 from engine.log_lines import begin_log
 
@@ -69,8 +70,8 @@ class Record:
     """What a keeper says of itself once its broker is up; it stays when it ends, and names the ports for the next."""
 
     pid: int
-    created: float
-    """When its process began, because another one may get its id."""
+    began: str
+    """Tells its process from another one that gets its id."""
     digest: str
     broker: str
     """The URL for Braid's own processes, with its password."""
@@ -134,7 +135,7 @@ def _keep(order: Order, root: Path, told: "SimpleQueue[int]", kept: ExitStack) -
         kept.enter_context(HostKeeper(order.host, root, address, master=order.master, tags=order.tags))
     record = Record(
         pid=psutil.Process().pid,
-        created=psutil.Process().create_time(),
+        began=began(psutil.Process()),
         digest=order.digest,
         broker=address.url,
         entrance=broker.entrance.port if broker is not None and broker.entrance is not None else None,

@@ -18,6 +18,7 @@ import psutil
 
 from bridge.address import Address
 from bridge.files import make_folder
+from bridge.processes import began
 from manager.keeper_process import TAKEN, Order, Record, folder, read_record, written_order
 
 STARTING = 40.0
@@ -169,7 +170,7 @@ def _alive(record: Record) -> psutil.Process | None:
     """The process of a keeper, if it still runs."""
     try:
         process = psutil.Process(record.pid)
-        if process.create_time() != record.created or process.status() == psutil.STATUS_ZOMBIE:
+        if began(process) != record.began or process.status() == psutil.STATUS_ZOMBIE:
             return None
     except psutil.NoSuchProcess:
         return None

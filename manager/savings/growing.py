@@ -23,8 +23,8 @@ class BrokerTaken:
     """What a broker's process has taken since it was started; made by whoever can see it."""
 
     pid: int
-    created: float
-    """When it was started, because another process may get its id."""
+    began: str
+    """Tells it from another process that gets its id."""
     seconds: float
 
 
@@ -126,7 +126,7 @@ def _parts(before: Mapping[str, float] | None, after: Mapping[str, float]) -> di
 def _of_broker(before: BrokerTaken | None, after: BrokerTaken) -> int:
     if before is None:
         return 0
-    same = (before.pid, before.created) == (after.pid, after.created)
+    same = (before.pid, before.began) == (after.pid, after.began)
     return max(0, _nanoseconds(after.seconds) - (_nanoseconds(before.seconds) if same else 0))
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import psutil
 
+from bridge.processes import began
 from manager.committing.committer import Committer
 from manager.committing.seen import Seeing
 from manager.defragmenting.choosing import Chooser
@@ -151,7 +152,7 @@ def broker_taken(keeper: int | None, folder: str) -> BrokerTaken | None:
         for child in psutil.Process(keeper).children() if keeper is not None else ():
             if any(word.startswith(folder) for word in child.cmdline()):
                 times = child.cpu_times()
-                return BrokerTaken(pid=child.pid, created=child.create_time(), seconds=times.user + times.system)
+                return BrokerTaken(pid=child.pid, began=began(child), seconds=times.user + times.system)
     except psutil.Error:
         # It is about to be started again.
         return None

@@ -1,10 +1,12 @@
 """What a tree of processes spent between two looks: nothing twice, and nothing less than nothing."""
 
+import psutil
 import pytest
 
-from engine.process_tree import Key, Tree, Used, spent_between
+from engine.process_tree import Key, Tree, Used, look, spent_between
+from tests.clock import set_clock
 
-ROOT, JVM, DAEMON, FIRST, SECOND = ((number, 0.0) for number in range(1, 6))
+ROOT, JVM, DAEMON, FIRST, SECOND = ((number, "") for number in range(1, 6))
 
 
 def used(part: str, own: float, buried: float = 0.0, parent: Key | None = ROOT) -> Used:
@@ -51,3 +53,14 @@ WITH_JVM = ROOT_LATER | {JVM: used("jvm", 4.0, 0.5)}
 def test_what_was_spent_counts_once(ended: Tree, spent: dict[str, float]) -> None:
     """What the dead had used before is not counted when they are buried, and who is not buried takes none away."""
     assert spent == dict(spent_between(BEGUN, ended))
+
+
+def test_setting_the_clock_spends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process used before is not counted once more after the clock was set."""
+
+    def looked() -> Tree:
+        return look(psutil.Process(), "driver", lambda _child, _parent, part: part)
+
+    begun = looked()
+    set_clock(monkeypatch, by=3_600.0)
+    assert sum(spent_between(begun, looked()).values()) < sum(used.own for used in begun.values()) / 2

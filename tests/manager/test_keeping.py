@@ -14,6 +14,7 @@ from bridge.mqtt import Client, NotConnected
 from manager import keeping
 from manager.keeper_process import USER, Order, folder, read_record
 from manager.keeping import KeeperDown, Keeping
+from tests.clock import set_clock
 from tests.integration.serving import runs
 
 pytestmark = pytest.mark.mosquitto
@@ -155,8 +156,21 @@ def test_another_process_with_its_id_is_not_taken_for_it(kept: Keeping, order: O
     record = read_record(Path(order.root))
     assert record is not None
     assert keeping._alive(record) is not None
-    assert keeping._alive(replace(record, created=record.created - 10.0)) is None
+    assert keeping._alive(replace(record, began=f"1{record.began}")) is None
     assert runs(psutil.Process(kept.pid))
+
+
+def test_a_keeper_lives_whatever_the_clock_is_set_to(
+    kept: Keeping, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is still taken for the one that was started, goes on under the next manager, and ends when it is told to."""
+    kept.leave()
+    processes = below(kept)
+    set_clock(monkeypatch, by=-1.0)
+    other = Keeping(order)
+    assert kept.pid == other.start().pid
+    other.stop()
+    until(lambda: not any(map(runs, processes)), "the end of all")
 
 
 def test_a_record_that_cannot_be_read_is_passed_over(order: Order) -> None:

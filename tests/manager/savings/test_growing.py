@@ -86,7 +86,7 @@ def test_a_broker_that_is_started_again_counts_anew() -> None:
     """As another process; what it took before the first look does not count."""
 
     def broker(before: Counters | None, at: float, pid: int, seconds: float) -> Counters:
-        taken = BrokerTaken(pid=pid, created=float(pid), seconds=seconds)
+        taken = BrokerTaken(pid=pid, began=str(pid), seconds=seconds)
         return counters(before, at, (), {}, there=(), broker=taken)
 
     first = broker(None, 100.0, 1, 50.0)

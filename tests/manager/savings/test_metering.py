@@ -243,9 +243,9 @@ def test_the_broker_is_part_of_the_whole(scene: Scene) -> None:
     scene.meter.look()
     scene.go_on(12)
     assert {"driver", "jvm"} == scene.rows(MINUTE)[0].cpu.keys()
-    scene.broker = BrokerTaken(pid=9, created=1.0, seconds=40.0)
+    scene.broker = BrokerTaken(pid=9, began="1", seconds=40.0)
     scene.go_on(6)
-    scene.broker = BrokerTaken(pid=9, created=1.0, seconds=41.5)
+    scene.broker = BrokerTaken(pid=9, began="1", seconds=41.5)
     scene.go_on(6)
     assert 1_500_000_000 == scene.rows(MINUTE)[1].cpu["broker"]
 
