@@ -23,6 +23,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple, Protocol
 
 from bridge.births import Birth
+from bridge.clock import Clock, SystemClock
 from bridge.grouping import SHORTEST
 from bridge.intake import Expected, Intake, Taken, expire, offer
 from bridge.log import Item, ItemKind, packed
@@ -95,7 +96,7 @@ class Receiver:
         transport: Transport,
         *,
         on_unread: Callable[[Unread], None],
-        clock: Callable[[], float] = time.time,
+        clock: Clock | None = None,
         grouping: float = SHORTEST,
     ) -> None:
         """For `grouping` seconds messages are grouped into one file; 0 where the client groups them already."""
@@ -103,7 +104,7 @@ class Receiver:
         self.intakes: dict[str, Intake[int]] = {}
         self._transport = transport
         self._on_unread = on_unread
-        self._clock = clock
+        self._clock = clock or SystemClock()
         self._grouping = grouping
         self._queue: SimpleQueue[Message | None] = SimpleQueue()
         self._waiting: dict[str, list[Message]] = defaultdict(list)
@@ -217,7 +218,7 @@ class Receiver:
         self._transport.acknowledge(message.token for message in messages)
 
     def _spool_frames(self, topic: str, feed: Feed, messages: Sequence[Message]) -> None:
-        intake, now = self.intakes[topic], self._clock()
+        intake, now = self.intakes[topic], self._clock.passed()
         frames: list[Frame] = []
         done: set[int] = set()
         arrived = [*(token for _, token, _ in intake.early.values()), *(message.token for message in messages)]
@@ -274,7 +275,7 @@ class Receiver:
         self._transport.publish(feed.asks_at, wish.encoded())
 
     def _tell(self, topic: str, feed: Feed) -> None:
-        expected, now = feed.spool.producers.get(topic, Expected()), self._clock()
+        expected, now = feed.spool.producers.get(topic, Expected()), self._clock.passed()
         told = self._told.get(topic)
         if topic not in self._untold or not feed.has_at or (told is not None and now - told < TELLING):
             return
@@ -286,7 +287,7 @@ class Receiver:
             self._transport.publish(feed.has_at, have.encoded(), retain=True)
 
     def _stamp(self) -> int:
-        return round(self._clock() * 1000)
+        return round(self._clock.now() * 1000)
 
 
 def _groups(messages: Iterable[Message]) -> Iterator[list[Message]]:

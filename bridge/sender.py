@@ -83,7 +83,7 @@ class Sender:
         self,
         transport: Transport,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
         most_unconfirmed: int = MOST_UNCONFIRMED,
         most_unanswered: int = MOST_UNANSWERED,
         on_superseded: Callable[[Stream, int], None] = lambda _stream, _epoch: None,

@@ -68,7 +68,7 @@ class Host:
         self._sockets = tempfile.TemporaryDirectory(prefix="braid-")
         # Not where an older process of this host had it: what that one left behind must not ask this one.
         self._pace = PaceServer(Path(self._sockets.name) / "pace", on_record=self._batch_done)
-        self._line = HostLine(name, address, heard=self._heard, clock=clock)
+        self._line = HostLine(name, address, heard=self._heard)
         self._receptions = Receptions(
             root, name, address, self._line.protocol, on_unread=self._line.tell_unread, clock=clock
         )

@@ -184,7 +184,7 @@ class HostJobs:
         entry = job.follower.told.entry
         found: Sequence[Header] = ()
         with self._troubles(job):
-            found = job.follow(self._clock.now())
+            found = job.follow(self._clock.passed())
         if any(header.cuts for header in found) or job.follower.told.entry != entry:
             self._tell(job)
 
@@ -199,8 +199,8 @@ class HostJobs:
                 self.attempt(job.name, partial(self._start_again, job))
             with self._troubles(job):
                 # What was left waiting for the broker, or for a full disk to have room again.
-                job.follow(self._clock.now())
-                job.heal(self._clock.now())
+                job.follow(self._clock.passed())
+                job.heal(self._clock.passed())
                 if job.follower is not None:
                     job.follower.tidy()
             with self._troubles(job):
@@ -301,7 +301,7 @@ class HostJobs:
         wanted = [each for each in plan.imports if each.job != job.name]
         if wanted != list(plan.imports):
             # Who left a moment ago is known only when the records are followed.
-            job.follow(self._clock.now())
+            job.follow(self._clock.passed())
             here = {instance for entry in job.in_effect() for instance in entry.plan.instances}
             wanted += [each for each in plan.imports if each.job == job.name and each.instance not in here]
         try:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bridge import Clock, Message, Unread, topics
+from bridge import Message, Unread, topics
 from bridge.address import Address
 from bridge.drops import Watch, watch_drops
 from bridge.emitted import Stream
@@ -28,7 +28,7 @@ PATIENCE = 10.0
 class HostLine:
     """Made by a host; `heard` is called in a thread of its own for each plan and each wish for a cut."""
 
-    def __init__(self, name: str, address: Address, *, heard: Callable[[Message], None], clock: Clock) -> None:
+    def __init__(self, name: str, address: Address, *, heard: Callable[[Message], None]) -> None:
         self._host = name
         self._address = address
         self.protocol = spoken(address)
@@ -56,7 +56,7 @@ class HostLine:
             on_connection=self._reconnected,
             protocol=self.protocol,
         )
-        self.sender = Sender(self._sending, clock=clock.now, on_trouble=_warn_of, on_superseded=_warn_of_superseded)
+        self.sender = Sender(self._sending, on_trouble=_warn_of, on_superseded=_warn_of_superseded)
         self._thread = threading.Thread(target=self.sender.run, name="sends", daemon=True)
 
     def begin(self) -> None:

@@ -353,7 +353,7 @@ class Job:
         if self._ending is None or not self._ending.is_alive():
             self._turn(JobEvent.ENDED)
             try:
-                self.follow(time.time())
+                self.follow(time.monotonic())
             finally:
                 self._lease.release()
         elif self.state is not JobState.STUCK and elapsed > STOPPING:

@@ -120,7 +120,7 @@ class PaceKeeper:
             self._on_answer()
             return known
         self._note(start)
-        until = time.time() + PATIENCE
+        until = time.monotonic() + PATIENCE
         while True:
             with self._news:
                 heard, stopped = self._heard, self._stopped
@@ -132,7 +132,7 @@ class PaceKeeper:
                 # Asked first: what came before this host began to fill a spool is seen then.
                 told = self._spools.are_told(streams)
                 step = self._step(start, entries, streams)
-                now = time.time()
+                now = time.monotonic()
                 found = step.end != start
                 when = step.when(self._due(start, entries, step), now=now, latest=until) if found else until
                 if found and now >= when:

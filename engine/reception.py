@@ -148,10 +148,10 @@ class _Received:
             # What a job forwards of a batch comes together as it is.
             grouping=ungrouped
             if feed.schema is None
-            else lambda before: grouped_for(pace(), now=clock.now(), before=before),
+            else lambda before: grouped_for(pace(), now=clock.passed(), before=before),
         )
         # The client groups already.
-        self._receiver = Receiver({topic: feed}, self._client, on_unread=on_unread, clock=clock.now, grouping=0.0)
+        self._receiver = Receiver({topic: feed}, self._client, on_unread=on_unread, clock=clock, grouping=0.0)
         self._worked = threading.Event()
         threading.Thread(target=self._work, name=f"receives {topic}", daemon=True).start()
         self._client.begin()

@@ -67,7 +67,7 @@ def drain(
             if cut.startswith(PREFIX):
                 passed.setdefault(cut, set()).update(instances)
     alive = [host for _, host in sorted(hosts.items()) if host.alive]
-    due = {cut for cut in current.keys() | passed.keys() if now - wished.get(cut, 0.0) >= WISHING}
+    due = {cut for cut in current.keys() | passed.keys() if may_wish(cut, wished, now)}
     for cut, each in current.items():
         if each.instances <= passed.get(cut, set()):
             yield Drained(dataflow=each.dataflow)
@@ -75,6 +75,11 @@ def drain(
             yield from taken(cut, each.streams, alive)
     for cut in sorted(due & passed.keys() - current.keys()):
         yield from (Wish(host=host.host, wish=CutWish(cut=cut, release=True)) for host in alive)
+
+
+def may_wish(cut: str, wished: Mapping[str, float], now: float) -> bool:
+    """Whether a cut was not wished for just before; what was after now was before the clock was set back."""
+    return cut not in wished or not 0.0 <= now - wished[cut] < WISHING
 
 
 def taken(cut: str, streams: frozenset[str], hosts: Iterable[HostSeen]) -> Iterator[Wish]:

@@ -14,7 +14,7 @@ from manager.committing.moving import PREFIX, MoveEvent, Phase
 from manager.committing.seen import JobSeen
 from manager.committing.wanted import Moving
 from manager.reconciler.deciding import has_taken_up
-from manager.reconciler.draining import WISHING, Wish, taken
+from manager.reconciler.draining import Wish, may_wish, taken
 from manager.reconciler.listening import JobSight, Sight
 from merge import JobId
 
@@ -45,13 +45,13 @@ def go_on(moving: Moving | None, sight: Sight, wished: Mapping[str, float], now:
         needed.add(move.cut)
         if (turn := _turn(moving, sight, now)) is not None:
             yield turn
-        elif move.phase is Phase.CUTTING and now - wished.get(move.cut, 0.0) >= WISHING:
+        elif move.phase is Phase.CUTTING and may_wish(move.cut, wished, now):
             yield from taken(move.cut, moving.streams, alive)
     for cut in sorted(kept - needed):
         # What a job emitted until the cut is to be sent before it may be stopped.
         if any(job.published <= job.cut_batches[cut] for job in seen if cut in job.cuts):
             continue
-        if now - wished.get(_released(cut), 0.0) >= WISHING:
+        if may_wish(_released(cut), wished, now):
             yield from (Wish(host=host.host, wish=CutWish(cut=cut, release=True)) for host in alive)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from bridge import topics
+from bridge.clock import MemoryClock
 from bridge.emitted import Emitted, Stream
 from bridge.log import ItemKind, unpacked
 from bridge.memory import MemoryBroker, MemoryClient
@@ -56,7 +57,7 @@ class Bridge:
         self.most_unconfirmed = most_unconfirmed
         self.broker = MemoryBroker()
         self.records = Records()
-        self.now = 1_000.0
+        self.clock = MemoryClock(1_000.0)
         self.troubles: list[Trouble] = []
         self.superseded: list[tuple[Stream, int]] = []
         self.spool = Spool(folder, most_bytes=most_bytes)
@@ -73,7 +74,7 @@ class Bridge:
         client = MemoryClient(self.broker, name, on_message=deliver, on_connection=reconnected)
         sender = Sender(
             client,
-            clock=lambda: self.now,
+            clock=self.clock.passed,
             most_unconfirmed=self.most_unconfirmed,
             on_superseded=lambda stream, epoch: self.superseded.append((stream, epoch)),
             on_trouble=self.troubles.append,
@@ -93,7 +94,7 @@ class Bridge:
         )
         feed = Feed(spool=self.spool, asks_at=topics.again(*STREAM), has_at=topics.have(*STREAM))
         self.receiver = Receiver(
-            {topics.stream(*STREAM): feed}, self.receiver_client, on_unread=self.unread, clock=lambda: self.now
+            {topics.stream(*STREAM): feed}, self.receiver_client, on_unread=self.unread, clock=self.clock
         )
         self.receiver_client.start()
 
@@ -120,7 +121,7 @@ class Bridge:
         for _ in range(times):
             self.sender.work()
             self.receive()
-            self.now += 0.25
+            self.clock.advance(0.25)
 
     @property
     def end(self) -> int:

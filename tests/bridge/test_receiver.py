@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from bridge import receiver as receiving
 from bridge import topics
 from bridge.births import Birth
+from bridge.clock import MemoryClock
 from bridge.consumers import commit
 from bridge.log import ItemKind, unpacked
 from bridge.memory import MemoryBroker, MemoryClient
@@ -38,7 +39,7 @@ class Bench:
         self.asked: list[dict[str, int]] = []
         self.told: list[dict[str, int]] = []
         self.unread: list[Unread] = []
-        self.now = 1_000.0
+        self.clock = MemoryClock(1_000.0)
         self.begin()
 
     def begin(self) -> None:
@@ -60,7 +61,7 @@ class Bench:
             },
             self,
             on_unread=self.unread.append,
-            clock=lambda: self.now,
+            clock=self.clock,
         )
         self.client.start()
 
@@ -151,7 +152,7 @@ def test_a_hole_is_asked_for_again_after_a_while_and_not_before(tmp_path: Path) 
         for _ in range(3):
             made.work()
         assert len(made.asked) == 1
-        made.now += 1.0
+        made.clock.advance(1.0)
         made.work()
         assert len(made.asked) == 2
 
@@ -166,9 +167,9 @@ def test_what_a_spool_has_is_told_once_in_a_while(tmp_path: Path) -> None:
             made.send(data(first, 1))
             made.work()
         assert 1 == len(made.told)
-        made.now += TELLING
+        made.clock.advance(TELLING)
         made.work()
-        made.now += TELLING
+        made.clock.advance(TELLING)
         made.work()
         assert [{"epoch": 1, "next": 5, "closed": False}] == made.told[1:]
         for _ in range(2):
@@ -184,7 +185,7 @@ def test_what_was_there_is_told_again(tmp_path: Path) -> None:
             made.send(frame)
         made.work()
         for frame in (data(0, 2, epoch=2), data(0, 2)):
-            made.now += TELLING
+            made.clock.advance(TELLING)
             made.send(frame)
             made.work()
         assert [{"epoch": 2, "next": 2, "closed": False}] * 3 == made.told
@@ -207,7 +208,7 @@ def test_before_a_stream_opens_nothing_is_told(tmp_path: Path) -> None:
         for frame in (opening(), data(0, 2), data(2, 2, epoch=2)):
             made.send(frame)
         made.work()
-        made.now += TELLING
+        made.clock.advance(TELLING)
         made.work()
         assert [] == made.told
         assert [0, 1, 2, 3] == made.spooled()
@@ -292,6 +293,23 @@ def test_what_is_not_yet_spooled_when_a_receiver_stops_is_not_acknowledged(tmp_p
         assert (0, 1) == (made.spools["raw"].end, made.unacknowledged)
 
 
+def test_setting_the_clock_gives_up_no_hole(tmp_path: Path) -> None:
+    """What is missing is waited for as long as ever, whatever the clock is set to."""
+    with bench(tmp_path) as made:
+        for frame in (opening(), data(2, 1)):
+            made.send(frame)
+        made.work()
+        for by in (PATIENCE / 2, PATIENCE / 2, -PATIENCE):
+            made.clock.set(made.clock.now() + by)
+            made.send(data(2, 1))
+            made.work()
+            assert made.spooled() == []
+        made.send(data(0, 2))
+        made.work()
+        assert made.spooled() == [0, 1, 2]
+        assert made.receiver.intakes[STREAM].counts.gaps == 0
+
+
 def test_a_hole_that_stays_is_passed_over_and_counted(tmp_path: Path) -> None:
     """After the patience what came early is spooled, and the gap is known."""
     with bench(tmp_path) as made:
@@ -301,7 +319,7 @@ def test_a_hole_that_stays_is_passed_over_and_counted(tmp_path: Path) -> None:
         assert made.spooled() == []
         for _ in range(2):
             # It is there, and sends what it has.
-            made.now += PATIENCE / 2
+            made.clock.advance(PATIENCE / 2)
             made.send(data(2, 1))
             made.work()
         assert made.spooled() == [2]

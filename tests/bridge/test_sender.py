@@ -104,7 +104,7 @@ def test_the_broker_has_few_messages_for_a_consumer_that_is_away(tmp_path: Path)
         made.sender.work()
         made.emit(*(events(n, n + 1) for n in range(10)))
         for _ in range(100):
-            made.now += MOST_PATIENCE
+            made.clock.advance(MOST_PATIENCE)
             made.sender.work()
             made.sender.work()
         # The opening and ten frames; then an opening and a frame each time but the first, when the broker answers.
@@ -247,7 +247,7 @@ def test_records_that_cannot_be_read_hold_up_no_other_stream(tmp_path: Path) -> 
         assert [topics.stream(*other)] == [trouble.topic for trouble in made.troubles]
         damaged.clear()
         came = losing(made.broker, topics.stream(*other))
-        made.now += RETRYING
+        made.clock.advance(RETRYING)
         made.sender.work()
         assert came() > 0
 

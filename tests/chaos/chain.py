@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from bridge import Birth, Feed, Item, Message, Receiver, Sender, Spool, packed, topics, unpacked
+from bridge.clock import MemoryClock
 from bridge.emitted import Stream
 from bridge.files import Steps, no_steps
 from bridge.log import ItemKind
@@ -70,7 +71,7 @@ class Chain:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.now = 1_000.0
+        self.clock = MemoryClock(1_000.0)
         self.broker = MemoryBroker()
         self.broker.swallows = self._swallows
         self.armed: list[str] = []
@@ -101,10 +102,10 @@ class Chain:
             on_message=lambda message: sender.deliver(message),  # noqa: PLW0108 - made below
             on_connection=lambda: sender.reconnected(),  # noqa: PLW0108 - made below
         )
-        sender = Sender(client, clock=lambda: self.now)
+        sender = Sender(client, clock=self.clock.passed)
         self.sender, self.sender_client = sender, client
         client.start()
-        self.follower = Follower(self.folder, self.job.store, sender, run=self.job._run, clock=lambda: self.now)
+        self.follower = Follower(self.folder, self.job.store, sender, run=self.job._run, clock=self.clock.now)
 
     def begin_receiver(self, step: Steps = no_steps) -> None:
         """Begin as a subscriber does that was killed, or never was there."""
@@ -128,7 +129,7 @@ class Chain:
             for stream, spool in self.spools.items()
         }
         self.inbox, self.receiver_client = inbox, client
-        self.receiver = Receiver(feeds, client, on_unread=_unread, clock=lambda: self.now)
+        self.receiver = Receiver(feeds, client, on_unread=_unread, clock=self.clock)
         client.start()
 
     @property
@@ -142,7 +143,7 @@ class Chain:
         rows = [{"n": n, "k": f"k{n * 7 % 3}", "v": float(n * 13 % 101)} for n in range(first, first + count)]
         self.entered += rows
         batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(Schema.of(FIELDS)))
-        births = (Birth(count, round(self.now * 1000)),)
+        births = (Birth(count, round(self.clock.now() * 1000)),)
         self.source.append([Item(count=count, stamp=first, payload=packed(batch), births=births)])
 
     def batch(self) -> None:
@@ -184,7 +185,7 @@ class Chain:
 
     def pass_time(self, seconds: float = 1.0) -> None:
         """Let time pass."""
-        self.now += seconds
+        self.clock.advance(seconds)
 
     def whole(self, *steps: Callable[[], None]) -> None:
         """Do what is done in order, or all of it."""

@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -158,6 +159,22 @@ def test_events_are_answered_when_their_time_has_come() -> None:
     with asking(scene, start) as answer:
         scene.put("a")
         assert 2 <= answer.result(BOUND).at["a"]
+
+
+def test_a_clock_that_is_set_back_holds_up_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the next one, nor the answer where there is nothing to do."""
+    monkeypatch.setattr(pace_keeper, "PATIENCE", 2.0)
+    scene = Scene(pace=0.02)
+    start, now = scene.warmed(), time.time()
+    with asking(scene, start) as answer:
+        monkeypatch.setattr(time, "time", lambda: now - LONG)
+        assert start == answer.result(BOUND)
+    again = Scene(pace=0.02)
+    monkeypatch.undo()
+    start = again.warmed()
+    monkeypatch.setattr(time, "time", lambda: now - LONG)
+    again.put("a")
+    assert start != again.keeper.end_after(start)
 
 
 def test_with_nothing_to_do_the_offset_itself_comes_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

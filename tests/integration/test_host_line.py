@@ -11,7 +11,7 @@ import psutil
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import NotConnected, SystemClock, Unread, topics
+from bridge import NotConnected, Unread, topics
 from bridge.broker import Broker, start_broker
 from bridge.mqtt import Client
 from engine import host_line
@@ -35,7 +35,7 @@ def lined(folder: Path, *, most_queued: int = 0) -> Iterator[tuple[Broker, HostL
     """A mosquitto of the test's own, and a host's line to it."""
     users = {"braid": "a password of its own"}
     with start_broker(folder / "broker", users, kind="mosquitto", max_queued_messages=most_queued) as broker:
-        line = HostLine("h", broker.address("braid"), heard=lambda _message: None, clock=SystemClock())
+        line = HostLine("h", broker.address("braid"), heard=lambda _message: None)
         line.begin()
         line.listen()
         try:

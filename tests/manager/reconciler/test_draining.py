@@ -50,6 +50,11 @@ def test_a_wish_is_repeated_and_not_all_the_time() -> None:
     assert 1 == len(list(drain([FLOW], {}, hosts, {CUT: NOW}, NOW + WISHING)))
 
 
+def test_a_clock_that_is_set_back_holds_up_no_wish() -> None:
+    """What was wished for at a time that is still to come is wished for again."""
+    assert 1 == len(list(drain([FLOW], {}, {"h": host(s1="open")}, {CUT: NOW + 3_600.0}, NOW)))
+
+
 def test_a_cut_that_does_not_come_about_is_given_up_for_another() -> None:
     """The later one has a name of its own, the same for whoever works it out; what the first one kept is released."""
     later = NOW + TRYING + 1
