@@ -1,5 +1,6 @@
 """The sender on the broker's twin, against a real receiver and spool: what arrives, what is kept, and for how long."""
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -294,6 +295,20 @@ class Broker:
     def subscribe(self, topics: object, *, timeout: float = 1.0) -> None: ...
 
     def unsubscribe(self, topics: object) -> None: ...
+
+
+def test_a_clock_that_is_set_back_holds_up_no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nobody confirms is sent again after its patience, whatever the clock was set to meanwhile."""
+    broker, now, until = Broker(), time.time(), time.monotonic() + 20.0
+    broker.at_once = True
+    sender = Sender(broker)
+    sender.forward(STREAM, epoch=1, first=0, kept=lambda _number: iter(()))
+    sender.work()
+    assert 1 == len(broker.published)
+    monkeypatch.setattr(time, "time", lambda: now - 3_600.0)
+    while len(broker.published) < 2 and time.monotonic() < until:
+        sender.work(0.05)
+    assert [FrameKind.OPEN] * 2 == [decode(payload).kind for _, payload, _ in broker.published]
 
 
 def test_a_plain_message_is_done_once_the_broker_has_it() -> None:
