@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bridge.json_columns import json_columns
 from bridge.python_values import python_rows
 from bridge.raw import REST
 from bridge.receiver import Unread
@@ -22,32 +23,22 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan
 _AS_THEY_ARE = frozenset({str, int, bool, type(None)})
 
 
-def output_message(
-    stream: str, epoch: int, first: int, events: pa.RecordBatch, *, json_fields: Collection[str] = ()
-) -> Iterator[tuple[int, bytes]]:
+def output_message(stream: str, epoch: int, first: int, events: pa.RecordBatch) -> Iterator[tuple[int, bytes]]:
     """Events as the messages that a tenant gets, each with the number of its first event.
 
-    A message is `{stream, epoch, first, events}`. Fields that hold JSON as text, which nothing in a column tells, are
-    named, and become part of their event.
+    A message is `{stream, epoch, first, events}`. What is in JSON columns becomes part of its event.
 
     >>> events = pa.record_batch({"t": [21.5, math.nan], "_rest": ['{"unit":"C"}', None]})
     >>> list(output_message("alarm", 1, 7, events))
     [(7, b'{"stream":"alarm","epoch":1,"first":7,"events":[{"unit":"C","t":21.5},{"t":null}]}')]
     """
-    for number, texts in _cut(_texts(events, json_fields), first, MOST_BYTES - 200 - len(stream.encode()) * 2):
+    for number, texts in _cut(event_texts(events), first, MOST_BYTES - 200 - len(stream.encode()) * 2):
         head = _json({"stream": stream, "epoch": epoch, "first": number})
         yield number, _with_events(head, texts)
 
 
 def dead_letter(  # noqa: PLR0913 - six things are told of every letter
-    instance: int,
-    port: str,
-    reason: str,
-    batch: int,
-    events: pa.RecordBatch,
-    *,
-    first: int = 0,
-    json_fields: Collection[str] = (),
+    instance: int, port: str, reason: str, batch: int, events: pa.RecordBatch, *, first: int = 0
 ) -> Iterator[bytes]:
     """Events that an instance could not take, as `{instance, port, reason, batch, count, first, events}`.
 
@@ -58,7 +49,7 @@ def dead_letter(  # noqa: PLR0913 - six things are told of every letter
     [b'{"instance":7,"port":"in","reason":"no number","batch":3,"count":1,"first":0,"events":[{"t":"warm"}]}']
     """
     told = {"instance": instance, "port": port, "reason": reason, "batch": batch, "count": len(events)}
-    for number, texts in _cut(_texts(events, json_fields), first, MOST_BYTES - 80 - len(_json(told))):
+    for number, texts in _cut(event_texts(events), first, MOST_BYTES - 80 - len(_json(told))):
         yield _with_events(_json({**told, "first": number}), texts)
 
 
@@ -68,7 +59,14 @@ def event_texts(events: pa.RecordBatch) -> Iterator[bytes]:
     >>> list(event_texts(pa.record_batch({"t": [21.5], "_rest": ['{"unit":"C"}']})))
     [b'{"unit":"C","t":21.5}']
     """
-    return _texts(events, ())
+    # Nanoseconds have no place in the values that Python knows.
+    for at, field in enumerate(events.schema):
+        if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
+            fine = pa.timestamp("us", tz=field.type.tz)
+            events = events.set_column(at, field.with_type(fine), events.column(at).cast(fine, safe=False))
+    nested = json_columns(events.schema)
+    for row in python_rows(events):
+        yield _json(_event(row, nested))
 
 
 def raw_messages(instance: int, epoch: int, first: int, texts: Iterable[bytes]) -> Iterator[bytes]:
@@ -117,19 +115,9 @@ def _cut(texts: Iterator[bytes], first: int, most: int) -> Iterator[tuple[int, l
         yield first, group
 
 
-def _texts(events: pa.RecordBatch, json_fields: Collection[str]) -> Iterator[bytes]:
-    # Nanoseconds have no place in the values that Python knows.
-    for at, field in enumerate(events.schema):
-        if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
-            fine = pa.timestamp("us", tz=field.type.tz)
-            events = events.set_column(at, field.with_type(fine), events.column(at).cast(fine, safe=False))
-    for row in python_rows(events):
-        yield _json(_event(row, json_fields))
-
-
-def _event(row: Mapping[str, Any], json_fields: Collection[str]) -> dict[str, Any]:
+def _event(row: Mapping[str, Any], nested: Collection[str]) -> dict[str, Any]:
     """An event as its tenant knows it: what the schema did not declare beside what it did."""
-    declared = {name: _unpacked(value) if name in json_fields else _plain(value) for name, value in row.items()}
+    declared = {name: _unpacked(value) if name in nested else _plain(value) for name, value in row.items()}
     rest = _unpacked(declared.pop(REST, None))
     if isinstance(rest, dict):
         return {**rest, **declared}

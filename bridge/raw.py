@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from bridge.json_columns import marked
 from bridge.nesting import DEEPEST, deeper_than
 from dags import Kind, Schema
 
@@ -55,7 +56,8 @@ class Unfit:
 def arrow_schema(schema: Schema) -> pa.Schema:
     """The columns of a source's events, in the order of their names, with the rest last."""
     declared = [pa.field(name, ARROW_TYPES[schema.fields[name]]) for name in schema.names()]
-    return pa.schema([*declared, pa.field(REST, pa.string())])
+    nested = [name for name in schema.names() if schema.fields[name] is Kind.JSON]
+    return marked(pa.schema([*declared, pa.field(REST, pa.string())]), nested)
 
 
 @lru_cache(maxsize=1_000)

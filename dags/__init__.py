@@ -6,7 +6,7 @@ Begin with `canonicalise`, which turns a tenant's document into a `Dataflow` or 
 
 from dags.canonical import SCHEME, canonicalise, confine
 from dags.catalogue import Catalogue, Namespace
-from dags.dataflow import Dataflow, Input, Key, Scope, Task, config_in
+from dags.dataflow import Dataflow, Input, JsonField, Key, Scope, Task, config_in
 from dags.document import Document
 from dags.problems import InvalidDocument, Problem
 from dags.schema import ANY, NUMBER, Kind, Schema, meet
@@ -42,6 +42,7 @@ __all__ = [
     "Emission",
     "Input",
     "InvalidDocument",
+    "JsonField",
     "Key",
     "Kind",
     "NamesSource",

@@ -32,6 +32,13 @@ class Input(NamedTuple):
     times: int = 1
 
 
+class JsonField(NamedTuple):
+    """A field of kind `json` that reaches an input port of a task. The signature decides which there are."""
+
+    port: str
+    field: str
+
+
 def config_in(text: bytes) -> dict[str, Any]:
     """The config within a text that was hashed.
 
@@ -51,6 +58,7 @@ class Task:
     """What was hashed; compared before anything is shared."""
     type: AnyTaskType
     inputs: tuple[Input, ...]
+    json_fields: tuple[JsonField, ...] = ()
 
     @property
     def config(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from bridge.json_columns import json_columns
 from bridge.raw import REST
 from engine.plan import Entry, Feed
 
@@ -76,9 +77,12 @@ def _rows(events: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
         # Without fields nothing else would tell how many events there are.
         return pa.record_batch({"_": pa.nulls(len(events))}).select([])
     declared = frozenset(schema.names) - {REST}
+    nested = json_columns(schema)
     columns = [
         pa.array([_rest(event, declared) for event in events], field.type)
         if field.name == REST
+        else _column(field, [_json_text(event.get(field.name)) for event in events])
+        if field.name in nested
         else _column(field, [event.get(field.name) for event in events])
         for field in schema
     ]
@@ -112,6 +116,10 @@ def _rest(event: Mapping[str, Any], declared: frozenset[str]) -> str | None:
         # It was no object, and stands as it was.
         return rest[REST] if isinstance(rest[REST], str) else _json(rest[REST])
     return _json(rest) if rest else None
+
+
+def _json_text(value: Any) -> str | None:
+    return None if value is None else _json(value)
 
 
 def _json(value: Any) -> str:

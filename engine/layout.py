@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from bridge.json_columns import marked
 from engine.acting import MESSAGES
 from engine.behaviour import Behaviour
 from engine.plan import Edge, Entry, Part, Port, Slot, SlotState
@@ -101,7 +102,11 @@ def _takes(slot: Slot, known: Schemas) -> dict[str, pa.Schema]:
     schemas = {
         port: [known[edge.origin] for edge in edges if edge.origin in known] for port, edges in by_port(slot).items()
     }
-    return {port: shared(found) for port, found in schemas.items() if found}
+    return {
+        port: marked(shared(found), [name for at, name in slot.json_fields if at == port])
+        for port, found in schemas.items()
+        if found
+    }
 
 
 def _asked(behaviour: Behaviour, takes: Mapping[str, pa.Schema], state: Staged) -> Mapping[str, pa.Schema] | str:

@@ -58,6 +58,8 @@ class Slot:
     config: str = "{}"
     """The canonical config, as JSON."""
     inputs: tuple[Edge, ...]
+    json_fields: tuple[tuple[str, str], ...] = ()
+    """Input ports with fields that reach them and hold JSON, which nothing else tells from text."""
     state: SlotState = SlotState.ACTIVE
     reason: str = ""
     """Why it failed."""
@@ -110,8 +112,6 @@ class Delivery:
     dataflow: str
     sink: str
     epoch: int = 1
-    json_fields: tuple[str, ...] = ()
-    """The fields that hold JSON, which become part of their event."""
 
     @property
     def origin(self) -> Port:

@@ -92,9 +92,7 @@ class Publishing:
     def _deliver(self, batch: int, delivery: Delivery, emitted: Emitted, events: pa.RecordBatch) -> None:
         topic = topics.output(delivery.tenant, delivery.dataflow, delivery.sink)
         output = Output(delivery.dataflow, delivery.sink)
-        messages = output_message(
-            delivery.sink, self.epoch(delivery.epoch), emitted.first, events, json_fields=delivery.json_fields
-        )
+        messages = output_message(delivery.sink, self.epoch(delivery.epoch), emitted.first, events)
         for first, end, payload in _with_ends(messages, emitted.first + emitted.count):
             births = part_of(emitted.births, first - emitted.first, end - emitted.first)
             self._send(topic, payload, _Sent(batch, len(payload), output, births))

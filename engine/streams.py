@@ -95,8 +95,11 @@ def _type(schema: pa.Schema, name: str) -> pa.DataType | None:
 
 def conformed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The events with just these fields; what they lack is null, what has another type is converted if it can be."""
+    if rows.schema.equals(schema, check_metadata=True):
+        return rows
     if rows.schema.equals(schema):
-        return rows.replace_schema_metadata(None)
+        # Only the fields' marks are others.
+        return pa.RecordBatch.from_arrays(rows.columns, schema=schema) if len(schema) else rows.select([])
     if not len(schema):
         return rows.select([])
     columns = [

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from bridge.json_columns import marked
 from bridge.raw import ARROW_TYPES
 from dags import Kind, Outside, Schema
 from engine.behaviour import AnyImplementation, Behaviour, implementation_of, installed_behaviours
@@ -72,7 +73,10 @@ class Trial:
         self.behaviour: Behaviour = implementation.make(self.config)
         self.state = Staged({})
         self._schemas = {
-            port: pa.schema({name: ARROW_TYPES[schema.fields[name]] for name in schema.names()})
+            port: marked(
+                pa.schema({name: ARROW_TYPES[schema.fields[name]] for name in schema.names()}),
+                [name for name in schema.names() if schema.fields[name] is Kind.JSON],
+            )
             for port, schema in schemas.items()
         }
         self.outputs = self.asked()

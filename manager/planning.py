@@ -100,6 +100,7 @@ class Planner:
                 Edge(port=edge.port, parent=edge.parent, parent_port=edge.parent_port, times=edge.times)
                 for edge in edges
             ),
+            json_fields=task.json_fields,
         )
 
     def _rank(self, parent: int) -> tuple[bytes, tuple[str, ...]]:
@@ -161,6 +162,7 @@ def _paused(slot: Slot) -> Slot:
         version=slot.version,
         config=slot.config,
         inputs=slot.inputs,
+        json_fields=slot.json_fields,
         state=SlotState.PAUSED,
     )
 

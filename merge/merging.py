@@ -38,6 +38,7 @@ def merge(running: RunningGraph, dataflow: Dataflow, now: datetime) -> Change:
                 text=task.text,
                 type=task.type,
                 inputs=tuple(edge._replace(parent=places[edge.parent]) for edge in task.inputs),
+                json_fields=task.json_fields,
                 since=now,
             )
         )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NewType
 
-from dags import AnyTaskType, Input, Key, config_in
+from dags import AnyTaskType, Input, JsonField, Key, config_in
 
 Instance = NewType("Instance", int)
 """The id of one running of a task; never used again."""
@@ -23,6 +23,7 @@ class RunningTask:
     type: AnyTaskType
     inputs: tuple[Input, ...]
     """The streams that enter it; parents are instances."""
+    json_fields: tuple[JsonField, ...] = ()
     since: datetime
     """When it was started."""
 

@@ -1,11 +1,11 @@
 """What the passes work on: a document that is being understood, then one that has been."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dags.catalogue import Catalogue
-from dags.dataflow import Scope
+from dags.dataflow import JsonField, Scope
 from dags.problems import InvalidDocument, Problem
 from dags.reading import Reading
 from dags.source import Source
@@ -40,6 +40,8 @@ class Draft:
     """The streams that could be joined to their ports."""
     order: tuple[int, ...] = ()
     """Every task after its parents; empty where there is a cycle."""
+    json_fields: Mapping[int, tuple[JsonField, ...]] = field(default_factory=dict)
+    """For the tasks that take fields of kind `json` which they are."""
     problems: tuple[Problem, ...] = ()
 
 
@@ -58,6 +60,7 @@ class Accepted:
     inputs: tuple[tuple[Wire, ...], ...]
     """For each task the streams that enter it."""
     order: tuple[int, ...]
+    json_fields: Mapping[int, tuple[JsonField, ...]] = field(default_factory=dict)
     scopes: tuple[Scope | None, ...] = ()
     texts: tuple[bytes, ...] = ()
     signatures: tuple[bytes, ...] = ()
@@ -82,4 +85,5 @@ def accept(draft: Draft) -> Accepted:
         registered=draft.registered,
         inputs=tuple(tuple(wires) for wires in inputs),
         order=draft.order,
+        json_fields=draft.json_fields,
     )

@@ -6,6 +6,7 @@ from itertools import islice
 
 from dags.canonical.draft import Draft, Wire
 from dags.canonical.hooks import ask
+from dags.dataflow import JsonField
 from dags.problems import MOST_PROBLEMS, Problem, listed, pointer, quoted, suggestion
 from dags.schema import Kind, Schema, meet
 from dags.task_type import AnyTaskType, Config, Read, Schemas, State, Unsuitable
@@ -26,6 +27,7 @@ def check_fields(draft: Draft) -> Draft:
     for wire in draft.wires:
         entering[wire.to].append(wire)
     schemas: dict[tuple[int, str], Schema] = {}
+    json_fields: dict[int, tuple[JsonField, ...]] = {}
     for i in draft.order:
         kind, config = draft.types[i], draft.configs[i]
         if kind is None or config is None:
@@ -42,6 +44,8 @@ def check_fields(draft: Draft) -> Draft:
         }
         if len(inputs) < len(kind.inputs):
             continue
+        if nested := _json_fields(inputs):
+            json_fields[i] = nested
         outputs = _outputs(i, kind, config, inputs)
         if isinstance(outputs, list):
             problems += outputs
@@ -49,7 +53,16 @@ def check_fields(draft: Draft) -> Draft:
                 break
         else:
             schemas |= {(i, port): schema for port, schema in outputs.items()}
-    return replace(draft, problems=(*draft.problems, *problems))
+    return replace(draft, json_fields=json_fields, problems=(*draft.problems, *problems))
+
+
+def _json_fields(inputs: Schemas) -> tuple[JsonField, ...]:
+    return tuple(
+        JsonField(port, name)
+        for port, schema in sorted(inputs.items())
+        for name in sorted(schema.fields)
+        if schema.fields[name] is Kind.JSON
+    )
 
 
 def _outputs(i: int, kind: AnyTaskType, config: Config, inputs: Schemas) -> Schemas | list[Problem]:

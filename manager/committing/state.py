@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from sqlalchemy import select
 from sqlmodel import Session
 
-from dags import AnyTaskType, Catalogue, Config, Input, Key, NamesSource, Scope, TaskType
+from dags import AnyTaskType, Catalogue, Config, Input, JsonField, Key, NamesSource, Scope, TaskType
 from engine.plan import Plan, SlotState, read_plan
 from manager.answers import Start
 from manager.committing.moving import Ended, Move, Phase, Step
@@ -131,6 +131,7 @@ def _tasks(
             text=row.text,
             type=types.find(row.type, row.version, fed=bool(row.inputs), feeds=instance in feeding),
             inputs=tuple(Input(*each) for each in row.inputs),
+            json_fields=tuple(JsonField(*each) for each in row.json_fields or ()),
             since=datetime.fromtimestamp(row.since, UTC),
         )
         homes[instance] = Home(JobId(row.job), row.busy)

@@ -106,6 +106,7 @@ def _task(task: RunningTask, home: Home) -> dict[str, object]:
         "type": task.type.name,
         "version": task.type.version,
         "inputs": [list(each) for each in task.inputs],
+        "json_fields": [list(each) for each in task.json_fields],
         "since": task.since.timestamp(),
         "job": home.job,
         "busy": home.busy,

@@ -146,6 +146,8 @@ class TaskRow(SQLModel, table=True):
     type: str
     version: int
     inputs: list[list[Any]] = Field(sa_column=Column(JSON, nullable=False))
+    json_fields: list[list[str]] | None = Field(default=None, sa_column=Column(JSON))
+    """Which fields of kind `json` reach it, each with the port; None where that was not known yet."""
     since: float
     job: int = Field(index=True)
     busy: float

@@ -288,3 +288,30 @@ def test_the_source_has_the_schema_that_was_registered_at_every_port() -> None:
         ("/tasks/1/config/fields/0", "unknown-field-upstream"),
         ("/tasks/2/config/fields/0", "unknown-field-upstream"),
     ] == codes(written, catalogue=catalogue)
+
+
+def test_a_task_knows_which_of_its_fields_are_json() -> None:
+    """At each port those that all streams have there, declared by the source or derived by a task, for sinks too."""
+    nest = TaskType(
+        name="nest", config=FieldConfig, output_schema=lambda c, i: {"out": i["in"].plus(c.field, Kind.JSON)}
+    )
+    raw = Source(name="raw", owner="ann", schema=Schema.of(place=Kind.JSON, value=Kind.INTEGER))
+    flow = canonicalise(
+        document(
+            "r:source{'source': 'raw'} > n:nest > k:sink r > b:both.left n > b.right b > l:sink r > m:sink "
+            "r > d:drop{'field': 'place'} > o:sink"
+        ),
+        catalogue=Catalogue.of([*CATALOGUE.types.values(), nest]),
+        sources={"raw": raw},
+    )
+    found = {name: [tuple(each) for each in flow.tasks[place].json_fields] for name, place in flow.places.items()}
+    assert {
+        "r": [],
+        "n": [("in", "place")],
+        "k": [("in", "place"), ("in", "value")],
+        "b": [("left", "place"), ("right", "place"), ("right", "value")],
+        "l": [("in", "place"), ("in", "value")],
+        "m": [("in", "place")],
+        "d": [("in", "place")],
+        "o": [],
+    } == found

@@ -84,6 +84,20 @@ def test_what_cannot_be_taken_again_is_a_dead_letter_again() -> None:
     } == told
 
 
+def test_json_is_told_as_json_and_comes_back_as_it_was() -> None:
+    """Objects, lists and texts in JSON columns are part of a dead letter's events, and JSON again when they are fed."""
+    task = replace(slot(2, "picky", 1), json_fields=(("in", "k"),))
+    machine = Machine(entry=entry([task, replace(slot(3, "output", 1), json_fields=(("in", "k"),))]))
+    values = [{"x": [1]}, "text", None, 2]
+    machine.run([arrived([{"b": 4, "k": None if value is None else json.dumps(value)} for value in values])])
+    parked = [event for letter in letters(machine) for event in letter["events"]]
+    assert values == [event["k"] for event in parked]
+    record = machine.run(feeds=[feed(5, *parked, instance=3)])
+    assert [None if value is None else json.dumps(value, separators=(",", ":")) for value in values] == [
+        row["k"] for row in left(record, 3)
+    ]
+
+
 COLUMNS = {
     "boolean": ([True, None], pa.bool_()),
     "integer": ([2**63 - 1, -1], pa.int64()),

@@ -109,6 +109,42 @@ def test_a_dead_letter_that_is_replayed_comes_out_once(served: Served) -> None:
         hal.remove(second.id)
 
 
+def test_fields_of_kind_json_reach_tenants_as_json(served: Served) -> None:
+    """One that the source declares, one that a task derives, and those of a dead letter that is replayed."""
+    with served.admit("ida") as ida:
+        ida.register_source(street("plaza", schema={"n": "integer", "k": "string", "j": "json"}))
+        tasks = {
+            "plaza": ("source", {"source": "plaza"}),
+            "all": ("output", {}),
+            "some": ("accumulate", {"fields": ["n"], "by": ["k"], "window": 2}),
+            "sums": ("output", {}),
+        }
+        dataflow = ida.submit(
+            {
+                "version": 1,
+                "name": "nested",
+                "tasks": [{"id": name, "type": kind, "config": config} for name, (kind, config) in tasks.items()],
+                "streams": [
+                    {"from": "plaza", "to": "all"},
+                    {"from": "plaza", "to": "some"},
+                    {"from": "some", "to": "sums"},
+                ],
+            }
+        )
+        served.until_state(ida, dataflow.id, DataflowState.RUNNING)
+        events = [{"n": n, "k": "a", "j": j} for n, j in enumerate(({"x": [1, None]}, "text", [2.5], None))]
+        served.publish("city/plaza", events)
+        assert events == served.until_delivered(dataflow, "all", 4)
+        assert [{"k": "a", "n": [0, 1]}, {"k": "a", "n": [2, 3]}] == served.until_delivered(dataflow, "sums", 2)
+        (sink,) = (each for each in dataflow.started if each.id == "all")
+        told = {"instance": sink.instance, "port": "in", "reason": "none", "batch": 1, "events": events[:2]}
+        served.line.publish(topics.dead(sink.instance), json.dumps(told).encode())
+        (letter,) = served.until(lambda: list(ida.dead_letters(dataflow=dataflow.id)), "the dead letter")
+        ida.replay_dead_letter(letter.id)
+        assert [*events, *events[:2]] == served.until_delivered(dataflow, "all", 6)
+        ida.remove(dataflow.id, Stop.NOW)
+
+
 def test_while_nobody_manages_jobs_run_on(served: Served) -> None:
     """Killed, the manager takes nothing with it; the next one finds host, broker and jobs, and changes nothing."""
     with served.admit("cat") as cat:

@@ -138,7 +138,7 @@ def _hold_tasks(state: State, row: DataflowRow, asked: Dataflow) -> None:
     since: list[float] = []
     for place, task in enumerate(asked.tasks):
         found = tasks[instances[place]]
-        assert (task.text, task.key.signature) == (found.text, found.key.signature)
+        assert (task.text, task.key.signature, task.json_fields) == (found.text, found.key.signature, found.json_fields)
         inputs = (edge._replace(parent=instances[edge.parent]) for edge in task.inputs)
         assert Counter(inputs) == Counter(found.inputs)
         source = None if task.inputs else state.sources[task.config["source"]]
