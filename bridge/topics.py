@@ -4,6 +4,8 @@ A stream between jobs has the topic of the instance and port that it leaves. Ten
 their own dataflows.
 """
 
+from urllib.parse import quote
+
 ROOT = "braid/1"
 
 
@@ -12,18 +14,20 @@ def stream(instance: int, port: str) -> str:
 
     >>> stream(7, "out")
     'braid/1/streams/7/out'
+    >>> stream(7, "a/#")
+    'braid/1/streams/7/a%2F%23'
     """
-    return f"{ROOT}/streams/{instance}/{port}"
+    return f"{ROOT}/streams/{instance}/{quote(port, safe='')}"
 
 
 def again(instance: int, port: str) -> str:
     """Where a receiver asks a producer for what it misses."""
-    return f"{ROOT}/again/{instance}/{port}"
+    return f"{ROOT}/again/{instance}/{quote(port, safe='')}"
 
 
 def have(instance: int, port: str) -> str:
     """Where a receiver tells a producer how much of a stream lies in its spool; retained."""
-    return f"{ROOT}/have/{instance}/{port}"
+    return f"{ROOT}/have/{instance}/{quote(port, safe='')}"
 
 
 def is_answer(topic: str) -> bool:

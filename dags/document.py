@@ -10,13 +10,16 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 MOST_TASKS = 10_000
 MOST_STREAMS = 100_000
+LONGEST_KEY = 1_000
+"""Of a config, at every level: each problem below a key repeats it in its pointer."""
+LONGEST_PORT = 200
 
 # A task's id names its output topic, so it may hold nothing that MQTT gives a meaning, and no control characters.
 TaskId = Annotated[
     str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^/+#\x00-\x1f\x7f-\x9f]+$", strict=True)
 ]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", strict=True)]
-PortName = Annotated[str, StringConstraints(min_length=1, max_length=64, strict=True)]
+PortName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_PORT, strict=True)]
 
 
 class _Form(BaseModel):
@@ -30,7 +33,9 @@ class TaskForm(_Form):
     """Unique within the document."""
     type: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     """The name of a task type in the catalogue."""
-    config: dict[str, Any] = Field(default_factory=dict)
+    config: dict[str, Any] = Field(
+        default_factory=dict, json_schema_extra={"propertyNames": {"maxLength": LONGEST_KEY}}
+    )
     """What the task type's schema asks for; defaults may be left out."""
     fresh: bool = False
     """Start this task and all that follows it anew instead of sharing what already runs."""

@@ -7,26 +7,27 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import islice
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from dags.document import MOST_STREAMS, MOST_TASKS, Document, StreamForm, TaskForm
+from dags.document import LONGEST_KEY, MOST_STREAMS, MOST_TASKS, Document, StreamForm, TaskForm
 from dags.problems import MOST_PROBLEMS, InvalidDocument, Problem, pointer, quoted
 from dags.wording import worded
 
 MOST_BYTES = 4 * 1024 * 1024
 MOST_NESTING = 16
 """Levels of objects and arrays inside one config."""
-LONGEST_KEY = 1_000
-"""Every problem below a key repeats it in its pointer."""
 LARGEST_INTEGER = 2**53
 MOST_UNFIT = 1_000
 """After so many values that cannot be kept, the rest of the document is not looked at."""
 
 _TASK_NESTING = 3  # document, list of tasks, task
+_TOO_LARGE = LARGEST_INTEGER * 2
+"""Stands for any integer beyond the largest."""
 _MOST_DIGITS = 20  # more than any number within the limits needs; int() takes quadratic time in them
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -42,6 +43,10 @@ class Reading:
     unreadable_ids: frozenset[str]
     """Ids of the tasks that could not be read, so that streams to them are no second problem."""
     problems: tuple[Problem, ...]
+
+
+class _Vanished(float):
+    """A number that is not 0, but would be as a float; the walk reports it at its place."""
 
 
 class _Repeated(dict[str, Any]):
@@ -184,13 +189,22 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(digits: str) -> int | float:
-    return int(digits) if len(digits) <= _MOST_DIGITS else LARGEST_INTEGER * 2
+    return int(digits) if len(digits) <= _MOST_DIGITS else _TOO_LARGE
 
 
 def _number(text: str) -> int | float:
-    """Numbers that are equal are read as one: 5.0 as 5, -0.0 as 0; a float field turns them back into floats."""
+    """Numbers that are equal are read as one: 5.0 as 5, -0.0 as 0; a float field turns them back into floats.
+
+    From 2^53 on not every whole number has a float, and one that lost a digit would be read as another one.
+    """
     value = float(text)
-    return int(value) if value.is_integer() and abs(value) <= LARGEST_INTEGER else value
+    if not value:
+        return _Vanished() if text.lower().partition("e")[0].strip("-0.") else 0
+    if not value.is_integer():
+        return value
+    if abs(value) >= LARGEST_INTEGER and Decimal(text) != Decimal(repr(value)):
+        return _TOO_LARGE
+    return int(value) if abs(value) <= LARGEST_INTEGER else value
 
 
 def _unfit(value: dict[str, Any] | list[Any], path: Path, depth: int) -> Iterator[tuple[Path, Problem]]:
@@ -209,7 +223,7 @@ def _unfit(value: dict[str, Any] | list[Any], path: Path, depth: int) -> Iterato
                 yield _found((*path, key), "lone-surrogate", "the text holds half a character", _WHOLE_CHARACTERS)
         elif (kind is dict or kind is list or kind is _Repeated) and (type(key) is int or len(key) <= LONGEST_KEY):
             yield from _unfit(item, (*path, key), depth + 1)
-        elif kind is int or kind is float:
+        elif kind is int or kind is float or kind is _Vanished:
             yield from _unfit_number(item, (*path, key))
 
 
@@ -225,13 +239,20 @@ def _unfit_keys(value: dict[str, Any], path: Path) -> Iterator[tuple[Path, Probl
 
 
 def _unfit_number(value: float, path: Path) -> Iterator[tuple[Path, Problem]]:
-    if not math.isfinite(value):
+    if isinstance(value, _Vanished):
+        message = "the number is so close to 0 that a float would make it 0"
+        yield _found(path, "number-too-small", message, "write 0, or a number that a float can hold")
+    elif not math.isfinite(value):
         yield _found(path, "not-finite", "the number is NaN, infinite or too large", "give a finite number")
     elif isinstance(value, int) and abs(value) > LARGEST_INTEGER:
         message = "the integer is beyond ±2^53, where JSON numbers lose digits"
-        yield _found(path, "integer-too-large", message, "write it as a string, or as a float with an exponent")
+        yield _found(path, "integer-too-large", message, _IN_FEWER_DIGITS)
 
 
+_IN_FEWER_DIGITS = (
+    "give an integer field a smaller one, a float field one with an exponent and no more digits than a float keeps, "
+    "and a text field a string"
+)
 _WHOLE_CHARACTERS = "write each surrogate pair whole"
 
 

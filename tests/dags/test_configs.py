@@ -106,6 +106,13 @@ def test_a_value_of_the_wrong_type_is_told_at_its_place(config: dict[str, Any], 
     assert wrong(place, "wrong-type", f"the value should be {wanted}", f"give {wanted}") == told(config)
 
 
+def test_an_integer_field_takes_no_large_float() -> None:
+    """A float field takes it. What is told of the integer field is the limit, not that the number is no integer."""
+    message = "the integer is beyond ±2^53, where JSON numbers lose digits"
+    found = told({"whole": 1e16, "number": 1e16})
+    assert wrong("/whole", "integer-too-large", message, "give a smaller one") == found
+
+
 @pytest.mark.parametrize(
     ("config", "place", "code", "message", "remedy"),
     [

@@ -203,9 +203,9 @@ def test_names_that_are_too_long_or_empty_are_refused() -> None:
     assert [too_short("/tasks/1/type")] == problems(with_task(1, type=""))
     for port in ("from_port", "to_port"):
         written = document(TWO)
-        written["streams"][0][port] = "p" * 65
-        assert [too_long(f"/streams/0/{port}", 64)] == problems(written)
-        written["streams"][0][port] = "p" * 64
+        written["streams"][0][port] = "p" * 201
+        assert [too_long(f"/streams/0/{port}", 200)] == problems(written)
+        written["streams"][0][port] = "p" * 200
         assert [(f"/streams/0/{port}", "unknown-port")] == codes(written)
         written["streams"][0][port] = ""
         assert [too_short(f"/streams/0/{port}")] == problems(written)

@@ -81,7 +81,7 @@ MALFORMED: dict[str, Any] = {
     "null end": stream(to=None),
     "long end": stream(to="t" * 129),
     "empty port": stream(from_port=""),
-    "long port": stream(from_port="p" * 65),
+    "long port": stream(from_port="p" * 201),
     "number as a port": stream(to_port=0),
 }
 

@@ -16,7 +16,14 @@ TOO_LARGE = problem(
     VALUE,
     "integer-too-large",
     "the integer is beyond ±2^53, where JSON numbers lose digits",
-    "write it as a string, or as a float with an exponent",
+    "give an integer field a smaller one, a float field one with an exponent and no more digits than a float keeps, "
+    "and a text field a string",
+)
+TOO_SMALL = problem(
+    VALUE,
+    "number-too-small",
+    "the number is so close to 0 that a float would make it 0",
+    "write 0, or a number that a float can hold",
 )
 TOO_DEEP = problem(
     "",
@@ -111,11 +118,29 @@ def test_numbers_that_are_not_finite_are_refused(value: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [str(2**53 + 1), str(-(2**53) - 1), str(10**19), str(10**20), "-" + "9" * 20, "9" * 5_000, "-" + "9" * 100_000],
+    [
+        *(
+            str(2**53 + 1),
+            str(-(2**53) - 1),
+            str(10**19),
+            str(10**20),
+            "-" + "9" * 20,
+            "9" * 5_000,
+            "-" + "9" * 100_000,
+        ),
+        *("9007199254740993.0", "-9007199254740993.0", "9007199254740993e0", "9.007199254740993E15"),
+        *("9007199254740992.5", "100000000000000000000000001.0", "1.0000000000000000000001e300"),
+    ],
 )
 def test_integers_beyond_2_to_the_53_are_refused(value: str) -> None:
-    """However many digits they have."""
+    """However many digits they have, and written as a float too where it would lose some of them."""
     assert [TOO_LARGE] == told(value)
+
+
+@pytest.mark.parametrize("value", ["1e-400", "-1e-400", "0.01e-323", "0." + "0" * 5_000 + "1", "1E-" + "9" * 5_000])
+def test_numbers_that_would_become_0_are_refused(value: str) -> None:
+    """As those are that would become infinite."""
+    assert [TOO_SMALL] == told(value)
 
 
 @pytest.mark.parametrize("value", [2**53, -(2**53), 2**53 - 1, 1 - 2**53, 0])
@@ -133,8 +158,9 @@ def test_integers_up_to_2_to_the_53_are_kept(value: int) -> None:
         ("-0.0", 0),
         ("-0", 0),
         ("0e99", 0),
-        ("1e-999", 0),
-        ("9007199254740993.0", 2**53),
+        ("0.0e-999", 0),
+        ("9007199254740992.0", 2**53),
+        ("-90071992547409920e-1", -(2**53)),
     ],
 )
 def test_numbers_that_are_equal_are_one(written: str, meant: int) -> None:
@@ -144,7 +170,9 @@ def test_numbers_that_are_equal_are_one(written: str, meant: int) -> None:
     assert type(value) is int
 
 
-@pytest.mark.parametrize("written", ["0.1", "-2.5e-7", "1e300", "1e22"])
+@pytest.mark.parametrize(
+    "written", ["0.1", "-2.5e-7", "1e300", "1e22", "1.7976931348623157e308", "9007199254740994.0", "5e-324", "1e-310"]
+)
 def test_other_numbers_are_kept_as_they_are(written: str) -> None:
     """Fractions, and floats beyond 2^53, which have an exponent or a fraction in the document."""
     assert float(written) == kept(written)

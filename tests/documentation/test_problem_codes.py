@@ -56,6 +56,7 @@ PROVOKED: dict[str, str | bytes] = {
     "no-sink": line("s:source > a:map"),
     "no-source": line("a:map > k:sink"),
     "not-an-object": "[]",
+    "number-too-small": line("s:source > a:map{'add': 1} > k:sink").replace('"add": 1', '"add": 1e-999'),
     "not-finite": line("s:source > a:map{'add': 1} > k:sink").replace('"add": 1', '"add": 1e999'),
     "not-utf-8": b"\xff",
     "repeated-id": line(TWO, tasks=[*document(TWO)["tasks"], document(TWO)["tasks"][1]]),

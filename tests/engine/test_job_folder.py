@@ -29,6 +29,13 @@ def test_a_name_of_a_job_or_stream_is_no_path(tmp_path: Path) -> None:
         assert tmp_path / "spools" == spool_folder(tmp_path, name).parent
 
 
+def test_spools_of_streams_with_long_names_have_folders_of_their_own(tmp_path: Path) -> None:
+    """A port may have 200 characters of four bytes each, which no file system takes as a name."""
+    first, second = (spool_folder(tmp_path, f"bridge/7:{chr(0x1F600) * 199}{last}") for last in "ab")
+    first.mkdir(parents=True)
+    assert not second.exists()
+
+
 def test_entries_are_found_as_they_were_logged(tmp_path: Path) -> None:
     """In the order of their numbers, from any number on."""
     folder = made(tmp_path)
