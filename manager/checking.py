@@ -1,6 +1,7 @@
 """The commands that need no service: check documents, and print their schema and the version."""
 
 import json
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -38,12 +39,22 @@ def check(
     files: Annotated[list[Path], typer.Argument(help="Documents, one dataflow each.")],
     sources: Annotated[Path, typer.Option(help="A JSON file that describes the sources.")],
     tenant: Annotated[str, typer.Option(help="Who submits.")] = "me",
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A Python file or module with more task types, that need not be installed, as tasks.py or tasks:NAME; "
+            "the name is TYPES unless it is given. May be repeated."
+        ),
+    ] = None,
     as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
     """Check documents, and say what each would share with those before it."""
     with ending(as_json=as_json):
         try:
-            registered, catalogue = read_sources(sources), installed_catalogue()
+            if types:
+                # As Python itself looks for modules; the command's own folder is another.
+                sys.path.insert(0, str(Path.cwd()))
+            registered, catalogue = read_sources(sources), installed_catalogue(types or ())
         except (UnreadableSources, BrokenTaskTypes) as error:
             raise NoUse(str(error)) from None
         found: list[Checked] = []

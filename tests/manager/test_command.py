@@ -1,6 +1,7 @@
 """The command line: what it prints, where, and with which exit code."""
 
 import json
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -52,6 +53,66 @@ def test_check_tells_programs_the_same(tmp_path: Path) -> None:
     assert result.exit_code == 1
     unread = braid("check", bad, "--sources", tmp_path / "none.json", "--json")
     assert (1, "no-use") == (unread.exit_code, json.loads(unread.stdout)["problem"]["code"])
+
+
+OWN = """from dags import Config, TaskType, Namespace
+
+class GreetConfig(Config):
+    loud: bool = False
+
+TYPES = [TaskType(name="own:greet", config=GreetConfig)]
+OTHERS = Namespace("others:", lambda name: TaskType(name=name, config=GreetConfig))
+WRONG = lambda: TaskType(name="own:bad", config=GreetConfig, outputs=("a",))
+NUMBER = 5
+"""
+
+
+def greeting(folder: Path, kind: str) -> Path:
+    """A document that uses a task type that nobody installed."""
+    (folder / "own_tasks.py").write_text(OWN)
+    school = json.loads(EXAMPLES["school"].read_text())
+    source = next(task for task in school["tasks"] if task["type"] == "source")
+    tasks = [{**source, "id": "in"}, {"id": "g", "type": kind}, {"id": "out", "type": "output"}]
+    streams = [{"from": "in", "to": "g"}, {"from": "g", "to": "out"}]
+    written = folder / "greeting.json"
+    written.write_text(json.dumps({"version": 1, "name": "greeting", "tasks": tasks, "streams": streams}))
+    return written
+
+
+def test_check_knows_task_types_of_files_and_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They need not be installed; without a name `TYPES` is meant, and several may be given."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    greets, others = greeting(tmp_path, "own:greet"), tmp_path / "others.json"
+    others.write_text(greets.read_text().replace("own:greet", "others:greet"))
+    assert braid("check", greets, "--sources", SOURCES).exit_code == 1
+    for place in ("own_tasks.py", "own_tasks", tmp_path / "own_tasks.py"):
+        result = braid("check", greets, others, "--sources", SOURCES, "--types", place, "--types", f"{place}:OTHERS")
+        assert (0, 2) == (result.exit_code, result.stdout.count("good")), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("place", "complaint"),
+    [
+        ("none.py", "what 'none.py' names cannot be loaded: FileNotFoundError"),
+        ("no_such_tasks", "what 'no_such_tasks' names cannot be loaded: ModuleNotFoundError"),
+        ("own_tasks.py:NOTHING", "cannot be loaded: AttributeError"),
+        ("own_tasks.py:NUMBER", "offers int, which is neither a task type nor a namespace"),
+        ("bad_tasks.py", "cannot be loaded: ValueError: task type 'own:bad' has the default output_schema"),
+    ],
+)
+def test_check_says_what_is_wrong_with_task_types(
+    place: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the place, and in one line."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    greets = greeting(tmp_path, "own:greet")
+    (tmp_path / "bad_tasks.py").write_text(OWN + "TYPES = [WRONG()]\n")
+    result = braid("check", greets, "--sources", SOURCES, "--types", place)
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert complaint in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
