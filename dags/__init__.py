@@ -6,23 +6,19 @@ Begin with `canonicalise`, which turns a tenant's document into a `Dataflow` or 
 
 from dags.canonical import SCHEME, canonicalise, confine
 from dags.catalogue import Catalogue, Namespace
+from dags.config import Config, NamesSource, Outside, Owned, Place, Secret
 from dags.dataflow import Dataflow, Input, JsonField, Key, Scope, Task, config_in
 from dags.document import Document
+from dags.ports import Ports
 from dags.problems import InvalidDocument, Problem
 from dags.schema import ANY, NUMBER, Kind, Schema, meet
 from dags.source import Source, Visibility
 from dags.task_type import (
     AnyTaskType,
-    Config,
     Effect,
     Emission,
-    NamesSource,
-    Outside,
-    Owned,
-    Place,
     Read,
     Schemas,
-    Secret,
     State,
     TaskType,
     Unsuitable,
@@ -50,6 +46,7 @@ __all__ = [
     "Outside",
     "Owned",
     "Place",
+    "Ports",
     "Problem",
     "Read",
     "Schema",

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from dags.ports import LONGEST_PORT
+
 MOST_TASKS = 10_000
 MOST_STREAMS = 100_000
 LONGEST_KEY = 1_000
 """Of a config, at every level: each problem below a key repeats it in its pointer."""
-LONGEST_PORT = 200
 
 # A task's id names its output topic, so it may hold nothing that MQTT gives a meaning, and no control characters.
 TaskId = Annotated[

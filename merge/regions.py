@@ -61,7 +61,8 @@ def _bodies(running: RunningGraph) -> list[list[RunningTask]]:
             dag_of[instance] = dag_of[above]
         else:
             dag_of[instance] = running.dag_of(instance)
-            found.union(dag_of[instance], task.config["source"])
+            if task.type.reads_source:
+                found.union(dag_of[instance], task.config["source"])
     bodies: defaultdict[DagId | str, list[RunningTask]] = defaultdict(list)
     for instance in sorted(running.tasks):
         bodies[found[dag_of[instance]]].append(running.tasks[instance])

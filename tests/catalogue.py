@@ -1,6 +1,8 @@
 """A small catalogue for tests: one task type for every kind of behaviour that merging has to respect."""
 
-from typing import Annotated
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -14,6 +16,7 @@ from dags import (
     Kind,
     Namespace,
     NamesSource,
+    Ports,
     Read,
     Schema,
     Secret,
@@ -53,6 +56,14 @@ class FetchConfig(Config):
     password: Secret
 
 
+class RouteConfig(Config):
+    ways: tuple[str, ...] = ("even", "odd")
+
+
+class ClockConfig(Config):
+    every: int = 1
+
+
 class AnyOrderConfig(Config):
     names: tuple[str, ...] = ()
 
@@ -82,6 +93,20 @@ TYPES: tuple[AnyTaskType, ...] = (
         state=State.STREAM,
         emission=Emission.AT_MOST_ONE,
     ),  # left - last right
+    TaskType(
+        name="prefer",
+        config=NoConfig,
+        inputs=("in", "side"),
+        optional=frozenset({"side"}),
+        output_schema=lambda _, i: {"out": i["in"]},
+    ),  # whatever comes
+    TaskType(
+        name="route",
+        config=RouteConfig,
+        ports=lambda config: Ports(outputs=config.ways),
+        output_schema=lambda config, i: dict.fromkeys(config.ways, i["in"]),
+    ),  # by the value, to one way after the other
+    TaskType(name="clock", config=ClockConfig, inputs=(), output_schema=lambda *_: {"out": SCHEMA}),  # from itself
     TaskType(name="echo", config=MapConfig, emission=Emission.MANY, unique_per_cause=False),  # each event twice
     TaskType(name="count", config=CountConfig, state=State.KEY, key_fields=lambda config: (config.by,)),
     TaskType(name="window", config=WindowConfig, state=State.STREAM),  # sum of each block of events
@@ -106,6 +131,14 @@ def _lab(name: str) -> AnyTaskType | None:
 
 
 CATALOGUE = Catalogue.of([*TYPES, Namespace("lab:", _lab)])
+
+
+def type_of(name: str, config: Mapping[str, Any]) -> AnyTaskType:
+    """The type of a task with a config, as a document has it."""
+    found = CATALOGUE.find(name)
+    assert found is not None
+    return found.of(found.config.model_validate_json(json.dumps(config)))
+
 
 SOURCES = {
     "weather": Source(name="weather", owner="ann", schema=SCHEMA, visibility=Visibility.PUBLIC),

@@ -30,7 +30,7 @@ from zlib import crc32
 
 from dags import AnyTaskType, Dataflow, Key, Task
 from merge import RunningTask
-from tests.catalogue import CATALOGUE
+from tests.catalogue import CATALOGUE, type_of
 
 
 class Event(NamedTuple):
@@ -84,7 +84,7 @@ def as_written(
 ) -> dict[str, Node[str]]:
     """A document's tasks, each on its own; each may start at a position of its own."""
     places = canonical.places
-    types = {task["id"]: _type(task["type"]) for task in document["tasks"]}
+    types = {task["id"]: type_of(task["type"], task["config"]) for task in document["tasks"]}
     streams: dict[str, list[Stream[str]]] = {task: [] for task in types}
     for stream in document["streams"]:
         origin, to = stream["from"], stream["to"]
@@ -197,6 +197,11 @@ def _split(_node: Node[N], _state: State, _port: str, event: Event) -> Emitted:
     yield "odd" if event.value % 2 else "even", event
 
 
+def _route(node: Node[N], _state: State, _port: str, event: Event) -> Emitted:
+    ways = node.config.get("ways", ("even", "odd"))
+    yield ways[int(event.value) % len(ways)], event
+
+
 def _join(_node: Node[N], state: State, port: str, event: Event) -> Emitted:
     if port == "right":
         state["right"] = event.value
@@ -245,6 +250,8 @@ BEHAVIOURS: Mapping[str, Callable[[Node[Any], State, str, Event], Emitted]] = {
     "scale": _scale,
     "split": _split,
     "join": _join,
+    "prefer": _pass_on,
+    "route": _route,
     "echo": _echo,
     "count": _count,
     "window": _window,

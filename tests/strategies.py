@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dags import Dataflow, Kind
 from merge import Change, RunningGraph, merge, unmerge
-from tests.catalogue import CATALOGUE
+from tests.catalogue import type_of
 from tests.notation import flow
 
 Document = dict[str, Any]
@@ -40,6 +40,8 @@ _SHAREABLE: tuple[tuple[str, tuple[dict[str, Any], ...]], ...] = (
     ("split", ({},)),
     ("join", ({},)),
     ("join", ({},)),
+    ("prefer", ({},)),
+    ("route", ({}, {"ways": ["a"]}, {"ways": ["a", "b"]})),
     ("echo", ({}, {"add": 1})),
     ("count", ({}, {"by": "place"}, {"by": "value"})),
     ("window", ({}, {"size": 2})),
@@ -77,11 +79,14 @@ class Vertex(NamedTuple):
     """The kind of the events' value; streams of different kinds would lose the field where they meet."""
 
     @property
+    def inputs(self) -> tuple[str, ...]:
+        """The ports that it may be fed at."""
+        return type_of(self.type, self.config).inputs
+
+    @property
     def outputs(self) -> tuple[str, ...]:
         """The ports that consumers may be fed from."""
-        kind = CATALOGUE.find(self.type)
-        assert kind is not None
-        return kind.outputs
+        return type_of(self.type, self.config).outputs
 
 
 @st.composite
@@ -207,11 +212,13 @@ def _vertex(chance: Random, grown: Sequence[Vertex], *, confined: bool) -> Verte
     if chance.random() < 0.2:
         return chance.choice(grown)
     name, configs = chance.choice(_SHAREABLE + _CONFINED if confined else _SHAREABLE)
-    kind = CATALOGUE.find(name)
-    assert kind is not None
+    config = chance.choice(configs)
+    kind = type_of(name, config)
     streams: dict[Stream, None] = {}
     first = chance.randrange(len(grown))
     for port in kind.inputs:
+        if port in kind.optional and chance.random() < 0.5:
+            continue
         # Often another port is fed by the same task, which also keeps tasks below different sources apart.
         first = first if chance.random() < 0.7 else chance.randrange(len(grown))
         alike = [place for place, vertex in enumerate(grown) if vertex.value is grown[first].value]
@@ -219,7 +226,7 @@ def _vertex(chance: Random, grown: Sequence[Vertex], *, confined: bool) -> Verte
             streams[Stream(parent, chance.choice(grown[parent].outputs), port)] = None
     return Vertex(
         type=name,
-        config=chance.choice(configs),
+        config=config,
         streams=tuple(streams),
         fresh=confined and chance.random() < 0.1,
         value=Kind.FLOAT if name == "scale" else grown[next(iter(streams)).parent].value,
@@ -266,7 +273,7 @@ def written(grown: Sequence[Vertex], chance: Random) -> Document:
         fresh = {"fresh": True} if vertex.fresh else {}
         tasks.append({"id": ids[place], "type": vertex.type, "config": dict(vertex.config), **fresh})
         for stream in vertex.streams:
-            one_out, one_in = len(grown[stream.parent].outputs) == 1, stream.to_port == "in"
+            one_out, one_in = len(grown[stream.parent].outputs) == 1, len(vertex.inputs) == 1
             out = {} if one_out and chance.random() < 0.5 else {"from_port": stream.from_port}
             to = {} if one_in and chance.random() < 0.5 else {"to_port": stream.to_port}
             streams.append({"from": ids[stream.parent], **out, "to": ids[place], **to})

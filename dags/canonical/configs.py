@@ -10,14 +10,15 @@ from pydantic_core import ErrorDetails
 
 from dags.canonical.draft import Draft
 from dags.canonical.hooks import ask
+from dags.config import Config
 from dags.problems import MOST_PROBLEMS, Problem, pointer, quoted
 from dags.reading import LARGEST_INTEGER
-from dags.task_type import AnyTaskType, Config
+from dags.task_type import AnyTaskType, Unsuitable
 from dags.wording import worded
 
 
 def fill_configs(draft: Draft) -> Draft:
-    """Give every task its complete config, as a record and as canonical JSON (RFC 8785).
+    """Give every task its complete config, as a record and as canonical JSON (RFC 8785), and the ports that it decides.
 
     >>> fill_configs(find_types(draft("s:source > a:map > k:sink"))).config_texts[1]
     b'{"add":0}'
@@ -27,10 +28,14 @@ def fill_configs(draft: Draft) -> Draft:
     configs: list[Config | None] = []
     texts: list[bytes | None] = []
     problems: list[Problem] = []
+    types = list(draft.types)
     for i, (form, kind) in enumerate(zip(draft.reading.tasks, draft.types, strict=True)):
         config, text = None, None
         if form is not None and kind is not None:
             filled = ask(i, kind.name, _fill, kind, form.config, draft.tenant)
+            if kind.ports is not None:
+                # Without a config nobody knows its ports.
+                types[i] = None
             if isinstance(filled, Problem):
                 problems.append(filled)
             elif isinstance(filled, ValidationError):
@@ -38,9 +43,29 @@ def fill_configs(draft: Draft) -> Draft:
                     problems += _problems(i, form.config, kind, filled)
             else:
                 config, text = filled
+                if kind.ports is not None:
+                    found = ask(i, kind.name, _with_ports, i, kind, config)
+                    if isinstance(found, Problem):
+                        problems.append(found)
+                    else:
+                        types[i] = found
         configs.append(config)
         texts.append(text)
-    return replace(draft, configs=tuple(configs), config_texts=tuple(texts), problems=(*draft.problems, *problems))
+    return replace(
+        draft,
+        types=tuple(types),
+        configs=tuple(configs),
+        config_texts=tuple(texts),
+        problems=(*draft.problems, *problems),
+    )
+
+
+def _with_ports(i: int, kind: AnyTaskType, config: Config) -> AnyTaskType | Problem:
+    try:
+        return kind.of(config)
+    except Unsuitable as error:
+        place = pointer("tasks", i, "config", *error.at.split("/")) if error.at else pointer("tasks", i)
+        return Problem(pointer=place, code="wrong-value", message=error.message, remedy=error.remedy)
 
 
 def _fill(kind: AnyTaskType, given: dict[str, Any], owner: str) -> tuple[Config, bytes] | ValidationError:

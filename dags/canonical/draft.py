@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dags.catalogue import Catalogue
+from dags.config import Config
 from dags.dataflow import JsonField, Scope
 from dags.problems import InvalidDocument, Problem
 from dags.reading import Reading
 from dags.source import Source
-from dags.task_type import AnyTaskType, Config
+from dags.task_type import AnyTaskType
 
 
 class Wire(NamedTuple):

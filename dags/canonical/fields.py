@@ -6,10 +6,11 @@ from itertools import islice
 
 from dags.canonical.draft import Draft, Wire
 from dags.canonical.hooks import ask
+from dags.config import Config
 from dags.dataflow import JsonField
 from dags.problems import MOST_PROBLEMS, Problem, listed, pointer, quoted, suggestion
 from dags.schema import Kind, Schema, meet
-from dags.task_type import AnyTaskType, Config, Read, Schemas, State, Unsuitable
+from dags.task_type import AnyTaskType, Read, Schemas, State, Unsuitable
 
 MOST_FIELDS = 250
 """The most fields that a stream may have."""
@@ -36,13 +37,13 @@ def check_fields(draft: Draft) -> Draft:
             schemas |= {(i, port): source.schema for port in kind.outputs}
             continue
         # A stream of unknown schema comes from a task with a problem of its own; nothing more is said about it.
-        if kind.is_source or any((wire.origin, wire.from_port) not in schemas for wire in entering[i]):
+        if kind.reads_source or any((wire.origin, wire.from_port) not in schemas for wire in entering[i]):
             continue
         inputs = {
             port: meet(schemas[wire.origin, wire.from_port] for wire in entering[i] if wire.to_port == port)
             for port in {wire.to_port for wire in entering[i]}
         }
-        if len(inputs) < len(kind.inputs):
+        if not _is_fed(kind, inputs, all_joined=len(draft.wires) == len(draft.reading.streams)):
             continue
         if nested := _json_fields(inputs):
             json_fields[i] = nested
@@ -54,6 +55,12 @@ def check_fields(draft: Draft) -> Draft:
         else:
             schemas |= {(i, port): schema for port, schema in outputs.items()}
     return replace(draft, json_fields=json_fields, problems=(*draft.problems, *problems))
+
+
+def _is_fed(kind: AnyTaskType, inputs: Schemas, *, all_joined: bool) -> bool:
+    """Whether streams enter every port that needs one; an optional port's own may be one that could not be joined."""
+    needed = set(kind.inputs) - kind.optional if all_joined else set(kind.inputs)
+    return needed <= inputs.keys() and (bool(inputs) or kind.is_source)
 
 
 def _json_fields(inputs: Schemas) -> tuple[JsonField, ...]:
@@ -124,7 +131,12 @@ def _reads(kind: AnyTaskType, config: Config) -> tuple[Read, ...]:
 
 
 def _all_lacking(i: int, kind: AnyTaskType, config: Config, inputs: Schemas) -> list[Problem]:
-    lacking = (problem for read in _reads(kind, config) for problem in _lacking(i, read, inputs))
+    lacking = (
+        problem
+        for read in _reads(kind, config)
+        if read.port in inputs or read.port not in kind.optional
+        for problem in _lacking(i, read, inputs)
+    )
     return list(islice(lacking, MOST_PROBLEMS))
 
 

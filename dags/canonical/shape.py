@@ -78,12 +78,12 @@ def _unfed_ports(draft: Draft) -> Iterable[Problem]:
     for i, kind in enumerate(draft.types):
         if kind is not None and fed[i]:
             for port in kind.inputs:
-                if port not in fed[i]:
+                if port not in fed[i] and port not in kind.optional:
                     yield _at_task(
                         i,
                         "unfed-port",
                         f"no stream enters port {quoted(port)} of the task {quoted(_id(draft, i))}",
-                        "add one; every input port needs a stream",
+                        "add one; every input port that is not optional needs one",
                     )
 
 

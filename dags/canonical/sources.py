@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from dags.canonical.configs import canonical_json
 from dags.canonical.draft import Draft
+from dags.config import NamesSource
 from dags.problems import Problem, listed, pointer, quoted, suggestion
 from dags.source import Source
-from dags.task_type import NamesSource
 
 
 def find_sources(draft: Draft) -> Draft:

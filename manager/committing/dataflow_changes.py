@@ -15,6 +15,7 @@ from manager.committing.confining import confined
 from manager.committing.connecting import reading_the_same
 from manager.committing.draft import Draft
 from manager.committing.foretelling import Foretold, foretell, submit
+from manager.committing.generators import check_no_generators
 from manager.committing.move_changes import MoveChanges
 from manager.committing.publishing import check_topics
 from manager.committing.quota import check_rate, check_size
@@ -143,6 +144,7 @@ class DataflowChanges(MoveChanges):
             found = canonicalise(raw, dataflow=dataflow, tenant=tenant, catalogue=self._catalogue, sources=sources)
         except InvalidDocument as error:
             raise InvalidDataflow(error.problems) from error
+        check_no_generators(found, raw)
         check_topics(found, raw, state.sources)
         return confined(found, state, start)
 

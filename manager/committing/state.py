@@ -252,4 +252,8 @@ class _Types:
                 inputs=("in",) if fed else (),
                 outputs=("out",) if feeds else (),
             )
+        if known.ports is not None:
+            # Its config decides them; what a task that runs has of them is as good, and needs no config to be read.
+            inputs, outputs = ("in",) if fed else (), ("out",) if feeds else ()
+            return replace(known, version=version, ports=None, inputs=inputs, outputs=outputs, optional=frozenset())
         return known if known.version == version else replace(known, version=version)

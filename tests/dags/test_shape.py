@@ -30,7 +30,7 @@ def fruitless(i: int, name: str) -> Problem:
 
 def unfed(i: int, port: str, name: str) -> Problem:
     message = f"no stream enters port '{port}' of the task '{name}'"
-    return problem(f"/tasks/{i}", "unfed-port", message, "add one; every input port needs a stream")
+    return problem(f"/tasks/{i}", "unfed-port", message, "add one; every input port that is not optional needs one")
 
 
 NO_SOURCE = problem("/tasks", "no-source", "the dataflow has no source", "add a task of a source type")

@@ -11,6 +11,7 @@ from dags import TaskType
 from dags.canonical import CHECKS, FORMS
 from dags.canonical.fields import MOST_FIELDS
 from dags.document import LONGEST_KEY, MOST_STREAMS, MOST_TASKS, Document, StreamForm, TaskForm
+from dags.ports import MOST_PORTS
 from dags.reading import LARGEST_INTEGER, MOST_BYTES, MOST_NESTING
 from engine.life import LIFE
 from merge import STRATEGIES
@@ -43,6 +44,7 @@ def test_limits_are_those_that_are_held() -> None:
         "length of a task's id": f"{longest(TaskForm, 'id')} characters",
         "length of a type's name": f"{longest(TaskForm, 'type')} characters",
         "length of a port's name": f"{longest(StreamForm, 'to_port')} characters",
+        "ports of a task, on each side": f"{MOST_PORTS}",
         "length of a key in a config, at every level": f"{LONGEST_KEY:,} characters",
         "levels of objects and arrays in a config, itself included": f"{MOST_NESTING}",
         "integers": f"±{LARGEST_INTEGER:,} (2^53)",

@@ -10,7 +10,7 @@ import pyarrow as pa
 from bridge import packed
 from bridge.raw import arrow_schema
 from dags import Kind, Schema
-from engine.behaviour import Behaviour, behaviours_of, each_event
+from engine.behaviour import Behaviour, EachEvent, behaviours_of, each_event
 from engine.kernel import Arrived, run_batch
 from engine.offset import Offset
 from engine.plan import Delivery, Edge, Entry, Feed, Forward, Ingress, Plan, Slot, SlotState
@@ -58,12 +58,26 @@ def _picky(_port: str, event: dict[str, Any], state: Staged) -> Iterable[tuple[s
     yield "out", {"seen": seen, "b": event["b"]}
 
 
+def _either(_port: str, event: dict[str, Any], _state: Staged) -> Iterable[tuple[str, dict[str, Any]]]:
+    yield "out", {"b": event["b"]}
+
+
+def _route(ways: Sequence[str]) -> EachEvent:
+    def route(_port: str, event: dict[str, Any], _state: Staged) -> Iterable[tuple[str, dict[str, Any]]]:
+        yield ways[event["b"] % len(ways)], event
+
+    return route
+
+
 JOINED = pa.schema({"left": pa.int64(), "right": pa.int64()})
 SEEN = pa.schema({"seen": pa.int64(), "b": pa.int64()})
+WAYS = ("one", "ways with / and #")
 OWN: Mapping[str, Behaviour] = {
     "echo": each_event(_echo, lambda schema: {"out": schema.append(pa.field("copy", pa.int64()))}),
     "split": each_event(_split, lambda schema: {"odd": schema, "even": schema}),
     "join": each_event(_join, lambda _schema: {"out": JOINED}),
+    "either": each_event(_either, lambda _schema: {"out": pa.schema({"b": pa.int64()})}),
+    "route": each_event(_route(WAYS), lambda schema: dict.fromkeys(WAYS, schema)),
     "picky": each_event(_picky, lambda _schema: {"out": SEEN}),
 }
 """What the library has no task for yet: several events for one, several ports, errors."""

@@ -13,7 +13,7 @@ from engine.plan import Edge, Forward, Ingress, Port, SlotState
 from engine.record import Cut, Emitted, Record
 from engine.staged import NUMBERS, packed_key, packed_value
 from engine.supply import Bridged
-from tests.engine.kernels import Machine, arrived, dead, enters, entry, events, left, slot
+from tests.engine.kernels import WAYS, Machine, arrived, dead, enters, entry, events, left, slot
 
 
 def values(record: Record, instance: int, field: str = "b") -> list[Any]:
@@ -55,6 +55,20 @@ def test_ports_follow_each_other_for_each_cause() -> None:
     assert [(1, None), (1, None), (2, 1), (2, 1), (3, 2), (3, 2)] == [
         (row["left"], row["right"]) for row in left(record, 3)
     ]
+
+
+def test_a_task_runs_with_the_ports_that_are_fed_and_those_that_its_config_names() -> None:
+    """One with a port that nothing feeds takes what comes at the others; ports may be called whatever they are."""
+    from_second = Edge(port="side", parent=2, parent_port=WAYS[1])
+    slots = [
+        slot(2, "route", 1),
+        slot(3, "either", Edge(parent=2, parent_port=WAYS[0])),
+        slot(4, "either", from_second),
+        slot(5, "either", Edge(parent=2, parent_port=WAYS[0]), from_second),
+        *(slot(each + 3, "output", each) for each in (3, 4, 5)),
+    ]
+    record = Machine(entry=entry(slots)).run([numbered(0, 1, 2)])
+    assert [[0, 2], [1], [0, 1, 2]] == [[row["b"] for row in left(record, each)] for each in (6, 7, 8)]
 
 
 def test_streams_interleave_as_they_arrived() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import networkx as nx
 
 from dags import AnyTaskType
-from tests.catalogue import CATALOGUE
+from tests import catalogue
 from tests.strategies import ANNS, Document
 
 
@@ -17,9 +17,7 @@ def ids_of(document: Document) -> list[str]:
 
 
 def type_of(task: Mapping[str, Any]) -> AnyTaskType:
-    kind = CATALOGUE.find(task["type"])
-    assert kind is not None
-    return kind
+    return catalogue.type_of(task["type"], task["config"])
 
 
 def below(document: Document, task: str) -> set[str]:

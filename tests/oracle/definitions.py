@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import networkx as nx
 
 from dags import AnyTaskType, Secret
-from tests.catalogue import CATALOGUE, SOURCES
+from tests.catalogue import SOURCES, type_of
 from tests.strategies import Document
 
 
@@ -138,9 +138,7 @@ def stopped(dataflows: Dataflows, leaving: str) -> set[Class]:
 
 
 def _type(task: Mapping[str, Any]) -> AnyTaskType:
-    kind = CATALOGUE.find(task["type"])
-    assert kind is not None
-    return kind
+    return type_of(task["type"], task["config"])
 
 
 def _label(task: Mapping[str, Any], tenant: str) -> tuple[Any, ...]:

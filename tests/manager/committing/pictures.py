@@ -1,6 +1,7 @@
 """Pictures of a committed state: equal where two managers would decide alike from now on; and what holds of each."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import networkx as nx
@@ -17,7 +18,7 @@ from manager.committing.state import State, running_id
 from manager.planning import Planner
 from manager.store.database import Store
 from manager.store.tables import DataflowRow, JobRow, Leadership, TaskRow
-from merge import Instance
+from merge import Instance, RunningTask
 from merge.jobs import crossings
 from tests.catalogue import CATALOGUE
 from tests.manager.managers import HOSTS, Manager
@@ -31,7 +32,7 @@ def picture(state: State) -> dict[str, Any]:
         dags.setdefault(dag, set()).add(source)
     return {
         "version": state.version,
-        "tasks": dict(running.tasks),
+        "tasks": {instance: _told(task) for instance, task in running.tasks.items()},
         "index": dict(running.index),
         "users": {instance: frozenset(users) for instance, users in running.users.items()},
         "dataflows": dict(running.dataflows),
@@ -54,6 +55,15 @@ def picture(state: State) -> dict[str, Any]:
         "earliest": dict(state.earliest),
         "apart": state.apart & state.plans.keys(),
     }
+
+
+def _told(task: RunningTask) -> tuple[Any, ...]:
+    """A running task; where its config decides its ports, a manager that starts anew does not name them."""
+    ends = (task.type.is_source, task.type.is_sink)
+    return replace(task, type=replace(task.type, ports=None, **_PORTS)), ends
+
+
+_PORTS: dict[str, Any] = {"inputs": ("in",), "outputs": ("out",), "optional": frozenset()}
 
 
 def pictured(manager: Manager) -> dict[str, Any]:

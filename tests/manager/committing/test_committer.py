@@ -19,6 +19,29 @@ ANN, BOB = caller("ann"), caller("bob")
 SHORT = "s:source > k:sink"
 
 
+def test_what_makes_its_events_itself_is_refused_with_what_to_do_instead(manager: Manager) -> None:
+    """Documents may have such tasks, but nothing runs them; each is named at its place, in submission and explain."""
+    text = "c:clock > m:map > k:sink s:source > m d:clock{'every': 2} > m"
+    for ask in (manager.submit, lambda who, what: manager.service.explain(caller(who), raw(what))):
+        with pytest.raises(InvalidDataflow) as refused:
+            ask("ann", text)
+        assert [(f"/tasks/{at}/type", "generator-not-run") for at in (0, 4)] == [
+            (each.pointer, each.code) for each in refused.value.errors
+        ]
+        assert "register a source of kind 'timer'" in refused.value.errors[0].remedy
+
+
+def test_tasks_whose_config_decides_their_ports_are_found_again(manager: Manager) -> None:
+    """A manager that starts anew knows what leads where without reading configs, and shares with what runs."""
+    first = manager.submit("ann", "s:source > r:route{'ways': ('a', 'b')}..a > p:prefer.in > k:sink r.b > l:sink")
+    hold(manager)
+    manager.submit("bob", "s:source > r:route{'ways': ('a', 'b')}..a > p:prefer.in > k:sink")
+    with manager.committer.looking() as state:
+        assert 1 == sum(task.type.name == "route" for task in state.running.tasks.values())
+    manager.service.remove(ANN, first, Stop.NOW)
+    hold(manager)
+
+
 @pytest.fixture
 def manager(sqlite: str) -> Iterator[Manager]:
     made = Manager(sqlite).lead()
