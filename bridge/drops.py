@@ -9,6 +9,7 @@ import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from bridge.address import Address
+from bridge.hearing import guarded, note_unasked
 from bridge.mqtt import prepare, why_refused, why_unreachable
 
 DROPPED = "$SYS/broker/publish/messages/dropped"
@@ -36,7 +37,7 @@ def watch_drops(address: Address, on_drop: Callable[[int], None], timeout: float
     """
     ready = threading.Event()
     trouble = "no answer"
-    last: int | None = None
+    counter = _Counter(on_drop)
 
     def connected(client: paho.Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         nonlocal trouble
@@ -52,23 +53,9 @@ def watch_drops(address: Address, on_drop: Callable[[int], None], timeout: float
         else:
             ready.set()
 
-    def counted(_client: paho.Client, _data: Any, message: paho.MQTTMessage) -> None:
-        nonlocal last
-        if message.topic != DROPPED:
-            # amqtt sends whoever subscribes to anything what is retained under other topics too.
-            return
-        count = int(message.payload)
-        # A first value that is news, and not kept from earlier, is what a broker counted since it started.
-        before = (count if message.retain else 0) if last is None else last
-        last = count
-        # A counter that went down began anew.
-        increase = count - before if count >= before else count
-        if increase:
-            on_drop(increase)
-
     client = paho.Client(CallbackAPIVersion.VERSION2, client_id=f"braid-drops-{uuid.uuid4().hex[:8]}")
     prepare(client, address)
-    client.on_connect, client.on_subscribe, client.on_message = connected, subscribed, counted
+    client.on_connect, client.on_subscribe, client.on_message = connected, subscribed, counter.hear
     try:
         client.connect(address.host, address.port)
     except OSError as error:
@@ -79,3 +66,28 @@ def watch_drops(address: Address, on_drop: Callable[[int], None], timeout: float
         watch.stop()
         raise ConnectionError(f"the broker at {address} let nobody watch: {trouble}")
     return watch
+
+
+class _Counter:
+    """The broker's counter, as a client of the library hears it."""
+
+    def __init__(self, on_drop: Callable[[int], None]) -> None:
+        self._on_drop = on_drop
+        self._last: int | None = None
+
+    def hear(self, _client: paho.Client, _data: Any, message: paho.MQTTMessage) -> None:
+        """Take up a message, in the client's thread."""
+        if message.topic == DROPPED:
+            guarded(f"topic {DROPPED}", lambda: self._count(message))
+        else:
+            note_unasked(message.topic)
+
+    def _count(self, message: paho.MQTTMessage) -> None:
+        count = int(message.payload)
+        # A first value that is news, and not kept from earlier, is what a broker counted since it started.
+        before = (count if message.retain else 0) if self._last is None else self._last
+        self._last = count
+        # A counter that went down began anew.
+        increase = count - before if count >= before else count
+        if increase:
+            self._on_drop(increase)

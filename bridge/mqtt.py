@@ -2,7 +2,8 @@
 
 Its session outlives its connections, so that the broker keeps what was not acknowledged; one that is not lasting is
 content with what is retained. Callbacks run in paho's thread and only hand things on: to publish or wait inside one
-deadlocks. One client id belongs to one client.
+deadlocks. What they raise ends no thread, and messages that were not asked for reach none of them: `bridge.hearing` has
+the rules. One client id belongs to one client.
 """
 
 import contextlib
@@ -21,7 +22,8 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from bridge.address import Address
-from bridge.grouping import Grouping, ungrouped
+from bridge.grouping import Fetch, Grouping, ungrouped
+from bridge.hearing import Filters, Hearing, guarded, note_failed
 from bridge.mqtt_rounds import Publication, Rounds, RoundsClient
 from bridge.receiver import Message
 from bridge.topics import ROOT
@@ -106,7 +108,9 @@ class Client:
         self._address = address
         self._lasting = lasting
         self._topics = dict.fromkeys(topics)
-        self._hand_on = on_message
+        self._filters = Filters(self._topics)
+        self._hearing = Hearing(self._filters, on_message, self._drop)
+        self._grouping = grouping
         self._on_connection = on_connection
         self._on_disconnection = on_disconnection
         self._arrived: list[Message] = []
@@ -128,7 +132,7 @@ class Client:
         self._answered: dict[int, str] = {}
         self._client = RoundsClient(
             CallbackAPIVersion.VERSION2,
-            rounds=Rounds(grouping=grouping, on_publication=self._on_publication, on_end=self._hand_all_on),
+            rounds=Rounds(grouping=self._grouped, on_publication=self._on_publication, on_end=self._hand_all_on),
             client_id=_known_to_both(client_id, address),
             # MQTT 5 says so at every connect instead.
             clean_session=None if protocol is MQTTProtocolVersion.MQTTv5 else not lasting,
@@ -160,7 +164,7 @@ class Client:
             raise NotConnected(f"the broker at {self._address} let nobody in: {self._refusal}")
 
     def begin(self) -> None:
-        """Connect as soon as a broker answers; `subscribe` waits for that, and nobody else does."""
+        """Connect as soon as a broker answers; `subscribe` and `confirm` wait for that, and nobody else does."""
         self._client.connect_async(self._address.host, self._address.port, **self._session())
         self._client.loop_start()
 
@@ -201,23 +205,30 @@ class Client:
     def subscribe(self, topics: Iterable[str], *, timeout: float = 10.0) -> None:
         """Get the messages of more topics, over reconnects too; returns once the broker has confirmed it.
 
-        Not to be called in the client's thread. With a timeout of 0 nothing is awaited.
+        Not to be called in the client's thread. With a timeout of 0 nothing is awaited. What a session has kept comes
+        with the connection, so topics of an earlier one are named when the client is made: else it is passed over.
         """
         wanted = tuple(topics)
         with self._changed:
             self._topics.update(dict.fromkeys(wanted))
+            self._filters.add(wanted)
             if self._connected:
                 self._ask_for(wanted)
-        if timeout > 0 and not self._await_subscriptions(wanted, timeout):
-            raise NotConnected(f"the broker at {self._address} confirmed no subscription to {wanted}: {self._refusal}")
+        if timeout > 0:
+            self._confirm(wanted, timeout)
+
+    def confirm(self, timeout: float = 10.0) -> None:
+        """Return once the broker has confirmed every subscription; not to be called in the client's thread."""
+        self._confirm(tuple(self._topics), timeout)
 
     def unsubscribe(self, topics: Iterable[str]) -> None:
-        """Get no more messages of topics; what the broker had sent before still comes."""
+        """Get no more messages of topics; what the broker had sent before is passed over."""
         unwanted = tuple(topics)
         with self._changed:
             for topic in unwanted:
                 self._topics.pop(topic, None)
                 self._subscribed.discard(topic)
+            self._filters.discard(unwanted)
             if unwanted and self._connected:
                 self._client.unsubscribe(list(unwanted))
 
@@ -257,6 +268,10 @@ class Client:
         properties.ReceiveMaximum = UNACKNOWLEDGED
         return {"clean_start": not self._lasting, "properties": properties}
 
+    def _confirm(self, wanted: tuple[str, ...], timeout: float) -> None:
+        if not self._await_subscriptions(wanted, timeout):
+            raise NotConnected(f"the broker at {self._address} confirmed no subscription to {wanted}: {self._refusal}")
+
     def _await_subscriptions(self, topics: Iterable[str], timeout: float) -> bool:
         wanted = set(topics)
         with self._changed:
@@ -290,7 +305,8 @@ class Client:
             return
         self._connections += 1
         self._hand_all_on()
-        self._on_connection()
+        self._hearing.connected()
+        guarded("a new connection", self._on_connection)
         with self._changed:
             self._connected, self._turned_away = True, False
             self._subscribing.clear()
@@ -310,7 +326,7 @@ class Client:
             self._connected = False
         # What came before is told before.
         self._hand_all_on()
-        self._on_disconnection()
+        guarded("the end of a connection", self._on_disconnection)
 
     def _on_subscribe(self, _client: paho.Client, _data: Any, mid: int, reasons: list[Any], _properties: Any) -> None:
         with self._changed:
@@ -336,15 +352,24 @@ class Client:
                 # It came before the sending thread knew the message's id.
                 self._answered[mid] = refusal
         if answered is not None:
-            answered(refusal)
+            guarded("a broker's answer", lambda: answered(refusal))
+
+    def _grouped(self, before: Fetch) -> float:
+        try:
+            return self._grouping(before)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the thread serves others too
+            note_failed("how long messages are grouped", error)
+            return 0.0
 
     def _on_publication(self, told: Publication) -> None:
         self._arrived.append(Message(told.topic, told.payload, self._connections * _MIDS + told.mid))
 
     def _hand_all_on(self) -> None:
         arrived, self._arrived = self._arrived, []
-        for message in arrived:
-            self._hand_on(message)
+        self._hearing.hear(arrived)
+
+    def _drop(self, message: Message) -> None:
+        self.acknowledge([message.token])
 
 
 def spoken(address: Address, timeout: float = 5.0) -> MQTTProtocolVersion:

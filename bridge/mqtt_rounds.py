@@ -160,7 +160,12 @@ class RoundsClient(paho.Client):
         return MQTTErrorCode.MQTT_ERR_SUCCESS
 
     def _on_unusual(self, _client: paho.Client, _data: Any, message: paho.MQTTMessage) -> None:
-        self._tell(Publication(message.topic, message.mid, bytes(message.payload)))
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:
+            # No text, so nobody can have asked for it by its name.
+            topic = "\ufffd"
+        self._tell(Publication(topic, message.mid, bytes(message.payload)))
 
     def _tell(self, publication: Publication) -> None:
         self._messages += 1

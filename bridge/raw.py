@@ -89,6 +89,9 @@ def all_events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordB
         except RecursionError:
             unfit.append(Unfit(event=_text(message), reason=_TOO_DEEP))
             continue
+        except Exception as error:  # noqa: BLE001 - one message must not keep out all that come after it
+            unfit.append(Unfit(event=_text(message), reason=f"the message cannot be read: {error!r}"))
+            continue
         for event in told if isinstance(told, list) else [told]:
             try:
                 rows.append(_row(event, takers))
@@ -96,6 +99,8 @@ def all_events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordB
                 unfit.append(Unfit(event=_shown(event, message), reason=str(error)))
             except RecursionError:
                 unfit.append(Unfit(event=_shown(event, message), reason=_TOO_DEEP))
+            except Exception as error:  # noqa: BLE001 - as above
+                unfit.append(Unfit(event=_shown(event, message), reason=f"the event cannot be read: {error!r}"))
     return pa.RecordBatch.from_struct_array(pa.array(rows, _arrow_row(schema))), tuple(unfit)
 
 

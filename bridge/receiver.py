@@ -225,9 +225,9 @@ class Receiver:
         for message in messages:
             try:
                 frame = decode(message.payload)
-            except MalformedFrame as error:
-                # It will be no better the next time it comes.
-                self._on_unread(Unread(topic=topic, event=repr(message.payload[:100]), reason=str(error)))
+            except Exception as error:  # noqa: BLE001 - whatever it is, it will be no better the next time it comes
+                reason = str(error) if isinstance(error, MalformedFrame) else repr(error)
+                self._on_unread(Unread(topic=topic, event=repr(message.payload[:100]), reason=reason))
                 done.add(message.token)
                 continue
             intake = self._noted(offer(intake, frame, message.token, now), frames, done)

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from bridge import topics
 from bridge.emitted import Emitted, Stream
+from bridge.hearing import note_failed
 from bridge.line import Kept, Line
 from bridge.outbox import (
     DueKind,
@@ -244,6 +245,9 @@ class Sender:
                 decided = asked(line.outbox, Again.decoded(message.payload))
         except MalformedFrame as error:
             self._on_trouble(Trouble(topic=message.topic, reason=str(error)))
+            return
+        except Exception as error:  # noqa: BLE001 - no single word of a receiver may end what all streams share
+            note_failed(f"topic {message.topic}", error)
             return
         self._follow(line, decided)
 

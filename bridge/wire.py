@@ -125,7 +125,7 @@ class MalformedFrame(ValueError):
 def _named(what: str) -> Iterator[None]:
     try:
         yield
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise MalformedFrame(f"the message is no '{what}' of a receiver: {error!r}") from error
 
 

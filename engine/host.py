@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING
 
 from bridge import Message, SpoolFull, SystemClock, topics
 from bridge.address import Address
+from bridge.hearing import note_failed, passed_over
 from engine.consuming import Consuming
 from engine.damage import DAMAGE
 from engine.host_jobs import HostJobs
 from engine.host_line import HostLine
 from engine.host_spools import ELSEWHERE, HostSpools
+from engine.jvm import has_ended
 from engine.metering import Metering
 from engine.pace_keeper import PaceServer
 from engine.plan import RefusedPlan, read_cut, read_plan
@@ -59,6 +61,7 @@ class Host:
             "release": version("braid"),
         }
         clock = SystemClock()
+        self._is_lost = partial(has_ended, session)
         self._news: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = threading.Event()
         self._metering = Metering()
@@ -142,13 +145,23 @@ class Host:
         self._news.put(lambda: self._jobs.follow_records(job))
 
     def _take(self, message: Message) -> None:
-        """Take up one control message; a wrong one is answered, and done with."""
-        kind = message.topic.rsplit("/", 1)[-1]
-        if kind == "plan":
-            name = message.topic.split("/")[-2]
-            self._jobs.attempt(name, partial(self._take_plan, name, message.payload))
-        elif kind == "cut":
-            self._take_cut(message.payload)
+        """Take up one control message; a wrong one is answered, and done with, whatever is wrong with it.
+
+        A plan is retained, so that one which ended the host would end each that is started after it.
+        """
+        *_, name, kind = message.topic.split("/")
+        try:
+            if kind == "plan":
+                self._jobs.attempt(name, partial(self._take_plan, name, message.payload))
+            else:
+                self._take_cut(message.payload)
+        except Exception as error:
+            if self._is_lost():
+                # That is wrong with no message.
+                raise
+            note_failed(f"topic {message.topic}", error)
+            refused = topics.job(name, "refused") if kind == "plan" else topics.host(self.name, "refused")
+            self._line.refuse(refused, f"it cannot be taken up, because of {error!r}; see the host's log")
         self._line.acknowledge(message)
 
     def _take_plan(self, name: str, payload: bytes) -> None:
@@ -185,6 +198,7 @@ class Host:
                 "spool_bytes": self._spools.size(),
                 "counts": self._spools.counts(),
                 "dropped": self._line.dropped,
+                "passed_over": passed_over()._asdict(),
                 "cpu": self._cpu(),
             },
         )

@@ -142,6 +142,8 @@ class _Received:
         self.ended = False
         """Whether it receives no more."""
         self._client = connect(
+            # Now, because what the broker has kept of it comes with the connection.
+            topics=[topic],
             on_message=self._deliver,
             on_connection=self._reconnected,
             on_disconnection=self._reconnected,
@@ -156,7 +158,7 @@ class _Received:
         threading.Thread(target=self._work, name=f"receives {topic}", daemon=True).start()
         self._client.begin()
         try:
-            self._client.subscribe([topic])
+            self._client.confirm()
         except NotConnected as error:
             # It is subscribed once there is a connection, and producers keep what they have until then.
             log.warning("topic %s: %s", topic, error)

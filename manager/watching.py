@@ -77,7 +77,7 @@ class Look:
             return None
         try:
             return self._sample(json.loads(payload))
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             log.warning("topic %s: passed over, because it is no output: %s", self.topic, error)
             return None
 
@@ -160,9 +160,7 @@ class Watching:
         lines: list[Line] = []
 
         def take(message: Message) -> None:
-            # Some brokers also send what nobody subscribed to.
-            if message.topic == look.topic:
-                look.come(message.payload)
+            look.come(message.payload)
             # A broker sends no more than so many that nobody acknowledged. Outputs are not retained, so that what
             # comes before the line is known is of no account: its session ends with the look.
             for line in lines:

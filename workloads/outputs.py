@@ -1,6 +1,7 @@
 """What tenants hear: their outputs, live from the broker, each with credentials of its own."""
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ PATIENCE = 90.0
 """Seconds after which a run gives up waiting for events."""
 _LET_IN = 10.0
 """Seconds within which the broker lets somebody in whose credentials were just made; it takes milliseconds."""
+log = logging.getLogger("braid.outputs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +79,16 @@ class Outputs:
             return self._heard.get(topic, Heard())
 
     def deliver(self, message: Message) -> None:
-        """Take up a message of the broker."""
-        if not message.payload:
+        """Take up a message of the broker; one that is no output is passed over."""
+        try:
+            told = json.loads(message.payload)
+            first, events = int(told["first"]), list(told["events"])
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+            log.warning("topic %s: passed over, because it is no output: %r", message.topic, error)
             return
-        told = json.loads(message.payload)
         with self._changed:
             before = self._heard.get(message.topic, Heard())
-            self._heard[message.topic] = before.take(told["first"], told["events"], time.monotonic())
+            self._heard[message.topic] = before.take(first, events, time.monotonic())
             self._changed.notify_all()
 
     def all(self) -> dict[str, Heard]:

@@ -96,6 +96,8 @@ class HostSeen:
     spool_bytes: int | None = None
     """How many bytes the spools that it owns hold; None where it does not say."""
     dropped: int = 0
+    passed_over: Mapping[str, int] = field(default_factory=dict)
+    """How many messages it passed over, by why."""
     cpu: Mapping[str, float] = field(default_factory=dict)
     cores: float | None = None
     """How many tasks its Spark runs at once; None where it does not say."""

@@ -9,6 +9,7 @@ from functools import cached_property
 from prometheus_client import Metric as Family
 from sqlalchemy import func, select
 
+from bridge.hearing import passed_over
 from manager.answers import WholeAnswer
 from manager.cases.base import Base, Caller, operators_only
 from manager.metrics.adding import Adding
@@ -52,6 +53,7 @@ class Metrics(Base):
                 sums=self._adding.sums,
                 metered=metered,
                 tenants=tenants,
+                passed_over=passed_over(),
                 now=time.monotonic(),
             )
             return families(samples(known))

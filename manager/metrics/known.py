@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bridge.hearing import PassedOver
 from engine.plan import Plan
 from manager.answers import WholeAnswer
 from manager.committing.seen import HostSeen, JobSeen
@@ -42,6 +43,8 @@ class Known:
     metered: WholeAnswer | None = None
     """What the last minutes cost; None where nobody metered."""
     tenants: int = 0
+    passed_over: PassedOver = field(default_factory=lambda: PassedOver(0, 0))
+    """Of the messages that came to this manager."""
     now: float = 0.0
     """By the clock of whoever listens to hosts."""
 

@@ -42,6 +42,8 @@ def samples(known: Known) -> Iterator[Sample]:
     """Everything that is known; what is not known yet has no sample."""
     yield Sample(table.BUILD, (version("braid"),), 1)
     yield Sample(table.LEADER, (), known.leads)
+    for why, count in known.passed_over._asdict().items():
+        yield Sample(table.PASSED_OVER, (why,), count)
     if known.committed is not None:
         yield from _committed(known.committed, known)
         yield from _jobs(known.committed, known)
@@ -98,6 +100,8 @@ def _host(host: HostSeen) -> Iterator[Sample]:
     for part, seconds in sorted(host.cpu.items()):
         yield Sample(table.HOST_CPU, (host.host, part), seconds)
     yield Sample(table.HOST_DROPPED, (host.host,), host.dropped)
+    for why, count in sorted(host.passed_over.items()):
+        yield Sample(table.HOST_PASSED_OVER, (host.host, why), count)
     # Where something is wrong the state says what, at length.
     states = Counter(state if state in _SPOOLS else "trouble" for state in host.spools.values())
     yield from (Sample(table.SPOOLS, (host.host, state), count) for state, count in sorted(states.items()))

@@ -44,6 +44,9 @@ RUNNING = _gauge("tasks_running", "Tasks that run for them, each of which may se
 # The reconciler, and what it hears.
 CONNECTED = _gauge("broker_connected", "Whether the manager has a connection to the broker and heard all that it kept.")
 UNREAD = _counter("broker_messages_unread", "Messages over the broker that the manager could not read.")
+PASSED_OVER = _counter(
+    "broker_messages_passed_over", "Messages that nobody in the manager asked for, or that failed in its hands.", "why"
+)
 LOOKS = _counter("reconciler_looks", "How often the reconciler looked at what is wanted and what is seen.")
 FAILURES = _counter("reconciler_failures", "Looks of the reconciler that failed.")
 STEPS = _counter("reconciler_steps", "What the reconciler told hosts to do.", "step")
@@ -57,6 +60,9 @@ HOST_CORES = _gauge("host_cores", "How many tasks of Spark a host runs at once."
 HOST_JOBS = _gauge("host_jobs", "Jobs that a host runs.", "host")
 HOST_CPU = _counter("host_cpu_seconds", "CPU that a host took, by what took it.", "host", "part")
 HOST_DROPPED = _counter("host_messages_dropped", "Messages to a host that its broker had accepted and dropped.", "host")
+HOST_PASSED_OVER = _counter(
+    "host_messages_passed_over", "Messages that nobody in a host asked for, or that failed in its hands.", "host", "why"
+)
 SPOOLS = _gauge("host_spools", "Spools that a host supplies or reads.", "host", "state")
 SPOOL_BYTES = _gauge("host_spool_bytes", "Bytes in the spools that a host owns.", "host")
 

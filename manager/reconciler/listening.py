@@ -241,6 +241,9 @@ class Listener:
         except ValueError as error:
             self.malformed += 1
             log.warning("topic %s: passed over, because it cannot be read: %s", message.topic, error)
+        except Exception:  # whatever it is, one that stays unacknowledged holds back those after it
+            self.malformed += 1
+            log.exception("topic %s: passed over", message.topic)
         if self._line is not None:
             self._line.acknowledge([message.token])
 
@@ -248,7 +251,6 @@ class Listener:
         if message.topic == self._echo:
             self._caught_up(message.payload)
             return
-        # Some brokers also send what nobody subscribed to.
         match message.topic.removeprefix(f"{topics.ROOT}/").split("/"):
             case ["jobs", job, "plan"]:
                 self._take_plan(job, message.payload)

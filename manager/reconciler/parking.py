@@ -116,6 +116,10 @@ class Parking:
             self.malformed += 1
             log.warning("topic %s: passed over, because it is no dead letter: %s", message.topic, error)
             return None
+        except Exception:  # whatever it is must not end the only one that keeps dead letters
+            self.malformed += 1
+            log.exception("topic %s: passed over", message.topic)
+            return None
 
     def _committed(self, letters: Sequence[Letter]) -> bool:
         """Commit letters, however often that has to be tried; False where it is to stop before."""

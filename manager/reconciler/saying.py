@@ -77,6 +77,7 @@ class _HostStatus:
     spools: Mapping[str, str] = field(default_factory=dict)
     spool_bytes: int | None = None
     dropped: int = 0
+    passed_over: Mapping[str, int] = field(default_factory=dict)
     cpu: Mapping[str, float] = field(default_factory=dict)
     cores: float | None = None
     tags: frozenset[str] = frozenset()
@@ -160,6 +161,7 @@ def read_host_status(host: str, payload: bytes, now: datetime) -> HostSeen:
         spools=told.spools,
         spool_bytes=told.spool_bytes,
         dropped=told.dropped,
+        passed_over=told.passed_over,
         cpu=told.cpu,
         cores=told.cores,
         tags=told.tags,

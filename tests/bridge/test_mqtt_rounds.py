@@ -259,7 +259,11 @@ def test_what_came_before_a_connection_ended_is_told_before_that() -> None:
     """Whoever waits to acknowledge must not take it for a message of the next connection."""
     told: list[object] = []
     client = Client(
-        Address(host="127.0.0.1", port=1), "one", on_message=told.append, on_disconnection=lambda: told.append("ended")
+        Address(host="127.0.0.1", port=1),
+        "one",
+        topics=["t"],
+        on_message=told.append,
+        on_disconnection=lambda: told.append("ended"),
     )
     client._on_publication(Publication("t", 7, b""))
     client._on_disconnect(None, None, None, SimpleNamespace(), None)  # type: ignore[arg-type]  # they are not looked at

@@ -24,6 +24,7 @@ HOST = HostSeen(
     spools={"1": "ready", "2": "the disk is full; free some space", "bridge/3:out": "elsewhere"},
     spool_bytes=4_096,
     dropped=2,
+    passed_over={"unasked": 3, "failed": 0},
     cpu={"driver": 1.5, "jvm": 20.0, "worker": 4.0},
     cores=4.0,
     seen=NOW,

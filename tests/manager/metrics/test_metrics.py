@@ -153,6 +153,7 @@ def test_who_does_not_lead_tells_so(living: tuple[Town, Seen]) -> None:
         town.service._committer.lead(1)
         town.service.driven = driven
     assert [0.0] == [each.value for each in told["braid_leader"].samples]
-    assert {"build_info", "leader", "ready", "http_requests", "http_request_duration_seconds"} == {
+    of_itself = {"build_info", "leader", "ready", "broker_messages_passed_over"}
+    assert of_itself | {"http_requests", "http_request_duration_seconds"} == {
         name.removeprefix("braid_") for name in told
     }
