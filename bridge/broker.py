@@ -134,7 +134,7 @@ class Broker:
             chosen = random.sample(_OWN_PORTS, len(listeners))
             tried = [(host, port or own) for (host, port), own in zip(listeners, chosen, strict=True)]
             # Else a stranger on this port might answer in the child's place.
-            if all(_is_free(host, port) for host, port in tried):
+            if all(is_free(host, port) for host, port in tried):
                 ports = [port for _, port in tried]
                 entrance = None if self.entrance is None else replace(self.entrance, port=ports[-1])
                 if (child := self._child_on(ports[0], entrance)) is not None:
@@ -142,7 +142,7 @@ class Broker:
                     return child
             if given == listeners:
                 break
-        host, port = next((each for each in given if not _is_free(*each)), listeners[0])
+        host, port = next((each for each in given if not is_free(*each)), listeners[0])
         where = f"port {port}" if port else f"every one of {_ATTEMPTS} ports tried"
         raise BrokerDown(f"{self.kind} did not come up: on {host}, {where} is in use or may not be used")
 
@@ -236,7 +236,8 @@ def _no_lists(kind: Kind) -> str:
     return f"this {kind} was started without an access list; give an entrance when it is started"
 
 
-def _is_free(host: str, port: int) -> bool:
+def is_free(host: str, port: int) -> bool:
+    """Whether a broker could listen there now."""
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError as error:

@@ -11,17 +11,16 @@ import signal
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
 
 import psutil
 from pydantic import TypeAdapter
 
 from bridge.address import Address
-from bridge.broker import Broker, BrokerDown, start_broker
+from bridge.broker import Broker, BrokerDown, is_free, start_broker
 from bridge.broker_mosquitto import Entrance
 from bridge.files import write_whole
 from bridge.lease import Lease, LeaseTaken
@@ -31,6 +30,10 @@ from engine.log_lines import begin_log
 
 USER = "braid"
 """As whom Braid's own processes connect."""
+STANDARD = 1883
+"""The port where clients of MQTT expect a broker: tenants come in there where it is free."""
+HERE = "127.0.0.1"
+"""Where the broker listens for Braid's own processes."""
 TAKEN = 3
 """The exit code that says that another keeper has the lease."""
 TAKING = 5.0
@@ -38,6 +41,7 @@ TAKING = 5.0
 LOOKING = 0.5
 AGAIN = 5.0
 """Seconds after which a broker that did not come up is started again."""
+_ATTEMPTS = 3
 log = logging.getLogger("braid.keeper")
 
 
@@ -56,7 +60,7 @@ class Order:
     """The URL of a broker that somebody else runs; none is run then."""
     entrance: bool = False
     """Whether the broker is to let tenants in, by the lists in the folder `access` of the root."""
-    listen: str = "127.0.0.1"
+    listen: str = HERE
     """Where the broker listens for them."""
 
     @property
@@ -185,18 +189,51 @@ def _leased(path: Path) -> Lease:
 
 
 def _broker(order: Order, root: Path, before: Record | None) -> Broker:
-    """A broker, with the password and at the ports that the one before had: sessions and hosts elsewhere know them."""
+    """A broker, with the password and at the ports that the one before had: sessions and hosts elsewhere know them.
+
+    A port that somebody else has taken since is given up for another one, which the record keeps from then on.
+    """
     known = Address.parse(before.broker) if before is not None else None
+    had = known.port if known is not None else 0
+    tenants_had = (before.entrance if before is not None else None) or 0
     password = (known.password if known else None) or secrets.token_urlsafe()
-    entrance = Entrance(folder=root / "access", host=order.listen) if order.entrance else None
-    start: dict[str, Any] = {"folder": root / "broker", "users": {USER: password}}
-    if known is not None and before is not None:
-        same = replace(entrance, port=before.entrance or 0) if entrance is not None else None
+    _await_free((HERE, had), (order.listen, tenants_had))
+    for left in reversed(range(_ATTEMPTS)):
+        port = first_free(HERE, had)
+        door = first_free(order.listen, *(each for each in (tenants_had, STANDARD) if each != port))
+        entrance = Entrance(folder=root / "access", host=order.listen, port=door) if order.entrance else None
         try:
-            return start_broker(**start, entrance=same, port=known.port)
-        except BrokerDown as error:
-            log.warning("%s; another port is taken", error)
-    return start_broker(**start, entrance=entrance)
+            broker = start_broker(root / "broker", {USER: password}, entrance=entrance, host=HERE, port=port)
+        except BrokerDown:
+            if not left or not _any_taken((HERE, port), (order.listen, door)):
+                raise
+            # Another broker was quicker.
+        else:
+            break
+    _tell_moved("Braid itself", had, broker.address(USER).port)
+    _tell_moved("tenants", tenants_had, broker.entrance.port if broker.entrance is not None else 0)
+    return broker
+
+
+def _await_free(*places: tuple[str, int]) -> None:
+    """Wait a while for ports that are in use: a broker may still be ending whose keeper was killed."""
+    deadline = time.monotonic() + TAKING
+    while _any_taken(*places) and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def _any_taken(*places: tuple[str, int]) -> bool:
+    return any(port and not is_free(host, port) for host, port in places)
+
+
+def first_free(host: str, *wanted: int) -> int:
+    """The first of some ports that is free; 0, which stands for any other, where none is."""
+    return next((port for port in wanted if port and is_free(host, port)), 0)
+
+
+def _tell_moved(whom: str, had: int, port: int) -> None:
+    if had and port and had != port:
+        log.warning("port %d is in use by somebody else; the broker listens for %s on %d from now on", had, whom, port)
 
 
 if __name__ == "__main__":

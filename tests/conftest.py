@@ -1,11 +1,27 @@
-"""What tests of several suites share: one host with Spark, because it takes long to start."""
+"""What suites share: one host with Spark, because it takes long to start, and a port that no test gets."""
 
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
+from manager.keeper_process import STANDARD
 from tests import needs
 from tests.integration.hosting import Hosting, hosting_in
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_standard_port() -> Iterator[None]:
+    """Services of tests run beside each other, and one that starts again must not find its port taken by another."""
+    with socket.socket() as held:
+        # Every process that runs tests holds it.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        # Where somebody else has it, no test gets it either.
+        with suppress(OSError):
+            held.bind(("", STANDARD))
+            held.listen()
+        yield
 
 
 @pytest.fixture(scope="session")

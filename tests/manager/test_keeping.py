@@ -2,8 +2,10 @@
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +13,8 @@ import psutil
 import pytest
 
 from bridge.mqtt import Client, NotConnected
-from manager import keeping
-from manager.keeper_process import USER, Order, folder, read_record
+from manager import keeper_process, keeping
+from manager.keeper_process import USER, Order, first_free, folder, read_record
 from manager.keeping import KeeperDown, Keeping
 from tests.clock import set_clock
 from tests.integration.serving import runs
@@ -128,13 +130,9 @@ def test_only_its_owner_may_read_what_it_says(kept: Keeping, order: Order) -> No
     assert not [each for each in below(kept) if any(password in word for word in each.cmdline())]
 
 
-def test_tenants_have_an_entrance_of_their_own(order: Order) -> None:
+def test_tenants_have_an_entrance_of_their_own(entrance: Order) -> None:
     """Where access is kept, the broker listens for them on a second port, and reads the lists again when told."""
-    access = Path(order.root) / "access"
-    access.mkdir(parents=True)
-    for name in ("acl", "passwords"):
-        (access / name).touch()
-    made = Keeping(replace(order, entrance=True))
+    made = Keeping(entrance)
     made.reload()
     made.start()
     assert made.entrance not in {None, made.address.port}
@@ -191,3 +189,104 @@ def test_a_keeper_that_hangs_is_killed(kept: Keeping, monkeypatch: pytest.Monkey
     processes[0].send_signal(signal.SIGSTOP)
     kept.stop()
     until(lambda: not any(map(runs, processes)), "the end of all")
+
+
+@pytest.fixture
+def entrance(order: Order) -> Order:
+    """An order with an entrance, which has its lists."""
+    access = Path(order.root) / "access"
+    access.mkdir(parents=True)
+    for name in ("acl", "passwords"):
+        (access / name).touch()
+    return replace(order, entrance=True)
+
+
+@contextmanager
+def taken(port: int = 0) -> Iterator[int]:
+    """A port that a stranger listens on."""
+    with socket.socket() as stranger:
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        stranger.bind(("127.0.0.1", port))
+        stranger.listen()
+        yield stranger.getsockname()[1]
+
+
+@pytest.fixture
+def standard(monkeypatch: pytest.MonkeyPatch) -> int:
+    """A free port in the place of the standard one, which the tests of other services may not depend on either."""
+    with taken() as port:
+        monkeypatch.setattr(keeper_process, "STANDARD", port)
+    monkeypatch.setattr(keeper_process, "TAKING", 0.0)
+    return port
+
+
+def ports(order: Order, had: tuple[int, int] | None = None) -> tuple[int, int]:
+    """Where a keeper's broker listens for Braid and for tenants, if the one before it listened there."""
+    before = None
+    if had is not None:
+        broker = f"mqtt://{USER}:secret@127.0.0.1:{had[0]}"
+        before = keeper_process.Record(pid=1, began="1", digest="", broker=broker, entrance=had[1])
+    with keeper_process._broker(order, Path(order.root), before) as broker:
+        assert broker.entrance is not None
+        return broker.address(USER).port, broker.entrance.port
+
+
+def test_tenants_come_in_at_the_standard_port_where_it_is_free(entrance: Order, standard: int) -> None:
+    """Every client of MQTT tries it first; another service on the machine gets another port."""
+    own, first = ports(entrance)
+    with taken(standard):
+        _, other = ports(entrance)
+    assert (standard, True, True) == (first, own != standard, other not in {standard, own})
+
+
+def test_ports_stay_the_same_over_starts(entrance: Order, standard: int) -> None:
+    """Those that a broker had are taken again, whether or not the standard one is free by then."""
+    with taken(standard):
+        before = ports(entrance)
+    assert before == ports(entrance, before)
+
+
+def test_a_port_that_a_stranger_has_is_given_up_alone(
+    entrance: Order, standard: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The other one stays; where the broker is from now on is logged, and kept like any other."""
+    own, _ = before = ports(entrance)
+    with taken(standard):
+        same, moved = ports(entrance, before)
+        assert (own, True) == (same, moved not in before)
+        assert f"port {standard} is in use by somebody else; the broker listens for tenants on {moved}" in caplog.text
+    assert (own, moved) == ports(entrance, (own, moved))
+    with taken(own):
+        assert (True, moved) == ((found := ports(entrance, (own, moved)))[0] != own, found[1])
+
+
+def test_who_is_quicker_gets_the_port(entrance: Order, standard: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where another broker takes it between the look and the start, another port is chosen."""
+    looks = iter([True])
+    monkeypatch.setattr(
+        keeper_process,
+        "first_free",
+        lambda host, *wanted: standard if standard in wanted and next(looks, False) else first_free(host, *wanted),
+    )
+    with taken(standard):
+        assert standard not in ports(entrance)
+
+
+def test_the_ports_of_a_keeper_are_written_down_in_its_root(entrance: Order) -> None:
+    """The next one takes them from there, after an end as after a kill."""
+    made = Keeping(entrance)
+    made.start()
+    before = made.address, made.entrance
+    made.stop()
+    made.start()
+    assert before == (made.address, made.entrance)
+    processes = below(made)
+    made.leave()
+    processes[0].kill()
+    until(lambda: not runs(processes[0]), "the end of the keeper")
+    # It buries the process that it started.
+    made.stop()
+    other = Keeping(entrance)
+    other.start()
+    assert before == (other.address, other.entrance)
+    other.stop()
