@@ -128,7 +128,9 @@ class Filters:
 
     def cover(self, topic: str) -> bool:
         """Whether one of them asks for a topic."""
-        return topic in self._exact or (bool(self._wild) and self._covers(topic))
+        if topic in self._exact or self._known.get(topic):
+            return True
+        return bool(self._wild) and self._covers(topic)
 
     def _covers(self, topic: str) -> bool:
         # Another one takes its place when the filters change, so that what is found now is forgotten with it.
@@ -158,13 +160,14 @@ class Hearing:
 
     def hear(self, messages: Iterable[Message]) -> None:
         """Hand on what was asked for."""
+        cover, hand_on = self._filters.cover, self._hand_on
         for message in messages:
-            if not self._filters.cover(message.topic):
+            if not cover(message.topic):
                 note_unasked(message.topic)
                 self._drop(message)
                 continue
             try:
-                self._hand_on(message)
+                hand_on(message)
             except Exception as error:  # noqa: BLE001 - whatever it is, the thread serves others too
                 note_failed(f"topic {message.topic}", error)
                 self._unhandled += 1
