@@ -336,10 +336,10 @@ def test_a_plan_that_nobody_foresaw_ends_no_host(
     assert 2 == passed_over().failed - before
 
 
-def test_a_tenant_hears_no_status_that_it_did_not_ask_for(broker: Broker, send: Sent) -> None:
+def test_a_tenant_hears_nothing_that_it_did_not_ask_for(broker: Broker, send: Sent) -> None:
     """What is retained under other topics, which some brokers hand to each new subscriber, is not taken for output."""
     send(topics.host("h", "status"), b'{"alive": true}', retain=True)
-    send(topics.job("1", "plan"), b"{}", retain=True)
+    send(topics.output("bob", "d-2", "out"), output(0, 1), retain=True)
     outputs = Outputs()
     with ExitStack() as lines:
         lines.enter_context(listening(outputs, {"ann": credentials(broker.address("braid"))}, Path()))
