@@ -14,6 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import paho.mqtt.client as paho
@@ -352,7 +353,7 @@ class Client:
                 # It came before the sending thread knew the message's id.
                 self._answered[mid] = refusal
         if answered is not None:
-            guarded("a broker's answer", lambda: answered(refusal))
+            guarded("a broker's answer", partial(answered, refusal))
 
     def _grouped(self, before: Fetch) -> float:
         try:

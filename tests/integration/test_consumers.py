@@ -357,7 +357,8 @@ def heard(broker: Broker, asked: list[str], **how: Any) -> Iterator[tuple[Client
         got.append(message)
         client.acknowledge([message.token])
 
-    client = Client(address, "hears", **({"topics": asked, "on_message": take, "protocol": spoken(address)} | how))
+    told: dict[str, Any] = {"topics": asked, "on_message": take, "protocol": spoken(address), **how}
+    client = Client(address, "hears", **told)
     client.start()
     try:
         yield client, got
@@ -389,22 +390,27 @@ def raises(*_: object) -> NoReturn:
 def test_no_callback_ends_a_clients_thread(failing: str, broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     """It is logged and counted, and what comes next is heard, also over the next connection."""
     got: list[bytes] = []
-    bad = b"bad" if failing == "on_message" else b""
-    how: dict[str, Any] = {"on_message": lambda message: raises() if message.payload == bad else got.append(message)}
+
+    def take(message: Message) -> None:
+        if failing == "on_message" and message.payload == b"bad":
+            raises()
+        got.append(message.payload)
+
+    how: dict[str, Any] = {"on_message": take}
     if failing not in {"on_message", "answered"}:
         how[failing] = raises
     before = passed_over().failed
     with heard(broker, ["t"], lasting=False, **how) as (client, _):
-        answered = {"answered": raises} if failing == "answered" else {}
+        answered: dict[str, Any] = {"answered": raises} if failing == "answered" else {}
         for _ in range(2 * MOST_UNHANDLED):
             client.publish("t", b"bad", **answered)
         client.publish("t", b"good")
-        until(lambda: got and got[-1].payload == b"good", "what came after")  # type: ignore[attr-defined]  # a message
+        until(lambda: got and got[-1] == b"good", "what came after")
         broker.restart()
         until(lambda: not client.is_connected or client._connections > 1, "the end of the connection")
         client.subscribe(["t"], timeout=BOUND)
         client.publish("t", b"again")
-        until(lambda: got[-1].payload == b"again", "what came after that")  # type: ignore[attr-defined]  # as above
+        until(lambda: got[-1] == b"again", "what came after that")
     assert passed_over().failed > before
     assert "RuntimeError('a callback that fails')" in caplog.text
 
@@ -448,7 +454,8 @@ def test_what_waits_for_a_reception_is_not_passed_over(tmp_path: Path, monkeypat
             tmp_path, "h", address, spoken(address), on_unread=lambda _unread: None, clock=SystemClock()
         )
         closing.callback(spool.close)
-        feed, again = Feed(spool=spool, schema=Schema.of(n=FieldKind.INTEGER)), None
+        feed = Feed(spool=spool, schema=Schema.of(n=FieldKind.INTEGER))
+        again: Receptions | None = None
         receptions.begin("raw/t", "t", feed, pace=lambda: 1.0, on_trouble=lambda _trouble: None).stop()
         with heard(broker, []) as (client, _):
             client.publish("t", b'{"n": 5}')
