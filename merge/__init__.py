@@ -3,7 +3,8 @@
 Nothing here does input or output: `merge`, `unmerge`, `place`, `release`, `consolidate` and `isolate` return what would
 change as data, and only `RunningGraph.advance` and `Jobs.apply` lead to the next state. `worth` says whether a
 consolidation pays, by its `gain` and its `disruption`.
-`explain` shows a tenant what a submission would reuse.
+`explain` shows a tenant what a submission would reuse. `flows` and `works` give the rates and the work of tasks, and
+`work_saved` the part of the work that sharing saves.
 """
 
 from merge.change import Change
@@ -18,10 +19,13 @@ from merge.regions import Region, regions
 from merge.running_dags import DagId, Joined, RunningDags, Split
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask, Submitted
+from merge.task_counts import TaskCounts, counted
 from merge.weighing import Disruption, Gain, Worth, disruption, gain, worth
+from merge.work import Amount, Flow, Weighed, each_step, each_task, flows, numbered, one_for_one, work_saved, works
 
 __all__ = [
     "STRATEGIES",
+    "Amount",
     "Assignment",
     "Bridge",
     "Change",
@@ -30,6 +34,7 @@ __all__ = [
     "DataflowExists",
     "Disruption",
     "Explanation",
+    "Flow",
     "Fragmentation",
     "Gain",
     "Home",
@@ -50,19 +55,29 @@ __all__ = [
     "Split",
     "StaleChange",
     "Submitted",
+    "TaskCounts",
+    "Weighed",
     "Worth",
     "consolidate",
+    "counted",
     "disruption",
+    "each_step",
+    "each_task",
     "explain",
     "explained",
+    "flows",
     "fragmentation",
     "gain",
     "isolate",
     "merge",
+    "numbered",
+    "one_for_one",
     "overloaded",
     "place",
     "regions",
     "release",
     "unmerge",
+    "work_saved",
+    "works",
     "worth",
 ]

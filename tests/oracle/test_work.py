@@ -1,0 +1,132 @@
+"""Rates, work and work saved agree with counting every path from a source, dataflow by dataflow."""
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from itertools import pairwise
+
+import networkx as nx
+import pytest
+from hypothesis import given
+
+from merge import (
+    Amount,
+    RunningGraph,
+    TaskCounts,
+    Weighed,
+    counted,
+    each_step,
+    each_task,
+    flows,
+    merge,
+    numbered,
+    work_saved,
+    works,
+)
+from tests.notation import flow
+from tests.oracle.definitions import Dataflows, Plain, plain, running_tasks
+from tests.strategies import START, Submit, Walk, replay, walks
+
+ARRIVING: Mapping[str, Fraction] = {
+    "weather": Fraction(1, 10),
+    "traffic": Fraction(3),
+    "power": Fraction(7, 3),
+    "diary": Fraction(0),
+}
+SELECTIVITY: Mapping[str, Fraction] = {"window": Fraction(1, 3), "split": Fraction(1, 2), "echo": Fraction(2)}
+COST: Mapping[str, Fraction] = {"source": Fraction(1, 4), "sink": Fraction(1, 8), "join": Fraction(3)}
+
+
+@given(walk=walks(most=6))
+def test_work_is_that_of_every_path(walk: Walk) -> None:
+    """The work of what runs, and of each dataflow alone, is what its events on every path from a source cost."""
+    submitted: dict[str, Plain] = {}
+    for step, stage in zip(walk.steps, replay(walk), strict=True):
+        if isinstance(step, Submit):
+            submitted[step.dataflow] = plain(walk.documents[step.document], step.tenant)
+            alone = sum(_work(submitted[step.dataflow], task) for task in submitted[step.dataflow].graph)
+            dataflow = numbered(flow(walk.documents[step.document], step.dataflow, step.tenant))
+            assert alone == sum(works(dataflow, _arriving, cost=_cost, selectivity=_selectivity).values())
+        else:
+            del submitted[step.dataflow]
+        running = works(stage.running.tasks, _arriving, cost=_cost, selectivity=_selectivity)
+        assert _running(submitted) == sum(running.values())
+
+
+def test_rates_of_interleaved_streams_add_up() -> None:
+    """A task with several inputs takes the events of all of them, an edge that is there twice brings them twice."""
+    found = flows(numbered(flow("s:source > a:map > j:join.left > k:sink s > b:map > j.left s > j.right")), lambda _: 5)
+    assert [5, 5, 15, 15] == sorted(each.taken for each in found.values())
+
+
+def test_selectivity_thins_what_is_below() -> None:
+    """What a task keeps to itself is no work for the tasks below it."""
+    dataflow = numbered(flow("s:source > w:window > m:map > k:sink"))
+    found = works(dataflow, lambda _: 6, cost=each_task, selectivity=_selectivity)
+    assert {"source": 6, "window": 6, "map": 2, "sink": 2} == {
+        task.type.name: found[number] for number, task in dataflow.items()
+    }
+
+
+@pytest.mark.parametrize(("cost", "saved"), [(each_step, 0.0), (each_task, 1 / 6)])
+def test_a_shared_source_is_worth_what_an_event_costs_there(cost: Callable[[Weighed], Amount], saved: float) -> None:
+    """Sharing a source alone saves nothing where sources cost nothing, and a task of six where all cost alike."""
+    running = RunningGraph()
+    alone = Fraction()
+    for name, factor in (("first", 2), ("second", 3)):
+        dataflow = flow(f"s:source > b:scale{{'factor': {factor}}} > k:sink", name)
+        alone += sum(works(numbered(dataflow), lambda _: 10, cost=cost).values())
+        running.advance(merge(running, dataflow, START))
+    runs = sum(works(running.tasks, lambda _: 10, cost=cost).values())
+    assert work_saved(runs, alone) == saved
+
+
+def test_nothing_that_runs_saves_nothing_of_nothing() -> None:
+    """Of no work no part can be saved."""
+    assert work_saved(0, 0) is None
+
+
+def test_counts_tell_kinds_of_tasks_apart() -> None:
+    """Sources, steps and outputs are counted by their ports."""
+    dataflow = flow("s:source > a:map > b:map{'add': 3} > k:sink a > l:sink")
+    found = counted(task.type for task in dataflow.tasks)
+    assert TaskCounts(sources=1, steps=2, outputs=2) == found
+    assert found.total == len(dataflow.tasks)
+
+
+def _running(submitted: Dataflows) -> Fraction:
+    members = [next(iter(each)) for each in running_tasks(submitted)]
+    return sum((_work(submitted[named.dataflow], named.task) for named in members), Fraction())
+
+
+def _work(dataflow: Plain, task: str) -> Fraction:
+    graph, place = dataflow.graph, dataflow.places[task]
+    rate = Fraction()
+    for source in (each for each in graph if not graph.in_degree(each)):
+        paths = [[place]] if source == place else nx.all_simple_paths(graph, source, place)
+        arriving = ARRIVING[graph.nodes[source]["label"][3]]
+        rate += sum((arriving * _through(graph, path) for path in paths), Fraction())
+    return rate * COST.get(_kind(graph, place), Fraction(1))
+
+
+def _through(graph: "nx.DiGraph[str]", path: list[str]) -> Fraction:
+    """How many of a source's events come down a path, for one that arrives."""
+    found = Fraction(1)
+    for above, below in pairwise(path):
+        found *= SELECTIVITY.get(_kind(graph, above), Fraction(1)) * graph.edges[above, below]["ports"].total()
+    return found
+
+
+def _kind(graph: "nx.DiGraph[str]", task: str) -> str:
+    return str(graph.nodes[task]["label"][0])
+
+
+def _arriving(task: Weighed) -> Fraction:
+    return ARRIVING[task.config["source"]]
+
+
+def _selectivity(task: Weighed) -> Fraction:
+    return SELECTIVITY.get(task.type.name, Fraction(1))
+
+
+def _cost(task: Weighed) -> Fraction:
+    return COST.get(task.type.name, Fraction(1))
