@@ -27,7 +27,20 @@ class StepRow:
     """How many are submitted."""
     submitted_tasks: int
     """Tasks of all of them, each dataflow by itself without its duplicates: what runs where nothing is shared."""
+    submitted_sources: int
+    """How many of these are sources."""
+    submitted_outputs: int
+    """How many of them are outputs; the rest are steps."""
     running_tasks: int
+    running_sources: int
+    running_outputs: int
+    work_alone: float
+    """The work of what is submitted, each dataflow by itself: the events that its tasks take in a second, times costs.
+
+    By the rates of the workload's sources and the costs that the manifest's settings name; the same in every way.
+    """
+    work_running: float
+    """The work of what runs."""
     paused_tasks: int
     jobs: int
     bridges: int
@@ -35,6 +48,16 @@ class StepRow:
     """Whether there are windows of this step."""
     seconds: float
     """What the step took until the dataflow ran, or was gone; 0 in a dry run."""
+
+    @property
+    def submitted_steps(self) -> int:
+        """Tasks of all dataflows by themselves that have inputs and outputs."""
+        return self.submitted_tasks - self.submitted_sources - self.submitted_outputs
+
+    @property
+    def running_steps(self) -> int:
+        """Running tasks that have inputs and outputs."""
+        return self.running_tasks - self.running_sources - self.running_outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

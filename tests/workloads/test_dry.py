@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import merge
 from dags import Kind, Schema
 from engine.plan import SlotState
 from manager.answers import Stop
@@ -17,13 +18,14 @@ from manager.defragmenting.choosing import Chooser
 from manager.problem import Conflict
 from manager.settings import Placement
 from manager.store.database import Store, sqlite_url
-from merge import JobId
+from merge import JobId, Weighed, each_step, each_task, works
 from merge.defragmentation import forwarded
 from tests.catalogue import CATALOGUE
 from tests.manager.managers import Manager, caller
 from tests.strategies import Document, families
 from workloads.replay import dry as replaying
 from workloads.replay.dry import Defragment, NotReplayed, dry
+from workloads.replay.loads import Cost
 from workloads.replay.modes import document_in
 from workloads.results import StepRow
 from workloads.trace import Action, Phase, Step, Trace
@@ -31,13 +33,14 @@ from workloads.way import Mode
 from workloads.workload import Workload, WorkloadSource
 
 SCHEMA = Schema.of(place=Kind.STRING, value=Kind.INTEGER)
-NAMES = ("weather", "traffic", "power")
+RATES = {"weather": 1.0, "traffic": 0.1, "power": 7.0}
+NAMES = tuple(RATES)
 Counts = tuple[int, int, int, int, int]
 """Dataflows, running and paused tasks, jobs, bridges."""
 
 
 def workload(documents: dict[str, Document], *sources: str) -> Workload:
-    made = tuple(WorkloadSource(name=name, schema=SCHEMA, events=None, per_second=1.0) for name in sources)
+    made = tuple(WorkloadSource(name=name, schema=SCHEMA, events=None, per_second=RATES[name]) for name in sources)
     return Workload(name="drawn", about={}, sources=made, dataflows=documents)
 
 
@@ -120,6 +123,14 @@ def test_counts_are_those_of_a_service(  # noqa: PLR0913, PLR0917 - what a repla
             with manager.committer.looking() as state:
                 assert counted(state) == counts(row)
                 served = Counter(len(each) for each in state.running.users.values())
+                work = works(state.running.tasks, _arriving, cost=each_step)
+                kinds = merge.counted(task.type for task in state.running.tasks.values())
+            assert (kinds.sources, kinds.steps, kinds.outputs) == (
+                row.running_sources,
+                row.running_steps,
+                row.running_outputs,
+            )
+            assert float(sum(work.values())) == row.work_running
             assert served == {each.users: each.tasks for each in users}
     manager.close()
     shutil.rmtree(folder)
@@ -156,6 +167,30 @@ def test_what_runs_where_nothing_is_shared_is_counted_beside() -> None:
 
     assert [(4, 4, 0, 1), (8, 6, 0, 2), (4, 4, 2, 2), (0, 0, 0, 0)] == told("reuse")
     assert [(4, 5, 0, 1), (8, 10, 0, 2), (4, 5, 0, 1), (0, 0, 0, 0)] == told("default")
+
+
+def test_work_saved_is_counted_beside() -> None:
+    """Rates times the steps that run, and times those of each dataflow by itself, whose twins are one."""
+    documents = {name: chain(number, 1) for number, name in enumerate("ab")}
+    steps = tuple(Step(action=Action.SUBMIT, dataflow=name, phase=Phase.FILL) for name in "ab")
+    trace = Trace(name="SEQ", workload="drawn", seed=1, steps=steps)
+
+    def told(mode: Mode, cost: Cost) -> list[tuple[float, float]]:
+        replayed = dry(
+            workload(documents, "weather"),
+            trace,
+            mode=mode,
+            placement="launch",
+            defragment="off",
+            rate=0.5,
+            cost=cost,
+        )
+        return [(row.work_alone, row.work_running) for row, _ in replayed]
+
+    # The output takes the events of both twins, so that it costs twice as much as the others.
+    assert [(1.0, 1.0), (2.0, 1.5)] == told("reuse", each_step)
+    assert [(1.0, 1.5), (2.0, 3.0)] == told("default", each_step)
+    assert [(2.5, 2.5), (5.0, 4.0)] == told("reuse", each_task)
 
 
 def test_of_paused_tasks_only_those_are_counted_that_a_plan_keeps() -> None:
@@ -205,3 +240,9 @@ def test_what_cannot_be_replayed_is_told() -> None:
     broken = workload({"x": chain(1, 1)}, "traffic")
     with pytest.raises(NotReplayed, match=r"'x' of the workload 'drawn' has problems, the first at /tasks/0"):
         next(dry(broken, trace, mode="reuse", placement="pack", defragment="off"))
+
+
+def _arriving(source: Weighed) -> float:
+    """The rate of a source, which a service knows with its owner."""
+    name: str = source.config["source"]
+    return RATES[name.rpartition(":")[2]]

@@ -1,7 +1,7 @@
 """What the demo does on its two services, which go through the same trace side by side: one shares, one does not."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,11 +10,12 @@ from manager.answers import SavingsAnswer, SubmitAnswer, TaskAnswer
 from workloads.demo.programme import LEAST_WINDOWS, MOST_WINDOWS, ON_THE_WAY, PACING, programme
 from workloads.outputs import Heard, Outputs
 from workloads.replay.keeping import Found, Keeper
-from workloads.replay.live import keepers, started, submitted_tasks
+from workloads.replay.live import counts_by_mode, keepers, started
 from workloads.replay.player import Player, measure
 from workloads.results import StepRow, WindowRow
 from workloads.service import RunFailed
 from workloads.trace import Step, Trace
+from workloads.way import Mode
 
 _MORE = 2
 """How many events more an output gets where it has to go on; the slowest gets some every few seconds."""
@@ -60,11 +61,11 @@ class Side:
 class Stage:
     """Both services with their tenants and dataflows; made by `staged`."""
 
-    def __init__(self, trace: Trace, shared: Side, alone: Side, submitted: tuple[int, ...]) -> None:
+    def __init__(self, trace: Trace, shared: Side, alone: Side, counts: Mapping[Mode, Sequence[StepRow]]) -> None:
         self.trace = trace
         self.shared = shared
         self.alone = alone
-        self._submitted = submitted
+        self._counts = counts
         self._flows: dict[str, SubmitAnswer] = {}
         """The dataflows that are submitted where they share, by their names within the workload."""
         self._begun = time.time()
@@ -86,7 +87,7 @@ class Stage:
         for side, seconds in zip(self.sides, took, strict=True):
             measured = self.measures(number)
             row, users = side.player.counted(
-                number, step, submitted_tasks=self._submitted[number], measured=measured, seconds=seconds
+                self._counts[side.player.way.mode][number], measured=measured, seconds=seconds
             )
             side.counts = row
             side.keeper.found.append(Found(step=row, users=users))
@@ -192,7 +193,7 @@ def staged(folder: Path, told: Callable[[str], None]) -> Iterator[Stage]:
     with ExitStack() as held:
         players = started(part, PACING, held, lambda what, _seconds: told(what))
         shared, alone = (Side(players[each], kept[each]) for each in part.ways)
-        yield Stage(part.trace, shared, alone, submitted_tasks(part, PACING))
+        yield Stage(part.trace, shared, alone, counts_by_mode(part, PACING))
 
 
 def check_numbers(name: str, outputs: Outputs) -> None:

@@ -53,7 +53,7 @@ def replay(  # noqa: PLR0913 - one for each setting of a replay
             points = None if measure == "all" else _points(measure)
             pacing = Pacing(pace=pace, windows=windows, window=window, points=points, speed=speed)
             if is_dry:
-                replay_dry(workload, drawn, way, pace=pace, into=into)
+                replay_dry(workload, drawn, way, pace=pace, rate=rate, into=into)
             else:
                 with progress(out, f"{drawn.name} {way.name}", total_seconds(drawn, pacing, (way,))) as told:
                     part = Part(workload=workload, trace=drawn, ways={into: way}, rate=rate)

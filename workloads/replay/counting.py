@@ -3,21 +3,32 @@
 from pathlib import Path
 from typing import Any
 
+from merge import each_step
 from workloads.replay.dry import NotReplayed, dry
 from workloads.replay.keeping import Found, Keeper, manifest_of
+from workloads.replay.loads import Cost
 from workloads.trace import Trace, told_of
 from workloads.way import Way
 from workloads.workload import Workload
 
 
-def replay_dry(workload: Workload, trace: Trace, way: Way, *, pace: float, into: Path) -> None:
+def replay_dry(  # noqa: PLR0913 - a replay has these settings
+    workload: Workload,
+    trace: Trace,
+    way: Way,
+    *,
+    pace: float,
+    into: Path,
+    rate: float = 1.0,
+    cost: Cost = each_step,
+) -> None:
     """Replay a trace dry, and keep its results in a folder; results of the same replay there are found anew."""
     if way.defragment == "itself":
         raise NotReplayed(
             "--defragment itself: in a dry replay nothing is measured that a service could decide by; "
             "say off or step, or leave out --dry"
         )
-    settings: dict[str, Any] = {"pace": pace}
+    settings: dict[str, Any] = {"pace": pace, "rate": rate, "cost": cost.__name__}
     manifest = manifest_of(
         mode=way.mode,
         placement=way.placement,
@@ -34,6 +45,8 @@ def replay_dry(workload: Workload, trace: Trace, way: Way, *, pace: float, into:
         placement=way.placement,
         defragment="step" if way.defragment == "step" else "off",
         pace=pace,
+        rate=rate,
+        cost=cost,
     )
     keeper = Keeper(into, manifest)
     keeper.found = [Found(step=row, users=tuple(users)) for row, users in counted]

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import reduce
 from json import dumps
 from typing import Literal, TypeAlias
 
@@ -22,15 +23,18 @@ from merge import (
     Bridge,
     Costs,
     Host,
+    Instance,
     JobId,
     Jobs,
     RunningGraph,
     consolidate,
+    each_step,
     merge,
     place,
     release,
     unmerge,
 )
+from workloads.replay.loads import Cost, Load, Scales, scales_of
 from workloads.replay.modes import document_in
 from workloads.results import StepRow, UsersRow
 from workloads.trace import Action, Step, Trace
@@ -56,38 +60,50 @@ def dry(  # noqa: PLR0913 - a replay has these settings
     placement: Placement,
     defragment: Defragment,
     pace: float = 1.0,
+    rate: float = 1.0,
+    cost: Cost = each_step,
 ) -> Iterator[tuple[StepRow, Sequence[UsersRow]]]:
-    """What there is after each step. `pace` is the service's."""
+    """What there is after each step. `pace` is the service's; `rate` multiplies that of each source.
+
+    A replay measures no cost, so that `cost` says how much work an event is for a task: 1 at each step if nothing else
+    is wanted.
+    """
     names = {step.dataflow for step in trace.steps}
     dataflows = _checked(workload, names, mode)
+    scales = scales_of(workload, rate=rate, cost=cost)
     # Tasks that are submitted fresh keep their duplicates within a dataflow.
-    distinct = {name: len(each.tasks) for name, each in _checked(workload, names, "reuse").items()}
+    alone = {name: scales.load(each) for name, each in _checked(workload, names, "reuse").items()}
     tags = frozenset[str]().union(*(task.type.tags for each in dataflows.values() for task in each.tasks))
-    standing = _Standing(placement, pace, Host(name="dry", cores=1.0, tags=tags))
-    submitted_tasks = 0
+    standing = _Standing(placement, pace, Host(name="dry", cores=1.0, tags=tags), scales)
+    submitted = Load()
     for number, step in enumerate(trace.steps):
         if step.action is Action.SUBMIT:
             standing.submit(dataflows[step.dataflow])
-            submitted_tasks += distinct[step.dataflow]
+            submitted = submitted.plus(alone[step.dataflow])
         else:
             standing.remove(step.dataflow)
-            submitted_tasks -= distinct[step.dataflow]
+            submitted = submitted.minus(alone[step.dataflow])
         if defragment == "step":
             standing.consolidate()
-        yield standing.row(number, step, submitted_tasks), standing.users_rows(number)
+        yield standing.row(number, step, submitted), standing.users_rows(number)
 
 
 class _Standing:
     """What runs where, and the counts of it, each kept up with what a step changes rather than counted anew."""
 
-    def __init__(self, placement: Placement, pace: float, host: Host) -> None:
+    def __init__(self, placement: Placement, pace: float, host: Host, scales: Scales) -> None:
         self._placement = placement
         self._pace = pace
         self._hosts = (host,)
+        self._scales = scales
         self._running = RunningGraph()
         self._jobs = Jobs()
         self._used = Counter[int]()
         """How many running tasks serve so many dataflows."""
+        self._loads: dict[Instance, Load] = {}
+        """Of each running task."""
+        self._load = Load()
+        """Of all of them."""
         self._bridges = 0
         self._paused = 0
 
@@ -97,6 +113,9 @@ class _Standing:
         for instance in change.reuses:
             self._move(len(self._running.users[instance]), 1)
         self._used[1] += len(change.starts)
+        started = self._scales.loads(dataflow, change)
+        self._loads |= started
+        self._load = reduce(Load.plus, started.values(), self._load)
         self._running.advance(change)
         self._apply(
             place(
@@ -115,6 +134,7 @@ class _Standing:
         for instance in change.releases:
             self._move(len(self._running.users[instance]), -1)
         self._used[1] -= len(change.stops)
+        self._load = reduce(Load.minus, (self._loads.pop(task.instance) for task in change.stops), self._load)
         released = release(change.stops, self._jobs)
         touched = {self._jobs.homes[instance].job for instance in released.pauses}
         self._apply(released)
@@ -127,7 +147,7 @@ class _Standing:
         assumed = costs(self._pace, ASSUMED, ASSUMED_DISRUPTIONS, busy(self._running, self._jobs, {}, 0.0))
         self._apply(consolidate(self._running, self._jobs, self._hosts, assumed))
 
-    def row(self, number: int, step: Step, submitted_tasks: int) -> StepRow:
+    def row(self, number: int, step: Step, submitted: Load) -> StepRow:
         """The counts after a step."""
         return StepRow(
             step=number,
@@ -135,8 +155,14 @@ class _Standing:
             dataflow=step.dataflow,
             phase=step.phase,
             dataflows=len(self._running.dataflows),
-            submitted_tasks=submitted_tasks,
-            running_tasks=len(self._running.tasks),
+            submitted_tasks=submitted.counts.total,
+            submitted_sources=submitted.counts.sources,
+            submitted_outputs=submitted.counts.outputs,
+            running_tasks=self._load.counts.total,
+            running_sources=self._load.counts.sources,
+            running_outputs=self._load.counts.outputs,
+            work_alone=float(submitted.work),
+            work_running=float(self._load.work),
             paused_tasks=self._paused,
             jobs=len(self._jobs.jobs),
             bridges=self._bridges,

@@ -13,14 +13,16 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from merge import each_step
 from workloads.replay.cast import Cast, tenants_of
 from workloads.replay.dry import dry
 from workloads.replay.keeping import Found, Keeper, manifest_of
+from workloads.replay.loads import Cost
 from workloads.replay.plan import Pacing, awaited_steps, measured_steps, seconds_of, total_seconds
 from workloads.replay.player import Player, measure, playing
-from workloads.results import Manifest, WindowRow
+from workloads.results import Manifest, StepRow, WindowRow
 from workloads.trace import Step, Trace, told_of
-from workloads.way import Way
+from workloads.way import Mode, Way
 from workloads.workload import Workload
 
 FEWEST, MOST = 50, 40_000
@@ -41,13 +43,15 @@ class Part:
     """By the folder for their results."""
     rate: float = 1.0
     """By what the rates of the workload's sources are multiplied."""
+    cost: Cost = each_step
+    """How much work an event is for a task."""
 
 
 def replay_live(parts: Sequence[Part], pacing: Pacing, told: Told) -> None:
     """Replay parts side by side, and keep in each way's folder what is found; resumes what was begun."""
     with ExitStack() as held:
         plays = [
-            _Play(part, pacing, submitted_tasks(part, pacing), keepers(part, pacing), told).play(held) for part in parts
+            _Play(part, pacing, counts_by_mode(part, pacing), keepers(part, pacing), told).play(held) for part in parts
         ]
         _side_by_side(plays, pacing)
 
@@ -102,12 +106,17 @@ class _Play:
     """The replay of one part while it goes on."""
 
     def __init__(
-        self, part: Part, pacing: Pacing, submitted_tasks: Sequence[int], keepers: Mapping[Path, Keeper], told: Told
+        self,
+        part: Part,
+        pacing: Pacing,
+        counts: Mapping[Mode, Sequence[StepRow]],
+        keepers: Mapping[Path, Keeper],
+        told: Told,
     ) -> None:
         self._part = part
         self._pacing = pacing
         self._keepers = keepers
-        self._submitted_tasks = submitted_tasks
+        self._counts = counts
         self._told = told
         self._players: Mapping[Path, Player] = {}
 
@@ -137,11 +146,7 @@ class _Play:
             between = (now - pacing.windows * pacing.window, now) if number in measured else None
             for folder, player in self._players.items():
                 row, users = player.counted(
-                    number,
-                    step,
-                    submitted_tasks=self._submitted_tasks[number],
-                    measured=number in measured,
-                    seconds=took[folder],
+                    self._counts[player.way.mode][number], measured=number in measured, seconds=took[folder]
                 )
                 windows = tuple(ready.windows.get(folder, ()))
                 self._keepers[folder].keep(Found(step=row, users=users, windows=windows, between=between))
@@ -207,10 +212,23 @@ def keepers(part: Part, pacing: Pacing) -> Mapping[Path, Keeper]:
     return {folder: Keeper(folder, _manifest(part, way, pacing)) for folder, way in part.ways.items()}
 
 
-def submitted_tasks(part: Part, pacing: Pacing) -> tuple[int, ...]:
-    """The tasks of all that is submitted after each step; fails where the trace or a document is no use."""
-    counted = dry(part.workload, part.trace, mode="reuse", placement="pack", defragment="off", pace=pacing.pace)
-    return tuple(row.submitted_tasks for row, _ in counted)
+def counts_by_mode(part: Part, pacing: Pacing) -> Mapping[Mode, tuple[StepRow, ...]]:
+    """The counts and the work after each step, dry, for each mode; fails where the trace or a document is no use."""
+
+    def rows(mode: Mode) -> tuple[StepRow, ...]:
+        found = dry(
+            part.workload,
+            part.trace,
+            mode=mode,
+            placement="pack",
+            defragment="off",
+            pace=pacing.pace,
+            rate=part.rate,
+            cost=part.cost,
+        )
+        return tuple(row for row, _ in found)
+
+    return {mode: rows(mode) for mode in {way.mode for way in part.ways.values()}}
 
 
 def _manifest(part: Part, way: Way, pacing: Pacing) -> Manifest:
@@ -221,7 +239,7 @@ def _manifest(part: Part, way: Way, pacing: Pacing) -> Manifest:
         dry=False,
         trace=told_of(part.trace),
         workload={"name": part.workload.name, **part.workload.about},
-        settings=asdict(pacing) | {"rate": part.rate},
+        settings=asdict(pacing) | {"rate": part.rate, "cost": part.cost.__name__},
     )
 
 

@@ -4,13 +4,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from statistics import median
 
+from engine import installed_catalogue
 from engine.life import JobState
 from manager.answers import DataflowState, Quota, SavingsAnswer, SubmitAnswer, TenantForm
 from manager.client import Client, Refused
+from merge import counted
 from workloads.outputs import Outputs, listening
 from workloads.replay.cast import Cast, source_form, submitted, tenant_names
 from workloads.replay.cores import Look, cores_between, look
@@ -53,6 +55,7 @@ class Player:
         self.operator = operator
         self.outputs = Outputs()
         self._cast = cast
+        self._catalogue = installed_catalogue()
         self._ids: dict[str, str] = {}
         """Of what is submitted, by the names within the workload."""
 
@@ -86,27 +89,24 @@ class Player:
                 raise
         self._until("the defragmentation to end", lambda: "a move" if self.operator.fragmentation().move else "")
 
-    def counted(
-        self, number: int, step: Step, *, submitted_tasks: int, measured: bool, seconds: float
-    ) -> tuple[StepRow, tuple[UsersRow, ...]]:
-        """The counts after a step, as the service tells them."""
-        found = self.operator.fragmentation()
-        users = Counter(task.dataflows for task in self.operator.running_tasks())
-        row = StepRow(
-            step=number,
-            action=step.action,
-            dataflow=step.dataflow,
-            phase=step.phase,
+    def counted(self, dry: StepRow, *, measured: bool, seconds: float) -> tuple[StepRow, tuple[UsersRow, ...]]:
+        """The counts after a step, as the service tells them; what was submitted, and the work, as counted dry."""
+        found, tasks = self.operator.fragmentation(), list(self.operator.running_tasks())
+        users = Counter(task.dataflows for task in tasks)
+        kinds = counted(kind for task in tasks if (kind := self._catalogue.find(task.type)) is not None)
+        row = replace(
+            dry,
             dataflows=len(self._ids),
-            submitted_tasks=submitted_tasks,
             running_tasks=users.total(),
+            running_sources=kinds.sources,
+            running_outputs=kinds.outputs,
             paused_tasks=found.paused,
             jobs=found.jobs,
             bridges=found.bridges,
             measured=measured,
             seconds=round(seconds, 3),
         )
-        return row, tuple(UsersRow(step=number, users=many, tasks=tasks) for many, tasks in sorted(users.items()))
+        return row, tuple(UsersRow(step=dry.step, users=many, tasks=tasks) for many, tasks in sorted(users.items()))
 
     def open(self) -> Opened:
         """Begin a window."""

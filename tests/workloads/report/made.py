@@ -49,11 +49,12 @@ def window(step: int, number: int, cores: float, **other: Any) -> WindowRow:
     return WindowRow(**(told | other))
 
 
-def results(
+def results(  # noqa: PLR0913 - what tests differ in
     way: Way,
     *,
     tasks: Sequence[int] = SHARED_TASKS,
     jobs: Sequence[int] = (1, 2, 1, 0),
+    work: Sequence[float] = (2.0, 5.0, 4.0, 0.0),
     windows: Sequence[WindowRow] = (),
     tenants: Sequence[TenantRow] = (),
     **other: Any,
@@ -66,7 +67,13 @@ def results(
             phase=phase,
             dataflows=(1, 2, 1, 0)[step],
             submitted_tasks=(4, 9, 5, 0)[step],
+            submitted_sources=(1, 2, 1, 0)[step],
+            submitted_outputs=(1, 2, 1, 0)[step],
             running_tasks=tasks[step],
+            running_sources=(1, 1, 1, 0)[step],
+            running_outputs=(1, 2, 1, 0)[step],
+            work_alone=(2.0, 6.0, 4.0, 0.0)[step],
+            work_running=work[step],
             paused_tasks=0,
             jobs=jobs[step],
             bridges=step,
