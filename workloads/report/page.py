@@ -68,6 +68,7 @@ def _cards(summary: Summary) -> Html:
     found = (
         ("Running tasks saved", values(summary, REUSE, lambda each: each.tasks_saved), "over all steps of each trace"),
         ("at their peak", values(summary, REUSE, lambda each: each.tasks_saved_at_peak), "where most would run"),
+        ("Work saved", values(summary, REUSE, lambda each: each.work_saved), "events times costs, over all steps"),
         ("Cores saved", values(summary, REUSE, lambda each: each.cores_saved), "each residue in a job of its own"),
         ("Cores saved, packed", values(summary, REUSE_PACKED, lambda each: each.cores_saved), "default packed as well"),
     )

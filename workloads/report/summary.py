@@ -28,6 +28,17 @@ class WaySummary:
     tasks_saved_at_peak: float | None
     tasks_saved_between: float | None
     """The same against each dataflow by itself without its duplicates."""
+    sources_mean: float | None
+    """Of the running tasks."""
+    steps_mean: float | None
+    outputs_mean: float | None
+    steps_saved: float | None
+    """Of the tasks that sharing saves those with inputs and outputs."""
+    work_saved: float | None
+    """The part of the work that sharing saves, over all steps: of events times what one costs at each task."""
+    work_saved_at_peak: float | None
+    work_saved_between: float | None
+    """The same against each dataflow by itself without its duplicates."""
     jobs_mean: float | None
     paused_mean: float | None
     bridges_mean: float | None
@@ -77,14 +88,16 @@ def markdown_of(summary: Summary) -> str:
         "workload",
         "trace",
         "way",
-        "running tasks, mean",
+        "running tasks, mean (sources + steps + outputs)",
         "tasks saved",
+        "steps saved",
+        "work saved",
         "cores, mean",
         "cores saved",
         "p50",
         "p99",
     )
-    rows = [head, ("---", "---", "---", *["--:"] * 6)]
+    rows = [head, ("---", "---", "---", *["--:"] * 8)]
     for workload, traces in summary.workloads.items():
         for trace, ways in traces.items():
             for way, each in ways.items():
@@ -94,8 +107,10 @@ def markdown_of(summary: Summary) -> str:
                         _cell(workload),
                         _cell(trace),
                         way,
-                        number(each.tasks_mean, 1),
+                        tasks_by_kind(each),
                         "" if baseline else part(each.tasks_saved),
+                        "" if baseline else part(each.steps_saved),
+                        "" if baseline else part(each.work_saved),
                         number(each.cores_mean, 3),
                         "" if baseline else part_of(cores_saving(each)),
                         seconds(each.latency_p50),
@@ -117,6 +132,14 @@ def error_of(each: WaySummary) -> Estimate | None:
     if each.estimate_error is None:
         return None
     return Estimate(value=each.estimate_error, low=each.estimate_error_low, high=each.estimate_error_high)
+
+
+def tasks_by_kind(each: WaySummary) -> str:
+    """The running tasks of a way for a cell: all, and how many of each kind."""
+    if each.tasks_mean is None:
+        return number(None, 1)
+    kinds = (each.sources_mean, each.steps_mean, each.outputs_mean)
+    return f"{number(each.tasks_mean, 1)} ({' + '.join(number(kind, 1) for kind in kinds)})"
 
 
 def number(value: float | None, digits: int) -> str:
@@ -159,8 +182,8 @@ def _cell(text: str) -> str:
 def _way(runs: Runs, way: Way) -> WaySummary:
     lasting = runs.lasting
     counts, without = runs.counts(way), runs.counts(way.baseline)
-    tasks = [row.running_tasks for row in counts]
-    paired = (tasks, [row.running_tasks for row in without]) if without else None
+    tasks, work = [row.running_tasks for row in counts], [row.work_running for row in counts]
+    steps = [row.running_steps for row in counts]
     pairs = runs.pairs(way)
     cores = saving_of(pairs, dict(enumerate(lasting)))
     windows = [row for rows in runs.windows(way).values() for row in rows]
@@ -173,9 +196,16 @@ def _way(runs: Runs, way: Way) -> WaySummary:
         windows=len(windows),
         tasks_mean=_weighed(tasks, lasting),
         tasks_most=max(tasks),
-        tasks_saved=saved(paired[1], paired[0], lasting) if paired else None,
-        tasks_saved_at_peak=saved_at_peak(paired[1], paired[0]) if paired else None,
+        tasks_saved=_saved([row.running_tasks for row in without], tasks, lasting),
+        tasks_saved_at_peak=saved_at_peak([row.running_tasks for row in without], tasks),
         tasks_saved_between=saved([row.submitted_tasks for row in counts], tasks, lasting),
+        sources_mean=_weighed([row.running_sources for row in counts], lasting),
+        steps_mean=_weighed(steps, lasting),
+        outputs_mean=_weighed([row.running_outputs for row in counts], lasting),
+        steps_saved=_saved([row.running_steps for row in without], steps, lasting),
+        work_saved=_saved([row.work_running for row in without], work, lasting),
+        work_saved_at_peak=saved_at_peak([row.work_running for row in without], work),
+        work_saved_between=saved([row.work_alone for row in counts], work, lasting),
         jobs_mean=_weighed([row.jobs for row in counts], lasting),
         paused_mean=_weighed([row.paused_tasks for row in counts], lasting),
         bridges_mean=_weighed([row.bridges for row in counts], lasting),
@@ -190,6 +220,11 @@ def _way(runs: Runs, way: Way) -> WaySummary:
         estimate_error_low=error.low if error else None,
         estimate_error_high=error.high if error else None,
     )
+
+
+def _saved(without: Sequence[float], shared: Sequence[float], lasting: Sequence[float]) -> float | None:
+    """What is saved against a baseline, if that was replayed."""
+    return saved(without, shared, lasting) if without else None
 
 
 def _weighed(values: Sequence[float], lasting: Sequence[float]) -> float | None:

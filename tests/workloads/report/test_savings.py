@@ -131,7 +131,7 @@ def test_a_summary_has_each_way_against_its_own_baseline() -> None:
     summary = summarised(
         [
             runs(
-                results(DEFAULT, tasks=DEFAULT_TASKS),
+                results(DEFAULT, tasks=DEFAULT_TASKS, work=(2.0, 8.0, 6.0, 0.0)),
                 results(REUSE),
                 results(DEFAULT, tasks=DEFAULT_TASKS, windows=[window(1, 0, 2.0), window(2, 0, 1.0)]),
                 results(
@@ -153,6 +153,10 @@ def test_a_summary_has_each_way_against_its_own_baseline() -> None:
     assert close(0.3, shared.tasks_saved)
     assert close(1 - 14 / 18, shared.tasks_saved_between)
     assert close(0.4, shared.tasks_saved_at_peak)
+    assert close(1 - 11 / 16, shared.work_saved)
+    assert close(1 - 5 / 8, shared.work_saved_at_peak)
+    assert close(1 - 11 / 12, shared.work_saved_between)
+    assert close(1 - 7 / 13, shared.steps_saved)
     assert close(1 - 2.1 / 3.0, shared.cores_saved)
     assert close(0.4, shared.cores_saved_at_peak)
     assert (0.5, 1.0) == (shared.latency_p50, shared.latency_p99)
@@ -167,7 +171,10 @@ def test_what_was_not_run_both_ways_saves_nothing_that_is_known() -> None:
     summary = summarised([runs(results(REUSE))])
     told = summary.told()["toy"]["SEQ"]["reuse"]
     assert [None, None, None] == [told["tasks_saved"], told["cores_saved"], told["cores_mean"]]
-    assert "| toy | SEQ | reuse | 3.5 | - | - | - | - | - |\n" == markdown_of(summary).splitlines(keepends=True)[-1]
+    assert (
+        "| toy | SEQ | reuse | 3.5 (0.8 + 1.8 + 1.0) | - | - | - | - | - | - | - |\n"
+        == markdown_of(summary).splitlines(keepends=True)[-1]
+    )
     assert "30.0 % (20.0 to 40.0)" == part_of(Estimate(value=0.3, low=0.2, high=0.4))
 
 
@@ -176,7 +183,7 @@ def test_hostile_names_keep_the_markdown_table_whole() -> None:
     way = results(REUSE)
     told = {**way.manifest.trace, "workload": "a|b\nc"}
     table = markdown_of(summarised([runs(results(REUSE, trace=told))]))
-    assert [10] * 3 == [line.replace("\\|", "").count("|") for line in table.splitlines()]
+    assert [12] * 3 == [line.replace("\\|", "").count("|") for line in table.splitlines()]
 
 
 def test_reuse_is_weighed_by_time_over_all_running_tasks() -> None:
