@@ -133,6 +133,8 @@ class Saving(Answer):
 
     tasks: int
     """Tasks that need not run again."""
+    of_tasks: int = 0
+    """Of so many tasks, equivalent ones being one."""
     cores: float
     """All in all."""
     task_cores: float = 0.0
@@ -141,6 +143,12 @@ class Saving(Answer):
     """What the micro-batches of a job of its own would take, whatever they hold, where none is opened; assumed."""
     rests_on: dict[Basis, int] = Field(default={})
     """For how many of the tasks, but for sources, the cost was measured where they run, and for how many it was not."""
+    work: float | None = None
+    """The part of the dataflow's work that the reused tasks do, between 0 and 1: of events times what one costs at each
+    task, and nothing at a source. None where nothing would do any work.
+    """
+    work_rests_on: dict[Basis, int] = Field(default={})
+    """What the work rests on, for all tasks of the dataflow but its sources."""
 
 
 class ExplainAnswer(Answer):

@@ -37,7 +37,7 @@ from manager.figures import output_figures
 from manager.problem import Conflict, NotFound, StateNotReady
 from manager.reconciler.concerning import needs_of
 from manager.reconciler.life import Need, find
-from manager.saving import known, saving
+from manager.saving import known, saving, taken
 from manager.store.tables import DataflowRow, TenantRow
 from manager.watching import Look, Watching
 from merge import Instance
@@ -136,6 +136,7 @@ class Dataflows(Base):
         told, types = foretold.explanation, _types(raw)
         jobs = (plan.job for plan in foretold.plans)
         seen = {job: found for job in jobs if (found := self._seeing.job(job)) is not None}
+        measured = known(foretold.prospects, foretold.plans, seen, time.monotonic())
         return ExplainAnswer(
             reused=tuple(
                 TaskAnswer(id=each.task, type=types[each.task], instance=0, reused=True, since=each.since)
@@ -144,9 +145,9 @@ class Dataflows(Base):
             started=told.starts,
             collapsed=told.collapses,
             saving=saving(
-                told.distinct - told.residue,
-                foretold.reused,
-                known(foretold.reused, foretold.plans, seen, time.monotonic()),
+                foretold.prospects,
+                taken(foretold.dataflow, foretold.prospects, measured),
+                measured,
                 opened=foretold.opened,
                 job=foretold.job_cores,
                 busy=foretold.task_cores,

@@ -1,11 +1,13 @@
 """Dataflows: submit, replace, remove, list, show, explain."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 from rich.console import RenderableType
 
 from manager.answers import (
+    Basis,
     DataflowAnswer,
     DataflowState,
     OutputAnswer,
@@ -91,8 +93,8 @@ def explain(client: Client, file: File, tenant: Tenant = None, start: Begins = S
     """Say what submitting a document would reuse, start and save; nothing is changed."""
     answer = client.explain(read_file(file), tenant=tenant, start=start)
     text = lines(
-        f"reuses {len(answer.reused)} tasks and starts {len(answer.started)}; "
-        f"saves {answer.saving.tasks} tasks and about {answer.saving.cores:.3g} cores{_rests_on(answer.saving)}",
+        f"reuses {answer.saving.tasks} of {answer.saving.of_tasks} tasks{_work(answer.saving)}",
+        f"saves about {answer.saving.cores:.3g} cores{_rests_on(answer.saving.rests_on)}",
         _tasks(answer.reused) if answer.reused else None,
         f"starts {', '.join(answer.started)}" if answer.started else None,
         *(f"runs as one: {', '.join(group)}" for group in answer.collapsed),
@@ -100,9 +102,14 @@ def explain(client: Client, file: File, tenant: Tenant = None, start: Begins = S
     return Shown(data=answer, text=text)
 
 
-def _rests_on(saving: Saving) -> str:
+def _work(saving: Saving) -> str:
+    """Which part of the work that is, and what that rests on."""
+    return "" if saving.work is None else f", {100 * saving.work:.0f} % of the work{_rests_on(saving.work_rests_on)}"
+
+
+def _rests_on(counts: Mapping[Basis, int]) -> str:
     """Whether that was measured or assumed."""
-    told = [f"{count} {basis}" for basis, count in saving.rests_on.items() if count]
+    told = [f"{count} {basis}" for basis, count in counts.items() if count]
     return f" (tasks by what their cost rests on: {', '.join(told)})" if told else ""
 
 

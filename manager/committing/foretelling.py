@@ -12,8 +12,8 @@ from manager.answers import Start
 from manager.committing.draft import BATCH, BUSY, Draft, Ground, placed
 from manager.committing.state import State
 from manager.problem import InvalidDataflow
-from manager.saving import Reused
-from merge import Change, Explanation, Host, Instance, NoHost, explained, merge
+from manager.saving import Prospect
+from merge import Change, Explanation, Host, NoHost, explained, merge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +21,9 @@ class Foretold:
     """What a submission would do; made by `foretell`."""
 
     explanation: Explanation
-    reused: tuple[Reused, ...]
-    """The distinct tasks that it would reuse, but for sources."""
+    dataflow: Dataflow
+    prospects: tuple[Prospect, ...]
+    """Its distinct tasks."""
     opened: int
     """How many jobs would be opened for the rest."""
     job_cores: float
@@ -46,7 +47,8 @@ def foretell(  # noqa: PLR0913 - what a submission goes by
         opened = 1
     return Foretold(
         explanation=explained(state.running, change),
-        reused=tuple(_reused(state, change)),
+        dataflow=dataflow,
+        prospects=tuple(_prospects(state, dataflow, change)),
         opened=opened,
         job_cores=BATCH / ground.pace,
         task_cores=BUSY,
@@ -83,13 +85,20 @@ def refuse_unhosted(dataflow: Dataflow, raw: bytes, hosts: Iterable[Host], error
         raise InvalidDataflow(problems) from error
 
 
-def _reused(state: State, change: Change) -> Iterable[Reused]:
-    tasks, streams = state.running.tasks, dict[Instance, frozenset[str]]()
-    # Parents have lower numbers than their children.
-    for instance in sorted(set(change.reuses)):
-        task = tasks[instance]
-        if not task.inputs:
-            streams[instance] = frozenset({state.sources[task.config["source"]].supplied.stream})
-            continue
-        streams[instance] = frozenset[str]().union(*(streams[Instance(edge.parent)] for edge in task.inputs))
-        yield Reused(instance=instance, type=task.type.name, streams=streams[instance])
+def _prospects(state: State, dataflow: Dataflow, change: Change) -> Iterable[Prospect]:
+    """The distinct tasks, each after its parents, as they stand in the dataflow."""
+    places = {} if change.submitted is None else change.submitted.places
+    instances = {place: places[task] for task, place in dataflow.places.items()}
+    residue, streams = set(change.residue), list[frozenset[str]]()
+    for number, task in enumerate(dataflow.tasks):
+        if task.type.is_source:
+            streams.append(frozenset({state.sources[task.config["source"]].supplied.stream}))
+        else:
+            streams.append(frozenset[str]().union(*(streams[edge.parent] for edge in task.inputs)))
+        instance = instances[number]
+        yield Prospect(
+            instance=None if instance in residue else instance,
+            type=task.type.name,
+            is_source=task.type.is_source,
+            streams=streams[number],
+        )

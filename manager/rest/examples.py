@@ -124,10 +124,13 @@ EXPLAINED = ExplainAnswer(
     collapsed=(),
     saving=Saving(
         tasks=2,
+        of_tasks=4,
         cores=0.0612,
         task_cores=0.0012,
         batch_cores=0.06,
         rests_on={Basis.MEASURED: 1, Basis.TYPE: 0, Basis.ASSUMED: 0},
+        work=0.375,
+        work_rests_on={Basis.MEASURED: 1, Basis.TYPE: 2, Basis.ASSUMED: 0},
     ),
 )
 DATAFLOWS = Page[DataflowAnswer](items=(DATAFLOW,), next="41")

@@ -37,10 +37,13 @@ EXPLAINED = {
     "collapsed": [["b", "c"]],
     "saving": {
         "tasks": 1,
+        "of_tasks": 2,
         "cores": 0.25,
         "task_cores": 0.125,
         "batch_cores": 0.125,
         "rests_on": {"measured": 1, "type": 0, "assumed": 0},
+        "work": 0.625,
+        "work_rests_on": {"measured": 1, "type": 0, "assumed": 1},
     },
     "start": "latest",
 }

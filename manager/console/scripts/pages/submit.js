@@ -2,7 +2,7 @@
 
 import { api, Problem, Unreachable } from "../api.js";
 import { element, field, named, problem, replace, table } from "../dom.js";
-import { cores, count, time } from "../format.js";
+import { cores, count, percent, time } from "../format.js";
 import { around, placeOf, read } from "../places.js";
 
 export const title = "Submit a dataflow";
@@ -125,9 +125,10 @@ function explanation(told) {
   return element("section", { "aria-labelledby": "explained" },
     element("h2", { id: "explained" }, "What it would do"),
     element("div", { class: "cards" },
-      figure("Tasks reused", count(told.reused.length)),
-      figure("Tasks started", count(told.started.length)),
+      figure("Tasks reused", `${count(saving.tasks)} of ${count(saving.of_tasks)}`),
+      figure("Work saved, predicted", percent(saving.work)),
       figure("Cores saved, predicted", cores(saving.cores))),
+    saving.work === null ? null : element("p", { class: "faint" }, restsOn(saving.work_rests_on)),
     told.collapsed.length > 0 ? [
       element("h3", {}, "Equivalent tasks that would run as one"),
       element("ul", {}, told.collapsed.map(function group(tasks) {
@@ -142,6 +143,12 @@ function explanation(told) {
     ], told.reused, { caption: "Tasks that run already", empty: "Nothing that runs already can be reused." }),
     element("h3", {}, "Started"),
     told.started.length > 0 ? element("p", {}, listed(told.started)) : element("p", { class: "empty" }, "Nothing."));
+}
+
+/** How well the work is known. */
+function restsOn({ measured, type, assumed }) {
+  return `Work is events times what one costs at each task: measured for ${count(measured)} tasks, `
+    + `by their type for ${count(type)}, assumed for ${count(assumed)}.`;
 }
 
 function figure(words, number) {

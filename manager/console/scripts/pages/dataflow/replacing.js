@@ -2,7 +2,7 @@
 
 import { api } from "../../api.js";
 import { element, field, problem, replace } from "../../dom.js";
-import { cores, count } from "../../format.js";
+import { cores, count, percent } from "../../format.js";
 import { refresh } from "../../refreshing.js";
 
 /** The button that opens the form, and the form. */
@@ -100,6 +100,6 @@ function explained({ reused, started, saving }) {
     element("p", {}, told),
     started.length === 0 ? null : element("p", {}, "It starts:"),
     started.length === 0 ? null : element("ul", {}, started.map((task) => element("li", {}, element("code", {}, task)))),
-    element("p", { class: "faint" }, `What runs already saves about ${cores(saving.cores)} cores.`),
+    element("p", { class: "faint" }, `What runs already saves ${percent(saving.work)} of the work, about ${cores(saving.cores)} cores.`),
   ];
 }
