@@ -57,7 +57,7 @@ from manager.answers.journal import (
     OperationAnswer,
     OperationKind,
 )
-from manager.answers.overview import JobsOverview, OverviewAnswer, TroubledJobAnswer
+from manager.answers.overview import JobsOverview, KindsAnswer, OverviewAnswer, TroubledJobAnswer
 from manager.answers.running import (
     HostAnswer,
     JobAnswer,
@@ -115,6 +115,7 @@ __all__ = [
     "JobsOverview",
     "KeyAnswer",
     "KeyForm",
+    "KindsAnswer",
     "MoveAnswer",
     "NewKeyAnswer",
     "OperationAnswer",

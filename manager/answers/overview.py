@@ -29,6 +29,14 @@ class JobsOverview(Answer):
     """How long the oldest of them has been waiting."""
 
 
+class KindsAnswer(Answer):
+    """How many of some tasks are sources, steps and outputs; steps have inputs and outputs."""
+
+    sources: int
+    steps: int
+    outputs: int
+
+
 class OverviewAnswer(Answer):
     """How much there is: of everybody for an operator, of its own for a tenant."""
 
@@ -38,5 +46,9 @@ class OverviewAnswer(Answer):
     """How many tasks their documents have."""
     tasks_running: int
     """How many running tasks do their work."""
+    submitted_by_kind: KindsAnswer | None = None
+    """What the submitted tasks are."""
+    running_by_kind: KindsAnswer | None = None
+    """And the running ones."""
     jobs: JobsOverview | None = None
     """None for tenants."""

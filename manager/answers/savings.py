@@ -38,6 +38,8 @@ class ShareAnswer(Answer):
     """What it would have taken in a job of its own, for a tenant the sum of that."""
     saving: EstimateAnswer
     """What is between the two."""
+    work_saved: float | None = None
+    """The part of the work of its tasks that others bore, between 0 and 1, as measured; None where there was none."""
 
 
 class WholeAnswer(Answer):
@@ -58,6 +60,9 @@ class WholeAnswer(Answer):
     """What packed jobs would have taken beyond what was measured."""
     saving_by_packing: EstimateAnswer
     """What a job for each dataflow would have taken beyond packed ones."""
+    work_saved: float | None = None
+    """The part of the work of tasks that sharing saved, between 0 and 1: what they took, against each of them once for
+    every dataflow that used it. Measured, and without batches and bridges; None where there was none."""
 
 
 class SavingsAnswer(Answer):

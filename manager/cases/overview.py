@@ -4,13 +4,15 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 
+from dags import AnyTaskType
 from engine.life import JobState
-from manager.answers import DataflowState, JobsOverview, OverviewAnswer, TroubledJobAnswer
+from manager.answers import DataflowState, JobsOverview, KindsAnswer, OverviewAnswer, TroubledJobAnswer
 from manager.cases.base import Base, Caller
 from manager.committing.seen import JobSeen
 from manager.figures import figures_of
 from manager.reconciler.concerning import Committed
 from manager.reconciler.life import find
+from merge import counted
 
 MOST_TROUBLED = 20
 """Jobs in trouble that are named."""
@@ -25,6 +27,9 @@ class Overview(Base):
         with self._committer.looking() as state:
             own = [each for each in state.running.dataflows.values() if caller.tenant in {None, each.tenant}]
             jobs = {str(job): None for job in state.plans}
+            tasks = state.running.tasks
+            uses = Counter(instance for each in own for instance in each.instances)
+            types = {instance: tasks[instance].type for instance in uses}
             bridges = len({(bridge.parent, bridge.port) for bridge in state.jobs.bridges})
         seen = {job: found for job in jobs if (found := self._seeing.job(job)) is not None}
         driven = self.driven() if caller.is_operator else None
@@ -36,7 +41,9 @@ class Overview(Base):
         return OverviewAnswer(
             dataflows=states,
             tasks_submitted=sum(len(each.task_ids) for each in own),
-            tasks_running=len({instance for each in own for instance in each.instances}),
+            tasks_running=len(uses),
+            submitted_by_kind=_by_kind(types[instance] for instance in uses.elements()),
+            running_by_kind=_by_kind(types.values()),
             jobs=_jobs(jobs, seen, bridges) if caller.is_operator else None,
         )
 
@@ -47,6 +54,11 @@ class Overview(Base):
             needed = {need.job: seen[need.job] for need in each.needs if need.job in seen}
             counted[DataflowState.DRAINING if each.drains else find(each.needs, needed, hosts).state] += 1
         return {state: counted[state] for state in DataflowState if counted[state]}
+
+
+def _by_kind(types: Iterable[AnyTaskType]) -> KindsAnswer:
+    found = counted(types)
+    return KindsAnswer(sources=found.sources, steps=found.steps, outputs=found.outputs)
 
 
 def _jobs(jobs: Iterable[str], seen: dict[str, JobSeen], bridges: int) -> JobsOverview:

@@ -29,7 +29,7 @@ def savings(
     found = client.savings(
         since=time_in("--from", since), until=time_in("--to", until), tenant=tenant, dataflow=dataflow
     )
-    return Shown(data=found, text=lines(_heading(found), _whole(found), *_shares(found)))
+    return Shown(data=found, text=lines(_heading(found), _work(found), _whole(found), *_shares(found)))
 
 
 def time_in(option: str, text: str | None) -> datetime | None:
@@ -47,6 +47,12 @@ def _heading(found: SavingsAnswer) -> str:
     """From when to when, and how much of that was metered."""
     minutes = found.metered_seconds / 60
     return f"{moment(found.since)} to {moment(found.until)}, {minutes:.1f} minutes metered, tenants: {found.tenants}"
+
+
+def _work(found: SavingsAnswer) -> str | None:
+    """Which part of the work of tasks is saved, as it was measured."""
+    saved = None if found.whole is None else found.whole.work_saved
+    return None if saved is None else f"sharing saved {100 * saved:.1f} % of the work of tasks"
 
 
 def _whole(found: SavingsAnswer) -> RenderableType | None:
@@ -67,7 +73,7 @@ def _whole(found: SavingsAnswer) -> RenderableType | None:
 
 
 def _shares(found: SavingsAnswer) -> Iterator[RenderableType]:
-    columns = ("share", "alone", "low", "high", "saving", *_priced(found))
+    columns = ("share", "alone", "low", "high", "saving", "work saved", *_priced(found))
     yield table(
         "tenant", *columns, rows=[(each.tenant, *_share(each, found)) for each in found.shares], empty="no shares"
     )
@@ -98,5 +104,6 @@ def _share(each: ShareAnswer, found: SavingsAnswer) -> tuple[object, ...]:
         alone.low,
         alone.high,
         each.saving.likely,
+        None if each.work_saved is None else f"{100 * each.work_saved:.1f} %",
         *(each.share.price for _ in _priced(found)),
     )

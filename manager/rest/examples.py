@@ -252,6 +252,7 @@ SAVINGS = SavingsAnswer(
         alone_packed=_estimate(0.38, 0.4, 0.42),
         saving_by_sharing=_estimate(0.08, 0.1, 0.12),
         saving_by_packing=_estimate(0.37, 0.5, 0.63),
+        work_saved=0.21,
     ),
     shares=(
         ShareAnswer(
@@ -259,6 +260,7 @@ SAVINGS = SavingsAnswer(
             share=_cpu(0.06),
             alone=_estimate(0.1, 0.12, 0.14),
             saving=_estimate(0.04, 0.06, 0.08),
+            work_saved=0.375,
         ),
     ),
     dataflows=(
@@ -268,6 +270,7 @@ SAVINGS = SavingsAnswer(
             share=_cpu(0.06),
             alone=_estimate(0.1, 0.12, 0.14),
             saving=_estimate(0.04, 0.06, 0.08),
+            work_saved=0.375,
         ),
     ),
     price_per_core_hour=0.05,

@@ -7,12 +7,13 @@ twice, whatever is tried again. Only who leads writes.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import zip_longest
 from typing import TypeVar
 
 from sqlalchemy import delete, select
 from sqlmodel import Session
 
-from manager.savings.settling import Estimate, Settled
+from manager.savings.settling import Estimate, Settled, Share, Work
 from manager.store.tables import Leadership, MeteredRow, MeteredTenantRow, table_of
 
 N = TypeVar("N", str, tuple[str, str])
@@ -60,6 +61,8 @@ def _add(session: Session, span: int, at: int, term: int, settled: Settled) -> N
             overhead=added.overhead,
             launched=_list(added.launched),
             packed=_list(added.packed),
+            work=added.work.done,
+            work_alone=added.work.alone,
         )
     )
     of = table_of(MeteredTenantRow).c
@@ -69,9 +72,7 @@ def _add(session: Session, span: int, at: int, term: int, settled: Settled) -> N
     changed = set[str]()
     for dataflow, share in settled.shares.items():
         dataflows = shares.setdefault(share.tenant, {})
-        dataflows[dataflow] = _sum(
-            [dataflows.get(dataflow, _NOTHING), [share.cpu, *_list(share.alone), *_list(share.saving)]]
-        )
+        dataflows[dataflow] = _sum([dataflows.get(dataflow, _NOTHING), _values(share)])
         changed.add(share.tenant)
     for tenant in sorted(changed):
         known = rows.get(tenant)
@@ -83,10 +84,11 @@ def _add(session: Session, span: int, at: int, term: int, settled: Settled) -> N
 
 
 def _sum(each: Iterable[Sequence[int]]) -> list[int]:
-    return [sum(values) for values in zip(*each, strict=True)]
+    # What was written before work was metered is shorter.
+    return [sum(values) for values in zip_longest(*each, fillvalue=0)]
 
 
-_NOTHING = (0,) * 7
+_NOTHING = (0,) * 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,7 @@ class Whole:
     overhead: int = 0
     launched: Estimate = field(default_factory=Estimate)
     packed: Estimate = field(default_factory=Estimate)
+    work: Work = field(default_factory=Work)
 
     def plus(self, more: "Settled | Whole") -> "Whole":
         """This, and more of it."""
@@ -109,6 +112,7 @@ class Whole:
             overhead=self.overhead + more.overhead,
             launched=self.launched.plus(more.launched),
             packed=self.packed.plus(more.packed),
+            work=self.work.plus(more.work),
         )
 
 
@@ -122,10 +126,16 @@ class Took:
     cpu: int
     alone: Estimate
     saving: Estimate
+    work: Work = field(default_factory=Work)
 
     def plus(self, more: "Took") -> "Took":
         """This, and more of it."""
-        return Took(cpu=self.cpu + more.cpu, alone=self.alone.plus(more.alone), saving=self.saving.plus(more.saving))
+        return Took(
+            cpu=self.cpu + more.cpu,
+            alone=self.alone.plus(more.alone),
+            saving=self.saving.plus(more.saving),
+            work=self.work.plus(more.work),
+        )
 
 
 NOTHING = Took(cpu=0, alone=Estimate(), saving=Estimate())
@@ -189,7 +199,18 @@ def _added(rows: Iterable[tuple[N, list[int]]]) -> dict[N, Took]:
 
 
 def _took(values: list[int]) -> Took:
-    return Took(cpu=values[0], alone=_estimate(values[1:4]), saving=_estimate(values[4:]))
+    done, alone = values[7:9] or (0, 0)
+    return Took(
+        cpu=values[0],
+        alone=_estimate(values[1:4]),
+        saving=_estimate(values[4:7]),
+        work=Work(done=done, alone=alone),
+    )
+
+
+def _values(share: Share) -> list[int]:
+    """As `_took` reads them."""
+    return [share.cpu, *_list(share.alone), *_list(share.saving), share.work.done, share.work.alone]
 
 
 def _whole(row: MeteredRow) -> Whole:
@@ -199,6 +220,7 @@ def _whole(row: MeteredRow) -> Whole:
         overhead=row.overhead,
         launched=_estimate(row.launched),
         packed=_estimate(row.packed),
+        work=Work(done=row.work, alone=row.work_alone),
     )
 
 

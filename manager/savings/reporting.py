@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from manager.answers import CpuAnswer, EstimateAnswer, ShareAnswer, WholeAnswer
 from manager.savings.growing import PARTS, SECOND
 from manager.savings.ledger import HOUR, KEPT, MINUTE, Took, Whole
-from manager.savings.settling import Estimate
+from manager.savings.settling import Estimate, Work
+from merge import work_saved
 
 _NANOSECONDS_PER_HOUR = HOUR * SECOND
 
@@ -75,6 +76,7 @@ def whole_answer(whole: Whole, shown: Iterable[Took], told: Told) -> WholeAnswer
         alone_packed=told.estimate(whole.packed),
         saving_by_sharing=told.estimate(_beyond(whole.packed, _exactly(measured))),
         saving_by_packing=told.estimate(_beyond(whole.launched, whole.packed)),
+        work_saved=_work_saved(whole.work),
     )
 
 
@@ -100,7 +102,13 @@ def _share(tenant: str, dataflow: str | None, took: Took, told: Told) -> ShareAn
         share=told.cpu(took.cpu),
         alone=told.estimate(took.alone),
         saving=told.estimate(took.saving),
+        work_saved=_work_saved(took.work),
     )
+
+
+def _work_saved(work: Work) -> float | None:
+    saved = work_saved(work.done, work.alone)
+    return None if saved is None else round(saved, 6)
 
 
 def _exactly(nanoseconds: int) -> Estimate:

@@ -53,6 +53,18 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Nanoseconds that tasks took, and would have taken once for each dataflow that used them; measured both."""
+
+    done: int = 0
+    alone: int = 0
+
+    def plus(self, more: "Work") -> "Work":
+        """Both together."""
+        return Work(done=self.done + more.done, alone=self.alone + more.alone)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
     """What a dataflow pays for, and what it would have taken in a job of its own, in nanoseconds; made by `settle`."""
 
@@ -61,6 +73,7 @@ class Share:
     alone: Estimate
     saving: Estimate
     """What is between the two: both hang on the same prices, so it is known better than either."""
+    work: Work = field(default_factory=Work)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +90,7 @@ class Settled:
     """What a job for each dataflow would have taken."""
     packed: Estimate
     """What as few jobs as can hold them, without sharing, would have taken."""
+    work: Work = field(default_factory=Work)
 
     @property
     def whole(self) -> int:
@@ -97,6 +111,7 @@ def settle(split: Split, price: Price) -> Settled:
         overhead=sum(split.cpu.values()) - sum(share.cpu for share in shares.values()),
         launched=_baseline(split, likely, extremes, [[each] for each in split.dataflows]),
         packed=_baseline(split, likely, extremes, groups),
+        work=Work(done=split.tasks, alone=sum(taken.tasks_alone for taken in split.dataflows.values())),
     )
 
 
@@ -174,6 +189,7 @@ def _share(tenant: str, taken: Taken, likely: _Paid, extremes: Sequence[_Paid]) 
         cpu=cpu,
         alone=_estimate(alone, [without for _, without in bounds]),
         saving=_estimate(alone - cpu, [without - share for share, without in bounds]),
+        work=Work(done=taken.tasks, alone=taken.tasks_alone),
     )
 
 

@@ -299,6 +299,10 @@ class MeteredRow(SQLModel, table=True):
     """What a job for each dataflow would have taken: at least, likely, at most."""
     packed: list[int] = Field(sa_column=Column(JSON, nullable=False))
     """What as few jobs as can hold them, without sharing, would have taken."""
+    work: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    """What the tasks took."""
+    work_alone: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    """What they would have taken once for each dataflow that used them."""
 
 
 class MeteredTenantRow(SQLModel, table=True):

@@ -4,7 +4,7 @@ import time
 
 from manager.cases.savings import Pricing
 from manager.savings.ledger import MINUTE, Minute, write
-from manager.savings.settling import Estimate, Settled, Share
+from manager.savings.settling import Estimate, Settled, Share, Work
 from tests.console.conftest import ConsoleService
 from tests.manager.rest.real import NAME
 
@@ -25,7 +25,13 @@ def metered(town: ConsoleService) -> None:
 def _minute(at: int, town: ConsoleService) -> Minute:
     alone, most = _estimate(20), _estimate(40)
     shares = {
-        town.places["running"]: Share(tenant="ann", cpu=10 * SECOND, alone=alone, saving=_estimate(10)),
+        town.places["running"]: Share(
+            tenant="ann",
+            cpu=10 * SECOND,
+            alone=alone,
+            saving=_estimate(10),
+            work=Work(done=4 * SECOND, alone=8 * SECOND),
+        ),
         # It is removed by now.
         town.places["removed"]: Share(tenant="ann", cpu=5 * SECOND, alone=alone, saving=_estimate(15)),
         town.places["poors"]: Share(tenant="poor", cpu=10 * SECOND, alone=most, saving=_estimate(30)),
@@ -37,6 +43,7 @@ def _minute(at: int, town: ConsoleService) -> Minute:
         overhead=35 * SECOND,
         launched=_estimate(240),
         packed=_estimate(120),
+        work=Work(done=9 * SECOND, alone=15 * SECOND),
     )
     return Minute(at=at, settled=settled)
 

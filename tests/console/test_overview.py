@@ -31,6 +31,9 @@ def test_an_operator_sees_all_that_runs(console_service: ConsoleService, page_fo
         expect(card(page, "Dataflows").locator(f'[data-state="{state}"]')).to_have_text(f"{count} {state}")
     expect(card(page, "Tasks running").locator(".figure")).to_have_text(str(told.tasks_running))
     expect(card(page, "Tasks running")).to_contain_text(f"of {told.tasks_submitted} tasks submitted")
+    assert told.running_by_kind is not None
+    expect(card(page, "Tasks running")).to_contain_text(f"{told.running_by_kind.steps} of ")
+    expect(card(page, "Work saved by sharing").locator(".figure")).to_have_text("40%")
     expect(card(page, "Cores saved by sharing").locator(".figure")).to_have_text(re.compile(r"^-?[0-9.]+"))
     expect(card(page, "Events waiting")).to_contain_text("1,234")
     expect(card(page, "Events waiting")).to_contain_text("the oldest for 2.5 s")
@@ -48,6 +51,7 @@ def test_a_tenant_sees_its_own_alone(console_service: ConsoleService, page_for: 
     page = page_for(console_service.keys["ann"])
     expect(card(page, "Dataflows").locator(".figure")).to_have_text(str(sum(told.dataflows.values())))
     expect(card(page, "Cores saved")).to_contain_text("estimated")
+    expect(card(page, "Work saved by sharing").locator(".figure")).to_have_text("50%")
     assert ["Dataflows", "Your share"] == page.get_by_role("heading", level=2).all_inner_texts()
     assert "Jobs" not in page.locator("main").inner_text()
 

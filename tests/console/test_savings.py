@@ -29,6 +29,7 @@ def test_an_operator_sees_the_whole(console_service: ConsoleService, page_for: P
     assert re.search(r"\bcores\b.*\bEUR\b", card(page, "Measured"), re.DOTALL)
     assert "of packed jobs" in card(page, "Saved by sharing")
     assert "of what was measured" in card(page, "Overhead")
+    assert "40%" in card(page, "Work saved by sharing")
     expect(page.get_by_role("region", name="Dataflows")).to_have_count(0)
     page.get_by_label("Tenant", exact=True).select_option("ann")
     expect(page.get_by_role("region", name="Dataflows")).to_contain_text(console_service.places["removed"])

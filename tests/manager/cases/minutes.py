@@ -1,9 +1,10 @@
 """Minutes as they were metered: two core-minutes each."""
 
 from collections.abc import Mapping
+from functools import reduce
 
 from manager.savings.ledger import Minute
-from manager.savings.settling import Estimate, Settled, Share
+from manager.savings.settling import Estimate, Settled, Share, Work
 
 CORE_MINUTE = 60 * 10**9
 
@@ -17,5 +18,6 @@ def minute(at: int, shares: Mapping[str, Share]) -> Minute:
         overhead=2 * CORE_MINUTE - sum(share.cpu for share in shares.values()),
         launched=Estimate(low=3 * CORE_MINUTE, likely=4 * CORE_MINUTE, high=5 * CORE_MINUTE),
         packed=Estimate(low=2 * CORE_MINUTE, likely=3 * CORE_MINUTE, high=4 * CORE_MINUTE),
+        work=reduce(Work.plus, (share.work for share in shares.values()), Work()),
     )
     return Minute(at=at, settled=settled)

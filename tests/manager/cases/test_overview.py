@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from manager.answers import DataflowState, JobsOverview, Stop, TroubledJobAnswer
+from manager.answers import DataflowState, JobsOverview, KindsAnswer, Stop, TroubledJobAnswer
 from manager.cases.base import Paging
 from manager.cases.overview import MOST_TROUBLED
 from manager.committing.seen import JobSeen, Measured, StreamMeasured
@@ -28,6 +28,10 @@ def test_everything_is_counted_for_operators_and_ones_own_for_tenants(manager: M
     whole, own = manager.service.overview(OPERATOR), manager.service.overview(ANN)
     assert ({DataflowState.DEPLOYING: 4}, 11) == (whole.dataflows, whole.tasks_submitted)
     assert ({DataflowState.DEPLOYING: 2}, 6, None) == (own.dataflows, own.tasks_submitted, own.jobs)
+    # Three dataflows share all three tasks, and the fourth has no step.
+    assert KindsAnswer(sources=4, steps=3, outputs=4) == whole.submitted_by_kind
+    assert KindsAnswer(sources=2, steps=1, outputs=2) == whole.running_by_kind
+    assert KindsAnswer(sources=1, steps=1, outputs=1) == own.running_by_kind
     instances = {each.instance for name in (first, second) for each in manager.service.dataflow(ANN, name).tasks}
     assert len(instances) == own.tasks_running
     with manager.committer.looking() as state:

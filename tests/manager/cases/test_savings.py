@@ -5,13 +5,15 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlmodel import select
 
 from manager.answers import SavingsAnswer
 from manager.cases.savings import Pricing
 from manager.problem import InvalidRequest, NotFound
 from manager.savings.ledger import HOUR, MINUTE, write
 from manager.savings.reporting import Interval, interval
-from manager.savings.settling import Estimate, Share
+from manager.savings.settling import Estimate, Share, Work
+from manager.store.tables import MeteredTenantRow
 from tests.manager.cases.minutes import CORE_MINUTE, minute
 from tests.manager.managers import OPERATOR, Manager, caller
 
@@ -29,10 +31,10 @@ def metered(sqlite: str) -> Iterator[Manager]:
     alone = Estimate(low=CORE_MINUTE // 2, likely=CORE_MINUTE, high=2 * CORE_MINUTE)
     saving = Estimate(low=0, likely=CORE_MINUTE // 2, high=CORE_MINUTE)
     shared = {
-        each: Share(tenant=who, cpu=CORE_MINUTE // 4, alone=alone, saving=saving)
+        each: Share(tenant=who, cpu=CORE_MINUTE // 4, alone=alone, saving=saving, work=Work(done=3, alone=6))
         for each, who in zip(first[:2], ("ann", "bob"), strict=True)
     }
-    own = {first[2]: Share(tenant="ann", cpu=CORE_MINUTE // 2, alone=alone, saving=saving)}
+    own = {first[2]: Share(tenant="ann", cpu=CORE_MINUTE // 2, alone=alone, saving=saving, work=Work(done=4, alone=4))}
     at = int(time.time()) // MINUTE * MINUTE
     minutes = [minute(at - 2 * MINUTE + number * MINUTE, shares) for number, shares in enumerate((shared, own))]
     with made.store.write() as session:
@@ -67,6 +69,27 @@ def test_shares_others_and_overhead_are_the_whole(metered: Manager) -> None:
     ]
     assert None is parts["broker"]
     assert {"jvm": 1.0, "worker": 1.0} == {part: taken.cores for part, taken in parts.items() if taken and taken.cpu_ns}
+
+
+def test_the_work_saved_is_told_of_everybody_and_of_each(metered: Manager) -> None:
+    """A tenant learns of its own, and of a dataflow that shares nothing that nothing is saved."""
+    told, own = metered.service.savings(OPERATOR), metered.service.savings(ANN)
+    assert told.whole is not None
+    assert 1 - 10 / 16 == told.whole.work_saved
+    assert [("ann", 0.3), ("bob", 0.5)] == [(each.tenant, each.work_saved) for each in told.shares]
+    assert (None, [0.3]) == (own.whole, [each.work_saved for each in own.shares])
+    assert [0.0, 0.5] == sorted(each.work_saved or 0.0 for each in own.dataflows)
+
+
+def test_of_what_was_metered_before_work_was_nothing_is_told(metered: Manager) -> None:
+    """Rows of an earlier version are added up as ever, with later ones."""
+    with metered.store.write() as session:
+        for row in session.scalars(select(MeteredTenantRow)):
+            row.took = row.took[:7]
+            row.dataflows = {name: took[:7] for name, took in row.dataflows.items()}
+    told = metered.service.savings(OPERATOR, tenant="ann")
+    assert [None, None, None] == [each.work_saved for each in (*told.shares, *told.dataflows)]
+    assert [CORE_MINUTE * 3 // 4] == [each.share.cpu_ns for each in told.shares]
 
 
 def test_an_operator_is_told_what_separate_execution_would_take(metered: Manager) -> None:

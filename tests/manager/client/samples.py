@@ -128,7 +128,14 @@ FRAGMENTATION = {
 }
 _CPU = {"cpu_ns": 900000000, "cores": 0.25, "price": 0.0125}
 _ESTIMATE = {"low": 0.25, "likely": 0.5, "high": 0.75, "price": None}
-_SHARE = {"tenant": "school", "dataflow": None, "share": _CPU, "alone": _ESTIMATE, "saving": _ESTIMATE}
+_SHARE = {
+    "tenant": "school",
+    "dataflow": None,
+    "share": _CPU,
+    "alone": _ESTIMATE,
+    "saving": _ESTIMATE,
+    "work_saved": 0.5,
+}
 SAVINGS = {
     "since": AT,
     "until": "2026-01-02T04:04:00Z",
@@ -143,6 +150,7 @@ SAVINGS = {
         "alone_packed": _ESTIMATE,
         "saving_by_sharing": _ESTIMATE,
         "saving_by_packing": _ESTIMATE,
+        "work_saved": 0.077,
     },
     "shares": [_SHARE],
     "dataflows": [_SHARE | {"dataflow": "d1"}],
@@ -180,6 +188,8 @@ OVERVIEW = {
     "dataflows": {"running": 3},
     "tasks_submitted": 9,
     "tasks_running": 4,
+    "submitted_by_kind": {"sources": 3, "steps": 3, "outputs": 3},
+    "running_by_kind": {"sources": 1, "steps": 1, "outputs": 2},
     "jobs": {
         "states": {"died": 1},
         "troubled": [{"job": "j1", "state": "died", "trouble": "disk full"}],

@@ -21,9 +21,10 @@ def test_savings_are_shown_as_tables(braid: Braid) -> None:
         "broker not measured",
         "packed without sharing 0.5 0.25 0.75",
         "saved by sharing 0.5 0.25 0.75",
-        "tenant share alone low high saving price EUR",
-        "school 0.25 0.5 0.25 0.75 0.5 0.0125",
-        "d1 0.25 0.5 0.25 0.75 0.5 0.0125",
+        "sharing saved 7.7 % of the work of tasks",
+        "tenant share alone low high saving work saved price EUR",
+        "school 0.25 0.5 0.25 0.75 0.5 50.0 % 0.0125",
+        "d1 0.25 0.5 0.25 0.75 0.5 50.0 % 0.0125",
     ):
         assert expected in rows
 

@@ -20,7 +20,7 @@ from manager.keys import parsed
 from manager.reconciler.events import Events
 from manager.rest import examples, make_app
 from manager.savings.ledger import MINUTE, Minute, write
-from manager.savings.settling import Estimate, Settled, Share
+from manager.savings.settling import Estimate, Settled, Share, Work
 from manager.service import Caller, Service
 from manager.store.dead_letters import Letter, keep
 from manager.watching import MOST_LOOKS_OF_ONE, Watching
@@ -121,9 +121,17 @@ def _dead_letters(service: Service, ann: Caller, places: dict[str, str]) -> dict
 def _metered(service: Service, places: dict[str, str]) -> None:
     """What the last whole minute cost ann and the poor."""
     alone = Estimate(low=3, likely=4, high=5)
-    shares = {places["running"]: Share(tenant="ann", cpu=2, alone=alone, saving=alone)}
-    shares[places["poors"]] = Share(tenant="poor", cpu=3, alone=alone, saving=alone)
-    settled = Settled(seconds=60.0, cpu={"jvm": 9}, shares=shares, overhead=4, launched=alone, packed=alone)
+    shares = {places["running"]: Share(tenant="ann", cpu=2, alone=alone, saving=alone, work=Work(done=1, alone=2))}
+    shares[places["poors"]] = Share(tenant="poor", cpu=3, alone=alone, saving=alone, work=Work(done=2, alone=3))
+    settled = Settled(
+        seconds=60.0,
+        cpu={"jvm": 9},
+        shares=shares,
+        overhead=4,
+        launched=alone,
+        packed=alone,
+        work=Work(done=3, alone=5),
+    )
     with service._store.write() as session:
         assert write(session, NAME, [Minute(at=(int(time.time()) // MINUTE - 1) * MINUTE, settled=settled)])
 

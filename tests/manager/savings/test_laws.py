@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.savings.growing import Grown
-from manager.savings.settling import Price, Settled, packed, settle
+from manager.savings.settling import Price, Settled, Work, packed, settle
 from manager.savings.splitting import Split, split, together
 from manager.savings.using import Use
 
@@ -76,6 +76,17 @@ def test_estimates_lie_between_their_bounds(done: Split) -> None:
 
 
 @given(whiles())
+def test_work_is_what_tasks_took_and_would_have_taken_for_each_user(done: Split) -> None:
+    """The shares of it are no more than was done; those of who took nothing by the host's clock are left out."""
+    settled = settle(done, PRICE)
+    assert settled.work.done == done.tasks <= settled.work.alone
+    shares = settled.shares.values()
+    assert sum(share.work.alone for share in shares) <= settled.work.alone
+    assert sum(share.work.done for share in shares) <= settled.work.done
+    assert all(share.work.done <= share.work.alone for share in shares)
+
+
+@given(whiles())
 def test_packing_takes_no_more_than_launching(done: Split) -> None:
     """Fewer jobs than dataflows do no more batches than one for each."""
     settled = settle(done, PRICE)
@@ -107,6 +118,16 @@ def test_equals_pay_the_same() -> None:
     )
     found = shares(settle(split(grown, used, used, pace=1.0), PRICE))
     assert found["a"] == found["b"] > found["c"] > 0
+
+
+def test_what_several_use_is_done_once_and_would_be_done_by_each() -> None:
+    """A task of three dataflows is a third of each one's work, and a task of one all of it."""
+    used = use({1: ("a", "b", "c"), 2: ("a",)}, {1: "x", 2: "x"})
+    grown = Grown(seconds=5.0, cpu={"jvm": 5 * SECOND}, tasks={1: 3 * SECOND, 2: SECOND})
+    settled = settle(split(grown, used, used, pace=1.0), PRICE)
+    assert Work(done=4 * SECOND, alone=10 * SECOND) == settled.work
+    assert Work(done=2 * SECOND, alone=4 * SECOND) == settled.shares["a"].work
+    assert Work(done=SECOND, alone=3 * SECOND) == settled.shares["b"].work
 
 
 def test_who_uses_nothing_pays_nothing() -> None:

@@ -73,10 +73,23 @@ function counted(counts) {
           all === 0 ? "Submit the first one" : "All dataflows"))),
       card("Tasks running", count(counts.tasks_running),
         element("p", {}, `of ${count(counts.tasks_submitted)} tasks submitted`),
+        element("p", { class: "faint" }, byKind(counts.running_by_kind, counts.submitted_by_kind)),
         counts.tasks_submitted > 0
           ? element("p", {}, `${percent(1 - counts.tasks_running / counts.tasks_submitted)} need not run of their own`)
           : null)),
   ];
+}
+
+/** Sources cost next to nothing, so that how many of them are shared says little. */
+function byKind(running, submitted) {
+  return ["sources", "steps", "outputs"].map(function kind(name) {
+    return `${count(running[name])} of ${count(submitted[name])} ${name}`;
+  }).join(", ");
+}
+
+function workSaved(part) {
+  return part === null ? null : card("Work saved by sharing", percent(part),
+    element("p", { class: "faint" }, "of the CPU of tasks, measured over the last hour"));
 }
 
 function reported(hour, recent) {
@@ -87,6 +100,7 @@ function reported(hour, recent) {
       card("Cores now", recent.metered_seconds > 0 ? cores(recent.whole.measured.cores) : "–",
         element("p", {}, "measured over the last minutes")),
       card("Cores in the last hour", cores(hour.whole.measured.cores), priced(hour.whole.measured, hour)),
+      workSaved(hour.whole.work_saved),
       card("Cores saved by sharing", cores(saved.likely), estimated(saved), priced(saved, hour)),
       card("Cores saved by packing", cores(hour.whole.saving_by_packing.likely),
         estimated(hour.whole.saving_by_packing))),
@@ -103,6 +117,7 @@ function ownReport(hour, recent) {
       card("Cores now", now ? cores(now.share.cores) : "–", element("p", {}, "measured over the last minutes")),
       card("Cores in the last hour", cores(own.share.cores), priced(own.share, hour)),
       card("Cores that it would take alone", cores(own.alone.likely), estimated(own.alone)),
+      workSaved(own.work_saved),
       card("Cores saved", cores(own.saving.likely), estimated(own.saving), priced(own.saving, hour))),
     element("p", {}, element("a", { href: "#/savings" }, "Savings over time")),
   ];

@@ -97,6 +97,7 @@ function cards(told, tenant) {
     const { measured, alone_packed: packed, saving_by_sharing: sharing, saving_by_packing: packing, overhead } = told.whole;
     shown.push(
       card("Measured", measured.cores, priced(measured.price, told)),
+      workSaved(told.whole.work_saved),
       card("Saved by sharing", sharing.likely, range(sharing), partOf(sharing.likely, packed.likely, "of packed jobs")),
       card("Saved by packing", packing.likely, range(packing)),
       card("Overhead", overhead.cores, partOf(overhead.cores, measured.cores, "of what was measured")));
@@ -106,6 +107,7 @@ function cards(told, tenant) {
       shown.push(
         card("Share", share.share.cores, priced(share.share.price, told)),
         card("Alone", share.alone.likely, range(share.alone)),
+        workSaved(share.work_saved),
         card("Saved", share.saving.likely, range(share.saving), partOf(share.saving.likely, share.alone.likely, "of alone")));
     }
   }
@@ -113,9 +115,17 @@ function cards(told, tenant) {
 }
 
 function card(name, value, ...notes) {
+  return figure(name, `${cores(value)} cores`, notes);
+}
+
+function workSaved(part) {
+  return part === null ? null : figure("Work saved by sharing", percent(part), ["of the CPU of tasks, as measured"]);
+}
+
+function figure(name, text, notes) {
   return element("section", { class: "card" },
     element("h2", {}, name),
-    element("p", { class: "figure" }, `${cores(value)} cores`),
+    element("p", { class: "figure" }, text),
     notes.filter(Boolean).map((note) => element("p", { class: "faint" }, note)));
 }
 
