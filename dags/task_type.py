@@ -117,10 +117,17 @@ class TaskType(Generic[C]):
     """What a host must offer to run it."""
     normalise: Callable[[C], C] | None = None
     """Maps configs that mean the same to one of them. Pure; changing it raises the version."""
+    gathers: str = ""
+    """The config field that says of how many events the task makes one; empty where it does nothing like that."""
 
     def __post_init__(self) -> None:
         if self.version < 1:
             raise ValueError(f"task type {self.name!r} has version {self.version}; versions start at 1")
+        if self.gathers and self.gathers not in self.config.model_fields:
+            raise ValueError(
+                f"task type {self.name!r} gathers as many events as its config field {self.gathers!r} says, and its"
+                " config has no such field; name one that holds a whole number"
+            )
         for why in unfit(self.inputs, self.outputs, self.optional):
             raise ValueError(f"task type {self.name!r} {why}")
         if self.output_schema is not passes_on or (not self.ports and (self.is_sink or self.reads_source)):

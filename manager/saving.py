@@ -16,7 +16,7 @@ from engine.plan import Plan
 from manager.answers import Basis, Saving
 from manager.committing.seen import JobSeen, Measured
 from manager.figures import per_second, stream_rate
-from merge import flows, numbered
+from merge import declared, flows, numbered
 
 EVENT = 20e-6
 """Seconds of CPU that an event is taken to cost a task of which nothing is known."""
@@ -88,7 +88,7 @@ def taken(dataflow: Dataflow, prospects: Sequence[Prospect], measured: Known) ->
     """How many events a second each of a dataflow's tasks would take.
 
     Rates of sources and selectivities of tasks that run are as measured; a source that nobody knows gives one
-    event, and a task that would start gives one for one.
+    event, and a task that would start gives what its type declares.
     """
     rates, selectivity = dict[Key, float](), dict[Key, Fraction]()
     for task, each in zip(dataflow.tasks, prospects, strict=True):
@@ -96,7 +96,9 @@ def taken(dataflow: Dataflow, prospects: Sequence[Prospect], measured: Known) ->
             rates[task.key] = sum(measured.rates.get(stream, 1.0) for stream in each.streams)
         elif each.instance is not None and each.instance in measured.selectivity:
             selectivity[task.key] = measured.selectivity[each.instance] / max(1, len(task.type.outputs))
-    found = flows(numbered(dataflow), lambda task: rates[task.key], lambda task: selectivity.get(task.key, 1))
+    found = flows(
+        numbered(dataflow), lambda task: rates[task.key], lambda task: selectivity.get(task.key, declared(task))
+    )
     return tuple(float(each.taken) for each in found.values())
 
 

@@ -21,7 +21,7 @@ from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask, Submitted
 from merge.task_counts import TaskCounts, counted
 from merge.weighing import Disruption, Gain, Worth, disruption, gain, worth
-from merge.work import Amount, Flow, Weighed, each_step, each_task, flows, numbered, one_for_one, work_saved, works
+from merge.work import Amount, Flow, Weighed, declared, each_step, each_task, flows, numbered, work_saved, works
 
 __all__ = [
     "STRATEGIES",
@@ -60,6 +60,7 @@ __all__ = [
     "Worth",
     "consolidate",
     "counted",
+    "declared",
     "disruption",
     "each_step",
     "each_task",
@@ -71,7 +72,6 @@ __all__ = [
     "isolate",
     "merge",
     "numbered",
-    "one_for_one",
     "overloaded",
     "place",
     "regions",

@@ -49,9 +49,10 @@ class Flow:
     """Events that leave each of its output ports."""
 
 
-def one_for_one(_task: Weighed) -> Amount:
-    """The selectivity of a task of which nothing is known."""
-    return 1
+def declared(task: Weighed) -> Amount:
+    """The selectivity of a task as its type declares it: one event of as many as it gathers, and else one for one."""
+    kind = task.type
+    return Fraction(1, task.config[kind.gathers]) if kind.gathers else 1
 
 
 def each_step(task: Weighed) -> Amount:
@@ -68,7 +69,7 @@ def each_task(_task: Weighed) -> Amount:
 
 
 def flows(
-    tasks: Mapping[N, T], arriving: Callable[[T], Amount], selectivity: Callable[[T], Amount] = one_for_one
+    tasks: Mapping[N, T], arriving: Callable[[T], Amount], selectivity: Callable[[T], Amount] = declared
 ) -> dict[int, Flow]:
     """The flow through each task, by the numbers with which inputs name their parents; parents come first.
 
@@ -98,7 +99,7 @@ def works(
     arriving: Callable[[T], Amount],
     *,
     cost: Callable[[T], Amount],
-    selectivity: Callable[[T], Amount] = one_for_one,
+    selectivity: Callable[[T], Amount] = declared,
 ) -> dict[int, Fraction]:
     """The work of each task: what it takes in a second times the `cost` of an event.
 

@@ -200,6 +200,7 @@ BLOOM_FILTER_TRAIN = TaskType(
     output_schema=lambda _config, _inputs: {"out": Schema.of(model=Kind.STRING)},
     state=State.STREAM,
     selectivity="one for each full block",
+    gathers="every",
 )
 """Models of what belongs to a set."""
 

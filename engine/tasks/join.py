@@ -66,6 +66,7 @@ JOIN_BY_ID = TaskType(
     "the first value that is not null counts. Events that are measurements become fields. What is given up "
     "incomplete leaves by the port `expired`.",
     selectivity="one event per `expected` events of an id",
+    gathers="expected",
     config=JoinByIdConfig,
     outputs=("out", "expired"),
     reads=_reads,

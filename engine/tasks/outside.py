@@ -178,6 +178,7 @@ ZIP_FILES = TaskType(
     },
     state=State.STREAM,
     selectivity="one event per `files` events",
+    gathers="files",
 )
 """Packs files. It keeps those of the archive that is not full yet, at most `files` of them. Null is refused."""
 

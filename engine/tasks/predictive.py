@@ -41,6 +41,7 @@ DECISION_TREE_TRAIN = TaskType(
     summary="Grows a decision tree from every `window` events and emits it as the text field `model`. Events that "
     "lack a field or the class are passed over.",
     selectivity="one event per `window` events",
+    gathers="window",
     config=DecisionTreeTrainConfig,
     reads=lambda config: (
         *_features(config.fields),
@@ -64,6 +65,7 @@ LINEAR_REGRESSION_TRAIN = TaskType(
     summary="Fits a linear regression to every `window` events and emits it as the text field `model`. Events "
     "that lack a field or the target are passed over.",
     selectivity="one event per `window` events",
+    gathers="window",
     config=LinearRegressionTrainConfig,
     reads=lambda config: (*_features(config.fields), Read(at="target", field=config.target, kinds=NUMBER)),
     output_schema=_model,

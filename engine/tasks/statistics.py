@@ -72,6 +72,7 @@ BLOCK_WINDOW_AVERAGE = TaskType(
     name="block_window_average",
     summary="Emits the mean of a field once per block of `window` events of a key; nulls are passed over.",
     selectivity="one event per block of `window` events of a key",
+    gathers="window",
     config=BlockWindowAverageConfig,
     reads=_number_reads,
     output_schema=_average,
@@ -231,6 +232,7 @@ ACCUMULATE = TaskType(
     summary="Collects the values of fields over `window` events of a key and emits each field as one JSON array; a "
     "null is a null in it.",
     selectivity="one event per `window` events of a key",
+    gathers="window",
     config=AccumulateConfig,
     reads=_accumulate_reads,
     output_schema=_accumulated,

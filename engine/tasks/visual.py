@@ -31,6 +31,7 @@ LINE_PLOT = TaskType(
     summary="Draws a field as a line, a picture for every `window` events of a key, and emits it as SVG in the text "
     "field `svg`. Events that lack a number are passed over.",
     selectivity="one event per `window` events of a key",
+    gathers="window",
     config=LinePlotConfig,
     reads=_point,
     output_schema=_drawn,
@@ -52,6 +53,7 @@ MULTI_LINE_PLOT = TaskType(
     summary="Draws a field as lines, one for each value of another, a picture for every `window` events of a key, and "
     "emits it as SVG in the text field `svg`. Events that lack a number or the line's name are passed over.",
     selectivity="one event per `window` events of a key",
+    gathers="window",
     config=MultiLinePlotConfig,
     reads=lambda config: (
         *_point(config),

@@ -71,6 +71,12 @@ def test_a_type_is_frozen_and_known_by_name() -> None:
         TaskType("t", config=NoConfig)  # type: ignore[call-arg]
 
 
+def test_a_type_gathers_as_many_events_as_its_config_says() -> None:
+    """A field that its config has not is refused, by name."""
+    with pytest.raises(ValueError, match="config field 'size' says, and its config has no such field"):
+        TaskType(name="t", config=NoConfig, gathers="size")
+
+
 def test_a_read_takes_any_kind_at_the_usual_port() -> None:
     """Unless it says otherwise."""
     read = Read(at="field", field="x")

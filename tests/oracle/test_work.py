@@ -80,6 +80,13 @@ def test_a_shared_source_is_worth_what_an_event_costs_there(cost: Callable[[Weig
     assert work_saved(runs, alone) == saved
 
 
+def test_a_type_declares_of_how_many_events_it_makes_one() -> None:
+    """Where nothing else is known of a task's selectivity, and its config says how many it gathers."""
+    dataflow = flow("s:source > w:window{'size': 4} > m:map > k:sink")
+    found = flows(numbered(dataflow), lambda _: 6)
+    assert [6, 6, 1.5, 1.5] == [found[dataflow.places[task]].taken for task in "swmk"]
+
+
 def test_nothing_that_runs_saves_nothing_of_nothing() -> None:
     """Of no work no part can be saved."""
     assert work_saved(0, 0) is None
