@@ -92,7 +92,9 @@ def _prospects(state: State, dataflow: Dataflow, change: Change) -> Iterable[Pro
     residue, streams = set(change.residue), list[frozenset[str]]()
     for number, task in enumerate(dataflow.tasks):
         if task.type.is_source:
-            streams.append(frozenset({state.sources[task.config["source"]].supplied.stream}))
+            # Of one that makes its events itself no rate is known.
+            stream = state.sources[task.config["source"]].supplied.stream if task.type.reads_source else ""
+            streams.append(frozenset({stream}))
         else:
             streams.append(frozenset[str]().union(*(streams[edge.parent] for edge in task.inputs)))
         instance = instances[number]

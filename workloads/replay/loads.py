@@ -55,7 +55,8 @@ class Scales:
         return works(numbered(dataflow), self._arriving, cost=self.cost)
 
     def _arriving(self, source: Weighed) -> Fraction:
-        return self.arriving[source.config["source"]]
+        """What makes its events itself is taken to give one a second."""
+        return self.arriving[source.config["source"]] if source.type.reads_source else Fraction(1)
 
 
 def scales_of(workload: Workload, *, rate: float, cost: Cost) -> Scales:
