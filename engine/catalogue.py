@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from dags import AnyTaskType, Catalogue, Namespace, TaskType
 
@@ -59,7 +60,7 @@ def _module_of(name: str) -> ModuleType:
     return made
 
 
-def _offered(load: Callable[[], object], what: str, remedy: str) -> list[AnyTaskType | Namespace]:
+def _offered(load: Callable[[], Any], what: str, remedy: str) -> list[AnyTaskType | Namespace]:
     try:
         loaded = load()
         offered = list(loaded) if isinstance(loaded, Iterable) else [loaded]
