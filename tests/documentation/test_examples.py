@@ -80,6 +80,7 @@ def test_the_pages_that_promise_examples_have_them() -> None:
         "docs/architecture.md",
         "docs/commands.md",
         "docs/documents.md",
+        "docs/how-to/merge-from-python.md",
         "docs/running.md",
         "docs/task-library.md",
         "docs/task-types.md",
