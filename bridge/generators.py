@@ -19,6 +19,8 @@ from dags import Kind, Schema
 
 MOST_EVENTS = 50_000
 """How many events a generator that is behind makes at once."""
+NEVER = 2**60
+"""An offset that no clock reaches. Later ones count as it, so that sums of them fit into 64 bits."""
 _FINEST = 1_000_000
 """Rates are whole multiples of one in so many."""
 
@@ -149,9 +151,9 @@ def paced(rate: float) -> Fraction:
 
 
 def offset(pace: Fraction, number: int) -> int:
-    """The first whole millisecond after the start at which a number is due."""
+    """The first whole millisecond after the start at which a number is due, at most `NEVER`."""
     # Whole numbers all along: it is asked for every group of events, and fractions take time to be reduced.
-    return -(-number * 1000 * pace.denominator // pace.numerator)
+    return min(NEVER, -(-number * 1000 * pace.denominator // pace.numerator))
 
 
 def offsets(pace: Fraction, first: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -159,7 +161,7 @@ def offsets(pace: Fraction, first: int, count: int) -> np.ndarray[tuple[int], np
     # What is large is computed without bounds, once; the rest fits into 64 bits.
     whole, left = divmod(first * 1000 * pace.denominator, pace.numerator)
     steps = left + np.arange(count, dtype=np.int64) * (1000 * pace.denominator)
-    return whole - (-steps // pace.numerator)
+    return np.minimum(min(NEVER, whole) - (-steps // pace.numerator), NEVER)
 
 
 def _by(pace: Fraction, elapsed: int) -> int:

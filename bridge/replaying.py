@@ -17,7 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from bridge.casting import Unreplayable, as_events
-from bridge.generators import MOST_EVENTS, Due, Progress, Replay, offset, offsets, paced
+from bridge.generators import MOST_EVENTS, NEVER, Due, Progress, Replay, offset, offsets, paced
 from bridge.raw import Unfit, arrow_schema, events_in
 
 _ROWS = 2_000
@@ -104,7 +104,10 @@ class _Offsets:
         rising = np.maximum.accumulate(np.maximum(since, self._latest))
         if count:
             self._latest = int(rising[-1])
-        due_at: np.ndarray[tuple[int], np.dtype[np.int64]] = np.floor(rising / self._replay.speed).astype(np.int64)
+        # Bounded before it is cast: what exceeds 64 bits would become negative, and be due at once.
+        due_at: np.ndarray[tuple[int], np.dtype[np.int64]] = np.minimum(rising / self._replay.speed, NEVER).astype(
+            np.int64
+        )
         return due_at
 
     def period(self) -> int:
@@ -112,7 +115,7 @@ class _Offsets:
         if self._replay.time_field is None:
             return offset(paced(self._replay.per_second or 0.0), self._rows)
         gaps = max(1, self._rows - 1)
-        return max(1, round(self._latest * (gaps + 1) / gaps / self._replay.speed))
+        return max(1, min(NEVER, round(self._latest * (gaps + 1) / gaps / self._replay.speed)))
 
 
 def _pieces(replay: Replay, on_unfit: OnUnfit) -> Iterator[pa.RecordBatch]:

@@ -6,10 +6,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bridge.generators import Due, Progress, Rate, Replay, Timer, due, offset, offsets, paced
+from bridge.generators import NEVER, Due, Progress, Rate, Replay, Timer, due, offset, offsets, paced
 from dags import Kind, Schema
 
 RATES = st.floats(1e-6, 1e7) | st.integers(1, 200_000).map(float) | st.sampled_from([0.1, 1 / 3, 0.7, 1e7])
@@ -92,10 +92,24 @@ def test_the_count_is_exact(generator: Rate | Timer, elapsed: int, count: int) -
 
 
 @given(RATES, st.integers(0, 10**13), st.integers(1, 50))
+@example(1e-6, 10**13, 1)
+@example(1e-6, 4_611_686_018, 50)
 def test_times_are_those_of_exact_numbers(rate: float, first: int, count: int) -> None:
     """The times of many numbers at once are those of each alone, in whole numbers, however far the count has come."""
     pace = paced(rate)
     assert [offset(pace, number) for number in range(first, first + count)] == offsets(pace, first, count).tolist()
+
+
+@example(1e-6)
+@example(1e7)
+@given(RATES)
+def test_times_that_no_timestamp_can_say_come_after_all_others(rate: float) -> None:
+    """Numbers so far away that their time exceeds 64 bits are due after every moment that a clock shows."""
+    pace, now = paced(rate), 2**43
+    assert offset(pace, 10**40) == offsets(pace, 10**40, 3).tolist()[-1] == NEVER
+    far = due(Rate(per_second=rate), Progress(start=now, next=10**40), now)
+    assert far.events is None
+    assert now < (far.then or 0) < 2**63
 
 
 @given(RATES)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.casting import Unreplayable
-from bridge.generators import Progress, Replay
+from bridge.generators import NEVER, Progress, Replay
 from bridge.raw import Unfit
 from bridge.replaying import chunks, due_of
 from dags import Kind, Schema
@@ -98,6 +98,13 @@ def test_times_that_go_back_or_are_missing_hold_nothing_up(tmp_path: Path) -> No
     found = replayed(Replay(path=path, schema=SCHEMA, time_field="at"))
     assert [0, 0, 2_000, 2_000, 2_000, 3_000] == [due_at for _, due_at, _ in found]
     assert [0, 1, 2, 3, 4, 5] == [row["n"] for _, _, row in found]
+
+
+def test_what_a_slow_replay_never_reaches_is_never_due(tmp_path: Path) -> None:
+    """A gap of centuries at a millionth of the speed stands after every other moment, in each round."""
+    rows = [{"at": at, "n": number} for number, at in enumerate([0, 1, 10**14])]
+    slow = Replay(path=store(tmp_path / "a.csv", rows), schema=SCHEMA, time_field="at", speed=1e-6, repeat=True)
+    assert [0, 10**6, NEVER, NEVER, NEVER + 10**6, 2 * NEVER] == [due_at for _, due_at, _ in replayed(slow, rounds=2)]
 
 
 def test_times_never_fall_over_a_whole_file(tmp_path: Path) -> None:
