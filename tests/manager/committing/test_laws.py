@@ -29,8 +29,10 @@ from merge import RunningTask
 from tests.catalogue import SOURCES
 from tests.manager.committing.pictures import hold, pictured, rows
 from tests.manager.managers import HOSTS, OPERATOR, PLENTY, Manager, caller, form, raw
+from tests.notation import document
 from tests.strategies import Document, families
 
+STRATEGY = pytest.mark.parametrize("strategy", ["pack", "graft", "launch"])
 TENANTS = ("ann", "bob", "eve")
 NAMES = ("weather", "traffic", "power")
 _ANY = st.integers(0, 2**32)
@@ -52,6 +54,7 @@ class Tenants(RuleBasedStateMachine):
         self.manager.admit(*TENANTS)
         self.manager.register(*NAMES)
         self.alive: dict[str, str] = {}
+        self.keyed: dict[tuple[str, str], str] = {}
         self.family: tuple[Document, ...] = ()
         self.seen_instances: set[int] = set()
         self.seen_jobs: set[str] = set()
@@ -90,15 +93,21 @@ class Tenants(RuleBasedStateMachine):
     def submit(self, seed: int, tenant: str, keyed: bool, start: Start) -> None:  # noqa: FBT001 - drawn
         text = raw(Random(seed).choice(self.family))
         key = f"key {seed}" if keyed else None
-        service = self.manager.service
+        service, before = self.manager.service, rows(self.manager.store)
         answer = self.tried(lambda: service.submit(caller(tenant), text, idempotency_key=key, start=start))
         if answer is None:
+            return
+        if key is not None and (tenant, key) in self.keyed:
+            # The first answer again, even if its dataflow has been replaced or removed since.
+            assert self.keyed[tenant, key] == answer.id
+            assert before == rows(self.manager.store)
             return
         assert start is Start.LATEST or not answer.reused
         self.alive[answer.id] = tenant
         self.note_started({task.instance for task in answer.started})
-        before = rows(self.manager.store)
-        if keyed:
+        if key is not None:
+            self.keyed[tenant, key] = answer.id
+            before = rows(self.manager.store)
             assert answer == service.submit(caller(tenant), text, idempotency_key=key, start=start)
             assert before == rows(self.manager.store)
 
@@ -230,7 +239,21 @@ def _common(task: RunningTask) -> Key:
     return task.key if scope and scope.dataflow else Key(task.key.signature, None)
 
 
-@pytest.mark.parametrize("strategy", ["pack", "graft", "launch"])
+@STRATEGY
+def test_a_submission_repeated_later_is_answered_as_at_first(migrated: Path, strategy: str) -> None:
+    """Other steps between them change nothing of it: a replacement, a removal, a manager that begins anew."""
+    machine = type("Machine", (Tenants,), {"template": migrated, "strategy": strategy})()
+    try:
+        machine.begin(family=(document("s:source > a:map{'add': 1} > k:sink"),))
+        for step in (lambda: None, lambda: machine.replace(0, 0), lambda: machine.remove(0), machine.begin_anew):
+            step()
+            machine.submit(0, "ann", keyed=True, start=Start.LATEST)
+            machine.everything_holds()
+    finally:
+        machine.teardown()
+
+
+@STRATEGY
 def test_whatever_tenants_do_the_laws_hold(migrated: Path, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both constraints, plans, places, users and what a new manager would load hold after every step."""
     machine: type[Tenants] = type("Machine", (Tenants,), {"template": migrated, "strategy": strategy})
