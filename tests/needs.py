@@ -8,6 +8,13 @@ import pytest
 
 from bridge import broker_mosquitto
 
+_REMEDIES = {
+    "mosquitto": "apt-get install mosquitto",
+    "openssl": "apt-get install openssl",
+    "PostgreSQL": "apt-get install postgresql",
+    "chromium": "apt-get install chromium",
+}
+
 
 def mosquitto() -> None:
     """Skip the test, or fail it, where mosquitto is not installed."""
@@ -51,4 +58,4 @@ def _needs(name: str, *, there: bool) -> None:
         return
     if os.environ.get("CI"):
         pytest.fail(f"{name} is not installed, and continuous integration tests with it")
-    pytest.skip(f"{name} is not installed")
+    pytest.skip(f"for want of {name}: {_REMEDIES[name]}")

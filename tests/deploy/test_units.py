@@ -50,7 +50,7 @@ def test_access_lists_are_watched_where_the_manager_keeps_them() -> None:
     assert "braid-access.service" in {each.name for each in UNITS}
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="for want of systemd: apt-get install systemd")
 def test_systemd_finds_no_fault(tmp_path: Path) -> None:
     """`systemd-analyze verify` knows every section and name; programs stand where this machine has some."""
     for unit in UNITS:

@@ -1,0 +1,50 @@
+"""The line before pytest's last one."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = """\
+import pytest
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_needing_something(number):
+    pytest.skip("for want of mosquitto: apt-get install mosquitto")
+
+
+@pytest.mark.skipif(True, reason="nothing is there")
+def test_of_nothing(): ...
+
+
+@pytest.mark.slow
+@pytest.mark.full
+def test_taking_long(): ...
+
+
+@pytest.mark.full
+def test_of_everything(): ...
+
+
+def test_passing(): ...
+"""
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "shared"])
+def test_a_run_ends_with_what_it_left_out_and_how_to_get_it(tmp_path: Path, workers: list[str]) -> None:
+    """Each reason and each target once, in one line; pytest's own line follows."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    full\n    slow\n")
+    (tmp_path / "test_some.py").write_text(TESTS)
+    words = ["-m", "pytest", "-p", "tests.closing_line", "-m", "not slow and not full", "-ra", *workers]
+    ran = subprocess.run(  # noqa: S603 - our own tests
+        [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    line, last = ran.stdout.splitlines()[-2:]
+    assert (
+        "1 test was skipped because nothing is there; "
+        "3 tests were skipped for want of mosquitto: apt-get install mosquitto; "
+        "1 test is left to make slow; 1 test is left to make test-all"
+    ) == line
+    assert "1 passed, 4 skipped" in last
