@@ -6,7 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ import pytest
 from tests.documentation.pages import Example, Page, every_page, page
 from tests.integration.serving import BRAID, Served
 
-pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.mosquitto]
 BOUND = 600.0
 MARK = "typed what stands at line"
 ALIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -35,7 +35,8 @@ def served(tmp_path: Path) -> Iterator[Served]:
 def test_every_block_does_what_it_says(tmp_path: Path, served: Served) -> None:
     """Each line ends well, and prints what the page shows after it; Ctrl-C then ends the service."""
     programs = second_terminal(tmp_path)
-    wrong = {str(shown): told for shown in every_page() if (told := typed(shown, tmp_path, programs, served))}
+    settings = {"BRAID_ROOT": str(served.root), "BRAID_PORT": str(served.port)}
+    wrong = {str(shown): told for shown in every_page() if (told := typed(shown, tmp_path, programs, settings))}
     assert not wrong, "\n\n".join(f"{name}: {told}" for name, told in wrong.items())
     with served.client() as operator:
         # The README's is there still, and of the tutorial's two the one that stays.
@@ -71,7 +72,7 @@ def second_terminal(folder: Path) -> Path:
     return programs
 
 
-def typed(shown: Page, folder: Path, programs: Path, served: Served) -> str:
+def typed(shown: Page, folder: Path, programs: Path, settings: Mapping[str, str]) -> str:
     """Type a page's blocks into one shell; what went wrong, if anything did."""
     told = blocks(shown)
     if not told:
@@ -86,8 +87,7 @@ def typed(shown: Page, folder: Path, programs: Path, served: Served) -> str:
         **kept,
         "PATH": f"{programs}:{kept['PATH']}",
         "HOME": str(folder),
-        "BRAID_ROOT": str(served.root),
-        "BRAID_PORT": str(served.port),
+        **settings,
     }
     done = subprocess.run(  # noqa: S603 - our own documentation
         ["/bin/bash", "-euo", "pipefail", "-c", script],
