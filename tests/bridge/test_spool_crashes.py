@@ -146,7 +146,7 @@ def test_an_owner_that_is_not_killed_finishes(tmp_path: Path) -> None:
     assert told == _check(tmp_path, told)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.full)])
 def test_an_owner_killed_again_and_again_loses_and_doubles_nothing(tmp_path: Path, seed: int) -> None:
     """One spool survives a series of kills at random steps, each owner beginning where the one before was killed."""
     chance = random.Random(seed)

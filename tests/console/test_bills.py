@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from tests.console.conftest import ConsoleService, PageFor
 from tests.console.metered import metered
 
-pytestmark = pytest.mark.chromium
+pytestmark = [pytest.mark.full, pytest.mark.chromium]
 TODAY = datetime.now(UTC).date()
 # Not by the month: what was metered half an hour ago may be of another one.
 PAGE = f"#/bills?period=own&from={TODAY - timedelta(days=1)}&to={TODAY + timedelta(days=2)}"

@@ -20,7 +20,7 @@ from tests.console.conftest import ConsoleService, PageFor
 from tests.manager.managers import OPERATOR
 from tests.manager.watched import connecting, output
 
-pytestmark = pytest.mark.chromium
+pytestmark = [pytest.mark.full, pytest.mark.chromium]
 
 ANN = Caller(key="k", role=Role.TENANT, tenant="ann")
 EDITED = examples.DOCUMENT | {

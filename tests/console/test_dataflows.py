@@ -11,7 +11,7 @@ from manager.cases.base import Caller
 from manager.rest import examples
 from tests.console.conftest import ConsoleService, PageFor
 
-pytestmark = pytest.mark.chromium
+pytestmark = [pytest.mark.full, pytest.mark.chromium]
 
 HOSTILE = "<img src=x onerror=alert(1)> \u202eeno"
 PART = 50

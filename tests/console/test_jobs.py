@@ -11,7 +11,7 @@ from manager.committing.seen import HostSeen, InstanceMeasured, JobSeen, Measure
 from tests.console.conftest import ConsoleService, PageFor
 from tests.console.graphs import answer_with, job
 
-pytestmark = pytest.mark.chromium
+pytestmark = [pytest.mark.full, pytest.mark.chromium]
 
 NOW = datetime.now(UTC)
 HOSTILE = "<img src=x onerror=alert(1)> no field temperature"

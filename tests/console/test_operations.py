@@ -10,7 +10,7 @@ from manager.answers import OperationAnswer, OperationKind
 from manager.store.tables import OperationRow
 from tests.console.conftest import ConsoleService, PageFor
 
-pytestmark = pytest.mark.chromium
+pytestmark = [pytest.mark.full, pytest.mark.chromium]
 
 
 def noted(session: Session, **told: object) -> OperationRow:

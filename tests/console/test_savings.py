@@ -8,7 +8,7 @@ from playwright.sync_api import Page, Route, expect
 from tests.console.conftest import ConsoleService, PageFor
 from tests.console.metered import metered
 
-pytestmark = pytest.mark.chromium
+pytestmark = [pytest.mark.full, pytest.mark.chromium]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -15,6 +15,7 @@ from dags.reading import MOST_BYTES
 from tests.catalogue import SCHEMA, NoConfig
 from tests.dags.refusal import canonicalise, catalogue_with, codes, problem, problems
 
+pytestmark = pytest.mark.full
 MIDDLE = MOST_TASKS - 2
 SOURCE = {"id": "s", "type": "source", "config": {"source": "weather"}}
 SINK = {"id": "k", "type": "sink"}

@@ -1,5 +1,6 @@
 """Tables in the documentation say what the code says, all of it and no more."""
 
+import re
 import tomllib
 from dataclasses import fields
 from typing import Any
@@ -78,6 +79,14 @@ def test_every_pass_is_described_in_its_order() -> None:
 def test_every_placement_is_described() -> None:
     """The table of strategies has each."""
     assert list(STRATEGIES) == page("docs/architecture.md").table("Placement").column()
+
+
+def test_every_mark_is_described() -> None:
+    """Whoever marks a test, or wonders what runs it, finds the mark in the table."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    marks = {each.partition(":")[0] for each in project["tool"]["pytest"]["ini_options"]["markers"]}
+    (described,) = (table for table in page("CONTRIBUTING.md").tables if table.rows[0][0] == "mark")
+    assert marks == {name for row in described.rows[2:] for name in re.findall(r"`(\w+)`", row[0])}
 
 
 def test_every_import_contract_is_told() -> None:

@@ -196,6 +196,7 @@ def test_a_task_that_is_deadly_without_events_is_parked_whole(tmp_path: Path) ->
     assert [*range(6)] == worked.told["left"][2]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mine", [[[2, None]], [[2, None], [2, [3, 0]]], [[3, None], [4, None]]])
 def test_workers_killed_at_random_cost_no_event(tmp_path: Path, mine: list[Any]) -> None:
     """Not even where it was twice the same innocent task."""

@@ -168,6 +168,7 @@ def test_a_task_that_does_nothing_but_raise_is_failed_and_tried_again(hosting: H
     job.settle()
 
 
+@pytest.mark.full
 def test_what_is_fed_again_is_taken_once_though_its_host_is_killed(hosting: Hosting, tmp_path: Path) -> None:
     """What falls once more is a dead letter once more; what does not comes out after all that came before, once."""
     healed = tmp_path / "healed"

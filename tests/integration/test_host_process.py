@@ -121,6 +121,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "number", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)], ids=["dies", "hangs"]
 )
@@ -204,7 +205,7 @@ def test_a_query_that_does_not_stop_costs_its_host_a_start(hosting: Hosting, cap
     assert [f"host {HOST} ended with {host_process.STUCK}"] == [each.split(";")[0] for each in caplog.messages]
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.full), True], ids=["stopped", "killed"])
 def test_of_a_host_nothing_is_left(hosting: Hosting, tmp_path: Path, *, killed: bool) -> None:
     """Whether its keeper stops it or is killed itself, no process of its tree outlives it."""
     name = f"host{hosting.fresh()}"

@@ -40,6 +40,7 @@ def odd() -> Iterator[tuple[str, bool]]:
         yield json.dumps({"n": 1, "at": at}), fits
 
 
+@pytest.mark.full
 def test_a_flood_of_what_cannot_be_read_ends_no_host(hosting: Hosting) -> None:
     """Each is told, whatever the broker can take at once, and what fits goes on behind it."""
     source, sink, many = hosting.fresh(), hosting.fresh(), 150_000

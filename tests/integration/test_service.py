@@ -187,6 +187,7 @@ def test_what_is_committed_while_the_broker_is_away_is_done_when_it_is_back(serv
         dan.remove(second.id)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("many", [2, pytest.param(20, marks=pytest.mark.chaos)])
 def test_all_jobs_outlive_their_host_and_the_machine(served: Served, many: int) -> None:
     """Killed alone, or at once with all else, the host comes back with its jobs, and no output lacks or doubles any."""
@@ -231,6 +232,7 @@ def test_all_jobs_outlive_their_host_and_the_machine(served: Served, many: int) 
             tenant.remove(dataflow.id)
 
 
+@pytest.mark.full
 def test_a_keeper_that_is_killed_is_started_again(served: Served) -> None:
     """Broker and host die with it, and come back at the same address, with everything that ran."""
     with served.admit("fay") as fay:
@@ -250,6 +252,7 @@ def test_a_keeper_that_is_killed_is_started_again(served: Served) -> None:
         fay.remove(dataflow.id)
 
 
+@pytest.mark.full
 def test_of_a_service_that_is_told_to_stop_no_process_is_left(served: Served) -> None:
     """It drains its host and ends its broker; started again it goes on with what was submitted."""
     with served.admit("gil") as gil:

@@ -127,7 +127,7 @@ def runs(plan: Plan, instance: int) -> bool:
     return instance in {each.instance for each in plan.active}
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_random_swaps_lose_and_double_nothing(hosting: Hosting, seed: int) -> None:
     """Every instance takes each event between its start and its end once, and none while it is paused."""
     load = Load(hosting, random.Random(seed))

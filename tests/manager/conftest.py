@@ -10,7 +10,8 @@ from manager.store.database import Store, sqlite_url
 from tests import needs
 from tests.manager.databases import Server, server
 
-BOTH = ("sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql))
+# Most of the store is held on SQLite as well as on PostgreSQL.
+BOTH = ("sqlite", pytest.param("postgresql", marks=[pytest.mark.postgresql, pytest.mark.full]))
 
 
 @pytest.fixture(scope="session")

@@ -128,6 +128,7 @@ NUMBER = st.sampled_from([0.0, 5e-324, 1e-9, 0.1, 1.0, 1 + 2**-52, 7.0, 1e6, 1e6
 WINDOW = st.lists(st.tuples(st.sampled_from(["dust", "light", "warmth"]), NUMBER), min_size=1, max_size=6)
 
 
+@pytest.mark.full
 @settings(max_examples=25)
 @given(st.lists(WINDOW, min_size=2, max_size=4))
 def test_a_picture_has_nothing_of_those_before_it(windows: list[list[tuple[str, float]]]) -> None:

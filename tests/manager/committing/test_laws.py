@@ -253,6 +253,7 @@ def test_a_submission_repeated_later_is_answered_as_at_first(migrated: Path, str
         machine.teardown()
 
 
+@pytest.mark.hypothesis
 @STRATEGY
 def test_whatever_tenants_do_the_laws_hold(migrated: Path, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both constraints, plans, places, users and what a new manager would load hold after every step."""
