@@ -32,7 +32,7 @@ def test_passing(): ...
 """
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "shared"])
+@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "shared"])
 def test_a_run_ends_with_what_it_left_out_and_how_to_get_it(tmp_path: Path, workers: list[str]) -> None:
     """Each reason and each target once, in one line; pytest's own line follows."""
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    full\n    slow\n")
