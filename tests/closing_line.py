@@ -43,13 +43,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Have a worker of pytest-xdist send what it counted."""
     output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
-        output["left"] = dict(session.config.stash[_LEFT])
+        left: Counter[str] = session.config.stash[_LEFT]
+        output["left"] = dict(left)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Take what a worker counted; each of them has left out the same."""
-    node.config.stash[_LEFT] = Counter(getattr(node, "workeroutput", {}).get("left", node.config.stash[_LEFT]))
+    left: dict[str, int] | None = getattr(node, "workeroutput", {}).get("left")
+    if left is not None:
+        node.config.stash[_LEFT] = Counter(left)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -57,7 +60,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
     """Write the line after all other summaries, so that only pytest's own closing line follows."""
     yield
     reasons = Counter(_reason(report) for report in terminalreporter.stats.get("skipped", ()))
-    if line := wording(reasons, terminalreporter.config.stash[_LEFT]):
+    left: Counter[str] = terminalreporter.config.stash[_LEFT]
+    if line := wording(reasons, left):
         terminalreporter.write_line(line)
 
 
