@@ -198,21 +198,25 @@ def _broker(order: Order, root: Path, before: Record | None) -> Broker:
     tenants_had = (before.entrance if before is not None else None) or 0
     password = (known.password if known else None) or secrets.token_urlsafe()
     _await_free((HERE, had), (order.listen, tenants_had))
-    for left in reversed(range(_ATTEMPTS)):
+    broker = _started(order, root, password, had, tenants_had)
+    _tell_moved("Braid itself", had, broker.address(USER).port)
+    _tell_moved("tenants", tenants_had, broker.entrance.port if broker.entrance is not None else 0)
+    return broker
+
+
+def _started(order: Order, root: Path, password: str, had: int, tenants_had: int) -> Broker:
+    """A broker at the first ports that are free; chosen again where another broker was quicker."""
+    left = _ATTEMPTS
+    while True:
         port = first_free(HERE, had)
         door = first_free(order.listen, *(each for each in (tenants_had, STANDARD) if each != port))
         entrance = Entrance(folder=root / "access", host=order.listen, port=door) if order.entrance else None
         try:
-            broker = start_broker(root / "broker", {USER: password}, entrance=entrance, host=HERE, port=port)
+            return start_broker(root / "broker", {USER: password}, entrance=entrance, host=HERE, port=port)
         except BrokerDown:
+            left -= 1
             if not left or not _any_taken((HERE, port), (order.listen, door)):
                 raise
-            # Another broker was quicker.
-        else:
-            break
-    _tell_moved("Braid itself", had, broker.address(USER).port)
-    _tell_moved("tenants", tenants_had, broker.entrance.port if broker.entrance is not None else 0)
-    return broker
 
 
 def _await_free(*places: tuple[str, int]) -> None:

@@ -224,8 +224,8 @@ def ports(order: Order, had: tuple[int, int] | None = None) -> tuple[int, int]:
     """Where a keeper's broker listens for Braid and for tenants, if the one before it listened there."""
     before = None
     if had is not None:
-        broker = f"mqtt://{USER}:secret@127.0.0.1:{had[0]}"
-        before = keeper_process.Record(pid=1, began="1", digest="", broker=broker, entrance=had[1])
+        url = f"mqtt://{USER}:secret@127.0.0.1:{had[0]}"
+        before = keeper_process.Record(pid=1, began="1", digest="", broker=url, entrance=had[1])
     with keeper_process._broker(order, Path(order.root), before) as broker:
         assert broker.entrance is not None
         return broker.address(USER).port, broker.entrance.port
