@@ -113,6 +113,8 @@ class TaskType(Generic[C]):
     """Whether no two events that it emits for one cause are equal."""
     selectivity: str = "one for one"
     """How many events come out for how many that go in, in words that tenants read."""
+    joins: bool = False
+    """Whether it works once for each complete set of events, one of each input port, instead of once for each event."""
     tags: frozenset[str] = frozenset()
     """What a host must offer to run it."""
     normalise: Callable[[C], C] | None = None

@@ -19,9 +19,13 @@ from workloads.workload import Document, Event, Workload, WorkloadSource
 VERSION = 1
 """Of the form of `workload.json`."""
 BUILT_IN: Mapping[str, str] = MappingProxyType(
-    {"opmw": "workloads.opmw.drawing", "riotbench": "workloads.riotbench.building"}
+    {
+        "opmw": "workloads.opmw.drawing:opmw",
+        "opmw-join": "workloads.opmw.drawing:opmw_join",
+        "riotbench": "workloads.riotbench.building:riotbench",
+    }
 )
-"""The packages that make them, by a function of the same name that takes a seed."""
+"""The functions that make them, which take a seed."""
 _BEGUN = 1_700_000_000_000
 """The first moment of made-up events, in milliseconds since the epoch."""
 _WORDS = ("north", "east", "south", "west")
@@ -32,10 +36,11 @@ class WrongWorkload(ValueError):
 
 
 def load_workload(name: str) -> Workload:
-    """The workload of a name: `opmw`, `opmw:SEED`, `riotbench`, `riotbench:SEED`, or a folder."""
+    """The workload of a name: `opmw`, `opmw-join` or `riotbench`, each perhaps with `:SEED` behind it, or a folder."""
     built_in, _, seed = name.partition(":")
     if built_in in BUILT_IN and not seed.strip("0123456789"):
-        made: Callable[..., Workload] = getattr(import_module(BUILT_IN[built_in]), built_in)
+        module, _, function = BUILT_IN[built_in].partition(":")
+        made: Callable[..., Workload] = getattr(import_module(module), function)
         return made(seed=int(seed)) if seed else made()
     if not Path(name).is_dir():
         known = ", ".join(f"{each}, {each}:SEED" for each in BUILT_IN)

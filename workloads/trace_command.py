@@ -18,7 +18,7 @@ Draw = Callable[[str, Sequence[str], int], Trace]
 
 
 def trace(  # noqa: PLR0913 - one for each number of a distribution
-    workload: Annotated[str, typer.Argument(help="opmw, opmw:SEED, riotbench, riotbench:SEED, or a folder.")],
+    workload: Annotated[str, typer.Argument(help="opmw, opmw-join or riotbench, perhaps with :SEED; or a folder.")],
     *,
     into: Annotated[Path, typer.Option(help="The file for the trace.")],
     model: Annotated[Model, typer.Option(help="One after the other, a random walk, or arrivals by chance.")] = "seq",

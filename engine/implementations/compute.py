@@ -8,11 +8,23 @@ import pyarrow as pa
 
 from engine.behaviour import Behaviour, Emission, Implementation
 from engine.staged import Staged
-from engine.tasks.compute import NOOP, PI_VIETE, NoopConfig, PiVieteConfig, StepConfig, step_type
+from engine.tasks.compute import (
+    NOOP,
+    PI_VIETE,
+    JoinStepConfig,
+    NoopConfig,
+    PiVieteConfig,
+    StepConfig,
+    join_ports,
+    join_step_type,
+    step_type,
+)
 
 _AT_ONCE = 4_096
 """Numbers computed side by side: few enough for the processor's cache."""
 _SCHEMA = pa.schema({"pi": pa.float64()})
+_WAITING = ("waiting",)
+"""In the state: for each input port how many events wait there."""
 
 
 def _pi_viete(config: PiVieteConfig) -> Behaviour:
@@ -22,16 +34,20 @@ def _pi_viete(config: PiVieteConfig) -> Behaviour:
     >>> tried(pi_viete, {"iterations": 20}, [{"room": "a"}])
     {'out': [{'pi': 3.1415926535886185}]}
     """
-    at_once = max(1, _AT_ONCE // config.iterations)
 
     def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
-        found = np.empty(events.num_rows)
-        for first in range(0, len(found), at_once):
-            some = found[first : first + at_once]
-            some[:] = _pis(config.iterations, len(some))
-        return {"out": Emission(pa.record_batch([pa.array(found)], schema=_SCHEMA))}
+        return {"out": Emission(_computed(config.iterations, events.num_rows))}
 
     return behave
+
+
+def _computed(iterations: int, count: int) -> pa.RecordBatch:
+    """Pi so many times, each on its own."""
+    at_once, found = max(1, _AT_ONCE // iterations), np.empty(count)
+    for first in range(0, count, at_once):
+        some = found[first : first + at_once]
+        some[:] = _pis(iterations, len(some))
+    return pa.record_batch([pa.array(found)], schema=_SCHEMA)
 
 
 def _pis(iterations: int, count: int) -> npt.NDArray[np.float64]:
@@ -76,9 +92,37 @@ def _step(config: StepConfig) -> Behaviour:
     return _pi_viete(config)
 
 
+def _join_step(config: JoinStepConfig) -> Behaviour:
+    """The computation of pi, once per complete set: at the event that completes it.
+
+    The first event of each port make one set, the second of each the next. What an event holds is not looked at, so
+    only the number of events that wait at each port is kept.
+
+    >>> from engine.trying import tried
+    >>> rows = [("in1", {"room": "a"}), ("in1", {"room": "b"}), ("in2", {"table": 7})]
+    >>> tried("opmw-join:2:Merge", {"iterations": 2}, rows)
+    {'out': [{'pi': 3.0614674589207183}]}
+    """
+    ports = join_ports(config.inputs)
+
+    def behave(port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, Emission]:
+        waiting: dict[str, int] = dict(zip(ports, state.get(_WAITING) or [0] * len(ports), strict=True))
+        others = min(count for name, count in waiting.items() if name != port)
+        # Complete sets never wait. So either another port has nothing, or this one.
+        whole = min(events.num_rows, max(0, others - waiting[port]))
+        waiting[port] += events.num_rows
+        if events.num_rows:
+            state.put(_WAITING, [count - whole for count in waiting.values()])
+        return {"out": Emission(_computed(config.iterations, whole), np.arange(whole, dtype=np.int64))}
+
+    return behave
+
+
 pi_viete = Implementation(type=PI_VIETE, make=_pi_viete)
 """Pi by Viète's product, once per event."""
 noop = Implementation(type=NOOP, make=_noop)
 """Passes on what it takes."""
 opmw = Implementation(type=step_type("opmw:*"), make=_step)
 """Every step of published workflow templates."""
+opmw_join = Implementation(type=join_step_type("opmw-join:*"), make=_join_step)
+"""Every step of published workflow templates that joins its inputs."""

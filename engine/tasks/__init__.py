@@ -13,4 +13,4 @@ _FAMILIES = (compute, ends, filters, join, outside, parse, predictive, statistic
 TYPES: tuple[AnyTaskType, ...] = tuple(
     sorted(chain.from_iterable(each.TYPES for each in _FAMILIES), key=lambda kind: kind.name)
 )
-ENTRIES: tuple[AnyTaskType | Namespace, ...] = (*TYPES, compute.OPMW)
+ENTRIES: tuple[AnyTaskType | Namespace, ...] = (*TYPES, compute.OPMW, compute.OPMW_JOIN)

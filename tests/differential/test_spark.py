@@ -51,6 +51,9 @@ def _task(drawn: random.Random, instance: int, parents: Mapping[int, Sequence[st
     fields = sorted(set.intersection(*(set(parents[each]) for each in chosen)))
     numbers = [name for name in fields if name in {"a", "n", "count", "pi"}]
     kind = drawn.choice(kinds if numbers else ["count", "pi_viete", "output"])
+    if len(chosen) > 1 and drawn.choice([True, False]):
+        ports = [Edge(parent=each, port=f"in{number}") for number, each in enumerate(sorted(chosen), start=1)]
+        return slot(instance, "opmw-join:2:Merge", *ports, inputs=2, iterations=3)
     edges = tuple(Edge(parent=each, times=drawn.choice([1, 1, 1, 2])) for each in sorted(chosen))
     by = drawn.choice([[], ["k"]]) if "k" in fields else []
     match kind:
@@ -74,7 +77,7 @@ def _gives(task: Slot, parents: Mapping[int, Sequence[str]]) -> Sequence[str]:
             return [*config["by"], "count"]
         case "block_window_average":
             return [*config["by"], config["field"]]
-        case "pi_viete":
+        case "pi_viete" | "opmw-join:2:Merge":
             return ["pi"]
     return sorted(set.intersection(*(set(parents[edge.parent]) for edge in task.inputs)))
 

@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from dags import AnyTaskType, Config, Effect, Emission, Kind, Place, Secret, State
 from engine.behaviour import AnyImplementation, implementation_of, installed_behaviours
 from engine.tasks import TYPES
-from engine.tasks.compute import step_type
+from engine.tasks.compute import join_step_type, step_type
 from tests.documentation.pages import ROOT
 
 PAGE = ROOT / "docs" / "task-library.md"
@@ -62,7 +62,9 @@ _PLAIN: Mapping[Any, str] = {
 
 def made() -> str:
     """The whole page."""
-    types = sorted([*TYPES, step_type("opmw:*")], key=lambda kind: (_order(kind), kind.name))
+    types = sorted(
+        [*TYPES, step_type("opmw:*"), join_step_type("opmw-join:*")], key=lambda kind: (_order(kind), kind.name)
+    )
     places = installed_behaviours()
     parts = [_INTRODUCTION, _table(types)]
     family = ""

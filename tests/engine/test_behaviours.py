@@ -54,7 +54,7 @@ def _behaviour(each: Slot) -> Behaviour:
 def test_every_task_but_the_source_is_implemented() -> None:
     """Each by an implementation of its own type, under its name; steps of workflows all by one."""
     places = installed_behaviours()
-    assert {kind.name for kind in TYPES if not kind.is_source} | {"opmw:*"} == places.keys()
+    assert {kind.name for kind in TYPES if not kind.is_source} | {"opmw:*", "opmw-join:*"} == places.keys()
     assert {name: name for name in places} == {name: implementation_of(name, places).type.name for name in places}
     assert PLACES == {name: places[name] for name in PLACES}
 

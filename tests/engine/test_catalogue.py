@@ -13,7 +13,7 @@ from dags import Catalogue
 from engine import BrokenTaskTypes, installed_catalogue
 from engine.catalogue import GROUP
 from engine.tasks import TYPES
-from engine.tasks.compute import step_type
+from engine.tasks.compute import join_step_type, step_type
 
 HEAVY = {
     "datasketches",
@@ -166,14 +166,14 @@ def test_checking_every_type_loads_no_implementation(tmp_path: Path) -> None:
     )
     told = json.dumps([json.dumps(every_type()), {name: kind.value for name, kind in FIELDS.items()}])
     done = run([sys.executable, "-c", script], cwd=tmp_path, input=told, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
-    assert (f"{len(TYPES) + 1} []\n", "", 0) == (done.stdout, done.stderr, done.returncode)
+    assert (f"{len(TYPES) + 2} []\n", "", 0) == (done.stdout, done.stderr, done.returncode)
 
 
 def every_type() -> dict[str, Any]:
     """A document in which a task of each type reads one source at all its ports."""
     tasks: list[dict[str, Any]] = [{"id": "s", "type": "source", "config": {"source": "s"}}]
     streams: list[dict[str, str]] = []
-    for kind in (*TYPES, step_type("opmw:Step")):
+    for kind in (*TYPES, step_type("opmw:Step"), join_step_type("opmw-join:2:Step", 2)):
         if not kind.is_source:
             tasks.append({"id": kind.name, "type": kind.name, "config": _unowned(CONFIGS.get(kind.name, {}))})
             streams += [{"from": "s", "to": kind.name, "to_port": port} for port in kind.inputs]

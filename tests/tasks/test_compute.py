@@ -1,18 +1,20 @@
 """Computation for its own sake, against its definitions."""
 
 import math
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from dags import Kind
+from dags import Kind, Schema
 from engine.catalogue import installed_catalogue
-from engine.implementations.compute import noop, opmw, pi_viete
+from engine.implementations.compute import noop, opmw, opmw_join, pi_viete
 from engine.plan import Slot
-from engine.trying import At, tried
+from engine.trying import At, Trial, tried
 from tests.tasks.agreeing import agrees, few
 
 EVENTS = st.lists(st.fixed_dictionaries({"a": st.none() | st.floats(allow_nan=False)}), max_size=12)
@@ -63,6 +65,60 @@ def test_a_step_of_any_name_computes_pi() -> None:
     assert {"pi": Kind.FLOAT} == dict(found.output_schema(config, {})["out"].fields)
     assert catalogue.find("opmw:") is None
     assert tried(pi_viete, {"iterations": 3}, [{}, {}]) == tried(opmw, {"iterations": 3, "language": "en"}, [{}, {}])
+
+
+def sets(events: Iterator[At], ports: int, iterations: int) -> Iterator[At]:
+    """Each complete set as it becomes so: one event of each port, taken in the order in which they came there."""
+    waiting: dict[str, deque[Any]] = {f"in{number + 1}": deque() for number in range(ports)}
+    for port, event in events:
+        waiting[port].append(event)
+        if all(waiting.values()):
+            yield from viete(iter([[each.popleft() for each in waiting.values()]]), iterations)
+
+
+@few
+@given(data=st.data(), ports=st.integers(2, 4), iterations=st.integers(1, 5))
+def test_a_joining_step_fires_once_per_complete_set(data: st.DataObject, ports: int, iterations: int) -> None:
+    """At the event that completes it, however many events of one input come before those of another."""
+    port = st.integers(1, ports).map("in{}".format)
+    events = data.draw(
+        st.lists(st.tuples(port, st.fixed_dictionaries({"a": st.none() | st.integers(0, 9)})), max_size=24)
+    )
+    agrees(
+        opmw_join,
+        {"inputs": ports, "iterations": iterations},
+        events,
+        lambda seen: sets(seen, ports, iterations),
+        {f"in{number + 1}": Schema.of(a=Kind.INTEGER) for number in range(ports)},
+        exact=True,
+    )
+
+
+@given(st.lists(st.sampled_from(["in1", "in2", "in3"]), max_size=30), st.randoms())
+def test_a_joining_step_gives_the_same_however_its_inputs_interleave(came: list[str], random: Any) -> None:
+    """As many events as the input with the fewest had, and the same state: what came more often waits."""
+    mixed = random.sample(came, len(came))
+    found = []
+    for ports in (came, mixed):
+        schemas = dict.fromkeys(("in1", "in2", "in3"), Schema.of(a=Kind.INTEGER))
+        trial = Trial(opmw_join, {"inputs": 3, "iterations": 1}, schemas)
+        emitted = trial.take([(port, {"a": 1}) for port in ports]).emitted
+        found.append((sum(len(stream.rows) for stream in emitted.values()), trial.state.changes()))
+    assert found[0] == found[1]
+    assert min(map(came.count, ("in1", "in2", "in3"))) == found[0][0]
+
+
+def test_the_number_of_inputs_is_in_the_name_of_a_joining_step() -> None:
+    """It says which ports there are, and belongs to what is shared; a config that says another number is refused."""
+    catalogue = installed_catalogue()
+    found = catalogue.find("opmw-join:3:Merge:2")
+    assert found is not None
+    assert ("in1", "in2", "in3") == found.inputs
+    assert 3 == found.config.model_validate({"language": "en"}).model_dump()["inputs"]
+    with pytest.raises(ValidationError):
+        found.config.model_validate({"inputs": 2})
+    for name in ("opmw-join:1:Sort", "opmw-join:1001:Sort", "opmw-join:2:", "opmw-join:Sort", "opmw-join:02:Sort"):
+        assert catalogue.find(name) is None
 
 
 @pytest.mark.parametrize("type_", ["opmw:Stemmer", "opmw:a b", "noop", "pi_viete"])

@@ -65,5 +65,7 @@ def test_a_folder_that_holds_no_workload_says_where_and_why(file: str, text: str
 def test_a_name_that_nobody_knows_is_told_with_those_that_are_known() -> None:
     """Also one that only begins like one of them."""
     for name in ("nothing", "riotbench:x", "opmw-2"):
-        with pytest.raises(WrongWorkload, match="known are opmw, opmw:SEED, riotbench, riotbench:SEED, and folders"):
+        with pytest.raises(
+            WrongWorkload, match="known are opmw, opmw:SEED, opmw-join, opmw-join:SEED, riotbench, riotbench:SEED, and"
+        ):
             load_workload(name)

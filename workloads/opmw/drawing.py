@@ -16,7 +16,7 @@ from typing import Any
 from dags import Dataflow, Key
 from engine import installed_catalogue
 from workloads.opmw.describing import dataflows_of, no_output, shape, sharing, sharing_otherwise
-from workloads.opmw.encoding import ITERATIONS, PER_SECOND, SourcesBy, encode, sources_of, workload_source
+from workloads.opmw.encoding import ITERATIONS, PER_SECOND, Inputs, SourcesBy, encode, sources_of, workload_source
 from workloads.opmw.repository import TARGETS, is_chain, repository
 from workloads.opmw.templates import Template
 from workloads.workload import Workload
@@ -39,6 +39,8 @@ _READING = (
     "whole and share what the whole shares. 35 that are drawn blindly share about 27 %."
 )
 _TRIES = 20_000
+_NAMES = {Inputs.INTERLEAVE: "opmw", Inputs.JOIN: "opmw-join"}
+"""As traces name the workload."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,17 +54,22 @@ class _Candidate:
     """Its distinct tasks, outputs left out; equivalent tasks of several templates have the same number."""
 
 
-def opmw(seed: int = 1) -> Workload:
-    """The workload of a seed: which 35 of the 70 templates are its dataflows."""
-    drawn = _draw(seed)
-    documents = {each.template.name: encode(each.template, name=each.template.name) for each in drawn}
+def opmw(seed: int = 1, *, inputs: str = Inputs.INTERLEAVE) -> Workload:
+    """The workload of a seed: which 35 of the 70 templates are its dataflows.
+
+    `inputs` says when steps with several inputs work: at each event (`interleave`), or once for each complete set
+    (`join`).
+    """
+    drawn, way = _draw(seed), Inputs(inputs)
+    documents = {each.template.name: encode(each.template, name=each.template.name, inputs=way) for each in drawn}
     sources = sorted({source for document in documents.values() for source in sources_of(document)})
     return Workload(
-        name="opmw" if seed == 1 else f"opmw:{seed}",
+        name=_NAMES[way] + ("" if seed == 1 else f":{seed}"),
         about={
             "seed": seed,
             "reading": _READING,
             "encoding": "sources by data type, an output for each output variable",
+            "inputs": way.value,
             "iterations of each step": ITERATIONS,
             "events per second of each source": PER_SECOND,
             "repository": {"targets": TARGETS, "reached": _whole()},
@@ -71,6 +78,11 @@ def opmw(seed: int = 1) -> Workload:
         sources=tuple(map(workload_source, sources)),
         dataflows=documents,
     )
+
+
+def opmw_join(seed: int = 1) -> Workload:
+    """The same dataflows, whose steps with several inputs work once for each complete set."""
+    return opmw(seed, inputs=Inputs.JOIN)
 
 
 def _draw(seed: int) -> tuple[_Candidate, ...]:

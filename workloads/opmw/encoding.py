@@ -8,7 +8,10 @@ from functools import partial
 from typing import Any
 
 from dags import Kind, Schema, Source, Visibility
-from workloads.opmw.templates import Step, Template, Value
+from engine.tasks.compute import JoinStepConfig, join_step_name
+from workloads.opmw.joining import ports_given
+from workloads.opmw.naming import START, source_name
+from workloads.opmw.templates import Step, Template
 from workloads.workload import Document, Event, WorkloadSource
 
 ITERATIONS = 500
@@ -17,10 +20,10 @@ PER_SECOND = 2.0
 """Events of each source in a second."""
 SCHEMA = Schema.of(value=Kind.FLOAT, number=Kind.INTEGER)
 """Of every source."""
-START = "start"
-"""The source of steps that take nothing from outside, and of all first steps where sources are left out."""
 _LONGEST_ID = 100
 _WORK = "iterations"
+_FIELDS = frozenset(JoinStepConfig.model_fields)
+"""What steps have for themselves."""
 
 
 class SourcesBy(StrEnum):
@@ -33,7 +36,23 @@ class SourcesBy(StrEnum):
     """Nothing: one source feeds every step that no other step feeds."""
 
 
-def encode(template: Template, *, name: str, sources: SourcesBy = SourcesBy.TYPE, sinks: bool = True) -> Document:
+class Inputs(StrEnum):
+    """When a step with several inputs works."""
+
+    INTERLEAVE = "interleave"
+    """Whenever an event comes, whatever input it comes from."""
+    JOIN = "join"
+    """Once for each complete set: the first event of each input make one, the second of each the next."""
+
+
+def encode(
+    template: Template,
+    *,
+    name: str,
+    sources: SourcesBy = SourcesBy.TYPE,
+    inputs: Inputs = Inputs.INTERLEAVE,
+    sinks: bool = True,
+) -> Document:
     """The document of a template.
 
     With sinks, each variable that is generated and used by no step has an output, and so has each last step that
@@ -42,15 +61,25 @@ def encode(template: Template, *, name: str, sources: SourcesBy = SourcesBy.TYPE
     ids = _Ids()
     steps = {step.name: ids.take(step.name) for step in template.steps}
     parents = template.parents()
-    tasks = [
-        {"id": steps[step.name], "type": f"opmw:{step.component}", "config": _config(step.parameters)}
-        for step in template.steps
+    entering = {steps[step]: [steps[parent] for parent in found] for step, found in parents.items()}
+    read: dict[str, str] = {}
+    for variable, (source, takers) in _feeds(template, parents, sources).items():
+        task = ids.take(variable)
+        read[task] = source
+        for step in takers:
+            entering[steps[step]].append(task)
+    joins = {step for step, found in entering.items() if len(found) > 1} if inputs is Inputs.JOIN else set[str]()
+    tasks: list[dict[str, Any]] = [
+        {"id": task, "type": _type(step, len(entering[task]) if task in joins else 1), "config": _config(step)}
+        for step, task in ((step, steps[step.name]) for step in template.steps)
     ]
-    streams = [{"from": steps[parent], "to": steps[step]} for step, found in parents.items() for parent in found]
-    for source, (read, takers) in _feeds(template, parents, sources).items():
-        task = ids.take(source)
-        tasks.append({"id": task, "type": "source", "config": {"source": read}})
-        streams += [{"from": task, "to": steps[step]} for step in takers]
+    tasks += [{"id": task, "type": "source", "config": {"source": source}} for task, source in read.items()]
+    ports = ports_given(entering, {task["id"]: [task["type"], task["config"]] for task in tasks}) if joins else {}
+    streams = [
+        {"from": task, "to": step, **({"to_port": ports[step, task]} if step in joins else {})}
+        for step, found in entering.items()
+        for task in found
+    ]
     for output, givers in _ends(template, parents, sinks=sinks).items():
         task = ids.take(output)
         tasks.append({"id": task, "type": "output", "config": {}})
@@ -101,9 +130,13 @@ class _Ids:
         return found
 
 
-def _config(parameters: Mapping[str, Value]) -> dict[str, Any]:
-    """A step's parameters, beside how much it computes; one that happens to be called the same is told apart."""
-    bound = {f"parameter {_WORK}" if name == _WORK else name: value for name, value in sorted(parameters.items())}
+def _type(step: Step, inputs: int) -> str:
+    return f"opmw:{step.component}" if inputs == 1 else join_step_name(step.component, inputs)
+
+
+def _config(step: Step) -> dict[str, Any]:
+    """A step's parameters, beside how much it computes; those that happen to be called as fields of all are renamed."""
+    bound = {f"parameter {name}" if name in _FIELDS else name: value for name, value in sorted(step.parameters.items())}
     return {**bound, _WORK: ITERATIONS}
 
 
@@ -118,7 +151,7 @@ def _feeds(
             takers = [step.name for step in template.steps if variable.name in step.uses]
             if takers and variable.name not in generated:
                 by_type = sources is SourcesBy.TYPE and variable.data_type
-                found[variable.name] = (_source_name(by_type or variable.name), takers)
+                found[variable.name] = (source_name(by_type or variable.name), takers)
     fed = {step for _, takers in found.values() for step in takers}
     unfed = [step for step, above in parents.items() if not above and step not in fed]
     return {**found, START: (START, unfed)} if unfed else found
@@ -141,12 +174,3 @@ def _ends(template: Template, parents: Mapping[str, list[str]], *, sinks: bool) 
 def _given(step: Step, used: set[str], *, last: bool) -> tuple[str, ...]:
     unused = tuple(variable for variable in step.gives if variable not in used)
     return unused or ((f"{step.name} result",) if last else ())
-
-
-def _source_name(name: str) -> str:
-    """A name under which a source can be registered.
-
-    >>> _source_name("Table of words")
-    'Table-of-words'
-    """
-    return re.sub(r"[^A-Za-z0-9._-]", "-", name).lstrip("._-")[:_LONGEST_ID] or "unnamed"

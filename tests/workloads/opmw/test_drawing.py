@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from engine import installed_catalogue
+from workloads.loading import load_workload
 from workloads.opmw.counting import canonical, shared
 from workloads.opmw.describing import dataflows_of, no_output
 from workloads.opmw.drawing import opmw
@@ -62,6 +63,21 @@ def test_drawn(seed: int) -> None:
     assert sizes.count(1) in {5, 6}
     assert workload.about["drawn"]["reached"]["chains"] in {17, 18, 19}
     assert 0.378 == pytest.approx(shared(dataflows, no_output).share, abs=0.0025)
+
+
+def test_joined() -> None:
+    """Where steps join, the dataflows are the same, and so is what they share; traces name the workload apart."""
+    joined = opmw(3, inputs="join")
+    assert "opmw-join:3" == joined.name
+    assert load_workload(joined.name).dataflows == joined.dataflows
+    assert opmw(3).dataflows.keys() == joined.dataflows.keys()
+    types = {task["type"].partition(":")[0] for each in joined.dataflows.values() for task in each["tasks"]}
+    assert {"opmw", "opmw-join", "source", "output"} == types
+    registry = registered(tuple(each.name for each in joined.sources))
+    apart, together = (
+        shared(canonical(each.dataflows.items(), installed_catalogue(), registry)) for each in (opmw(3), joined)
+    )
+    assert apart == together
 
 
 def test_seeds() -> None:

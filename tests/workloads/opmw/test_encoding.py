@@ -1,10 +1,18 @@
 """Templates as documents."""
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
-from workloads.opmw.encoding import ITERATIONS, SourcesBy, encode, events
+from dags import Dataflow, canonicalise
+from engine import installed_catalogue
+from manager.answers.base import SourceName
+from workloads.opmw.encoding import ITERATIONS, Inputs, SourcesBy, encode, events, registered, sources_of
+from workloads.opmw.naming import source_name
 from workloads.opmw.templates import Step, Template, Variable
 
 TEMPLATE = Template(
@@ -23,6 +31,19 @@ TEMPLATE = Template(
         Variable(name="log", data_type=None),
     ),
 )
+
+
+STOP_WORDS = source_name("stop words")
+
+
+def canonical(document: Any) -> Dataflow:
+    return canonicalise(
+        json.dumps(document),
+        dataflow=document["name"],
+        tenant="ann",
+        catalogue=installed_catalogue(),
+        sources=registered(sources_of(document)),
+    )
 
 
 def feeds(document: Any) -> dict[str, str]:
@@ -46,8 +67,8 @@ def test_steps() -> None:
 @pytest.mark.parametrize(
     ("sources", "expected"),
     [
-        (SourcesBy.TYPE, {"left": "Text", "right": "Text", "stop words": "stop-words", "start": "start"}),
-        (SourcesBy.VARIABLE, {"left": "left", "right": "right", "stop words": "stop-words", "start": "start"}),
+        (SourcesBy.TYPE, {"left": "Text", "right": "Text", "stop words": STOP_WORDS, "start": "start"}),
+        (SourcesBy.VARIABLE, {"left": "left", "right": "right", "stop words": STOP_WORDS, "start": "start"}),
         (SourcesBy.NONE, {"start": "start"}),
     ],
 )
@@ -69,6 +90,72 @@ def test_outputs() -> None:
         encode(TEMPLATE, name="words")
     )
     assert inner | {("count", "result"), ("tick", "result")} == streams(encode(TEMPLATE, name="words", sinks=False))
+
+
+def test_joining_steps() -> None:
+    """Where steps join, one with several inputs has a port for each of them; one with a single input is as ever."""
+    document = encode(TEMPLATE, name="words", inputs=Inputs.JOIN)
+    assert ["opmw-join:2:Split", "opmw-join:2:Count", "opmw:Tick"] == [task["type"] for task in document["tasks"][:3]]
+    ports = {(each["from"], each["to"]): each.get("to_port") for each in document["streams"]}
+    assert {"in1", "in2"} == {ports["left", "split-1"], ports["right", "split-1"]}
+    assert {"in1", "in2"} == {ports["split-1", "count"], ports["stop words", "count"]}
+    assert ports["start", "tick"] is None
+    assert len(canonical(document).tasks) == len(canonical(encode(TEMPLATE, name="words")).tasks)
+
+
+@given(st.permutations(range(3)), st.permutations(range(3)))
+def test_joining_steps_stay_equal(one: list[int], other: list[int]) -> None:
+    """Steps of two templates are equal where what they join is, however things are called and in whatever order."""
+    found = []
+    for order, letters in ((one, "abc"), (other, "xyz")):
+        names = [letters[place] for place in order]
+        steps = tuple(
+            Step(name=names[place], component=f"Make{place}", uses=("in",), gives=(f"made {names[place]}",))
+            for place in sorted(range(3), key=names.__getitem__)
+        )
+        last = Step(
+            name="last", component="Merge", uses=tuple(f"made {name}" for name in sorted(names)), gives=("end",)
+        )
+        variables = tuple(Variable(name=name, data_type=None) for name in ("in", *last.uses, "end"))
+        template = Template(name=letters, steps=(*steps, last), variables=variables)
+        found.append({task.key for task in canonical(encode(template, name=letters, inputs=Inputs.JOIN)).tasks})
+    assert found[0] == found[1]
+
+
+def test_parameters_called_as_fields() -> None:
+    """A parameter that is called as a field that steps have for themselves is told apart."""
+    step = Step(name="s", component="Sort", uses=("a", "b"), parameters={"inputs": 7, "iterations": 1})
+    template = Template(name="t", steps=(step,), variables=tuple(Variable(name=n, data_type=None) for n in "ab"))
+    for inputs in Inputs:
+        (task, *_) = encode(template, name="t", inputs=inputs)["tasks"]
+        assert {"parameter inputs": 7, "parameter iterations": 1, "iterations": ITERATIONS} == task["config"]
+
+
+NAMES = st.text(max_size=120)
+
+
+@given(st.lists(NAMES, unique=True, max_size=6))
+def test_source_names(names: list[str]) -> None:
+    """Whatever letters data types have, each has a source of its own, whose name the service takes."""
+    found = [TypeAdapter(SourceName).validate_python(source_name(name)) for name in names]
+    assert len(names) == len(set(found))
+
+
+def test_legible_source_names() -> None:
+    """Names that fit stay; others are written in ASCII, with a digest that tells them apart."""
+    assert ["Table", "v1.2_x"] == [source_name(name) for name in ("Table", "v1.2_x")]
+    written = [source_name(name) for name in ("Größe", "Grüße", "Таблица", "表", "Table of words", "start", "", "é")]
+    assert [
+        "Grosse",
+        "Grusse",
+        "u0422u0430u0431u043Bu0438u0446u0430",
+        "u8868",
+        "Table-of-words",
+        "start",
+        "unnamed",
+        "e",
+    ] == [name.rpartition("-")[0] for name in written]
+    assert len(written) == len(set(written))
 
 
 def test_events() -> None:

@@ -11,7 +11,7 @@ from rdflib.term import Node
 
 from dags import canonicalise
 from engine import installed_catalogue
-from workloads.opmw.encoding import SourcesBy, encode, registered, sources_of
+from workloads.opmw.encoding import Inputs, SourcesBy, encode, registered, sources_of
 from workloads.opmw.facts import Facts
 from workloads.opmw.reading import read_templates, templates_in
 from workloads.opmw.templates import Finding, Outcome, Step, Template, Variable
@@ -207,15 +207,20 @@ STATEMENTS = st.lists(
 )
 
 
-@given(STATEMENTS, st.sampled_from(SourcesBy), st.booleans())
-def test_any_statements(statements: list[tuple[Node, Node, Node]], sources: SourcesBy, sinks: bool) -> None:  # noqa: FBT001 - drawn
+@given(STATEMENTS, st.sampled_from(SourcesBy), st.sampled_from(Inputs), st.booleans())
+def test_any_statements(
+    statements: list[tuple[Node, Node, Node]],
+    sources: SourcesBy,
+    inputs: Inputs,
+    sinks: bool,  # noqa: FBT001 - drawn
+) -> None:
     """Whatever a file states in these vocabularies: each template is skipped, or makes a document without problems."""
     graph = Graph()
     for statement in statements:
         graph.add(statement)
     templates, findings = templates_in(Facts(graph), "drawn.ttl")
     for template in templates:
-        document = encode(template, name="drawn", sources=sources, sinks=sinks)
+        document = encode(template, name="drawn", sources=sources, inputs=inputs, sinks=sinks)
         dataflow = canonicalise(
             json.dumps(document),
             dataflow="drawn",
@@ -223,7 +228,7 @@ def test_any_statements(statements: list[tuple[Node, Node, Node]], sources: Sour
             catalogue=installed_catalogue(),
             sources=registered(sources_of(document)),
         )
-        assert {*(step.name for step in template.steps)} <= {*dataflow.places}
+        assert {task["id"] for task in document["tasks"]} == {*dataflow.places}
     skipped = [finding for finding in findings if finding.outcome is Outcome.SKIPPED]
     assert bool(templates or skipped)
 
