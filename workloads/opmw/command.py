@@ -2,29 +2,39 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import RenderableType
 
 from engine import BrokenTaskTypes, installed_catalogue
 from manager.commands.asking import AsJson, NoUse, ending
 from manager.commands.exit_codes import ExitCode
 from manager.commands.showing import Shown, complain, lines, table
-from workloads.opmw.counting import Shared, shared
-from workloads.opmw.encoding import ITERATIONS, SourcesBy
+from workloads.opmw.counting import Counted, counted
+from workloads.opmw.encoding import ITERATIONS, Inputs, SourcesBy
 from workloads.opmw.importing import Import, import_files, workload_file
-from workloads.opmw.templates import Outcome
+from workloads.opmw.templates import Finding, Outcome
 
 _TOLD = ("file", "template", "outcome", "reason")
+_NAMED = 3
+"""How many of the places at which something was met are named."""
 
 
-def opmw(
+def opmw(  # noqa: PLR0913, PLR0917 - a command's options
     files: Annotated[list[Path], typer.Argument(help="Workflow templates: OPMW or WINGS, in Turtle or RDF/XML.")],
     into: Annotated[Path, typer.Option(help="The folder to write; it must not hold a workload yet.")],
     sources: Annotated[SourcesBy, typer.Option(help="What tells sources apart.")] = SourcesBy.TYPE,
+    inputs: Annotated[
+        Inputs, typer.Option(help="Whether a step with several inputs takes events as they come, or joins them.")
+    ] = Inputs.INTERLEAVE,
     sinks: Annotated[  # noqa: FBT002 - a flag
         bool, typer.Option("--sinks", help="An output for each output variable, instead of one for each dataflow.")
+    ] = False,
+    details: Annotated[  # noqa: FBT002 - a flag
+        bool, typer.Option("--details", help="Tell each finding, instead of each cause once.")
     ] = False,
     as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
@@ -39,29 +49,28 @@ def opmw(
             raise NoUse(str(error)) from None
         if (into / "workload.json").exists():
             raise NoUse(f"{into}: holds a workload already; name another folder, or remove that one")
-        found = import_files(files, catalogue, sources=sources, sinks=sinks)
-        counted = shared((each.dataflow for each in found.imported), lambda name: name != "output")
+        found = import_files(files, catalogue, sources=sources, inputs=inputs, sinks=sinks)
+        counts = counted([each.dataflow for each in found.imported])
         if found.imported:
-            _write(found, into, {"made by": _made_by(files, sources, sinks=sinks), **_about(found, counted)})
-        if as_json:
-            Shown(data=_data(found, counted), text="").print(as_json=True)
-        else:
-            _show(found, counted, into)
+            _write(found, into, {"made by": _made_by(files, sources, inputs, sinks=sinks), **_about(found, counts)})
+        text = _shown(found, counts, into, details=details)
+        Shown(data=_data(found, counts), text=text).print(as_json=as_json)
         if not found.imported:
             complain("none of the files holds a template that can run; nothing was written")
             raise typer.Exit(ExitCode.PROBLEMS)
 
 
-def _made_by(files: list[Path], sources: SourcesBy, *, sinks: bool) -> str:
-    return f"braid opmw {' '.join(file.name for file in files)} --sources {sources}{' --sinks' if sinks else ''}"
+def _made_by(files: list[Path], sources: SourcesBy, inputs: Inputs, *, sinks: bool) -> str:
+    options = f"--sources {sources} --inputs {inputs}{' --sinks' if sinks else ''}"
+    return f"braid opmw {' '.join(file.name for file in files)} {options}"
 
 
-def _about(found: Import, counted: Shared) -> dict[str, object]:
+def _about(found: Import, counts: Counted) -> dict[str, object]:
     outcomes = Counter(finding.outcome.value for finding in found.findings)
     return {
         "templates": len(found.imported),
         "iterations": ITERATIONS,
-        "tasks without outputs": counted.told(),
+        "shared": counts.told(),
         "findings": dict(sorted(outcomes.items())),
     }
 
@@ -81,7 +90,7 @@ def _put(path: Path, data: object) -> None:
     path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _data(found: Import, counted: Shared) -> dict[str, object]:
+def _data(found: Import, counts: Counted) -> dict[str, object]:
     return {
         "templates": [
             {
@@ -94,12 +103,12 @@ def _data(found: Import, counted: Shared) -> dict[str, object]:
             }
             for each in found.imported
         ],
-        "shared": counted.told(),
+        "shared": counts.told(),
         "findings": [{name: getattr(finding, name) for name in _TOLD} for finding in found.findings],
     }
 
 
-def _show(found: Import, counted: Shared, into: Path) -> None:
+def _shown(found: Import, counts: Counted, into: Path, *, details: bool) -> RenderableType:
     templates = table(
         "template",
         "dataflow",
@@ -113,12 +122,38 @@ def _show(found: Import, counted: Shared, into: Path) -> None:
         ],
         empty="No template can run.",
     )  # fmt: skip
-    findings = table(*_TOLD, rows=[[getattr(each, name) for name in _TOLD] for each in found.findings], empty="")
-    skipped = sum(finding.outcome is Outcome.SKIPPED for finding in found.findings)
-    summary = (
-        f"{len(found.imported)} dataflows in {into}, {skipped} skipped. Of {counted.total} tasks without the outputs "
-        f"{counted.distinct} are distinct: {counted.share:.1%} are shared when all run."
-        if found.imported
-        else None
-    )
-    Shown(data={}, text=lines(templates, findings if found.findings else None, summary)).print(as_json=False)
+    if details:
+        findings = table(*_TOLD, rows=[[getattr(each, name) for name in _TOLD] for each in found.findings], empty="")
+    else:
+        findings = table("outcome", "times", "what", "where", rows=list(_causes(found.findings)), empty="")
+    parts = [templates, findings if found.findings else None]
+    if found.imported:
+        kinds = {"steps": counts.steps, "sources": counts.sources, "outputs": counts.outputs}
+        rows = [(name, each.total, each.distinct, f"{each.share:.1%}") for name, each in kinds.items()]
+        skipped = sum(finding.outcome is Outcome.SKIPPED for finding in found.findings)
+        work = (
+            "" if counts.work_saved is None else f" When all run, {counts.work_saved:.1%} of the steps' work is saved."
+        )
+        parts += [
+            table("of all", "tasks", "distinct", "shared", rows=rows, empty=""),
+            f"{len(found.imported)} dataflows in {into}, {skipped} skipped.{work}",
+        ]
+    return lines(*parts)
+
+
+def _causes(findings: Sequence[Finding]) -> Iterator[tuple[str, int, str, str]]:
+    """Each cause once: how often it was met, and where first."""
+    found: dict[tuple[Outcome, str], list[Finding]] = {}
+    for each in findings:
+        found.setdefault((each.outcome, each.cause or each.reason), []).append(each)
+    for (outcome, cause), of_it in found.items():
+        places = list(dict.fromkeys(map(_place, of_it)))
+        more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+        # What was met but once is told as it was met.
+        told = of_it[0].reason if len(of_it) == 1 else cause
+        yield outcome, len(of_it), told, f"{', '.join(places[:_NAMED])}{more}"
+
+
+def _place(finding: Finding) -> str:
+    template = finding.template or finding.file
+    return f"{template}: {finding.name}" if finding.name else template

@@ -2,12 +2,12 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from dags import Catalogue, Dataflow, Source, canonicalise
+from dags import AnyTaskType, Catalogue, Dataflow, Key, Source, canonicalise
 from merge import RunningGraph, merge
 from workloads.workload import Document
 
@@ -35,6 +35,29 @@ class Shared:
         return {"total": self.total, "distinct": self.distinct, "shared": self.share, "users": dict(self.users)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What many dataflows share, by what tasks are there for."""
+
+    steps: Shared
+    sources: Shared
+    outputs: Shared
+    tasks: Shared
+    """Sources and steps, as published templates have them."""
+    work_saved: float | None
+    """The part of the steps' work that need not be done, where all sources have one rate; None without steps."""
+
+    def told(self) -> dict[str, Any]:
+        """As it stands in a manifest."""
+        return {
+            "steps": self.steps.told(),
+            "sources": self.sources.told(),
+            "outputs": self.outputs.told(),
+            "steps and sources": self.tasks.told(),
+            "work saved": None if self.work_saved is None else round(self.work_saved, 3),
+        }
+
+
 def canonical(
     documents: Iterable[tuple[str, Document]], catalogue: Catalogue, sources: Mapping[str, Source]
 ) -> list[Dataflow]:
@@ -45,13 +68,54 @@ def canonical(
     ]
 
 
-def shared(dataflows: Iterable[Dataflow], counts: Callable[[str], bool] = lambda _type: True) -> Shared:
-    """What dataflows share when all of them run, of the tasks whose type counts."""
-    running, now, total = RunningGraph(), datetime.now(UTC), 0
+def works(dataflow: Dataflow) -> dict[Key, int]:
+    """The work of each step of a dataflow: how often it works while each source gives one event.
+
+    A step takes the events of all its inputs, whose rates add up; one that joins works as often as the slowest of them.
+    The same task works as often in every dataflow, for its ancestors are the same.
+    """
+    rates: list[int] = []
+    for task in dataflow.tasks:
+        ports: Counter[str] = Counter()
+        for edge in task.inputs:
+            ports[edge.port] += edge.times * rates[edge.parent]
+        rates.append(1 if task.type.is_source else min(ports.values()) if task.type.joins else ports.total())
+    return {task.key: rate for task, rate in zip(dataflow.tasks, rates, strict=True) if is_step(task.type)}
+
+
+def work_saved(dataflows: Iterable[Dataflow]) -> float | None:
+    """The part of the steps' work that need not be done, because what several dataflows have runs once."""
+    each = [works(dataflow) for dataflow in dataflows]
+    alone = sum(sum(found.values()) for found in each)
+    running = sum({key: work for found in each for key, work in found.items()}.values())
+    return 1 - running / alone if alone else None
+
+
+def is_step(kind: AnyTaskType) -> bool:
+    """Whether tasks of a type compute: they neither begin nor end a dataflow."""
+    return not kind.is_source and not kind.is_sink
+
+
+def counted(dataflows: Sequence[Dataflow]) -> Counted:
+    """What dataflows share when all of them run."""
+    running, now = RunningGraph(), datetime.now(UTC)
     for dataflow in dataflows:
-        total += sum(counts(task.type.name) for task in dataflow.tasks)
         running.advance(merge(running, dataflow, now))
-    tasks = [task for task in running.tasks.values() if counts(task.type.name)]
-    users = Counter(min(_MOST_USERS, len(running.users[task.instance])) for task in tasks)
-    several = {str(number): users[number] for number in range(2, _MOST_USERS)}
-    return Shared(total=total, distinct=len(tasks), users={**several, f"{_MOST_USERS}+": users[_MOST_USERS]})
+
+    def shared(counts: Callable[[AnyTaskType], bool]) -> Shared:
+        tasks = [task for task in running.tasks.values() if counts(task.type)]
+        users = Counter(min(_MOST_USERS, len(running.users[task.instance])) for task in tasks)
+        several = {str(number): users[number] for number in range(2, _MOST_USERS)}
+        return Shared(
+            total=sum(counts(task.type) for dataflow in dataflows for task in dataflow.tasks),
+            distinct=len(tasks),
+            users={**several, f"{_MOST_USERS}+": users[_MOST_USERS]},
+        )
+
+    return Counted(
+        steps=shared(is_step),
+        sources=shared(lambda kind: kind.is_source),
+        outputs=shared(lambda kind: kind.is_sink),
+        tasks=shared(lambda kind: not kind.is_sink),
+        work_saved=work_saved(dataflows),
+    )

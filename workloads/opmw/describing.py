@@ -5,12 +5,10 @@ from statistics import fmean, median
 from typing import Any
 
 from dags import Catalogue, Dataflow
-from workloads.opmw.counting import canonical, shared
+from workloads.opmw.counting import canonical, counted, is_step
 from workloads.opmw.encoding import SourcesBy, encode, registered, sources_of
 from workloads.opmw.repository import is_chain, links
 from workloads.opmw.templates import Template
-
-_STEP = "opmw:"
 
 
 def dataflows_of(templates: Sequence[Template], catalogue: Catalogue, sources: SourcesBy) -> list[Dataflow]:
@@ -41,30 +39,16 @@ def shape(templates: Sequence[Template]) -> dict[str, Any]:
 
 def sharing(by_type: Sequence[Dataflow]) -> dict[str, Any]:
     """What dataflows share when all run, whose sources are told apart by data type."""
-    return {
-        "with equivalent steps": sum(map(_repeats, by_type)),
-        "by type": shared(by_type, no_output).told(),
-        "by type, with outputs": shared(by_type).told(),
-    }
+    return {"with equivalent steps": sum(map(_repeats, by_type)), "by type": counted(by_type).told()}
 
 
 def sharing_otherwise(templates: Sequence[Template], catalogue: Catalogue) -> dict[str, Any]:
     """What they share in the other encodings."""
-    return {
-        "by variable": shared(dataflows_of(templates, catalogue, SourcesBy.VARIABLE), no_output).told(),
-        "steps alone": shared(dataflows_of(templates, catalogue, SourcesBy.NONE), _is_step).told(),
-    }
-
-
-def no_output(name: str) -> bool:
-    """Whether a type is that of a task that computes or reads; published templates have no outputs."""
-    return name != "output"
+    by_variable = counted(dataflows_of(templates, catalogue, SourcesBy.VARIABLE))
+    alone = counted(dataflows_of(templates, catalogue, SourcesBy.NONE))
+    return {"by variable": by_variable.told(), "one source": alone.told()}
 
 
 def _repeats(dataflow: Dataflow) -> bool:
-    places = [place for place in dataflow.places.values() if _is_step(dataflow.tasks[place].type.name)]
+    places = [place for place in dataflow.places.values() if is_step(dataflow.tasks[place].type)]
     return len(set(places)) < len(places)
-
-
-def _is_step(name: str) -> bool:
-    return name.startswith(_STEP)

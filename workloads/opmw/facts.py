@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self, TypeAlias
 
 from rdflib import RDF, RDFS, BNode, Graph
 from rdflib.term import Node
@@ -24,24 +25,45 @@ _GENERAL = re.compile(
 _ID = re.compile(r"""(?<=\s)rdf:ID(\s*=\s*)(["'])""")
 _XML = re.compile(rb"\A(\xef\xbb\xbf)?\s*<(\?xml|!DOCTYPE|!--|rdf:RDF)", re.IGNORECASE)
 _USES_AS = "uses_as_"
+Statement: TypeAlias = tuple[Node, Node, Node]
 
 
 class Unreadable(ValueError):
     """A file that holds no RDF; says why."""
 
 
+class Statements(Graph):
+    """A graph that gives its statements in the order in which the file has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stated: dict[Statement, None] = {}
+
+    def add(self, triple: Statement) -> Self:
+        """Add a statement; called by rdflib's parsers."""
+        self._stated[triple] = None
+        return super().add(triple)
+
+    def __iter__(self) -> Iterator[Statement]:
+        return iter(self._stated)
+
+
 class Facts:
     """The statements of one file, by the own name of their property; given in the same order each time."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Iterable[Statement]) -> None:
         self._objects: dict[str, dict[Node, set[Node]]] = defaultdict(lambda: defaultdict(set))
         self._subjects: dict[str, dict[Node, set[Node]]] = defaultdict(lambda: defaultdict(set))
-        self._classes: dict[Node, set[Node]] = defaultdict(set)
+        # In the order in which the file has them: of several components or data types the first counts.
+        self._classes: dict[Node, dict[Node, None]] = defaultdict(dict)
+        self._above: dict[Node, set[Node]] = defaultdict(set)
         self._labels: dict[Node, set[str]] = defaultdict(set)
         for subject, verb, value in graph:
             if verb == RDF.type:
                 # Also where the class is written as text, as some files do.
-                self._classes[subject].add(value)
+                self._classes[subject][value] = None
+            elif verb == RDFS.subClassOf:
+                self._above[subject].add(value)
             elif verb == RDFS.label:
                 self._labels[subject].add(str(value))
             elif (term := self._term(verb)) is not None:
@@ -69,9 +91,26 @@ class Facts:
         return any(self._term(each) == term for each in self._classes.get(subject, ()))
 
     def classes(self, subject: Node) -> list[str]:
-        """The own names of the classes of something that are not general: its components or data types."""
-        found = self._classes.get(subject, ())
-        return list(dict.fromkeys(own_name(each) for each in _sorted(found) if not _GENERAL.search(str(each))))
+        """The own names of the classes of something that are not general: its components or data types.
+
+        Those that the file declares first come first; one that lies above another of them by its `subClassOf` is left
+        out.
+        """
+        found = [each for each in self._classes.get(subject, ()) if not _GENERAL.search(str(each))]
+        above = {each: self._ancestors(each) for each in found}
+        # Of classes that lie above each other none is the more specific one.
+        specific = [
+            each for each in found if not any(each in above[other] and other not in above[each] for other in found)
+        ]
+        return list(dict.fromkeys(map(own_name, specific)))
+
+    def _ancestors(self, node: Node) -> set[Node]:
+        found, left = set[Node](), [node]
+        while left:
+            new = self._above.get(left.pop(), set()) - found
+            found |= new
+            left += new
+        return found
 
     def label(self, subject: Node) -> str | None:
         """What something is called, where the file says so."""
@@ -132,8 +171,8 @@ def _sorted(nodes: Iterable[Node]) -> list[Node]:
     return sorted(set(nodes), key=lambda node: (str(node), type(node).__name__))
 
 
-def _parsed(raw: bytes, form: str, base: str) -> Graph:
-    graph = Graph()
+def _parsed(raw: bytes, form: str, base: str) -> Statements:
+    graph = Statements()
     with _quiet():
         try:
             graph.parse(data=raw, format=form, publicID=base)

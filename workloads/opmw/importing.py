@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dags import Catalogue, Dataflow, InvalidDocument
 from workloads.opmw.counting import canonical
-from workloads.opmw.encoding import PER_SECOND, SCHEMA, SourcesBy, encode, registered, sources_of
+from workloads.opmw.encoding import PER_SECOND, SCHEMA, Inputs, SourcesBy, encode, registered, sources_of
 from workloads.opmw.reading import read_templates
 from workloads.opmw.templates import Finding, Outcome, Template
 from workloads.workload import Document
@@ -40,7 +40,12 @@ class Import:
 
 
 def import_files(
-    files: Iterable[Path], catalogue: Catalogue, *, sources: SourcesBy = SourcesBy.TYPE, sinks: bool = True
+    files: Iterable[Path],
+    catalogue: Catalogue,
+    *,
+    sources: SourcesBy = SourcesBy.TYPE,
+    inputs: Inputs = Inputs.INTERLEAVE,
+    sinks: bool = True,
 ) -> Import:
     """The templates of these files as documents, each checked as `braid check` does it."""
     findings, imported, names = list[Finding](), list[Imported](), set[str]()
@@ -52,7 +57,7 @@ def import_files(
         findings += found
         for template in templates:
             name = _file_name(template.name, names)
-            document = encode(template, name=name, sources=sources, sinks=sinks)
+            document = encode(template, name=name, sources=sources, inputs=inputs, sinks=sinks)
             try:
                 dataflow = _checked(document, name, catalogue)
             except InvalidDocument as error:
@@ -62,8 +67,15 @@ def import_files(
             names.add(name.lower())
             same = known.setdefault(frozenset(task.key.signature for task in dataflow.tasks), name)
             if same != name:
-                reason = f"it computes what {same!r} does"
-                findings.append(Finding(file=str(file), template=template.name, outcome=Outcome.NOTED, reason=reason))
+                findings.append(
+                    Finding(
+                        file=str(file),
+                        template=template.name,
+                        outcome=Outcome.NOTED,
+                        reason=f"it computes what {same!r} does",
+                        cause="templates compute what others do",
+                    )
+                )
             imported.append(
                 Imported(file=str(file), template=template, name=name, document=document, dataflow=dataflow)
             )

@@ -6,42 +6,23 @@ ends in a traceback. A link of WINGS becomes what OPMW says: a step generates a 
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from rdflib import Literal
 from rdflib.term import Node
 
 from workloads.opmw.facts import Facts, Unreadable, own_name, plain, read_facts
+from workloads.opmw.telling import Telling
 from workloads.opmw.templates import Finding, Outcome, Step, Template, Value, Variable
+from workloads.opmw.wiring import Data, Wiring, wire
 
 _EXACT = 2**53
 """Beyond it readers of JSON lose digits of an integer."""
 
 
-@dataclass(slots=True)
-class _Wiring:
-    """Which steps use and generate which variables, while it is found out."""
-
-    steps: dict[Node, str]
-    uses: dict[Node, dict[Node, str | None]] = field(default_factory=dict)
-    """For each step what it uses, and as what where that is said."""
-    gives: dict[Node, set[Node]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Telling:
-    file: str
-    template: str | None = None
-    findings: list[Finding] = field(default_factory=list)
-
-    def tell(self, outcome: Outcome, reason: str) -> None:
-        self.findings.append(Finding(file=self.file, template=self.template, outcome=outcome, reason=reason))
-
-
 def read_templates(path: Path) -> tuple[tuple[Template, ...], tuple[Finding, ...]]:
     """The templates in a file, and all that is wrong with them or with it."""
-    telling = _Telling(str(path))
+    telling = Telling(str(path))
     try:
         facts = read_facts(path)
     except Unreadable as error:
@@ -52,14 +33,17 @@ def read_templates(path: Path) -> tuple[tuple[Template, ...], tuple[Finding, ...
 
 def templates_in(facts: Facts, file: str) -> tuple[tuple[Template, ...], tuple[Finding, ...]]:
     """The templates that a file's statements describe, and all that is wrong with them."""
-    telling, found = _Telling(file), list[Template]()
+    telling, found = Telling(file), list[Template]()
     declared = facts.members("WorkflowTemplate")
     meant = [value for _, value in facts.pairs("isStepOfTemplate")] + [value for value, _ in facts.pairs("hasNode")]
     names: dict[str, int] = {}
     for node in dict.fromkeys([*declared, *(each for each in meant if not isinstance(each, Literal))]):
         telling.template = _unique(facts.label(node) or own_name(node) or "template", names)
         if node not in declared:
-            telling.tell(Outcome.REPAIRED, "it is not declared a template, but steps say that they belong to it")
+            told = "it is not declared a template, but steps say that they belong to it"
+            telling.tell(
+                Outcome.REPAIRED, told, cause="templates are not declared, but steps say that they belong to them"
+            )
         if (template := _template(facts, node, telling)) is not None:
             found.append(template)
     if not names:
@@ -68,7 +52,7 @@ def templates_in(facts: Facts, file: str) -> tuple[tuple[Template, ...], tuple[F
     return tuple(found), tuple(telling.findings)
 
 
-def _template(facts: Facts, node: Node, telling: _Telling) -> Template | None:
+def _template(facts: Facts, node: Node, telling: Telling) -> Template | None:
     members = [*facts.objects(node, "hasNode"), *facts.subjects("isStepOfTemplate", node)]
     names: dict[str, int] = {}
     steps = {
@@ -79,27 +63,28 @@ def _template(facts: Facts, node: Node, telling: _Telling) -> Template | None:
     if not steps:
         telling.tell(Outcome.SKIPPED, "it has no steps")
         return None
-    wiring = _Wiring(steps, {each: {} for each in steps}, {each: set() for each in steps})
-    _take_opmw(facts, wiring, telling)
-    _take_links(facts, node, wiring, telling)
+    wiring = wire(facts, node, steps, telling)
     if not any(wiring.uses.values()) and not any(wiring.gives.values()):
         telling.tell(Outcome.SKIPPED, "it says which steps it has, but neither what they use nor what they generate")
         return None
     parameters = _parameters(facts, node, wiring)
-    variables = {
-        each: _name(facts, each, node)
+    found = dict.fromkeys(
+        data
         for step in steps
-        for each in (*wiring.uses[step], *sorted(wiring.gives[step], key=str))
-        if each not in parameters
-    }
+        for data in (*wiring.uses[step], *sorted(wiring.gives[step], key=str))
+        if data.variable not in parameters
+    )
     taken: dict[str, int] = {}
-    variables = {each: _unique(name, taken) for each, name in variables.items()}
+    # What comes from outside is called as the variable is, for sources may go by its name.
+    names = {
+        data: _unique(_name(facts, data.variable, node), taken)
+        for data in sorted(found, key=lambda data: data.origin is not None)
+    }
+    variables = {data: names[data] for data in found}
     template = Template(
         name=telling.template or "template",
-        steps=tuple(_step(facts, each, wiring, variables, telling) for each in steps),
-        variables=tuple(
-            Variable(name=name, data_type=_data_type(facts, each, name, telling)) for each, name in variables.items()
-        ),
+        steps=tuple(_step(facts, each, name, wiring, variables, telling) for each, name in steps.items()),
+        variables=_variables(facts, variables, telling),
     )
     if circle := _circle(template):
         telling.tell(Outcome.SKIPPED, f"its steps lead in a circle: {' > '.join(circle)}")
@@ -109,71 +94,13 @@ def _template(facts: Facts, node: Node, telling: _Telling) -> Template | None:
     return template
 
 
-def _take_opmw(facts: Facts, wiring: _Wiring, telling: _Telling) -> None:
-    """What OPMW says of the steps; a variable generated by no step of the template comes from outside."""
-    for step, name in wiring.steps.items():
-        for variable in facts.objects(step, "uses"):
-            if isinstance(variable, Literal):
-                telling.tell(
-                    Outcome.REPAIRED, f"step {name!r} uses the text {plain(str(variable))[:40]!r}; it was left out"
-                )
-            else:
-                wiring.uses[step][variable] = facts.role(step, variable)
-        wiring.gives[step].update(facts.subjects("isGeneratedBy", step))
-    strangers = {
-        (variable, giver)
-        for uses in wiring.uses.values()
-        for variable in uses
-        for giver in facts.objects(variable, "isGeneratedBy")
-        if giver not in wiring.steps
-    }
-    for variable, giver in sorted(strangers, key=str):
-        told = f"{own_name(variable)!r} is generated by {own_name(giver)!r}, which is no step of it"
-        telling.tell(Outcome.REPAIRED, f"{told}; it comes from outside")
-
-
-def _take_links(facts: Facts, template: Node, wiring: _Wiring, telling: _Telling) -> None:
-    """The links of WINGS; one with an end that is missing or no step of the template is left out."""
-    ends = [pair for term in ("hasOriginNode", "hasDestinationNode") for pair in facts.pairs(term)]
-    links = [*facts.objects(template, "hasLink"), *(link for link, step in ends if step in wiring.steps)]
-    for link in dict.fromkeys(links):
-        origins, targets = facts.objects(link, "hasOriginNode"), facts.objects(link, "hasDestinationNode")
-        if broken := _broken(wiring, origins, targets, whole=facts.is_a(link, "InOutLink")):
-            telling.tell(Outcome.REPAIRED, f"link {own_name(link)!r} was left out: {broken}")
-            continue
-        ports = facts.objects(link, "hasDestinationPort")
-        # A link without a variable still joins its ends, so that the link itself stands for one.
-        for variable in facts.objects(link, "hasVariable") or [link]:
-            for origin in origins:
-                wiring.gives[origin].add(variable)
-            for target in targets:
-                wiring.uses[target][variable] = _role(facts, ports)
-
-
-def _broken(wiring: _Wiring, origins: list[Node], targets: list[Node], *, whole: bool) -> str:
-    strangers = [own_name(each) for each in (*origins, *targets) if each not in wiring.steps]
-    if strangers:
-        return f"{', '.join(map(repr, strangers))} is no step of the template"
-    if whole and not (origins and targets):
-        return f"it has no {'destination' if origins else 'origin'}"
-    return "" if origins or targets else "it has neither origin nor destination"
-
-
-def _role(facts: Facts, ports: list[Node]) -> str | None:
-    """What the component calls the port that a link enters, where the file says so."""
-    roles = [role for port in ports for role in facts.objects(port, "satisfiesRole")]
-    # In newer files each node has roles of its own, and only their ids are the component's.
-    ids = [plain(str(each)) for role in roles for each in facts.objects(role, "hasRoleID")]
-    return next(iter([*ids, *map(own_name, roles)]), None)
-
-
-def _parameters(facts: Facts, template: Node, wiring: _Wiring) -> frozenset[Node]:
+def _parameters(facts: Facts, template: Node, wiring: Wiring) -> frozenset[Node]:
     """What is used as a parameter, and so is no data; what a step generates is data, whatever it is called."""
-    generated = {variable for gives in wiring.gives.values() for variable in gives}
+    generated = wiring.generated()
     return frozenset(
         variable
         for uses in wiring.uses.values()
-        for variable in uses
+        for variable in (data.variable for data in uses)
         if variable not in generated
         and (
             facts.is_a(variable, "ParameterVariable")
@@ -183,17 +110,28 @@ def _parameters(facts: Facts, template: Node, wiring: _Wiring) -> frozenset[Node
     )
 
 
-def _step(facts: Facts, node: Node, wiring: _Wiring, variables: Mapping[Node, str], telling: _Telling) -> Step:
-    name = wiring.steps[node]
+def _variables(facts: Facts, variables: Mapping[Data, str], telling: Telling) -> tuple[Variable, ...]:
+    called: dict[Node, str] = {}
+    for data, name in variables.items():
+        called.setdefault(data.variable, name)
+    data_types = {variable: _data_type(facts, variable, name, telling) for variable, name in called.items()}
+    return tuple(Variable(name=name, data_type=data_types[data.variable]) for data, name in variables.items())
+
+
+def _step(  # noqa: PLR0913, PLR0917 - all that is known of it
+    facts: Facts, node: Node, name: str, wiring: Wiring, variables: Mapping[Data, str], telling: Telling
+) -> Step:
     bound: dict[str, Value] = {}
-    for variable, role in wiring.uses[node].items():
-        values = facts.objects(variable, "hasParameterValue", "hasValue") if variable not in variables else []
+    for data, role in wiring.uses[node].items():
+        variable = data.variable
+        values = facts.objects(variable, "hasParameterValue", "hasValue") if data not in variables else []
         if values:
             key = role or _name(facts, variable, None)
             bound[key if key not in bound else own_name(variable)] = _value(values[0])
         if len(values) > 1:
             told = f"parameter {own_name(variable)!r} has {len(values)} values; the first is taken"
-            telling.tell(Outcome.REPAIRED, told)
+            cause = "parameters have several values; the first is taken"
+            telling.tell(Outcome.REPAIRED, told, cause=cause, name=own_name(variable))
     return Step(
         name=name,
         component=_component(facts, node, name, telling),
@@ -203,7 +141,7 @@ def _step(facts: Facts, node: Node, wiring: _Wiring, variables: Mapping[Node, st
     )
 
 
-def _component(facts: Facts, node: Node, step: str, telling: _Telling) -> str:
+def _component(facts: Facts, node: Node, step: str, telling: Telling) -> str:
     components = facts.objects(node, "hasComponent")
     candidates: tuple[Iterable[str], ...] = (
         (own_name(each) for component in components for each in facts.objects(component, "hasComponentBinding")),
@@ -216,17 +154,20 @@ def _component(facts: Facts, node: Node, step: str, telling: _Telling) -> str:
         if names := tuple(dict.fromkeys(filter(None, names))):
             if len(names) > 1:
                 told = f"step {step!r} has {len(names)} components, {', '.join(names)}; the first is taken"
-                telling.tell(Outcome.REPAIRED, told)
+                cause = "steps have several components; the first that the file declares is taken"
+                telling.tell(Outcome.REPAIRED, told, cause=cause, name=step)
             return names[0]
-    telling.tell(Outcome.REPAIRED, f"step {step!r} has no component; its own name is taken")
+    told = f"step {step!r} has no component; its own name is taken"
+    telling.tell(Outcome.REPAIRED, told, cause="steps have no component; their own names are taken", name=step)
     return step
 
 
-def _data_type(facts: Facts, node: Node, variable: str, telling: _Telling) -> str | None:
+def _data_type(facts: Facts, node: Node, variable: str, telling: Telling) -> str | None:
     names = facts.classes(node)
     if len(names) > 1:
         told = f"variable {variable!r} has {len(names)} data types, {', '.join(names)}; the first is taken"
-        telling.tell(Outcome.REPAIRED, told)
+        cause = "variables have several data types; the first that the file declares is taken"
+        telling.tell(Outcome.REPAIRED, told, cause=cause, name=variable)
     return names[0] if names else None
 
 

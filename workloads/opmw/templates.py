@@ -92,6 +92,10 @@ class Finding:
     """None where it concerns the whole file."""
     outcome: Outcome
     reason: str
+    cause: str = ""
+    """What it has in common with others, in a sentence that fits all of them; empty where it is the only one."""
+    name: str = ""
+    """The step, variable or link that it concerns; empty where it is the whole template."""
 
     def __str__(self) -> str:
         place = self.file if self.template is None else f"{self.file}, {self.template}"

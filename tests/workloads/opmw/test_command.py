@@ -33,8 +33,62 @@ def test_for_programs(tmp_path: Path) -> None:
     assert [("WORDCOUNT", 2, 4), ("WordCount", 2, 4)] == [
         (each["template"], each["steps"], each["distinct"]) for each in told["templates"]
     ]
-    assert {"total": 6, "distinct": 3, "shared": 0.5, "users": {"2": 3, "3": 0, "4": 0, "5+": 0}} == told["shared"]
+    assert {
+        "steps": {"total": 4, "distinct": 2, "shared": 0.5, "users": {"2": 2, "3": 0, "4": 0, "5+": 0}},
+        "sources": {"total": 2, "distinct": 1, "shared": 0.5, "users": {"2": 1, "3": 0, "4": 0, "5+": 0}},
+        "outputs": {"total": 2, "distinct": 1, "shared": 0.5, "users": {"2": 1, "3": 0, "4": 0, "5+": 0}},
+        "steps and sources": {"total": 6, "distinct": 3, "shared": 0.5, "users": {"2": 3, "3": 0, "4": 0, "5+": 0}},
+        "work saved": 0.5,
+    } == told["shared"]
     assert ["it computes what 'WORDCOUNT' does"] == [each["reason"] for each in told["findings"]]
+
+
+def test_counts_without_sources(tmp_path: Path) -> None:
+    """The source that feeds all first steps where sources are left out is counted as a source, and never as a step."""
+    files = [str(FILES / name) for name in ("words.ttl", "model.owl")]
+    result = CliRunner().invoke(
+        app, ["opmw", *files, "--into", str(tmp_path / "made"), "--sources", "none", "--sinks", "--json"]
+    )
+    told = json.loads(result.stdout)["shared"]
+    counts = {name: (told[name]["total"], told[name]["distinct"]) for name in ("steps", "sources", "outputs")}
+    assert {"steps": (6, 4), "sources": (3, 1), "outputs": (3, 2)} == counts
+
+
+def test_causes(tmp_path: Path) -> None:
+    """What was met many times is told once, with its cause, how often, and where first; each one where asked for."""
+    file = tmp_path / "many.ttl"
+    variables = "".join(f":in{number} a :Zebra, :Horse . :s o:uses :in{number} . " for number in range(5))
+    file.write_text(
+        "@prefix o: <http://www.opmw.org/ontology/> . @prefix : <http://example.org/l#> . "
+        f":t a o:WorkflowTemplate . :s o:isStepOfTemplate :t ; a :Sort . {variables}",
+        encoding="utf-8",
+    )
+    asked = ["opmw", str(file), "--into"]
+    once = CliRunner().invoke(app, [*asked, str(tmp_path / "once")]).output
+    cause = "variables have several data types; the first that the file declares is taken"
+    assert 1 == once.count(cause)
+    (line,) = (" ".join(each.split()) for each in once.splitlines() if cause in each)
+    assert f"repaired 5 {cause} t: in0, t: in1, t: in2 and 2 more" == line
+    each = CliRunner().invoke(app, [*asked, str(tmp_path / "each"), "--details"]).output
+    assert 5 == each.count("has 2 data types, Zebra, Horse; the first is taken")
+    told = json.loads(CliRunner().invoke(app, [*asked, str(tmp_path / "json"), "--json"]).stdout)
+    assert 5 == len(told["findings"])
+
+
+def test_joined_inputs(tmp_path: Path) -> None:
+    """With --inputs join steps with several inputs join them, and the folder loads as a workload."""
+    file = tmp_path / "merge.ttl"
+    file.write_text(
+        "@prefix o: <http://www.opmw.org/ontology/> . @prefix : <http://example.org/l#> . "
+        ":t a o:WorkflowTemplate . :s o:isStepOfTemplate :t ; a :Merge ; o:uses :left, :right .",
+        encoding="utf-8",
+    )
+    into = tmp_path / "made"
+    result = CliRunner().invoke(app, ["opmw", str(file), "--into", str(into), "--inputs", "join"])
+    assert 0 == result.exit_code, result.output
+    workload = load_workload(str(into))
+    assert "opmw-join:2:Merge" == workload.dataflows["t"]["tasks"][0]["type"]
+    assert "--inputs join" in workload.about["made by"]
 
 
 def test_nothing_to_import(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from rdflib.term import Node
 from dags import canonicalise
 from engine import installed_catalogue
 from workloads.opmw.encoding import Inputs, SourcesBy, encode, registered, sources_of
-from workloads.opmw.facts import Facts
+from workloads.opmw.facts import Facts, Statements
 from workloads.opmw.reading import read_templates, templates_in
 from workloads.opmw.templates import Finding, Outcome, Step, Template, Variable
 
@@ -29,7 +29,7 @@ PREFIXES = f"""
 
 
 def read(turtle: str) -> tuple[tuple[Template, ...], tuple[Finding, ...]]:
-    return templates_in(Facts(Graph().parse(data=PREFIXES + turtle, format="turtle")), "t.ttl")
+    return templates_in(Facts(Statements().parse(data=PREFIXES + turtle, format="turtle")), "t.ttl")
 
 
 def told(findings: tuple[Finding, ...]) -> list[str]:
@@ -97,6 +97,72 @@ def test_mixed_vocabularies() -> None:
     assert {"one": [], "two": ["one"]} == template.parents()
     assert ["Sort", "Plot"] == [step.component for step in template.steps]
     assert () == findings
+
+
+def test_links_join_their_own_ends() -> None:
+    """A variable that enters by one link and is generated along another joins nothing: there is no circle."""
+    (template,), findings = read(
+        """
+        :t a w:WorkflowTemplate ; w:hasNode :a, :b, :c ; w:hasLink :in, :up, :down .
+        :in a w:InputLink ; w:hasVariable :V ; w:hasDestinationNode :a .
+        :up a w:InOutLink ; w:hasVariable :mid ; w:hasOriginNode :a ; w:hasDestinationNode :b .
+        :down a w:InOutLink ; w:hasVariable :V ; w:hasOriginNode :b ; w:hasDestinationNode :c .
+        :a a c:A . :b a c:B . :c a c:C . :V a c:Table .
+        """
+    )
+    assert {"a": [], "b": ["a"], "c": ["b"]} == template.parents()
+    # The source has the variable's name, whatever else is called so.
+    assert [("V", "Table"), ("mid", None), ("V-2", "Table")] == [
+        (each.name, each.data_type) for each in template.variables
+    ]
+    assert ("V",) == template.steps[0].uses
+    assert () == findings
+
+
+def test_links_of_one_variable_from_several_steps() -> None:
+    """Each step takes from where its own links lead, from all of them; what OPMW adds is nothing new."""
+    (template,), _ = read(
+        """
+        :t w:hasNode :a, :b, :c, :d, :e ; w:hasLink :ac, :bd, :be, :ae .
+        :ac w:hasVariable :V ; w:hasOriginNode :a ; w:hasDestinationNode :c .
+        :bd w:hasVariable :V ; w:hasOriginNode :b ; w:hasDestinationNode :d .
+        :be w:hasVariable :V ; w:hasOriginNode :b ; w:hasDestinationNode :e .
+        :ae w:hasVariable :V ; w:hasOriginNode :a ; w:hasDestinationNode :e .
+        :V o:isGeneratedBy :a, :b . :c o:uses :V . :d o:uses :V .
+        """
+    )
+    assert {"a": [], "b": [], "c": ["a"], "d": ["b"], "e": ["a", "b"]} == template.parents()
+
+
+def test_variables_join_where_links_are_lacking() -> None:
+    """What a step is said to use, and no link leads to it, comes from all that generate it, by links or by OPMW."""
+    (template,), _ = read(
+        """
+        :t w:hasNode :a, :b, :c, :d ; w:hasLink :ac, :v .
+        :ac w:hasVariable :V ; w:hasOriginNode :a ; w:hasDestinationNode :c .
+        :v w:hasVariable :W ; w:hasDestinationNode :d .
+        :V o:isGeneratedBy :b . :d o:uses :V .
+        """
+    )
+    assert {"a": [], "b": [], "c": ["a"], "d": ["a", "b"]} == template.parents()
+    assert {"W"} == {each.name for each in template.variables} - set(template.givers())
+
+
+@pytest.mark.parametrize(
+    ("above", "expected", "repaired"),
+    [
+        ("", "Zebra", 1),
+        ("c:Horse rdfs:subClassOf c:Animal . c:Animal rdfs:subClassOf c:Zebra .", "Horse", 0),
+        ("c:Horse rdfs:subClassOf c:Zebra . c:Zebra rdfs:subClassOf c:Horse .", "Zebra", 1),
+    ],
+)
+def test_several_data_types(above: str, expected: str, repaired: int) -> None:
+    """The most specific counts where the file says which that is, else the first that is declared."""
+    (template,), findings = read(
+        f":t a w:WorkflowTemplate ; w:hasNode :s . :s a c:Sort ; o:uses :in . :in a c:Zebra, c:Horse . {above}"
+    )
+    assert [expected] == [variable.data_type for variable in template.variables]
+    assert repaired == len(findings)
 
 
 def test_odd_templates() -> None:
