@@ -51,9 +51,6 @@ def _task(drawn: random.Random, instance: int, parents: Mapping[int, Sequence[st
     fields = sorted(set.intersection(*(set(parents[each]) for each in chosen)))
     numbers = [name for name in fields if name in {"a", "n", "count", "pi"}]
     kind = drawn.choice(kinds if numbers else ["count", "pi_viete", "output"])
-    if len(chosen) > 1 and drawn.choice([True, False]):
-        ports = [Edge(parent=each, port=f"in{number}") for number, each in enumerate(sorted(chosen), start=1)]
-        return slot(instance, "opmw-join:2:Merge", *ports, inputs=2, iterations=3)
     edges = tuple(Edge(parent=each, times=drawn.choice([1, 1, 1, 2])) for each in sorted(chosen))
     by = drawn.choice([[], ["k"]]) if "k" in fields else []
     match kind:
@@ -63,6 +60,9 @@ def _task(drawn: random.Random, instance: int, parents: Mapping[int, Sequence[st
             config = {"by": by}
         case "block_window_average":
             config = {"field": drawn.choice(numbers), "by": by, "window": drawn.randint(1, 7)}
+        case "pi_viete" if len(edges) > 1:
+            ports = [replace(edge, port=f"in{number}") for number, edge in enumerate(edges, start=1)]
+            return slot(instance, "opmw-join:2:Merge", *ports, inputs=2, iterations=3)
         case "pi_viete":
             config = {"iterations": 3}
         case _:

@@ -7,7 +7,7 @@ mix the vocabularies, and their namespaces vary by version.
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self, TypeAlias
@@ -44,8 +44,8 @@ class Statements(Graph):
         self._stated[triple] = None
         return super().add(triple)
 
-    def __iter__(self) -> Iterator[Statement]:
-        return iter(self._stated)
+    def __iter__(self) -> Generator[Statement, None, None]:  # noqa: PYI058 - as the graph has it
+        yield from self._stated
 
 
 class Facts:

@@ -76,11 +76,11 @@ def _template(facts: Facts, node: Node, telling: Telling) -> Template | None:
     )
     taken: dict[str, int] = {}
     # What comes from outside is called as the variable is, for sources may go by its name.
-    names = {
+    called = {
         data: _unique(_name(facts, data.variable, node), taken)
         for data in sorted(found, key=lambda data: data.origin is not None)
     }
-    variables = {data: names[data] for data in found}
+    variables = {data: called[data] for data in found}
     template = Template(
         name=telling.template or "template",
         steps=tuple(_step(facts, each, name, wiring, variables, telling) for each, name in steps.items()),

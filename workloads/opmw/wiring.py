@@ -71,10 +71,10 @@ def _take_link(link: _Link, links: _Links, wiring: Wiring) -> None:
         links.targets.update((variable, target) for target in link.targets)
         for origin in link.origins:
             wiring.gives[origin].add(Data(variable, origin))
+        entering = [Data(variable, origin) for origin in link.origins] or [Data(variable)]
         for target in link.targets:
-            for origin in link.origins or (None,):
-                uses, data = wiring.uses[target], Data(variable, origin)
-                uses[data] = uses.get(data) or link.role
+            uses = wiring.uses[target]
+            uses.update({data: uses.get(data) or link.role for data in entering})
 
 
 def _take_opmw(facts: Facts, steps: Mapping[Node, str], links: _Links, wiring: Wiring, telling: Telling) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from engine import installed_catalogue
+from tests.documentation.pages import page
 from workloads.loading import load_workload
 from workloads.opmw.counting import canonical, counted, work_saved, works
 from workloads.opmw.describing import dataflows_of
@@ -42,6 +43,34 @@ def test_repository() -> None:
     reached = opmw().about["repository"]["reached"]
     assert TARGETS == only(TARGETS, reached)
     assert WORK_SAVED == pytest.approx({name: reached[name]["work saved"] for name in WORK_SAVED}, abs=0.005)
+
+
+def test_documented() -> None:
+    """The page on workloads has the counts of all 70 in every encoding, as they are."""
+    reached = opmw().about["repository"]["reached"]
+
+    def counts(*tasks: dict[str, Any]) -> str:
+        total, distinct = (sum(each[name] for each in tasks) for name in ("total", "distinct"))
+        return f"{total} → {distinct}, {1 - distinct / total:.1%}".replace("%", " %")
+
+    rows = [
+        (
+            told,
+            counts(found["steps"]),
+            counts(found["sources"]),
+            counts(found["steps and sources"]),
+            counts(found["steps and sources"], found["outputs"]),
+            f"{found['work saved']:.1%}".replace("%", " %"),
+        )
+        for told, found in (
+            ("sources by data type", reached["by type"]),
+            ("sources by variable name", reached["by variable"]),
+            ("one source for all", reached["one source"]),
+        )
+    ]
+    tables = page("docs/workloads.md").tables
+    (table,) = (each for each in tables if each.rows[0][0].startswith("encoding of all 70"))
+    assert rows == list(table.rows[1:])
 
 
 @pytest.mark.parametrize(
