@@ -100,7 +100,7 @@ def _join_step(config: JoinStepConfig) -> Behaviour:
 
     >>> from engine.trying import tried
     >>> rows = [("in1", {"room": "a"}), ("in1", {"room": "b"}), ("in2", {"table": 7})]
-    >>> tried("opmw-join:2:Merge", {"iterations": 2}, rows)
+    >>> tried("opmw-join:Merge", {"inputs": 2, "iterations": 2}, rows)
     {'out': [{'pi': 3.0614674589207183}]}
     """
     ports = join_ports(config.inputs)

@@ -1,12 +1,11 @@
 """Computation for its own sake: known work per event."""
 
-import re
-from functools import cache
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, create_model
+from pydantic import ConfigDict, Field
 
-from dags import Config, Kind, Namespace, Schema, Schemas, State, TaskType
+from dags import Config, Kind, Namespace, Ports, Schema, Schemas, State, TaskType
+from dags.ports import MOST_PORTS
 
 
 class PiVieteConfig(Config):
@@ -66,15 +65,13 @@ OPMW = Namespace(_OPMW, _resolved)
 """The steps of published workflow templates, each kind of component a type of its own."""
 
 _OPMW_JOIN = "opmw-join:"
-_MOST_JOINED = 1_000
-_COUNTED = re.compile(r"opmw-join:([1-9][0-9]{0,3}):.+", re.DOTALL)
 
 
 class JoinStepConfig(StepConfig):
     """The parameters of a step that joins its inputs."""
 
-    inputs: Annotated[int, Field(ge=2, le=_MOST_JOINED)] = 2
-    """How many input ports it has; the number in the type's name, and no other."""
+    inputs: Annotated[int, Field(ge=2, le=MOST_PORTS)]
+    """How many input ports it has: `in1`, `in2`, and so on."""
 
 
 def join_ports(count: int) -> tuple[str, ...]:
@@ -86,21 +83,18 @@ def join_ports(count: int) -> tuple[str, ...]:
     return tuple(f"in{number}" for number in range(1, count + 1))
 
 
-@cache
-def _join_config(count: int) -> type[JoinStepConfig]:
-    only = Annotated[int, Field(ge=count, le=count)]
-    return create_model(f"JoinStepConfig{count}", __base__=JoinStepConfig, inputs=(only, count))
+def _joined(config: JoinStepConfig) -> Ports:
+    return Ports(inputs=join_ports(config.inputs))
 
 
-def join_step_type(name: str, count: int | None = None) -> TaskType[JoinStepConfig]:
-    """The type of a workflow template's steps that join so many inputs, by its full name; without a count, of all."""
+def join_step_type(name: str) -> TaskType[JoinStepConfig]:
+    """The type of a workflow template's steps that join their inputs, by its full name."""
     return TaskType(
         name=name,
-        summary="A step of a published workflow template that needs all its inputs. The number in the type's name says "
-        "how many: `opmw-join:3:Merge` has the ports `in1`, `in2` and `in3`. The first event of each make one "
+        summary="A step of a published workflow template that needs all its inputs. The first event of each make one "
         "set, then the second of each, and so on; each complete set gives one event.",
-        config=_join_config(count) if count else JoinStepConfig,
-        inputs=join_ports(count or 2),
+        config=JoinStepConfig,
+        ports=_joined,
         output_schema=_pi,
         state=State.STREAM,
         unique_per_cause=False,
@@ -109,19 +103,12 @@ def join_step_type(name: str, count: int | None = None) -> TaskType[JoinStepConf
     )
 
 
-def join_step_name(component: str, count: int) -> str:
-    """The full name of the type of steps of a component that join so many inputs."""
-    return f"{_OPMW_JOIN}{count}:{component}"
-
-
 def _join_resolved(name: str) -> TaskType[JoinStepConfig] | None:
-    found = _COUNTED.fullmatch(name)
-    count = int(found[1]) if found else 0
-    return join_step_type(name, count) if 2 <= count <= _MOST_JOINED else None  # noqa: PLR2004 - one is no join
+    return join_step_type(name) if name != _OPMW_JOIN else None
 
 
 OPMW_JOIN = Namespace(_OPMW_JOIN, _join_resolved)
-"""Steps that fire once per complete set of their inputs, for each number of inputs and kind of component a type."""
+"""Steps that fire once per complete set of their inputs, each kind of component a type of its own."""
 
 TYPES = (PI_VIETE, NOOP)
 """All of this family."""

@@ -62,7 +62,7 @@ def _task(drawn: random.Random, instance: int, parents: Mapping[int, Sequence[st
             config = {"field": drawn.choice(numbers), "by": by, "window": drawn.randint(1, 7)}
         case "pi_viete" if len(edges) > 1:
             ports = [replace(edge, port=f"in{number}") for number, edge in enumerate(edges, start=1)]
-            return slot(instance, "opmw-join:2:Merge", *ports, inputs=2, iterations=3)
+            return slot(instance, "opmw-join:Merge", *ports, inputs=2, iterations=3)
         case "pi_viete":
             config = {"iterations": 3}
         case _:
@@ -77,7 +77,7 @@ def _gives(task: Slot, parents: Mapping[int, Sequence[str]]) -> Sequence[str]:
             return [*config["by"], "count"]
         case "block_window_average":
             return [*config["by"], config["field"]]
-        case "pi_viete" | "opmw-join:2:Merge":
+        case "pi_viete" | "opmw-join:Merge":
             return ["pi"]
     return sorted(set.intersection(*(set(parents[edge.parent]) for edge in task.inputs)))
 

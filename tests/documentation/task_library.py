@@ -92,7 +92,7 @@ def _table(types: list[AnyTaskType]) -> str:
         "| type | takes | gives | state | how many |",
         "|---|---|---|---|---|",
         *(
-            f"| [`{kind.name}`](#{_anchor(kind.name)}) | {_ports(kind.inputs)} | {_ports(kind.outputs)} | "
+            f"| [`{kind.name}`](#{_anchor(kind.name)}) | {_ports(kind, kind.inputs)} | {_ports(kind, kind.outputs)} | "
             f"{kind.state.value} | {kind.selectivity} |"
             for kind in types
         ),
@@ -104,7 +104,9 @@ def _anchor(name: str) -> str:
     return "".join(each for each in name.lower() if each.isalnum() or each in "_-")
 
 
-def _ports(ports: tuple[str, ...]) -> str:
+def _ports(kind: AnyTaskType, ports: tuple[str, ...]) -> str:
+    if kind.ports is not None:
+        return "as its config says"
     return ", ".join(f"`{port}`" for port in ports) or "-"
 
 

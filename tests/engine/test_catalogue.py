@@ -13,7 +13,7 @@ from dags import Catalogue
 from engine import BrokenTaskTypes, installed_catalogue
 from engine.catalogue import GROUP
 from engine.tasks import TYPES
-from engine.tasks.compute import join_step_type, step_type
+from engine.tasks.compute import JoinStepConfig, join_step_type, step_type
 
 HEAVY = {
     "datasketches",
@@ -173,9 +173,10 @@ def every_type() -> dict[str, Any]:
     """A document in which a task of each type reads one source at all its ports."""
     tasks: list[dict[str, Any]] = [{"id": "s", "type": "source", "config": {"source": "s"}}]
     streams: list[dict[str, str]] = []
-    for kind in (*TYPES, step_type("opmw:Step"), join_step_type("opmw-join:2:Step", 2)):
+    join, configs = join_step_type("opmw-join:Step"), {**CONFIGS, "opmw-join:Step": {"inputs": 2}}
+    for kind in (*TYPES, step_type("opmw:Step"), join.of(JoinStepConfig(inputs=2))):
         if not kind.is_source:
-            tasks.append({"id": kind.name, "type": kind.name, "config": _unowned(CONFIGS.get(kind.name, {}))})
+            tasks.append({"id": kind.name, "type": kind.name, "config": _unowned(configs.get(kind.name, {}))})
             streams += [{"from": "s", "to": kind.name, "to_port": port} for port in kind.inputs]
     sinks = [task["id"] for task in tasks if task["id"] not in {kind.name for kind in TYPES if kind.is_sink}]
     tasks += [{"id": f"{each} out", "type": "null_sink"} for each in sinks]

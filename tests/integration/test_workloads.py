@@ -48,12 +48,12 @@ class Walk(NamedTuple):
 Walks = Mapping[str, Walk]
 TOGETHER: Walks = {
     "riotbench": Walk(("urban-etl", "urban-stats", "urban-1", "grid-1", "grid-2", "grid-3", "grid-etl"), seed=5),
-    "opmw": Walk(("opmw-01", "opmw-18", "opmw-24", "opmw-30", "opmw-32", "opmw-67"), seed=3),
+    "opmw": Walk(("opmw-22", "opmw-31", "opmw-35", "opmw-38", "opmw-41", "opmw-46"), seed=3),
 }
 """Of each workload some that share tasks: averages, sketches, filters and pictures; steps, and chains of them."""
 SCATTERED: Walks = {
     "riotbench": Walk(("grid-1", "grid-2", "grid-3"), seed=9),
-    "opmw": Walk(("opmw-01", "opmw-18", "opmw-24", "opmw-30"), seed=9),
+    "opmw": Walk(("opmw-22", "opmw-31", "opmw-35", "opmw-41"), seed=9),
 }
 """Of them so few that there are cores for a job for each."""
 WALK = 4

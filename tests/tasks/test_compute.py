@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dags import Kind, Schema
+from dags.ports import MOST_PORTS
 from engine.catalogue import installed_catalogue
 from engine.implementations.compute import noop, opmw, opmw_join, pi_viete
 from engine.plan import Slot
@@ -108,17 +109,17 @@ def test_a_joining_step_gives_the_same_however_its_inputs_interleave(came: list[
     assert min(map(came.count, ("in1", "in2", "in3"))) == found[0][0]
 
 
-def test_the_number_of_inputs_is_in_the_name_of_a_joining_step() -> None:
-    """It says which ports there are, and belongs to what is shared; a config that says another number is refused."""
+def test_the_config_of_a_joining_step_says_how_many_inputs_it_has() -> None:
+    """Each has a port of its own; one input is nothing to join, and a type needs a name."""
     catalogue = installed_catalogue()
-    found = catalogue.find("opmw-join:3:Merge:2")
+    found = catalogue.find("opmw-join:Merge")
     assert found is not None
-    assert ("in1", "in2", "in3") == found.inputs
-    assert 3 == found.config.model_validate({"language": "en"}).model_dump()["inputs"]
-    with pytest.raises(ValidationError):
-        found.config.model_validate({"inputs": 2})
-    for name in ("opmw-join:1:Sort", "opmw-join:1001:Sort", "opmw-join:2:", "opmw-join:Sort", "opmw-join:02:Sort"):
-        assert catalogue.find(name) is None
+    config = found.config.model_validate({"inputs": 3, "language": "en"})
+    assert ("in1", "in2", "in3") == found.of(config).inputs
+    for inputs in ({"inputs": 1}, {"inputs": MOST_PORTS + 1}, {}):
+        with pytest.raises(ValidationError):
+            found.config.model_validate(inputs)
+    assert catalogue.find("opmw-join:") is None
 
 
 @pytest.mark.parametrize("type_", ["opmw:Stemmer", "opmw:a b", "noop", "pi_viete"])

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from dags import Kind, Schema, Source, Visibility
-from engine.tasks.compute import JoinStepConfig, join_step_name
+from engine.tasks.compute import JoinStepConfig
 from workloads.opmw.joining import ports_given
 from workloads.opmw.naming import START, source_name
 from workloads.opmw.templates import Step, Template
@@ -70,7 +70,7 @@ def encode(
             entering[steps[step]].append(task)
     joins = {step for step, found in entering.items() if len(found) > 1} if inputs is Inputs.JOIN else set[str]()
     tasks: list[dict[str, Any]] = [
-        {"id": task, "type": _type(step, len(entering[task]) if task in joins else 1), "config": _config(step)}
+        _task(task, step, joined=len(entering[task]) if task in joins else None)
         for step, task in ((step, steps[step.name]) for step in template.steps)
     ]
     tasks += [{"id": task, "type": "source", "config": {"source": source}} for task, source in read.items()]
@@ -130,8 +130,11 @@ class _Ids:
         return found
 
 
-def _type(step: Step, inputs: int) -> str:
-    return f"opmw:{step.component}" if inputs == 1 else join_step_name(step.component, inputs)
+def _task(task: str, step: Step, *, joined: int | None) -> dict[str, Any]:
+    """The task of a step, which may join so many inputs."""
+    if joined is None:
+        return {"id": task, "type": f"opmw:{step.component}", "config": _config(step)}
+    return {"id": task, "type": f"opmw-join:{step.component}", "config": {**_config(step), "inputs": joined}}
 
 
 def _config(step: Step) -> dict[str, Any]:

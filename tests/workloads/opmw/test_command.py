@@ -87,7 +87,7 @@ def test_joined_inputs(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["opmw", str(file), "--into", str(into), "--inputs", "join"])
     assert 0 == result.exit_code, result.output
     workload = load_workload(str(into))
-    assert "opmw-join:2:Merge" == workload.dataflows["t"]["tasks"][0]["type"]
+    assert "opmw-join:Merge" == workload.dataflows["t"]["tasks"][0]["type"]
     assert "--inputs join" in workload.about["made by"]
 
 
