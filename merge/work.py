@@ -86,12 +86,24 @@ def flows(
     return found
 
 
-def fired(_kind: AnyTaskType, streams: Sequence[tuple[str, Fraction]]) -> Fraction:
+def fired(kind: AnyTaskType, streams: Sequence[tuple[str, Fraction]]) -> Fraction:
     """How often in a second a task of a type works, given the port and the rate of each stream that enters it.
 
-    Streams interleave, and every event makes it work.
+    Streams interleave, and every event makes it work; a task that joins works once for each complete set.
+
+    >>> from dataclasses import replace
+    >>> from dags import Config, TaskType
+    >>> streams = [("in1", Fraction(2)), ("in2", Fraction(3)), ("in2", Fraction(1))]
+    >>> step = TaskType(name="step", config=Config, inputs=("in1", "in2"), output_schema=lambda _config, _inputs: {})
+    >>> str(fired(step, streams)), str(fired(replace(step, joins=True), streams))
+    ('6', '2')
     """
-    return sum((rate for _, rate in streams), Fraction())
+    if not kind.joins:
+        return sum((rate for _, rate in streams), Fraction())
+    ports = dict.fromkeys(kind.inputs, Fraction())
+    for port, rate in streams:
+        ports[port] += rate
+    return min(ports.values())
 
 
 def works(

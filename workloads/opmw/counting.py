@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dags import AnyTaskType, Catalogue, Dataflow, Key, Source, canonicalise
-from merge import RunningGraph, merge
+from merge import RunningGraph, each_step, merge, numbered
+from merge import works as weighed
 from workloads.workload import Document
 
 ANYBODY = "anybody"
@@ -69,18 +70,10 @@ def canonical(
 
 
 def works(dataflow: Dataflow) -> dict[Key, int]:
-    """The work of each step of a dataflow: how often it works while each source gives one event.
-
-    A step takes the events of all its inputs, whose rates add up; one that joins works as often as the slowest of them.
-    The same task works as often in every dataflow, for its ancestors are the same.
-    """
-    rates: list[int] = []
-    for task in dataflow.tasks:
-        ports: Counter[str] = Counter()
-        for edge in task.inputs:
-            ports[edge.port] += edge.times * rates[edge.parent]
-        rates.append(1 if task.type.is_source else min(ports.values()) if task.type.joins else ports.total())
-    return {task.key: rate for task, rate in zip(dataflow.tasks, rates, strict=True) if is_step(task.type)}
+    """The work of each step of a dataflow: how often it works while each source gives one event."""
+    tasks = numbered(dataflow)
+    found = weighed(tasks, lambda _source: 1, cost=each_step)
+    return {task.key: int(found[number]) for number, task in tasks.items() if is_step(task.type)}
 
 
 def work_saved(dataflows: Iterable[Dataflow]) -> float | None:
