@@ -84,6 +84,8 @@ class WindowRow:
     """Cores that the same dataflows are estimated to need in a job each, sharing nothing; by the service's savings."""
     alone_packed: float | None
     """Likewise packed into as few jobs as hold them."""
+    behind: str
+    """Why the window is thrown away: in what the service was behind; empty where it counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,7 +109,7 @@ class Stage:
         begun = time.time()
         for window in range(MOST_WINDOWS if is_last else PACING.windows):
             at = [(side.player, number) for side in self.sides]
-            for side, row in zip(self.sides, measure(at, window, PACING.window), strict=True):
+            for side, row in zip(self.sides, measure(at, window, PACING), strict=True):
                 side.windows += (row,)
                 between = (begun, time.time())
                 side.keeper.found[-1] = replace(side.keeper.found[-1], windows=side.windows, between=between)

@@ -53,7 +53,7 @@ def replay_live(parts: Sequence[Part], pacing: Pacing, told: Told) -> None:
         plays = [
             _Play(part, pacing, counts_by_mode(part, pacing), keepers(part, pacing), told).play(held) for part in parts
         ]
-        _side_by_side(plays, pacing)
+        _side_by_side(plays, pacing, told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class _Ready:
     """What was measured, once it was."""
 
 
-def _side_by_side(plays: Sequence[Iterator[_Ready | None]], pacing: Pacing) -> None:
+def _side_by_side(plays: Sequence[Iterator[_Ready | None]], pacing: Pacing, told: Told) -> None:
     """Have all go on until each is ready to be measured or at its end, then measure these together, and so on.
 
     None is yielded where something was begun that takes a while, so that the others can begin theirs meanwhile.
@@ -87,19 +87,21 @@ def _side_by_side(plays: Sequence[Iterator[_Ready | None]], pacing: Pacing) -> N
                     ready.append(found)
                     behind.remove(play)
         if ready:
-            _measure(ready, pacing)
+            _measure(ready, pacing, told)
 
 
-def _measure(ready: Sequence[_Ready], pacing: Pacing) -> None:
-    """Measure on all services at once."""
+def _measure(ready: Sequence[_Ready], pacing: Pacing, told: Told) -> None:
+    """Measure on all services at once, and say which windows are thrown away."""
     for player in (player for each in ready for player in each.players.values()):
         player.catch_up(pacing.pace)
     time.sleep(pacing.settling)
     at = [(player, each.step) for each in ready for player in each.players.values()]
     found = [each.windows.setdefault(folder, []) for each in ready for folder in each.players]
     for window in range(pacing.windows):
-        for windows, row in zip(found, measure(at, window, pacing.window), strict=True):
+        for windows, (player, step), row in zip(found, at, measure(at, window, pacing), strict=True):
             windows.append(row)
+            if row.behind:
+                told(f"step {step + 1}, {player.way.name}: window {window + 1} is thrown away: {row.behind}", 0.0)
 
 
 class _Play:

@@ -10,7 +10,7 @@ from statistics import median
 
 from engine import installed_catalogue
 from engine.life import JobState
-from manager.answers import DataflowState, Quota, SavingsAnswer, SubmitAnswer, TenantForm
+from manager.answers import DataflowState, JobAnswer, Quota, SavingsAnswer, SubmitAnswer, TenantForm
 from manager.client import Client, Refused
 from merge import counted
 from workloads.outputs import Outputs, listening
@@ -19,6 +19,7 @@ from workloads.replay.cores import Look, cores_between, look
 from workloads.replay.keeping import Found
 from workloads.replay.plan import Pacing
 from workloads.replay.sharing import with_savings
+from workloads.replay.validity import behind
 from workloads.results import StepRow, UsersRow, WindowRow
 from workloads.service import RunFailed, Service, served
 from workloads.trace import Action, Step
@@ -38,6 +39,7 @@ class Opened:
 
     look: Look
     events: int
+    jobs: tuple[JobAnswer, ...]
 
 
 class Player:
@@ -110,14 +112,16 @@ class Player:
 
     def open(self) -> Opened:
         """Begin a window."""
-        return Opened(look=look(self.service.process), events=self._events())
+        jobs = tuple(self.operator.jobs())
+        return Opened(look=look(self.service.process), events=self._events(), jobs=jobs)
 
-    def shut(self, opened: Opened, step: int, window: int) -> WindowRow:
-        """End a window: what was measured in it."""
+    def shut(self, opened: Opened, step: int, window: int, pace: float) -> WindowRow:
+        """End a window: what was measured in it, and whether it counts."""
         ended = look(self.service.process)
         events = self._events()
         cores = cores_between(opened.look, ended)
         took = ended.at - opened.look.at
+        jobs = tuple(self.operator.jobs())
         p50, p99 = self._latencies()
         return WindowRow(
             step=step,
@@ -131,10 +135,11 @@ class Player:
             cores_manager=cores["manager"],
             latency_p50=p50,
             latency_p99=p99,
-            lag_events=sum(job.lag_events or 0 for job in self.operator.jobs()),
+            lag_events=sum(job.lag_events or 0 for job in jobs),
             events_out=(events - opened.events) / took,
             alone_launched=None,
             alone_packed=None,
+            behind=behind(opened.jobs, jobs, pace=pace, seconds=took),
         )
 
     def accounted(self, found: Found) -> Found:
@@ -186,11 +191,11 @@ class Player:
             time.sleep(_LOOKING)
 
 
-def measure(at: Sequence[tuple[Player, int]], window: int, seconds: float) -> list[WindowRow]:
+def measure(at: Sequence[tuple[Player, int]], window: int, pacing: Pacing) -> list[WindowRow]:
     """What services do in one window, the same for all, each at the step at which its player stands."""
     opened = [player.open() for player, _ in at]
-    time.sleep(seconds)
-    return [player.shut(begun, step, window) for begun, (player, step) in zip(opened, at, strict=True)]
+    time.sleep(pacing.window)
+    return [player.shut(begun, step, window, pacing.pace) for begun, (player, step) in zip(opened, at, strict=True)]
 
 
 @contextmanager

@@ -51,7 +51,8 @@ def packed_or_shared(runs: Runs) -> dict[Way, float]:
 def tenant_cores(runs: Runs, way: Way) -> dict[str | None, float]:
     """What each tenant's share is in the mean over the measured steps; the operator's overhead has no tenant."""
     run = runs.live.get(way)
-    rows = run.results.tenants if run else ()
+    counting = runs.windows(way)
+    rows = [row for row in run.results.tenants if row.step in counting] if run else []
     steps = {row.step for row in rows}
     found: dict[str | None, float] = {}
     for row in rows:

@@ -17,7 +17,7 @@ def page(every: Sequence[Runs], summary: Summary, pictures: Pictures, style: str
         ("savings", "What is saved", sections.savings(summary)),
         ("paper", "Beside the paper", sections.paper(every, summary)),
         ("tasks", "Running tasks", sections.tasks(every, pictures)),
-        ("cores", "Cores", sections.cores(pictures)),
+        ("cores", "Cores", sections.cores(every, pictures)),
         ("reuse", "Who uses the same tasks", sections.reuse(pictures)),
         ("defragmentation", "Defragmentation", sections.defragmentation(every, summary, pictures)),
         ("latency", "Latency through bridges", sections.latency(every, summary, pictures)),

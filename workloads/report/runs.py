@@ -67,22 +67,28 @@ class Runs:
         return run.results.steps if run else ()
 
     def windows(self, way: Way) -> Mapping[int, tuple[WindowRow, ...]]:
-        """What was measured in a way, by step."""
+        """What was measured in a way, by step; without what was thrown away, because the service was behind."""
         found: defaultdict[int, list[WindowRow]] = defaultdict(list)
-        run = self.live.get(way)
-        for row in run.results.windows if run else ():
-            found[row.step].append(row)
+        for row in self._windows(way):
+            if not row.behind:
+                found[row.step].append(row)
         return {step: tuple(rows) for step, rows in sorted(found.items())}
 
+    def thrown_away(self, way: Way) -> tuple[WindowRow, ...]:
+        """The windows that do not count."""
+        return tuple(row for row in self._windows(way) if row.behind)
+
+    def both(self, way: Way) -> Iterator[tuple[WindowRow, WindowRow]]:
+        """The windows of a way's baseline, each beside that of the way itself; one alone has no other half."""
+        without = {(row.step, row.window): row for row in self._windows(way.baseline) if not row.behind}
+        for rows in self.windows(way).values():
+            for row in rows:
+                if (row.step, row.window) in without:
+                    yield without[row.step, row.window], row
+
     def pairs(self, way: Way) -> tuple[Pair, ...]:
-        """The windows of a way beside those of its baseline at the same steps."""
-        without = self.windows(way.baseline)
-        return tuple(
-            Pair(step=step, without=one.cores, shared=other.cores)
-            for step, rows in self.windows(way).items()
-            # Where one of them was measured more often, the rest has no other half.
-            for one, other in zip(without.get(step, ()), rows, strict=False)
-        )
+        """The cores of a way beside those of its baseline in the same windows."""
+        return tuple(Pair(step=other.step, without=one.cores, shared=other.cores) for one, other in self.both(way))
 
     def estimates(self, way: Way) -> Mapping[int, Estimate]:
         """The cores at each measured step, with intervals."""
@@ -91,6 +97,10 @@ class Runs:
     def cores(self, way: Way) -> Mapping[int, float]:
         """The mean of the windows at each measured step."""
         return {step: fmean(row.cores for row in rows) for step, rows in self.windows(way).items()}
+
+    def _windows(self, way: Way) -> tuple[WindowRow, ...]:
+        run = self.live.get(way)
+        return run.results.windows if run else ()
 
 
 def read_runs(folders: Sequence[Path]) -> tuple[Runs, ...]:

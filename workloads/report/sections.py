@@ -24,7 +24,18 @@ from workloads.report.findings import (
 from workloads.report.html import Html, joined, table, tag
 from workloads.report.means import tenant_cores
 from workloads.report.runs import Runs
-from workloads.report.summary import Summary, cores_saving, error_of, number, part, part_of, seconds, tasks_by_kind
+from workloads.report.summary import (
+    Summary,
+    cores_saving,
+    error_of,
+    number,
+    part,
+    part_of,
+    seconds,
+    tasks_by_kind,
+    windows_counted,
+)
+from workloads.report.validity import thrown_away
 from workloads.way import Way
 
 Pictures: TypeAlias = Mapping[str, tuple[str, Html]]
@@ -44,6 +55,7 @@ def savings(summary: Summary) -> Html:
             "" if way == each.against else part(each.steps_saved),
             "" if way == each.against else part(each.work_saved),
             number(each.jobs_mean, 1),
+            windows_counted(each),
             number(each.cores_mean, 3),
             "" if way == each.against else part_of(cores_saving(each)),
             "" if way == each.against else part(each.cores_saved_at_peak),
@@ -61,6 +73,7 @@ def savings(summary: Summary) -> Html:
         "steps saved",
         "work saved",
         "jobs",
+        "windows",
         "cores",
         "cores saved",
         "at the peak",
@@ -108,8 +121,8 @@ def tasks(every: Sequence[Runs], pictures: Pictures) -> Html:
     return joined(_figure(pictures, "tasks-per-step"), _sentences(said, ""))
 
 
-def cores(pictures: Pictures) -> Html:
-    """Cores at each measured step."""
+def cores(every: Sequence[Runs], pictures: Pictures) -> Html:
+    """Cores at each measured step, and which windows do not count."""
     return joined(
         tag(
             "p",
@@ -117,6 +130,7 @@ def cores(pictures: Pictures) -> Html:
             " intervals of a step's mean; the scatter of the windows is pooled over all steps.",
         ),
         _figure(pictures, "cores-per-step"),
+        _sentences(thrown_away(every), "No window was thrown away: no service was behind."),
     )
 
 

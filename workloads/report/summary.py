@@ -21,6 +21,8 @@ class WaySummary:
     steps: int
     measured_steps: int
     windows: int
+    windows_thrown_away: int
+    """Those that count for nothing, because the service was behind."""
     tasks_mean: float | None
     tasks_most: int | None
     tasks_saved: float | None
@@ -92,12 +94,13 @@ def markdown_of(summary: Summary) -> str:
         "tasks saved",
         "steps saved",
         "work saved",
+        "windows",
         "cores, mean",
         "cores saved",
         "p50",
         "p99",
     )
-    rows = [head, ("---", "---", "---", *["--:"] * 8)]
+    rows = [head, ("---", "---", "---", *["--:"] * 9)]
     for workload, traces in summary.workloads.items():
         for trace, ways in traces.items():
             for way, each in ways.items():
@@ -111,6 +114,7 @@ def markdown_of(summary: Summary) -> str:
                         "" if baseline else part(each.tasks_saved),
                         "" if baseline else part(each.steps_saved),
                         "" if baseline else part(each.work_saved),
+                        windows_counted(each),
                         number(each.cores_mean, 3),
                         "" if baseline else part_of(cores_saving(each)),
                         seconds(each.latency_p50),
@@ -140,6 +144,14 @@ def tasks_by_kind(each: WaySummary) -> str:
         return number(None, 1)
     kinds = (each.sources_mean, each.steps_mean, each.outputs_mean)
     return f"{number(each.tasks_mean, 1)} ({' + '.join(number(kind, 1) for kind in kinds)})"
+
+
+def windows_counted(each: WaySummary) -> str:
+    """How many windows count, and of how many where some were thrown away."""
+    many = each.windows + each.windows_thrown_away
+    if not many:
+        return "-"
+    return f"{each.windows} of {many}" if each.windows_thrown_away else str(many)
 
 
 def number(value: float | None, digits: int) -> str:
@@ -194,6 +206,7 @@ def _way(runs: Runs, way: Way) -> WaySummary:
         steps=len(counts),
         measured_steps=len(measured),
         windows=len(windows),
+        windows_thrown_away=len(runs.thrown_away(way)),
         tasks_mean=_weighed(tasks, lasting),
         tasks_most=max(tasks),
         tasks_saved=_saved([row.running_tasks for row in without], tasks, lasting),
@@ -247,11 +260,9 @@ def _cores_at_peak(runs: Runs, way: Way) -> float | None:
 
 def _estimate_error(runs: Runs, way: Way) -> Estimate | None:
     """By how much the estimate that a service made while it shared departs from what was measured without sharing."""
-    without = runs.windows(way.baseline)
     pairs = [
-        Pair(step=step, without=one.cores, shared=estimated)
-        for step, rows in runs.windows(way).items()
-        for one, other in zip(without.get(step, ()), rows, strict=False)
+        Pair(step=other.step, without=one.cores, shared=estimated)
+        for one, other in runs.both(way)
         if (estimated := _alone(other, way)) is not None
     ]
     less = saving_of(pairs, dict(enumerate(runs.lasting))) if way.mode == "reuse" else None

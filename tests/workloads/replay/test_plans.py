@@ -135,6 +135,7 @@ def found(step: int) -> Found:
         events_out=3.0,
         alone_launched=None,
         alone_packed=None,
+        behind="",
     )
     return Found(step=row, users=(UsersRow(step=step, users=1, tasks=3),), windows=(window,), between=(1.0, 2.0))
 

@@ -45,6 +45,7 @@ def window(step: int, number: int, cores: float, **other: Any) -> WindowRow:
         "events_out": 1.0,
         "alone_launched": None,
         "alone_packed": None,
+        "behind": "",
     }
     return WindowRow(**(told | other))
 

@@ -26,8 +26,10 @@ from workloads.report.findings import (
     verdict,
 )
 from workloads.report.html import Html, tag
+from workloads.report.means import tenant_cores
 from workloads.report.runs import Runs
-from workloads.report.summary import summarised
+from workloads.report.summary import markdown_of, summarised
+from workloads.report.validity import thrown_away
 from workloads.report.writing import write_report
 from workloads.results import TenantRow, WindowRow
 from workloads.tables import write_results
@@ -145,6 +147,31 @@ def test_every_figure_is_a_file_too(report: Path) -> None:
     assert "matplotlib.pyplot" not in sys.modules
     assert "var(--cc2410c, #c2410c)" in (report / "page.html").read_text(encoding="utf-8")
     assert "var(" not in (report / "tasks-per-step.svg").read_text(encoding="utf-8")
+
+
+def test_windows_of_a_service_that_was_behind_enter_no_mean_and_are_told_of() -> None:
+    """Neither the cores of their step, nor its pairs, nor latencies; a step whose windows all were is not measured."""
+    late = "an event has waited 150 s for job 3, at a pace of 10 s"
+    found = runs(
+        results(DEFAULT, tasks=DEFAULT_TASKS, windows=[window(0, 0, 1.0), window(0, 1, 1.0), window(1, 0, 2.0)]),
+        results(
+            REUSE,
+            windows=[
+                window(0, 0, 90.0, behind=late, latency_p50=70.0),
+                window(0, 1, 0.5, latency_p50=1.0),
+                window(1, 0, 90.0, behind=late),
+            ],
+            tenants=[TenantRow(step=0, tenant="ann", cores=0.5), TenantRow(step=1, tenant="ann", cores=90.0)],
+        ),
+    )
+    assert {"ann": 0.5} == tenant_cores(found, REUSE)
+    shared = summarised([found]).workloads["toy"]["SEQ"]["reuse"]
+    assert {0: 0.5} == found.cores(REUSE)
+    assert (0.5, 0.5, 1.0) == (shared.cores_mean, shared.cores_saved, shared.latency_p50)
+    assert (1, 2) == (shared.windows, shared.windows_thrown_away)
+    told = "toy, SEQ, reuse: 2 of 3 windows thrown away: the service was behind, first at step 1: "
+    assert [f"{told}{late}."] == list(thrown_away([found]))
+    assert "| 1 of 3 |" in markdown_of(summarised([found]))
 
 
 def test_dry_results_alone_make_a_report(tmp_path: Path) -> None:
