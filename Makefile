@@ -6,7 +6,7 @@ READY := .venv/ready
 TEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all explore bare check chaos bench bench-merge bench-engine bench-manager bench-tasks bench-defragment bench-console slow mutate evidence evidence-full schema docs screenshots docs-rest docs-tasks lock clean
+.PHONY: help demo test test-all explore bare check chaos bench bench-merge bench-engine bench-manager bench-tasks bench-defragment bench-console slow mutate evidence evidence-full evidence-work schema docs screenshots docs-rest docs-tasks lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -71,6 +71,9 @@ evidence: $(READY)  ## replay the paper's workloads in less than an hour, and wr
 
 evidence-full: $(READY)  ## measure at every step of every trace; takes two to three hours, and goes on where it was interrupted
 	$(BIN)/python -m workloads.evidence --full
+
+evidence-work: $(READY)  ## likewise with tasks that are most of the work, as in the paper, and write docs/evidence/work; takes 50 minutes
+	$(BIN)/python -m workloads.evidence --work
 
 mutate: $(READY)  ## mutation testing of dags/ and merge/; takes long
 	$(BIN)/python -m tests.mutation

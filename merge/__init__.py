@@ -15,6 +15,7 @@ from merge.isolation import isolate, overloaded
 from merge.jobs import Assignment, Bridge, Costs, Home, Host, Job, JobId, Jobs, release
 from merge.merging import merge, unmerge
 from merge.placement import STRATEGIES, place
+from merge.regimes import Regime, Saves
 from merge.regions import Region, regions
 from merge.running_dags import DagId, Joined, RunningDags, Split
 from merge.running_graph import RunningGraph
@@ -46,11 +47,13 @@ __all__ = [
     "Joined",
     "NoHost",
     "NoSuchDataflow",
+    "Regime",
     "Region",
     "Reuse",
     "RunningDags",
     "RunningGraph",
     "RunningTask",
+    "Saves",
     "SignatureCollision",
     "Split",
     "StaleChange",

@@ -1,15 +1,12 @@
-"""Make the evidence: `python -m workloads.evidence [--full] [--quick] [--into FOLDER]`.
+"""Make the evidence: `python -m workloads.evidence [--work] [--full] [--quick] [--into FOLDER]`.
 
 Task counts come from dry replays of every step, cores and latencies from live ones. Interrupted, it goes on where it
 was with the same call; at its end, the next call begins anew.
 """
 
 import json
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
-from shutil import rmtree
 from typing import Annotated
 
 import typer
@@ -17,38 +14,53 @@ from rich.console import Console
 from rich.markup import escape
 
 from manager.commands.exit_codes import ExitCode
-from workloads.evidence.plan import WAYS, Session, budget, folder_of, seconds, sessions, traces, where
+from workloads.evidence.alike import ITERATIONS, alike
+from workloads.evidence.calibrating import event_seconds, tempo_of
+from workloads.evidence.making import UNDER_WAY, Undertaking, make
+from workloads.evidence.plan import sessions, traces
+from workloads.evidence.work import sessions_of_work
 from workloads.loading import WrongWorkload, load_workload
-from workloads.replay.counting import replay_dry
-from workloads.replay.dry import NotReplayed
-from workloads.replay.keeping import now
-from workloads.replay.live import Part, replay_live
-from workloads.replay.progress import progress
-from workloads.report.summary import markdown_of
-from workloads.report.writing import write_report
+from workloads.replay.dry import NotReplayed, dry
 from workloads.service import RunFailed
 from workloads.tables import WrongResults
-from workloads.trace import Trace
-from workloads.workload import Workload
 
-PAGE = "report.html"
-_UNDER_WAY = "under-way.json"
-"""In the folder while the evidence is being made: the plan that it is made by."""
+NAMES = ("opmw", "riotbench")
+FIRST, SECOND = Path("docs/evidence"), Path("docs/evidence/work")
+_CALIBRATED = "calibrated.json"
+"""In the folder of the second part: what an event was found to cost, for a call that goes on."""
+_LIGHT = (
+    "Many jobs with little to do, where batches are most of what is taken: events come slowly, and tasks cost what they"
+    " cost."
+)
+_HEAVY = (
+    "The paper's own regime: every task computes pi by {iterations:,} iterations for each event, and so does a step"
+    " behind each source. An event cost {seconds:.2f} ms of CPU at each step. Rates were chosen so that default takes"
+    " 1.2 to 1.5 of two cores at the peak of each trace, so every way ran by itself, one after the other. Cores follow"
+    " the work as far as tasks are what costs: compare *cores saved* with *work saved*."
+)
 
 
 def main(
     *,
+    work: Annotated[bool, typer.Option("--work", help="The second part: tasks that cost alike, and much.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Measure at every step; takes two to three hours.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Measure at two steps, to see whether it works.")] = False,
-    into: Annotated[Path, typer.Option(help="The folder for all that comes of it.")] = Path("docs/evidence"),
+    quick: Annotated[bool, typer.Option("--quick", help="Measure at a step or two, to see whether it works.")] = False,
+    into: Annotated[Path | None, typer.Option(help="The folder for all that comes of it.")] = None,
     workload: Annotated[list[str] | None, typer.Option(help="Another workload; may be given again.")] = None,
 ) -> None:
     """Replay OPMW and RIoTBench, dry and live, and write the report."""
     out = Console(highlight=False, stderr=True)
-    names = tuple(workload or ("opmw", "riotbench"))
+    names = tuple(workload or NAMES)
+    if work and full:
+        out.print("--full is of the first part; leave it out with --work")
+        raise typer.Exit(ExitCode.WRONG_CALL)
     try:
-        workloads = {name: load_workload(name) for name in names}
-        _make(out, workloads, sessions(names, full=full, quick=quick), into)
+        if work:
+            folder = into or SECOND
+            make(out, _second(out, names, folder, quick=quick), folder)
+        else:
+            folder = into or FIRST
+            make(out, _first(names, folder, full=full, quick=quick), folder)
     except (WrongWorkload, WrongResults, NotReplayed, RunFailed) as error:
         out.print(f"[red]{escape(str(error))}[/]\nTo go on: the same call again.", soft_wrap=True)
         raise typer.Exit(ExitCode.FAILED) from None
@@ -57,58 +69,51 @@ def main(
         raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
-def _make(out: Console, workloads: Mapping[str, Workload], every: Sequence[Session], into: Path) -> None:
-    drawn, begun = traces(workloads), time.monotonic()
-    for line in budget(every, drawn):
-        out.print(escape(line))
-    _begin(into, [asdict(session) for session in every])
-    found = [*_count(workloads, drawn, every[0].pacing.pace, into)]
-    out.print(f"counted every step of {len(drawn)} traces in {len(found)} dry replays")
-    for session in every:
-        parts = [
-            Part(
-                workload=workloads[cue.workload],
-                trace=drawn[cue.workload, cue.trace],
-                ways={folder_of(into, cue.workload, cue.trace, each, dry=False): each for each in cue.ways},
-                rate=cue.rate,
-            )
-            for cue in session.cues
-        ]
-        with progress(out, session.name, seconds(session, drawn)) as told:
-            replay_live(parts, session.pacing, told)
-        found += [folder for part in parts for folder in part.ways]
-        out.print(f"{(time.monotonic() - begun) / 60:.1f} min: {escape(session.name)} is done")
-    summary = write_report(found, into / PAGE)
-    made = (
-        f"Made on {now()[:10]}, measured at {where(every)} of each trace;"
-        f" [the report]({PAGE}) has the figures, and says what they rest on."
+def _first(names: Sequence[str], into: Path, *, full: bool, quick: bool) -> Undertaking:
+    workloads = {name: load_workload(name) for name in names}
+    return Undertaking(
+        title="Evidence",
+        about=_LIGHT + _other(into, "work/README.md", "The second part is on tasks that are most of the work."),
+        workloads=workloads,
+        traces=traces(workloads),
+        sessions=sessions(names, full=full, quick=quick),
     )
-    (into / "README.md").write_text(f"# Evidence\n\n{made}\n\n{markdown_of(summary)}", encoding="utf-8")
-    (into / _UNDER_WAY).unlink()
-    out.print(f"{into}: the evidence, made in {(time.monotonic() - begun) / 60:.0f} min")
 
 
-def _begin(into: Path, plan: object) -> None:
-    """Go on with what was interrupted, where it was made by the same plan, and begin anew else."""
-    mark, told = into / _UNDER_WAY, json.dumps(plan, indent=1)
-    if mark.exists() and mark.read_text(encoding="utf-8") == told:
-        return
-    if (into / "results").exists():
-        rmtree(into / "results")
+def _second(out: Console, names: Sequence[str], into: Path, *, quick: bool) -> Undertaking:
+    seconds = _calibrated(into)
+    out.print(f"an event costs {1_000 * seconds:.2f} ms of CPU here")
+    workloads = {each.name: each for name in names for each in [alike(load_workload(name), seconds=seconds)]}
+    drawn, tempos = traces(workloads), {}
+    for (name, trace), steps in drawn.items():
+        counted = dry(workloads[name], steps, mode="default", placement="launch", defragment="off")
+        tempos[name, trace] = found = tempo_of([row for row, _ in counted], seconds)
+        rate = f"{found.rate:.3f} events of each source in a second, a batch every {found.pace:g} s"
+        out.print(f"{escape(name)}, {trace}: {rate}", soft_wrap=True)
+    return Undertaking(
+        title="Evidence on work",
+        about=_HEAVY.format(iterations=ITERATIONS, seconds=1_000 * seconds)
+        + _other(into, "../README.md", "The first part is on jobs with little to do."),
+        workloads=workloads,
+        traces=drawn,
+        sessions=sessions_of_work(tempos, quick=quick),
+    )
+
+
+def _other(into: Path, page: str, what: str) -> str:
+    """A sentence on the other part, where that was made already."""
+    return f" [{what.removesuffix('.')}]({page})." if (into / page).exists() else ""
+
+
+def _calibrated(into: Path) -> float:
+    """What an event costs: as it was found when the evidence was begun that is still under way, else measured now."""
+    kept = into / _CALIBRATED
+    if kept.exists() and (into / UNDER_WAY).exists():
+        return float(json.loads(kept.read_text(encoding="utf-8"))["event_seconds"])
+    # Rounded, so that it is the same when it is read again.
+    found = round(event_seconds(), 6)
     into.mkdir(parents=True, exist_ok=True)
-    mark.write_text(told, encoding="utf-8")
-
-
-def _count(
-    workloads: Mapping[str, Workload], drawn: Mapping[tuple[str, str], Trace], pace: float, into: Path
-) -> Sequence[Path]:
-    """Count what runs at every step of every trace, at the pace of the live replays; says where."""
-    found = []
-    for (name, trace_name), trace in drawn.items():
-        for way in WAYS:
-            folder = folder_of(into, name, trace_name, way, dry=True)
-            replay_dry(workloads[name], trace, way, pace=pace, into=folder)
-            found.append(folder)
+    kept.write_text(json.dumps({"event_seconds": found}), encoding="utf-8")
     return found
 
 

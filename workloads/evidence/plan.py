@@ -1,4 +1,7 @@
-"""The plan of the evidence, as data: which traces are replayed how, beside each other or after. Pure."""
+"""The plan of the evidence's first part, as data: which traces are replayed how, beside each other or after. Pure.
+
+What it is made of serves the second part too, whose plan is in `workloads.evidence.work`.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -51,7 +54,7 @@ class Session:
     @property
     def name(self) -> str:
         """What is shown of it."""
-        return ", ".join(f"{cue.workload} {cue.trace} ({len(cue.ways)} services)" for cue in self.cues)
+        return ", ".join(f"{cue.workload} {cue.trace} ({_ways(cue.ways)})" for cue in self.cues)
 
 
 def sessions(workloads: Sequence[str], *, full: bool, quick: bool = False) -> tuple[Session, ...]:
@@ -73,6 +76,10 @@ def sessions(workloads: Sequence[str], *, full: bool, quick: bool = False) -> tu
 
 def _cue(workload: str, trace: str, *ways: Way, rates: Mapping[str, float] = RATES) -> Cue:
     return Cue(workload=workload, trace=trace, ways=ways, rate=rates.get(workload, 1.0))
+
+
+def _ways(ways: Sequence[Way]) -> str:
+    return ways[0].name if len(ways) == 1 else f"{len(ways)} services"
 
 
 def traces(workloads: Mapping[str, Workload]) -> Mapping[tuple[str, str], Trace]:

@@ -2,20 +2,37 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import log10
 from statistics import fmean
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
+from manager.defragmenting.calibrating import ASSUMED
 from workloads.report.means import MANY, latencies, packed_or_shared, shares_by_users
-from workloads.report.panels import INK, LOOKS, OTHER, PAPER, Panel, counts_up, line_of, name_of, panels, ways_across
+from workloads.report.panels import (
+    FAINT,
+    INK,
+    LOOKS,
+    OTHER,
+    PAPER,
+    Panel,
+    counts_up,
+    line_of,
+    name_of,
+    panels,
+    ways_across,
+)
+from workloads.report.regimes import regime_of, spots_of
 from workloads.report.runs import Runs
 from workloads.report.summary import number, seconds
-from workloads.way import DEFAULT, DEFRAGMENTED, REUSE, Way
+from workloads.way import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, Way
 
 _COUNTED = (DEFAULT, REUSE)
 _COMPARED = (*_COUNTED, DEFRAGMENTED)
 _SCATTERED = (REUSE, DEFRAGMENTED)
+_LEVERS = {"sharing": REUSE, "packing": DEFAULT_PACKED, "defragmenting": DEFRAGMENTED}
+"""Which way each of the three looks like."""
 _STEP, _TASKS, _JOBS, _PAUSED = "step", "running tasks", "jobs", "paused tasks"
 
 
@@ -48,6 +65,7 @@ def figures_of(every: Sequence[Runs]) -> dict[str, Figure]:
         _defragmentation([runs for runs in every if all(runs.counts(way) for way in _SCATTERED)]),
         _latency([runs for runs in every if latencies(runs)]),
         _packing([runs for runs in every if len(packed_or_shared(runs)) > len(_COUNTED)]),
+        _regimes([runs for runs in every if regime_of(runs)]),
     )
     return {figure.name: figure for figure in made if figure.shown}
 
@@ -196,6 +214,42 @@ def _packing(shown: Sequence[Runs]) -> Figure:
         shown=shown,
         rows=("cores",),
         across="",
+        panel=panel,
+    )
+
+
+def _regimes(shown: Sequence[Runs]) -> Figure:
+    def panel(axes: Axes, runs: Runs, _what: str) -> None:
+        regime = regime_of(runs)
+        if regime is None:
+            return
+        across = [10.0 ** (exponent / 20) for exponent in range(-60, round(20 * log10(regime.pace)))]
+        found = [regime.at(each) for each in across]
+        spots = spots_of(runs, regime)
+        for name, way in _LEVERS.items():
+            saved = [100 * getattr(each.saves, name) / (each.alone + ASSUMED.host) for each in found]
+            axes.plot([1_000 * each for each in across], saved, **{**line_of(way), "label": name})
+            measured = getattr(spots, name) if spots else None
+            if spots and measured is not None:
+                axes.plot(1_000 * spots.per_batch, 100 * measured, marker=LOOKS[way].marker, color=LOOKS[way].color)
+        if regime.crossover is not None:
+            axes.axvline(1_000 * regime.crossover, color=FAINT, linewidth=1)
+        axes.set_xscale("log")
+
+    def said(runs: Runs) -> Iterable[str]:
+        regime = regime_of(runs)
+        if regime is not None:
+            over = regime.crossover
+            yield f"{1_000 * regime.per_batch:.0f} ms of work in a batch"
+            yield "no crossover" if over is None else f"sharing ahead of packing from {1_000 * over:.0f} ms on"
+
+    return Figure(
+        name="regimes",
+        title="What each saves of what default takes, by the work in a batch",
+        alt=_alt("Lines of what sharing, packing and defragmenting save, and dots of what was measured.", shown, said),
+        shown=shown,
+        rows=("% of default's cores",),
+        across="milliseconds of work in a batch",
         panel=panel,
     )
 

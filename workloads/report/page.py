@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from workloads.report import sections
+from workloads.report import provenance, regime_sections, sections
 from workloads.report.findings import span, values
 from workloads.report.html import Html, tag
+from workloads.report.inside import Pictures
 from workloads.report.runs import Runs
-from workloads.report.sections import Pictures
 from workloads.report.summary import Summary
 from workloads.way import REUSE, REUSE_PACKED
 
@@ -18,13 +18,15 @@ def page(every: Sequence[Runs], summary: Summary, pictures: Pictures, style: str
         ("paper", "Beside the paper", sections.paper(every, summary)),
         ("tasks", "Running tasks", sections.tasks(every, pictures)),
         ("cores", "Cores", sections.cores(every, pictures)),
+        ("work", "Cores beside the work", regime_sections.work(every, summary)),
+        ("regime", "Which saving counts where", regime_sections.regimes(every, pictures)),
         ("reuse", "Who uses the same tasks", sections.reuse(pictures)),
         ("defragmentation", "Defragmentation", sections.defragmentation(every, summary, pictures)),
         ("latency", "Latency through bridges", sections.latency(every, summary, pictures)),
         ("packing", "Packing is not sharing", sections.packing(every, pictures)),
         ("tenants", "What each tenant costs", sections.tenants(every)),
         ("estimate", "The service's estimate, checked", sections.estimate(summary)),
-        ("made", "How this was made", sections.made(every)),
+        ("made", "How this was made", provenance.made(every)),
     )
     body = tag(
         "body",

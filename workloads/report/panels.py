@@ -82,7 +82,8 @@ def _finish(axes: Axes, title: str, across: str, up: str) -> None:
     axes.set_title(title, fontsize=9, color=INK, parse_math=False)
     axes.set_xlabel(across, fontsize=8, color=INK)
     axes.set_ylabel(up, fontsize=8, color=INK)
-    axes.set_ylim(bottom=0)
+    if axes.dataLim.y0 >= 0.0:
+        axes.set_ylim(bottom=0)
     axes.tick_params(labelsize=7, colors=FAINT, labelcolor=INK)
     axes.grid(visible=True, axis="y", color=FAINT, alpha=0.25, linewidth=0.6)
     axes.set_axisbelow(True)

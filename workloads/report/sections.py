@@ -1,9 +1,7 @@
 """The sections of a report's page: what each shows, and the sentences around it. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from json import dumps
+from collections.abc import Sequence
 from statistics import fmean
-from typing import TypeAlias
 
 from workloads.report.findings import (
     CLAIMS,
@@ -14,7 +12,6 @@ from workloads.report.findings import (
     crossing,
     fairly,
     hurried,
-    missing,
     moved,
     reasons,
     span,
@@ -22,6 +19,7 @@ from workloads.report.findings import (
     verdict,
 )
 from workloads.report.html import Html, joined, table, tag
+from workloads.report.inside import NOTHING, Pictures, figure, sentences
 from workloads.report.means import tenant_cores
 from workloads.report.runs import Runs
 from workloads.report.summary import (
@@ -31,16 +29,11 @@ from workloads.report.summary import (
     number,
     part,
     part_of,
-    seconds,
     tasks_by_kind,
     windows_counted,
 )
 from workloads.report.validity import thrown_away
 from workloads.way import Way
-
-Pictures: TypeAlias = Mapping[str, tuple[str, Html]]
-"""Title and SVG of each figure, by name."""
-_NOTHING = "These results hold nothing of this."
 
 
 def savings(summary: Summary) -> Html:
@@ -101,7 +94,7 @@ def paper(every: Sequence[Runs], summary: Summary) -> Html:
         rows.append((f"{claim.what}, {claim.by}", told, span(found), verdict(claim, found), span(at_peak)))
     head = ("less", "told", "found over all steps", "of the traces", "found at the peak")
     said = list(reasons(every, summary))
-    explained = joined(tag("p", WHY), _sentences(said, "")) if said else tag("p", "Nothing was replayed both ways.")
+    explained = joined(tag("p", WHY), sentences(said, "")) if said else tag("p", "Nothing was replayed both ways.")
     return joined(
         table("What the paper says is saved, and what was found here", head, rows, texts=5),
         tag("h3", "Where they differ, and why"),
@@ -118,7 +111,7 @@ def tasks(every: Sequence[Runs], pictures: Pictures) -> Html:
         " run, at every step, or with defragmentation at every measured one."
     )
     said = [same] if compared and not differing else differing
-    return joined(_figure(pictures, "tasks-per-step"), _sentences(said, ""))
+    return joined(figure(pictures, "tasks-per-step"), sentences(said, ""))
 
 
 def cores(every: Sequence[Runs], pictures: Pictures) -> Html:
@@ -129,8 +122,8 @@ def cores(every: Sequence[Runs], pictures: Pictures) -> Html:
             "Cores of all processes of the service, the broker included and the manager apart. Whiskers are 95 %"
             " intervals of a step's mean; the scatter of the windows is pooled over all steps.",
         ),
-        _figure(pictures, "cores-per-step"),
-        _sentences(thrown_away(every), "No window was thrown away: no service was behind."),
+        figure(pictures, "cores-per-step"),
+        sentences(thrown_away(every), "No window was thrown away: no service was behind."),
     )
 
 
@@ -142,7 +135,7 @@ def reuse(pictures: Pictures) -> Html:
             "Of all running tasks, weighed by how long they ran, the part that so many dataflows use; the rest serves"
             " one.",
         ),
-        _figure(pictures, "reuse-histogram"),
+        figure(pictures, "reuse-histogram"),
     )
 
 
@@ -158,8 +151,8 @@ def defragmentation(every: Sequence[Runs], summary: Summary, pictures: Pictures)
             " dearer than not sharing. Here consolidation packs running DAGs into few jobs as well, so that what it"
             " saves against default is not a saving of sharing alone.",
         ),
-        _figure(pictures, "defragmentation"),
-        _sentences(said, ""),
+        figure(pictures, "defragmentation"),
+        sentences(said, ""),
     )
 
 
@@ -172,8 +165,8 @@ def latency(every: Sequence[Runs], summary: Summary, pictures: Pictures) -> Html
             "From a raw event's arrival to the outputs that it causes. Launched, a shared stream crosses a bridge to"
             " every other job that needs it; packed, most streams stay within a job.",
         ),
-        _figure(pictures, "latency"),
-        _sentences(said, ""),
+        figure(pictures, "latency"),
+        sentences(said, ""),
     )
 
 
@@ -186,8 +179,8 @@ def packing(every: Sequence[Runs], pictures: Pictures) -> Html:
             "Many dataflows in one job take less than each in its own, whether they share tasks or not. What packing"
             " saves is not a saving of sharing, so the two are told apart here.",
         ),
-        _figure(pictures, "packing-and-sharing"),
-        _sentences(said, ""),
+        figure(pictures, "packing-and-sharing"),
+        sentences(said, ""),
     )
 
 
@@ -198,7 +191,7 @@ def tenants(every: Sequence[Runs]) -> Html:
         "What was measured is shared out among those whose dataflows use it, in cores, and as a part of the whole."
         " Below stands what was measured at the same steps, which the shares are to add up to."
     )
-    return joined(tag("p", intro), *found) if found else tag("p", _NOTHING, class_="soft")
+    return joined(tag("p", intro), *found) if found else tag("p", NOTHING, class_="soft")
 
 
 def _tenants_of(runs: Runs) -> Html | None:
@@ -239,7 +232,7 @@ def estimate(summary: Summary) -> Html:
         if (error := error_of(each)) is not None
     ]
     if not rows:
-        return tag("p", _NOTHING, class_="soft")
+        return tag("p", NOTHING, class_="soft")
     head = ("workload, trace", "estimated while running", "measured as", "error")
     return joined(
         tag(
@@ -249,66 +242,3 @@ def estimate(summary: Summary) -> Html:
         ),
         table("By how much the estimate is too high, or below 0 too low", head, rows, texts=3),
     )
-
-
-def made(every: Sequence[Runs]) -> Html:
-    """What was replayed, how savings are reckoned, and what is missing."""
-    rows = []
-    for runs in every:
-        for run in runs.every:
-            manifest = run.results.manifest
-            rows.append(
-                (
-                    f"{runs.workload}, {runs.trace}",
-                    run.way.name,
-                    "dry" if manifest.dry else "live",
-                    manifest.begun,
-                    str(manifest.trace["seed"]),
-                    str(len(run.results.steps)),
-                    str(len(run.results.windows)),
-                    seconds(fmean(row.seconds for row in run.results.windows)) if run.results.windows else "",
-                )
-            )
-    head = ("workload, trace", "way", "kind", "begun", "seed", "steps", "windows", "of")
-    first = next(every[0].every).results.manifest
-    workloads = {runs.workload: next(runs.every).results.manifest.workload for runs in every}
-    settings = {
-        f"{runs.workload}, {runs.trace}, {way.name}": run.results.manifest.settings
-        for runs in every
-        for way, run in runs.live.items()
-    }
-    return joined(
-        table("The replays", head, rows, texts=4),
-        tag(
-            "p",
-            "A saving's interval: the windows of both ways at one step make pairs; what each pair departs from the"
-            " saving that was found is its scatter, which is pooled over all steps and taken times Student's t. It"
-            " tells how far measuring again would lead elsewhere, not what other traces would give.",
-        ),
-        tag("h3", "What is missing"),
-        _sentences(missing(every), "Nothing: every way was replayed and measured."),
-        _details("The workloads, and how they were made", workloads),
-        _details("The settings of the live replays", settings),
-        _details("Versions and machine of the first replay", {"versions": first.versions, "machine": first.machine}),
-    )
-
-
-def _figure(pictures: Pictures, name: str) -> Html:
-    if name not in pictures:
-        return tag("p", _NOTHING, class_="soft")
-    title, svg = pictures[name]
-    return tag("figure", svg, tag("figcaption", title))
-
-
-def _sentences(told: Iterable[str], otherwise: str) -> Html:
-    found = list(told)
-    if not found:
-        return tag("p", otherwise) if otherwise else Html()
-    return tag("ul", *(tag("li", each) for each in found))
-
-
-def _details(what: str, told: Mapping[str, object]) -> Html:
-    if not told:
-        return Html()
-    shown = dumps(told, indent=2, ensure_ascii=False, default=str)
-    return tag("details", tag("summary", what), tag("pre", shown))

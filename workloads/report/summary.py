@@ -41,6 +41,8 @@ class WaySummary:
     work_saved_at_peak: float | None
     work_saved_between: float | None
     """The same against each dataflow by itself without its duplicates."""
+    work_saved_where_measured: float | None
+    """The same over the steps whose cores were measured both ways, to be set beside the cores saved."""
     jobs_mean: float | None
     paused_mean: float | None
     bridges_mean: float | None
@@ -219,6 +221,7 @@ def _way(runs: Runs, way: Way) -> WaySummary:
         work_saved=_saved([row.work_running for row in without], work, lasting),
         work_saved_at_peak=saved_at_peak([row.work_running for row in without], work),
         work_saved_between=saved([row.work_alone for row in counts], work, lasting),
+        work_saved_where_measured=_work_where_measured(runs, way),
         jobs_mean=_weighed([row.jobs for row in counts], lasting),
         paused_mean=_weighed([row.paused_tasks for row in counts], lasting),
         bridges_mean=_weighed([row.bridges for row in counts], lasting),
@@ -256,6 +259,13 @@ def _cores_at_peak(runs: Runs, way: Way) -> float | None:
     shared, without = runs.cores(way), runs.cores(way.baseline)
     both = [step for step in without if step in shared]
     return saved_at_peak([without[step] for step in both], [shared[step] for step in both])
+
+
+def _work_where_measured(runs: Runs, way: Way) -> float | None:
+    shared = {row.step: row.work_running for row in runs.counts(way)}
+    without = {row.step: row.work_running for row in runs.counts(way.baseline)}
+    steps = sorted({pair.step for pair in runs.pairs(way)} & shared.keys() & without.keys())
+    return saved(*([of[step] for step in steps] for of in (without, shared)), [runs.lasting[step] for step in steps])
 
 
 def _estimate_error(runs: Runs, way: Way) -> Estimate | None:

@@ -94,10 +94,10 @@ def parsed(page: Path) -> ET.Element:
 
 
 def test_the_page_is_whole_and_says_each_figure_in_words(report: Path) -> None:
-    """Well-formed, with six figures that each have a label and a caption, and headings for each column and row."""
+    """Well-formed, with seven figures that each have a label and a caption, and headings for each column and row."""
     page = parsed(report / "page.html")
     figures = page.findall(f".//{XHTML}figure")
-    assert 6 == len(figures)
+    assert 7 == len(figures)
     for figure in figures:
         (picture,) = figure.findall(f"{SVG}svg")
         assert "img" == picture.get("role")
@@ -141,7 +141,10 @@ def test_hostile_names_are_text(report: Path) -> None:
 
 def test_every_figure_is_a_file_too(report: Path) -> None:
     """As SVG and as PNG, drawn without a display; the page's own colours stand for those of the files."""
-    names = {"tasks-per-step", "cores-per-step", "reuse-histogram", "defragmentation", "latency", "packing-and-sharing"}
+    names = {
+        *("tasks-per-step", "cores-per-step", "reuse-histogram", "defragmentation", "latency", "packing-and-sharing"),
+        "regimes",
+    }
     assert names == {path.stem for path in report.glob("*.svg")} == {path.stem for path in report.glob("*.png")}
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in report.glob("*.png"))
     assert "matplotlib.pyplot" not in sys.modules
@@ -189,7 +192,7 @@ def test_dry_results_alone_make_a_report(tmp_path: Path) -> None:
     text = (into / "report.html").read_text(encoding="utf-8")
     assert "toy, SEQ: cores and latency of reuse were not measured." in text
     assert "not measured here" in text
-    assert {"tasks-per-step", "reuse-histogram"} == {path.stem for path in into.glob("*.svg")}
+    assert {"tasks-per-step", "reuse-histogram", "regimes"} == {path.stem for path in into.glob("*.svg")}
 
 
 def test_what_stands_in_the_way_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,98 @@
+"""The second part of the evidence: tasks cost alike, rates follow what an event costs, and it takes 50 minutes."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from workloads.evidence.alike import alike
+from workloads.evidence.calibrating import CORES, event_seconds, tempo_of
+from workloads.evidence.plan import Session, budget, folder_of, seconds, traces
+from workloads.evidence.work import FOUR, sessions_of_work
+from workloads.loading import load_workload
+from workloads.replay.dry import dry
+from workloads.results import StepRow
+from workloads.trace import Trace
+from workloads.way import DEFAULT, REUSE
+from workloads.workload import Workload
+
+AN_EVENT = 0.0065
+WORKLOADS = {f"{name}-alike": alike(load_workload(name), seconds=AN_EVENT) for name in ("opmw", "riotbench")}
+
+
+def rows(workload: Workload, trace: Trace, mode: Any = "default") -> list[StepRow]:
+    return [row for row, _ in dry(workload, trace, mode=mode, placement="launch", defragment="off")]
+
+
+def planned() -> tuple[dict[tuple[str, str], Trace], tuple[Session, ...]]:
+    drawn = dict(traces(WORKLOADS))
+    tempos = {at: tempo_of(rows(WORKLOADS[at[0]], trace), AN_EVENT) for at, trace in drawn.items()}
+    return drawn, sessions_of_work(tempos)
+
+
+def test_every_task_computes_alike_and_sources_are_followed_by_one_that_does() -> None:
+    """But for sources and outputs, which compute nothing; each source sends as often as any other."""
+    for workload in WORKLOADS.values():
+        assert {1.0} == {source.per_second for source in workload.sources}
+        for document in workload.dataflows.values():
+            tasks = {task["id"]: task for task in document["tasks"]}
+            steps = [task for task in tasks.values() if task["type"] not in {"source", "output"}]
+            assert {1_600} == {task["config"]["iterations"] for task in steps}
+            for source in (task["id"] for task in tasks.values() if task["type"] == "source"):
+                (taker,) = (stream["to"] for stream in document["streams"] if stream["from"] == source)
+                assert "opmw:parsing" == tasks[taker]["type"]
+
+
+def test_what_is_shared_stays_shared_and_what_is_not_stays_apart() -> None:
+    """Of the steps that do the workload's own work, all but those whose defaults are written out differently."""
+    for name, workload in WORKLOADS.items():
+        plain = load_workload(name.removesuffix("-alike"))
+        before, after = (
+            max(row.running_tasks for row in rows(each, traces({"w": each})["w", "SEQ"], "reuse"))
+            for each in (plain, workload)
+        )
+        parsing = len(workload.sources)
+        assert before <= after <= before + parsing + 3
+
+
+def test_default_takes_what_it_should_at_the_peak_of_each_trace() -> None:
+    """Work, batches and the host together; and a whole number of events comes in each batch."""
+    for (name, _), trace in traces(WORKLOADS).items():
+        counted = rows(WORKLOADS[name], trace)
+        tempo = tempo_of(counted, AN_EVENT)
+        peak = max(counted, key=lambda row: row.work_running)
+        cores = 0.03 + peak.jobs * 0.06 / tempo.pace + peak.work_running * tempo.rate * AN_EVENT
+        assert CORES == pytest.approx(cores, abs=0.05)
+        assert tempo.rate * tempo.pace == pytest.approx(round(tempo.rate * tempo.pace), abs=1e-4)
+        assert 7.0 < tempo.pace < 15.0
+
+
+def test_an_event_costs_something_here() -> None:
+    """More with more iterations."""
+    assert 0.0 < event_seconds(20) < event_seconds(800)
+
+
+def test_it_takes_at_most_50_minutes_and_each_way_runs_by_itself() -> None:
+    """Default and reuse launched everywhere, of SEQ both packed too; at the same steps of a trace, and at its peak."""
+    drawn, every = planned()
+    assert sum(seconds(session, drawn) for session in every) < 49 * 60
+    assert "in all" in [*budget(every, drawn)][-1]
+    found = {(cue.workload, cue.trace, way) for session in every for cue in session.cues for way in cue.ways}
+    ways = {"SEQ": FOUR, "RW1": (DEFAULT, REUSE), "RW2": (DEFAULT, REUSE)}
+    assert {(name, trace, way) for name in WORKLOADS for trace, those in ways.items() for way in those} == found
+    assert {1} == {len(cue.ways) for session in every for cue in session.cues}
+    for one, other in pairwise(every):
+        if one.cues[0].trace == other.cues[0].trace and one.cues[0].workload == other.cues[0].workload:
+            assert (one.pacing, one.cues[0].rate) == (other.pacing, other.cues[0].rate)
+
+
+def test_no_two_results_share_a_folder(tmp_path: Any) -> None:
+    """Every session has one of its own."""
+    _, every = planned()
+    folders = {
+        folder_of(tmp_path, cue.workload, cue.trace, way, dry=False)
+        for session in every
+        for cue in session.cues
+        for way in cue.ways
+    }
+    assert len(every) == len(folders)
