@@ -51,7 +51,7 @@ from manager.answers.dead_letters import (
     Discarded,
     Replayed,
 )
-from manager.answers.defragmenting import FragmentationAnswer, MoveAnswer
+from manager.answers.defragmenting import FragmentationAnswer, MoveAnswer, SavesAnswer
 from manager.answers.journal import (
     EventAnswer,
     OperationAnswer,
@@ -134,6 +134,7 @@ __all__ = [
     "RunningDagAnswer",
     "RunningTaskAnswer",
     "SampleAnswer",
+    "SavesAnswer",
     "Saving",
     "SavingsAnswer",
     "SecretAnswer",

@@ -1,11 +1,14 @@
 """Defragmentation: how scattered the jobs are, and to have them consolidated."""
 
-from manager.answers import FragmentationAnswer, MoveAnswer
+from dataclasses import replace
+
+from manager.answers import FragmentationAnswer, MoveAnswer, SavesAnswer
 from manager.cases.base import Base, Caller, moment, operators_only
 from manager.committing.moving import Move
 from manager.defragmenting.choosing import Chooser
+from manager.defragmenting.regime import regime_here
 from manager.problem import StateNotReady
-from merge import NoHost
+from merge import Fragmentation, NoHost, Regime
 
 
 class Defragmenting(Base):
@@ -19,6 +22,9 @@ class Defragmenting(Base):
         operators_only(caller)
         with self._committer.looking() as state:
             picture, move = self._chooser.picture(state, self._committer.ground), state.move
+            running = state.running
+            users = {instance: len(running.users[instance]) for instance in running.tasks}
+            dataflows = len(running.dataflows)
         try:
             found = picture.fragmentation
         except NoHost as error:
@@ -31,6 +37,7 @@ class Defragmenting(Base):
             hops=found.hops,
             cores=round(found.cores, 4),
             latency_seconds=found.latency,
+            saves=_saves(regime_here(picture.costs, found, users, dataflows), found),
             move=None if move is None else _told(move),
         )
 
@@ -44,6 +51,19 @@ class Defragmenting(Base):
         if self.chooser is None:
             self.chooser = Chooser(self._seeing)
         return self.chooser
+
+
+def _saves(regime: Regime, found: Fragmentation) -> SavesAnswer:
+    # What scattered jobs cost is known better than the model has it: which jobs would do, and what is paused.
+    saves = replace(regime.saves, defragmenting=found.cores)
+    return SavesAnswer(
+        sharing=round(saves.sharing, 4),
+        packing=round(saves.packing, 4),
+        defragmenting=round(saves.defragmenting, 4),
+        most=saves.most,
+        work_per_batch_seconds=round(regime.per_batch, 4),
+        crossover_seconds=None if regime.crossover is None else round(regime.crossover, 4),
+    )
 
 
 def _told(move: Move) -> MoveAnswer:

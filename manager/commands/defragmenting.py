@@ -37,4 +37,10 @@ def _worded(found: FragmentationAnswer) -> str:
         f"{found.jobs} jobs where {found.fewest} would do, {found.bridges} bridges, {found.hops} in a row at most, "
         f"{found.paused} paused tasks; predicted to cost {found.cores:.3f} cores and {found.latency_seconds:.2f} s"
     )
-    return told if found.move is None else f"{told}; {found.move.id} is {found.move.phase}"
+    if found.move is not None:
+        told += f"; {found.move.id} is {found.move.phase}"
+    saves = found.saves
+    return (
+        f"{told}\nhere and now {saves.most or 'none'} counts most: sharing saves {saves.sharing:.3f} cores, packing"
+        f" {saves.packing:.3f}, and defragmenting would save {saves.defragmenting:.3f}"
+    )

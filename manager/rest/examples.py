@@ -34,6 +34,7 @@ from manager.answers import (
     Role,
     RunningDagAnswer,
     RunningTaskAnswer,
+    SavesAnswer,
     Saving,
     SavingsAnswer,
     SecretAnswer,
@@ -225,7 +226,22 @@ HOSTS = Page[HostAnswer](
 
 MOVE = MoveAnswer(id="move-3", phase="preparing", since=_THEN, tasks=12, leaves=("1", "2", "5"), joins=("9",))
 FRAGMENTATION = FragmentationAnswer(
-    jobs=3, fewest=1, bridges=4, paused=2, hops=2, cores=0.14, latency_seconds=2.0, move=MOVE
+    jobs=3,
+    fewest=1,
+    bridges=4,
+    paused=2,
+    hops=2,
+    cores=0.14,
+    latency_seconds=2.0,
+    saves=SavesAnswer(
+        sharing=0.31,
+        packing=0.54,
+        defragmenting=0.14,
+        most="packing",
+        work_per_batch_seconds=0.07,
+        crossover_seconds=0.2,
+    ),
+    move=MOVE,
 )
 
 

@@ -41,6 +41,8 @@ def test_an_operator_sees_all_that_runs(console_service: ConsoleService, page_fo
     expect(trouble).to_contain_text("disk full")
     expect(trouble.get_by_role("link", name=f"Job {job}")).to_have_attribute("href", f"#/jobs/{job}")
     expect(page.get_by_role("heading", name="Fragmentation")).to_be_visible()
+    most = service.fragmentation(service.caller(console_service.keys["operator"])).saves.most
+    expect(page.get_by_text(f"Here and now {most} counts most: sharing saves ")).to_be_visible()
     del console_service.seen.jobs[job]
 
 

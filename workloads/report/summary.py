@@ -265,7 +265,8 @@ def _work_where_measured(runs: Runs, way: Way) -> float | None:
     shared = {row.step: row.work_running for row in runs.counts(way)}
     without = {row.step: row.work_running for row in runs.counts(way.baseline)}
     steps = sorted({pair.step for pair in runs.pairs(way)} & shared.keys() & without.keys())
-    return saved(*([of[step] for step in steps] for of in (without, shared)), [runs.lasting[step] for step in steps])
+    lasting = [runs.lasting[step] for step in steps]
+    return saved([without[step] for step in steps], [shared[step] for step in steps], lasting)
 
 
 def _estimate_error(runs: Runs, way: Way) -> Estimate | None:

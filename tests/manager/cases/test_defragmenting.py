@@ -65,6 +65,22 @@ def test_what_is_asked_for_consolidates_scattered_jobs(scattered: Town) -> None:
     assert scattered.reasons().startswith("it was asked for. It is worth it: ")
 
 
+def test_what_saves_most_here_and_now_is_told(scattered: Town) -> None:
+    """With little work in a batch packing and defragmenting; with much that two dataflows share, sharing."""
+    scattered.submit("ann", "s:source > a:map{'add': 1} > b:count > k:sink")
+    jobs = scattered.jobs()
+    busy = {instance_of(scattered, "count"): 0.001, instance_of(scattered, "map"): 0.001}
+    tell(scattered, jobs[0], busy, SECONDS)
+    few = scattered.service.fragmentation(OPERATOR)
+    assert (few.cores, few.saves.most) == (few.saves.defragmenting, "packing")
+    assert few.saves.crossover_seconds is not None
+    assert few.saves.work_per_batch_seconds < few.saves.crossover_seconds
+    tell(scattered, jobs[0], dict.fromkeys(busy, 0.3), SECONDS)
+    many = scattered.service.fragmentation(OPERATOR)
+    assert "sharing" == many.saves.most
+    assert many.saves.sharing > few.saves.sharing
+
+
 def test_what_is_asked_for_isolates_where_a_job_is_overloaded(packed: Town) -> None:
     """Only what overloads it goes to a job of its own."""
     (job,) = packed.jobs()

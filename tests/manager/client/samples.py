@@ -124,6 +124,14 @@ FRAGMENTATION = {
     "hops": 1,
     "cores": 0.1,
     "latency_seconds": 1.0,
+    "saves": {
+        "sharing": 0.2,
+        "packing": 0.3,
+        "defragmenting": 0.1,
+        "most": "packing",
+        "work_per_batch_seconds": 0.05,
+        "crossover_seconds": None,
+    },
     "move": MOVE,
 }
 _CPU = {"cpu_ns": 900000000, "cores": 0.25, "price": 0.0125}

@@ -165,6 +165,18 @@ function scattered(told) {
     element("p", {},
       `${count(told.jobs)} jobs, of which ${count(told.fewest)} would do. ${count(told.paused)} paused tasks. `,
       `That costs ${cores(told.cores)} cores, as predicted, and adds ${seconds(told.latency_seconds)} of latency.`),
+    savesMost(told.saves),
     told.move ? element("p", {}, `${count(told.move.tasks)} tasks are moving now: ${told.move.phase}.`) : null,
   ];
+}
+
+/** Which of the three saves most here and now, and from where on sharing would count more than packing. */
+function savesMost(saves) {
+  const most = saves.most === "" ? "Nothing saves anything here and now" : `Here and now ${saves.most} counts most`;
+  const each = `sharing saves ${cores(saves.sharing)} cores, packing ${cores(saves.packing)}, `
+    + `and defragmenting would save ${cores(saves.defragmenting)}`;
+  const here = `A batch holds ${seconds(saves.work_per_batch_seconds)} of work`;
+  const from = saves.crossover_seconds === null ? ""
+    : `; from ${seconds(saves.crossover_seconds)} on sharing counts more than packing`;
+  return element("p", {}, `${most}: ${each}. ${here}${from}.`);
 }
