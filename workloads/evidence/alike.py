@@ -17,6 +17,8 @@ from workloads.workload import Document, Workload, WorkloadSource
 ITERATIONS = 1_600
 """Of each computation, as in the paper."""
 _SOURCE, _SINK, _STEP = "source", "output", "opmw:"
+_STEPS = (_STEP, "opmw-join:")
+"""Of which kinds tasks compute pi already; they stay what they are, ports included."""
 _PARSING = f"{_STEP}parsing"
 _WORK = "iterations"
 
@@ -52,8 +54,15 @@ def _document(document: Document, iterations: int) -> Document:
             parsed[task["id"]] = f"{task['id']} parsed"
             tasks.append({"id": parsed[task["id"]], "type": _PARSING, "config": {_WORK: iterations}})
     streams = [{"from": source, "to": step} for source, step in parsed.items()]
+    stay = {task["id"] for task in document["tasks"] if task["type"].startswith(_STEPS)}
     streams += [
-        {"from": parsed.get(stream["from"], stream["from"]), "to": stream["to"]} for stream in document["streams"]
+        {
+            "from": parsed.get(stream["from"], stream["from"]),
+            **{
+                end: stream[end] for end in ("to", "to_port") if end in stream and (end == "to" or stream["to"] in stay)
+            },
+        }
+        for stream in document["streams"]
     ]
     # Streams that differed by their ports alone are one.
     return {
@@ -68,7 +77,7 @@ def _step(task: Mapping[str, Any], iterations: int) -> dict[str, Any]:
         return dict(task)
     config = {f"of {name}" if name == _WORK else name: value for name, value in task.get("config", {}).items()}
     kept = {name: value for name, value in task.items() if name not in {"type", "config"}}
-    if task["type"].startswith(_STEP):
+    if task["type"].startswith(_STEPS):
         return {**kept, "type": task["type"], "config": {**task["config"], _WORK: iterations}}
     if not _shared(task["type"]):
         kept["fresh"] = True
