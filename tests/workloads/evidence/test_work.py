@@ -1,12 +1,15 @@
 """The second part of the evidence: tasks cost alike, rates follow what an event costs, and it takes 50 minutes."""
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from workloads.evidence.__main__ import _calibrated
 from workloads.evidence.alike import alike
 from workloads.evidence.calibrating import CORES, event_seconds, tempo_of
+from workloads.evidence.making import UNDER_WAY
 from workloads.evidence.plan import Session, budget, folder_of, seconds, traces
 from workloads.evidence.work import FOUR, sessions_of_work
 from workloads.loading import load_workload
@@ -72,6 +75,15 @@ def test_an_event_costs_something_here() -> None:
     assert 0.0 < event_seconds(20) < event_seconds(800)
 
 
+def test_what_was_interrupted_goes_on_with_the_cost_that_it_began_with(tmp_path: Path) -> None:
+    """Else its rates would differ, and all that was measured would be thrown away; anew begun, it is measured anew."""
+    (tmp_path / "calibrated.json").write_text('{"event_seconds": 0.0042}')
+    (tmp_path / UNDER_WAY).write_text("a plan")
+    assert 0.0042 == _calibrated(tmp_path)
+    (tmp_path / UNDER_WAY).unlink()
+    assert 0.0042 != _calibrated(tmp_path)
+
+
 def test_it_takes_at_most_50_minutes_and_each_way_runs_by_itself() -> None:
     """Default and reuse launched everywhere, of SEQ both packed too; at the same steps of a trace, and at its peak."""
     drawn, every = planned()
@@ -86,7 +98,7 @@ def test_it_takes_at_most_50_minutes_and_each_way_runs_by_itself() -> None:
             assert (one.pacing, one.cues[0].rate) == (other.pacing, other.cues[0].rate)
 
 
-def test_no_two_results_share_a_folder(tmp_path: Any) -> None:
+def test_no_two_results_share_a_folder(tmp_path: Path) -> None:
     """Every session has one of its own."""
     _, every = planned()
     folders = {

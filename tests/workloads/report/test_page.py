@@ -177,6 +177,18 @@ def test_windows_of_a_service_that_was_behind_enter_no_mean_and_are_told_of() ->
     assert "| 1 of 3 |" in markdown_of(summarised([found]))
 
 
+def test_a_report_is_written_where_every_window_was_thrown_away(tmp_path: Path) -> None:
+    """It says so, and shows what was counted."""
+    for way in (DEFAULT, REUSE, DEFAULT_PACKED):
+        late = [window(0, 0, 1.0, behind="a batch of job 1 takes 40.0 s, at a pace of 10 s", latency_p50=90.0)]
+        share = [TenantRow(step=0, tenant="ann", cores=1.0)]
+        write_results(results(way, windows=late, tenants=share), tmp_path / way.name)
+    write_report([tmp_path / way.name for way in (DEFAULT, REUSE, DEFAULT_PACKED)], tmp_path / "out")
+    text = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "toy, SEQ, default: 1 of 1 windows thrown away: the service was behind, first at step 1: a batch of" in text
+    assert "toy, SEQ: cores and latency of default were not measured." in text
+
+
 def test_dry_results_alone_make_a_report(tmp_path: Path) -> None:
     """By the command; what was not measured is said, not invented."""
     for way, tasks in ((DEFAULT, DEFAULT_TASKS), (REUSE, (4, 6, 4, 0))):
