@@ -19,7 +19,7 @@ from workloads.evidence.calibrating import event_seconds, tempo_of
 from workloads.evidence.making import UNDER_WAY, Undertaking, make
 from workloads.evidence.plan import sessions, traces
 from workloads.evidence.work import sessions_of_work
-from workloads.loading import BUILT_IN, WrongWorkload, load_workload
+from workloads.loading import WrongWorkload, load_workload
 from workloads.replay.dry import NotReplayed, dry
 from workloads.service import RunFailed
 from workloads.tables import WrongResults
@@ -105,7 +105,7 @@ def _second(out: Console, names: Sequence[str], into: Path, *, quick: bool) -> U
 
 
 def _also(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(name for name in ALSO_COUNTED if tuple(names) == NAMES and name in BUILT_IN)
+    return tuple(name for name in ALSO_COUNTED if tuple(names) == NAMES)
 
 
 def _other(into: Path, page: str, what: str) -> str:
