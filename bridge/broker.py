@@ -1,8 +1,9 @@
 """The broker: any one by its address, or one that is run here as a child process.
 
-`start_broker` runs mosquitto where it is installed and amqtt otherwise; see `bridge/broker_mosquitto.py` and
-`bridge/broker_amqtt.py` for what each of them keeps. The child belongs to whoever started it: `stop` ends it, and on
-Linux the kernel ends it when the parent dies, however that happens. Elsewhere a parent that is killed leaves it behind.
+`start_broker` runs mosquitto where it is installed and the embedded broker otherwise; see `bridge/broker_mosquitto.py`
+and `bridge/broker_embedded.py` for what each of them keeps. The child belongs to whoever started it: `stop` ends it,
+and on Linux the kernel ends it when the parent dies, however that happens. Elsewhere a parent that is killed leaves it
+behind.
 """
 
 import ipaddress
@@ -12,25 +13,24 @@ import signal
 import socket
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from bridge import broker_amqtt, broker_mosquitto
+from bridge import broker_embedded, broker_mosquitto
 from bridge.address import Address
-from bridge.broker_mosquitto import Entrance
 from bridge.broker_process import Child
-from bridge.files import make_folder
+from bridge.entrance import ACCESS_LIST, PASSWORDS, Entrance
+from bridge.files import make_folder, write_whole
 from bridge.lease import Lease
+from broker import hashed
 
-Kind = Literal["mosquitto", "amqtt"]
+Kind = Literal["mosquitto", "embedded"]
 
 # Below the ports that systems hand to outgoing connections, so that nobody takes one while a broker restarts.
 _OWN_PORTS = range(20_000, 32_768)
 _ATTEMPTS = 5
 _UNFIT = re.compile(r"[\x00-\x1f\x7f:]|^\s|\s$|^$")
-_RULE = "not empty, no colons, no control characters, no spaces around it"
 
 
 class BrokerDown(RuntimeError):
@@ -68,7 +68,8 @@ class Broker:
         self._timeout = timeout
         self._lease: Lease | None = Lease(folder)
         try:
-            (broker_mosquitto if kind == "mosquitto" else broker_amqtt).write_passwords(folder, users)
+            hashes = "".join(f"{user}:{hashed(password)}\n" for user, password in users.items())
+            write_whole(folder / PASSWORDS, hashes.encode(), mode=0o600)
             self._child = self._start()
         except BaseException:
             self._lease.release()
@@ -112,7 +113,9 @@ class Broker:
         on, also for those that are connected. A broker that does not run reads the files when it is started.
         """
         if self.entrance is None:
-            raise NoAccessLists(_no_lists(self.kind))
+            raise NoAccessLists(
+                f"this {self.kind} was started without an access list; give an entrance when it is started"
+            )
         self._reloads += 1
         self._child.process.send_signal(signal.SIGHUP)
 
@@ -148,10 +151,8 @@ class Broker:
 
     def _child_on(self, port: int, entrance: Entrance | None) -> Child | None:
         """A child that lets clients in, or nothing if another process took a port meanwhile."""
-        if self.kind == "mosquitto":
-            command = broker_mosquitto.command(self._folder, self._host, port, self._max_queued_messages, entrance)
-        else:
-            command = broker_amqtt.command(self._folder, self._host, port)
+        made = broker_mosquitto if self.kind == "mosquitto" else broker_embedded
+        command = made.command(self._folder, self._host, port, self._max_queued_messages, entrance)
         user, password = next(iter(self._users.items()))
         address = Address(host=_reached(self._host), port=port, user=user, password=password)
         child = Child(command, self._folder / "broker.log")
@@ -182,27 +183,26 @@ def start_broker(  # noqa: PLR0913 - all but two have a default that is right
     """Run a broker that keeps its files in a folder; returns once a client could connect.
 
     The users are names with passwords. Nobody else can connect, and from other machines only with another host. A free
-    port is taken where none is given. Mosquitto runs where it is installed, if no kind is asked for. The limit of
-    messages queued for each client is mosquitto's; 0 stands for none.
+    port is taken where none is given. Mosquitto runs where it is installed, if no kind is asked for. 0 stands for no
+    limit of the messages that wait for each client.
 
     These users may do everything. Where an entrance is given, others may come in there, and do what its access list
-    says; `reload` has it read again. amqtt cannot do that: then its `entrance` is None, nobody but these users is let
-    in, and it listens on loopback only. Give both ports where sessions shall outlive this process.
+    says; `reload` has it read again. Give both ports where mosquitto's sessions shall outlive this process.
     """
     if not users:
         raise ValueError("a broker needs a user, or nobody could connect")
     for user, password in users.items():
-        # mosquitto_passwd would cut a password at its first colon, and trim spaces, without a word.
         if _UNFIT.search(user) or user.startswith("#"):
-            raise ValueError(f"{user!r} cannot name a user: {_RULE}, and no # in front")
-        if _UNFIT.search(password):
-            raise ValueError(f"the password of {user!r} is unfit: {_RULE}")
+            raise ValueError(
+                f"{user!r} cannot name a user: not empty, no colons, no control characters, no spaces around it, "
+                "and no # in front"
+            )
+        if not password:
+            raise ValueError(f"the password of {user!r} is empty")
     if kind is None:
-        kind = "mosquitto" if broker_mosquitto.executable() else "amqtt"
-    if kind == "amqtt" and find_spec("amqtt") is None:
-        raise BrokerDown("no broker is installed: install mosquitto, or the Python package amqtt for a first try")
+        kind = "mosquitto" if broker_mosquitto.executable() else "embedded"
     if entrance is not None:
-        entrance = _kept(entrance, kind, host)
+        entrance = _checked(entrance, kind)
     folder = folder.resolve()
     make_folder(folder)
     return Broker(
@@ -217,23 +217,13 @@ def start_broker(  # noqa: PLR0913 - all but two have a default that is right
     )
 
 
-def _kept(entrance: Entrance, kind: Kind, host: str) -> Entrance | None:
-    """The entrance that such a broker has, or nothing where it can have none and is out of reach for others."""
-    if kind == "amqtt":
-        if not _is_loopback(host):
-            raise NoAccessLists(f"{_no_lists(kind)}, or have it listen on 127.0.0.1 instead of {host}")
-        return None
+def _checked(entrance: Entrance, kind: Kind) -> Entrance:
+    """The entrance with its folder made absolute, if its files are there."""
     folder = entrance.folder.resolve()
-    for name in (broker_mosquitto.PASSWORDS, broker_mosquitto.ACCESS_LIST):
+    for name in (PASSWORDS, ACCESS_LIST):
         if not (folder / name).is_file():
             raise BrokerDown(f"{kind} did not come up: {folder / name} is not there; write it before the broker starts")
     return replace(entrance, folder=folder)
-
-
-def _no_lists(kind: Kind) -> str:
-    if kind == "amqtt":
-        return "amqtt keeps to no access list that changes, so nobody but Braid is let in; install mosquitto"
-    return f"this {kind} was started without an access list; give an entrance when it is started"
 
 
 def is_free(host: str, port: int) -> bool:
@@ -250,13 +240,6 @@ def is_free(host: str, port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _reached(host: str) -> str:

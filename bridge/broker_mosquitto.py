@@ -11,61 +11,17 @@ and can lose that second.
 
 import os
 import shutil
-import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-PASSWORDS = "passwords"
-"""The file with the users that mosquitto knows, and the hashes of their passwords."""
-ACCESS_LIST = "acl"
-"""The file with what each user may read and write."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entrance:
-    """Where users come in who may do only what an access list says; made by whoever starts a broker.
-
-    It is a listener of its own, because mosquitto forgets at each reload what the users of a listener with an access
-    list may do whose sessions it restored from its store, until they connect again: it would drop what comes meanwhile
-    for a host that is away. Braid's own users have a listener without a list.
-    """
-
-    folder: Path
-    """Has the files `passwords` and `acl`, which somebody else keeps; mosquitto reads them again at a reload."""
-    host: str = "127.0.0.1"
-    port: int = 0
-    """0 stands for a free one. Mosquitto knows by its port which listener a session is of."""
-
+from bridge.entrance import ACCESS_LIST, PASSWORDS, Entrance
 
 # Debian keeps daemons where ordinary users do not look.
 _MORE_PLACES = ("/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin")
 
 
 def executable() -> str | None:
-    """Where mosquitto is, if it is there together with the tool that hashes its passwords."""
-    return _found("mosquitto") if _found("mosquitto_passwd") else None
-
-
-def write_passwords(folder: Path, users: Mapping[str, str]) -> None:
-    """Write the password file, hashed by mosquitto's own tool; no password is an argument of a process."""
-    tool = _found("mosquitto_passwd")
-    if tool is None:
-        raise FileNotFoundError("mosquitto_passwd is not installed; it comes with mosquitto")
-    passwords = folder / PASSWORDS
-    plain = folder / "passwords.new"
-    plain.unlink(missing_ok=True)
-    plain.touch(mode=0o600)
-    try:
-        plain.write_text("".join(f"{user}:{password}\n" for user, password in users.items()), encoding="utf-8")
-        hashing = subprocess.run(  # noqa: S603 - the tool and our own file
-            [tool, "-U", str(plain)], check=False, capture_output=True, text=True, umask=0o077
-        )
-        if hashing.returncode != 0:
-            raise RuntimeError(f"mosquitto_passwd failed: {(hashing.stderr or hashing.stdout).strip()}")
-        plain.replace(passwords)
-    finally:
-        plain.unlink(missing_ok=True)
+    """Where mosquitto is, if it is installed."""
+    return shutil.which("mosquitto", path=os.pathsep.join((os.environ.get("PATH", os.defpath), *_MORE_PLACES)))
 
 
 def command(
@@ -110,7 +66,3 @@ def _listening(entrance: Entrance) -> dict[str, object]:
         "password_file": entrance.folder / PASSWORDS,
         "acl_file": entrance.folder / ACCESS_LIST,
     }
-
-
-def _found(name: str) -> str | None:
-    return shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", os.defpath), *_MORE_PLACES)))

@@ -13,7 +13,7 @@ from bridge.hearing import guarded, note_unasked
 from bridge.mqtt import prepare, why_refused, why_unreachable
 
 DROPPED = "$SYS/broker/publish/messages/dropped"
-"""Where mosquitto tells how many messages it has dropped since it started."""
+"""Where the broker tells how many messages it has dropped since it started."""
 
 
 class Watch:
@@ -29,11 +29,11 @@ class Watch:
 
 
 def watch_drops(address: Address, on_drop: Callable[[int], None], timeout: float = 10.0) -> Watch:
-    """Report how many messages mosquitto dropped, whenever it dropped some; returns once it watches.
+    """Report how many messages the broker dropped, whenever it dropped some; returns once it watches.
 
     What was dropped before is not reported. A broker that restarts counts from 0 again; what it drops before the watch
     has reconnected may be reported as fewer messages, but not as none unless the counts are equal. `on_drop` runs in
-    the client's thread, so it only hands on. Other brokers have no such counter, and never report.
+    the client's thread, so it only hands on. The embedded broker has the same counter; one without it reports nothing.
     """
     ready = threading.Event()
     trouble = "no answer"

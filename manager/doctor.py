@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, requires, version
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -128,7 +127,7 @@ def java(_settings: Settings) -> Finding:
 
 
 def broker(settings: Settings) -> Finding:
-    """Whether the broker lets us in; or, without one, whether there is a program to run one."""
+    """Whether the broker lets us in; or, without one, which one would be run."""
     if settings.broker is not None:
         address = Address.parse(settings.broker.get_secret_value())
         client = Mqtt(address, f"braid-doctor-{uuid.uuid4().hex[:8]}")
@@ -140,11 +139,11 @@ def broker(settings: Settings) -> Finding:
         return _ok("broker", f"{address} lets us in")
     if program := broker_mosquitto.executable():
         return _ok("broker", f"mosquitto is installed, at {program}")
-    if find_spec("amqtt"):
-        return _warn(
-            "broker", "mosquitto is not installed, and amqtt is good for a first try only", "install mosquitto"
-        )
-    return _wrong("broker", "no broker is installed", "install mosquitto, or name a broker in BRAID_BROKER")
+    return _warn(
+        "broker",
+        "mosquitto is not installed; the embedded broker runs, which forgets what it has when it ends",
+        "install mosquitto where messages have to outlive their broker",
+    )
 
 
 def port(settings: Settings) -> Finding:

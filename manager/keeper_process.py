@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 
 from bridge.address import Address
 from bridge.broker import Broker, BrokerDown, is_free, start_broker
-from bridge.broker_mosquitto import Entrance
+from bridge.entrance import Entrance
 from bridge.files import write_whole
 from bridge.lease import Lease, LeaseTaken
 from bridge.processes import began

@@ -7,12 +7,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import Message, topics
+from bridge import Message
 from bridge.address import Address
 from bridge.mqtt import Client as Line
 from bridge.mqtt import NotConnected, spoken
@@ -113,20 +112,9 @@ class Outputs:
 
 
 @contextmanager
-def listening(outputs: Outputs, credentials: Mapping[str, BrokerCredentials], root: Path) -> Iterator[str]:
-    """Connect every tenant to the broker while the context lasts; says as whom they are connected.
-
-    A broker without access lists lets no tenant in, and their credentials name none then; Braid's own are used instead.
-    """
+def listening(outputs: Outputs, credentials: Mapping[str, BrokerCredentials]) -> Iterator[str]:
+    """Connect every tenant to the broker while the context lasts; says as whom they are connected."""
     with ExitStack() as lines:
-        if not all(each.url for each in credentials.values()):
-            own = Address.parse((root / "broker.url").read_text(encoding="utf-8").strip())
-            _connect(lines, outputs, own, "demo", [f"{topics.ROOT}/out/{tenant}/#" for tenant in credentials])
-            yield (
-                "The broker is amqtt, which keeps no access lists and so lets no tenant in: the demo reads the outputs "
-                "with Braid's own credentials. With mosquitto installed each tenant has its own."
-            )
-            return
         for tenant, each in credentials.items():
             address = replace(Address.parse(each.url), user=each.user, password=each.password)
             _connect(lines, outputs, address, f"demo-{tenant}", each.reads)

@@ -1,12 +1,13 @@
-"""Who may read and write what on the broker: access lists and credentials for mosquitto, made from tenants and sources.
+"""Who may read and write what on the broker: access lists and credentials, made from tenants and sources.
 
-`grant` says what each tenant may, `access_list` writes it as mosquitto reads it, and `hashed` makes a password's hash.
+`grant` says what each tenant may, `access_list` writes it as brokers read it, and `hashed` makes a password's hash.
 `AccessKeeper` keeps both in files beside a running broker, and has it read them again.
 """
 
+from broker import hashed
 from manager.access.grants import OWN_USER, Grant, OwnedTopic, UnfitName, access_list, grant, user_of
 from manager.access.keeping import AccessKeeper
-from manager.access.passwords import hashed, password_list
+from manager.access.passwords import password_list
 
 __all__ = [
     "OWN_USER",

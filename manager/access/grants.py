@@ -1,4 +1,4 @@
-"""What each tenant may read and write on the broker, and how mosquitto is told.
+"""What each tenant may read and write on the broker, and how the broker is told.
 
 Mosquitto permits what some line permits, and nothing else. It reads a line up to its end and drops spaces around a
 name, so a name with a line break or such spaces could say something else than it seems to. A wildcard in a line covers
@@ -7,10 +7,10 @@ refused when a grant is made, and every list that is written can be read.
 
 A subscription is never refused: whoever subscribes to more than it may read gets what it may read. Who publishes where
 it may not is told so over MQTT 5 (reason 135, not authorized); over MQTT 3.1.1 the message is taken and dropped. Either
-way mosquitto 2.0.11 then closes the connection.
+way mosquitto 2.0.11 then closes the connection, and the embedded broker does not.
 
-A client id belongs to whoever connected with it last, whatever user that is: no access list keeps a tenant from
-taking the connection of another client whose id it knows.
+At mosquitto a client id belongs to whoever connected with it last, whatever user that is: no access list keeps a tenant
+from taking the connection of another client whose id it knows. The embedded broker knows clients by user and id.
 """
 
 import unicodedata

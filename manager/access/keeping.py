@@ -1,11 +1,11 @@
-"""The files that say to mosquitto who may do what, kept as the service wants them."""
+"""The files that say to the broker who may do what, kept as the service wants them."""
 
 import stat
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bridge.broker_mosquitto import ACCESS_LIST, PASSWORDS
+from bridge.entrance import ACCESS_LIST, PASSWORDS
 from bridge.files import make_folder, write_whole
 from manager.access.grants import Grant, access_list
 from manager.access.passwords import password_list

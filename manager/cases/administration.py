@@ -7,8 +7,8 @@ from sqlalchemy import bindparam, func, select
 from sqlmodel import Session, col
 
 from bridge.address import Address
+from broker import hashed
 from manager.access.grants import Grant, OwnedTopic, grant, user_of
-from manager.access.passwords import hashed
 from manager.answers import (
     BrokerCredentials,
     KeyAnswer,

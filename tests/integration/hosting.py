@@ -1,4 +1,4 @@
-"""A host with real Spark over a real mosquitto, as whoever sends plans sees it: over topics alone."""
+"""A host with real Spark over a real broker, as whoever sends plans sees it: over topics alone."""
 
 import json
 import os
@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import psutil
 import pytest
 
 from bridge import Message, topics
+from bridge.broker import Kind as Make
 from bridge.broker import start_broker
 from bridge.mqtt import Client, spoken
 from dags import Kind
@@ -54,7 +55,7 @@ class Hosting:
         *,
         master: str = "local[2,8]",
         environment: Mapping[str, str] | None = None,
-        kind: Literal["mosquitto", "amqtt"] = "mosquitto",
+        kind: Make | None = None,
     ) -> None:
         self.root = folder / "root"
         self.broker = start_broker(folder / "broker", {"braid": "a password of its own"}, kind=kind)
@@ -234,7 +235,7 @@ class Hosting:
 
 
 @contextmanager
-def hosting_in(folder: Path, *, kind: Literal["mosquitto", "amqtt"] = "mosquitto") -> Iterator[Hosting]:
+def hosting_in(folder: Path, *, kind: Make | None = None) -> Iterator[Hosting]:
     """A host of one's own, ended in the end."""
     made = Hosting(folder, kind=kind)
     try:

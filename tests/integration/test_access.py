@@ -1,4 +1,4 @@
-"""Tenants at a real mosquitto: each does what it was granted, through every reload, and Braid is never disturbed."""
+"""Tenants at a real broker: each does what it was granted, through every reload, and Braid is never disturbed."""
 
 import os
 import queue
@@ -19,12 +19,11 @@ from paho.mqtt.properties import Properties
 
 from bridge import Client, Message
 from bridge.address import Address
-from bridge.broker import Broker, BrokerDown, NoAccessLists, start_broker
-from bridge.broker_mosquitto import ACCESS_LIST, PASSWORDS, Entrance
+from bridge.broker import Broker, BrokerDown, Kind, NoAccessLists, start_broker
+from bridge.entrance import ACCESS_LIST, PASSWORDS, Entrance
 from manager.access import AccessKeeper, OwnedTopic, grant, hashed, password_list, user_of
-from tests import needs
+from tests.brokers import KINDS, MOSQUITTO
 
-MOSQUITTO = pytest.mark.mosquitto
 BOUND = 30.0
 V5, V311 = MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311
 PROTOCOLS = pytest.mark.parametrize("protocol", [V5, V311], ids=["5", "3.1.1"])
@@ -121,15 +120,13 @@ class Visitor:
 class House:
     """A broker of Braid's with tenants, of whom none is known yet."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kind: Kind) -> None:
         self.hashes = {user_of(tenant): hashed(secret) for tenant, secret in SECRETS.items()}
         self.broker: Broker | None = None
         self._fences = count()
         self._keeper = AccessKeeper(folder / "access", self._reload)
         self._keeper.keep({}, {})
-        self.broker = start_broker(
-            folder / "broker", OWN, entrance=Entrance(folder=folder / "access"), kind="mosquitto"
-        )
+        self.broker = start_broker(folder / "broker", OWN, entrance=Entrance(folder=folder / "access"), kind=kind)
 
     @property
     def own(self) -> Address:
@@ -167,10 +164,9 @@ class House:
             self.broker.reload()
 
 
-@pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    needs.mosquitto()
-    house = House(tmp_path)
+@pytest.fixture(params=KINDS)
+def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
+    house = House(tmp_path, request.param)
     assert house.broker is not None
     with house.broker:
         yield house
@@ -182,7 +178,6 @@ def refusal(address: Address) -> str | None:
         return visitor.refusal
 
 
-@MOSQUITTO
 @PROTOCOLS
 def test_a_tenant_reads_its_own_outputs_only(house: House, protocol: MQTTProtocolVersion) -> None:
     """Whatever it subscribes to, a tenant gets what its own dataflows put out, and nothing else, retained or not."""
@@ -202,7 +197,6 @@ def test_a_tenant_reads_its_own_outputs_only(house: House, protocol: MQTTProtoco
     assert {"braid/1/out/ann/kept/s", "braid/1/out/ann/d/s", "braid/1/out/ann/end"} == came
 
 
-@MOSQUITTO
 @PROTOCOLS
 def test_a_tenant_writes_its_own_sources_only(house: House, protocol: MQTTProtocolVersion) -> None:
     """Nothing arrives of what a tenant publishes elsewhere; over MQTT 5 it is told so, over 3.1.1 it is not."""
@@ -220,7 +214,6 @@ def test_a_tenant_writes_its_own_sources_only(house: House, protocol: MQTTProtoc
     assert answers == (REFUSED if protocol is V5 else {"Success"})
 
 
-@MOSQUITTO
 @PROTOCOLS
 def test_a_last_will_is_no_way_round(house: House, protocol: MQTTProtocolVersion) -> None:
     """What a tenant has published when it dies goes where it may write only."""
@@ -231,7 +224,6 @@ def test_a_last_will_is_no_way_round(house: House, protocol: MQTTProtocolVersion
         assert ["raw/ann"] == braid.until("raw/ann")
 
 
-@MOSQUITTO
 def test_each_comes_in_at_its_own_door(house: House) -> None:
     """A tenant is not let in where Braid is, nor Braid where tenants are, nor anybody without a password."""
     house.admit("ann")
@@ -247,7 +239,6 @@ def test_each_comes_in_at_its_own_door(house: House) -> None:
     assert REFUSED == {refusal(each) for each in swapped}
 
 
-@MOSQUITTO
 @PROTOCOLS
 def test_a_reload_lets_in_and_puts_out(house: House, protocol: MQTTProtocolVersion) -> None:
     """After a reload a new tenant is let in, and a revoked one is out at once; nobody else loses the connection."""
@@ -269,7 +260,6 @@ def test_a_reload_lets_in_and_puts_out(house: House, protocol: MQTTProtocolVersi
         assert [False, False] == [braid.left.is_set(), eve.left.is_set()]
 
 
-@MOSQUITTO
 def test_a_new_password_puts_out_who_has_the_old_one(house: House) -> None:
     """When a tenant's credentials are made anew, the old ones let nobody in, and those who used them are out."""
     house.admit("ann")
@@ -280,7 +270,6 @@ def test_a_new_password_puts_out_who_has_the_old_one(house: House) -> None:
     assert ["Not authorized", None] == [refusal(house.address("ann")), refusal(house.address("ann", "another"))]
 
 
-@MOSQUITTO
 @PROTOCOLS
 def test_a_reload_changes_what_a_connected_tenant_may(house: House, protocol: MQTTProtocolVersion) -> None:
     """A source that changes hands is written by its new owner only, over connections that stood before."""
@@ -297,7 +286,6 @@ def test_a_reload_changes_what_a_connected_tenant_may(house: House, protocol: MQ
         assert [b"ann's", b"bob's"] == [braid.messages.get(timeout=BOUND)[1] for _ in range(2)]
 
 
-@MOSQUITTO
 @PROTOCOLS
 def test_braid_goes_on_during_reloads(house: House, protocol: MQTTProtocolVersion) -> None:
     """Through a hundred reloads Braid's clients stay connected, and all that they send arrives once and in order."""
@@ -333,7 +321,6 @@ def test_braid_goes_on_during_reloads(house: House, protocol: MQTTProtocolVersio
     assert 2 == len(connections)
 
 
-@MOSQUITTO
 @PROTOCOLS
 def test_a_tenant_cannot_take_the_place_of_a_client_of_braid(house: House, protocol: MQTTProtocolVersion) -> None:
     """Who comes with the name that Braid gives a client puts nobody out, since the id holds a secret as well."""
@@ -359,10 +346,15 @@ def test_a_tenant_cannot_take_the_place_of_a_client_of_braid(house: House, proto
     assert [1] == connections
 
 
-@MOSQUITTO
 @PROTOCOLS
-def test_a_host_that_is_away_misses_nothing(house: House, protocol: MQTTProtocolVersion) -> None:
-    """What comes for Braid's client while it is away is kept, also when the broker is restarted and then reloads."""
+@pytest.mark.parametrize("house", [MOSQUITTO], indirect=True)
+def test_a_host_that_is_away_misses_nothing_when_the_broker_restarts(
+    house: House, protocol: MQTTProtocolVersion
+) -> None:
+    """What comes for Braid's client while it is away is kept, also when the broker is restarted and then reloads.
+
+    The embedded broker has its sessions in memory, and says that a restart loses them.
+    """
     house.admit("ann")
     assert house.broker is not None
     with Visitor(house.own, "raw/#", protocol=protocol, name="a host", lasting=True):
@@ -377,7 +369,20 @@ def test_a_host_that_is_away_misses_nothing(house: House, protocol: MQTTProtocol
         assert [b"before", b"after"] == [host.messages.get(timeout=BOUND)[1] for _ in range(2)]
 
 
-@MOSQUITTO
+@PROTOCOLS
+def test_a_host_that_is_away_misses_nothing(house: House, protocol: MQTTProtocolVersion) -> None:
+    """What comes for Braid's client while it is away is kept, through reloads."""
+    house.admit("ann")
+    with Visitor(house.own, "raw/#", protocol=protocol, name="a host", lasting=True):
+        pass
+    with Visitor(house.address("ann"), protocol=protocol) as ann:
+        ann.publish("raw/ann", b"before")
+        house.admit("ann", "bob")
+        ann.publish("raw/ann", b"after")
+    with Visitor(house.own, protocol=protocol, name="a host", lasting=True) as host:
+        assert [b"before", b"after"] == [host.messages.get(timeout=BOUND)[1] for _ in range(2)]
+
+
 def test_a_restarted_broker_has_the_newest_list(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is on the same ports; what was written while it started, after it had read its files, is read once it runs."""
     assert house.broker is not None
@@ -398,7 +403,6 @@ def test_a_restarted_broker_has_the_newest_list(house: House, monkeypatch: pytes
     house.await_let_in(house.address("ann"))
 
 
-@MOSQUITTO
 def test_a_stopped_broker_may_be_told(house: House) -> None:
     """To tell a broker that does not run does nothing; it reads the files when it starts."""
     assert house.broker is not None
@@ -408,9 +412,8 @@ def test_a_stopped_broker_may_be_told(house: House) -> None:
     assert not house.broker.alive()
 
 
-@MOSQUITTO
 @pytest.mark.parametrize("password", ["a", "pä:ss #$7$ wörd", " spaces ", "x" * 1_000, "'\"\\"])
-def test_mosquitto_takes_the_hash_of_any_password(house: House, password: str) -> None:
+def test_a_broker_takes_the_hash_of_any_password(house: House, password: str) -> None:
     """Whatever the password, its hash lets in who knows it, and nobody who almost does."""
     house.hashes[user_of("ann")] = hashed(password)
     house.admit("ann")
@@ -419,14 +422,13 @@ def test_mosquitto_takes_the_hash_of_any_password(house: House, password: str) -
     assert REFUSED == {refusal(each) for each in almost}
 
 
-@MOSQUITTO
-def test_an_entrance_is_where_it_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_entrance_is_where_it_is_told(tmp_path: Path, kind: Kind) -> None:
     """Tenants may be let in from everywhere while Braid's own listener is reached from this machine only."""
     AccessKeeper(tmp_path / "access", lambda: None).keep({}, {})
     everywhere = "0.0.0.0"  # noqa: S104 - what is tested
-    needs.mosquitto()
     entrance = Entrance(folder=tmp_path / "access", host=everywhere)
-    with start_broker(tmp_path / "broker", OWN, entrance=entrance, kind="mosquitto") as broker:
+    with start_broker(tmp_path / "broker", OWN, entrance=entrance, kind=kind) as broker:
         assert broker.entrance is not None
         assert {("127.0.0.1", broker.address("braid").port), (everywhere, broker.entrance.port)} == {
             connection.laddr
@@ -435,61 +437,37 @@ def test_an_entrance_is_where_it_is_told(tmp_path: Path) -> None:
         }
 
 
-@MOSQUITTO
 def test_an_entrance_on_a_port_in_use_is_named(house: House, tmp_path: Path) -> None:
     """A broker whose entrance cannot be where it was told does not start, and says where that was."""
     taken = house.address("ann").port
     AccessKeeper(tmp_path / "second", lambda: None).keep({}, {})
+    assert house.broker is not None
+    kind = house.broker.kind
     with pytest.raises(BrokerDown) as down:
-        start_broker(
-            tmp_path / "other", OWN, entrance=Entrance(folder=tmp_path / "second", port=taken), kind="mosquitto"
-        )
-    assert f"mosquitto did not come up: on 127.0.0.1, port {taken} is in use or may not be used" == str(down.value)
+        start_broker(tmp_path / "other", OWN, entrance=Entrance(folder=tmp_path / "second", port=taken), kind=kind)
+    assert f"{kind} did not come up: on 127.0.0.1, port {taken} is in use or may not be used" == str(down.value)
 
 
-@MOSQUITTO
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("missing", [ACCESS_LIST, PASSWORDS])
-def test_an_entrance_without_its_files_is_refused(tmp_path: Path, missing: str) -> None:
+def test_an_entrance_without_its_files_is_refused(tmp_path: Path, kind: Kind, missing: str) -> None:
     """A broker does not start before the files of its entrance are there; the message names which is not."""
-    needs.mosquitto()
     AccessKeeper(tmp_path / "access", lambda: None).keep({}, {})
     (tmp_path / "access" / missing).unlink()
     with pytest.raises(BrokerDown) as down:
-        start_broker(tmp_path / "broker", OWN, entrance=Entrance(folder=tmp_path / "access"), kind="mosquitto")
+        start_broker(tmp_path / "broker", OWN, entrance=Entrance(folder=tmp_path / "access"), kind=kind)
     told = f"{tmp_path / 'access' / missing} is not there; write it before the broker starts"
-    assert f"mosquitto did not come up: {told}" == str(down.value)
+    assert f"{kind} did not come up: {told}" == str(down.value)
 
 
-@MOSQUITTO
-def test_a_broker_without_an_entrance_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_broker_without_an_entrance_says_so(tmp_path: Path, kind: Kind) -> None:
     """A broker that was started without a list cannot be told of one, and says what to do."""
-    needs.mosquitto()
-    with start_broker(tmp_path, OWN, kind="mosquitto") as broker, pytest.raises(NoAccessLists) as told:
+    with start_broker(tmp_path, OWN, kind=kind) as broker, pytest.raises(NoAccessLists) as told:
         broker.reload()
-    assert "this mosquitto was started without an access list; give an entrance when it is started" == str(told.value)
+    assert f"this {kind} was started without an access list; give an entrance when it is started" == str(told.value)
 
 
-def test_amqtt_lets_no_tenant_in(tmp_path: Path) -> None:
-    """Amqtt starts without the entrance, for Braid alone and on loopback, and says so when it is told of a list."""
-    AccessKeeper(tmp_path / "access", lambda: None).keep({}, {user_of("ann"): hashed(SECRETS["ann"])})
-    entrance = Entrance(folder=tmp_path / "access")
-    with start_broker(tmp_path / "broker", OWN, entrance=entrance, kind="amqtt") as broker:
-        assert broker.entrance is None
-        own = broker.address("braid")
-        ann = Address(host=own.host, port=own.port, user=user_of("ann"), password=SECRETS["ann"])
-        with Visitor(own, protocol=V311) as braid, Visitor(ann, protocol=V311) as tenant:
-            assert [None, "Not authorized"] == [braid.refusal, tenant.refusal]
-        with pytest.raises(NoAccessLists) as told:
-            broker.reload()
-    reason = "amqtt keeps to no access list that changes, so nobody but Braid is let in; install mosquitto"
-    assert reason == str(told.value)
-    everywhere = "0.0.0.0"  # noqa: S104 - what is tested
-    with pytest.raises(NoAccessLists) as refused:
-        start_broker(tmp_path / "broker", OWN, entrance=entrance, kind="amqtt", host=everywhere)
-    assert f"{reason}, or have it listen on 127.0.0.1 instead of {everywhere}" == str(refused.value)
-
-
-@MOSQUITTO
 def test_no_password_lies_on_disk(house: House, tmp_path: Path) -> None:
     """No file of the broker or beside it holds a password of a tenant, only hashes."""
     house.admit("ann", "bob")

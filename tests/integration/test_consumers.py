@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pytest
@@ -33,7 +33,7 @@ from bridge import (
     unpacked,
 )
 from bridge.address import Address
-from bridge.broker import Broker, Kind, start_broker
+from bridge.broker import Broker, start_broker
 from bridge.hearing import MOST_UNHANDLED, passed_over
 from bridge.mqtt import UNACKNOWLEDGED, Client, spoken
 from bridge.wire import Have
@@ -50,12 +50,12 @@ from manager.reconciler.parking import Parking
 from manager.store.database import Store, sqlite_url
 from manager.store.dead_letters import Readers
 from manager.watching import Watching
+from tests.brokers import KINDS
 from tests.manager.watched import output
 from workloads.outputs import Outputs, listening
 
 BOUND = 30.0
 USERS = {"braid": "a password of its own"}
-KINDS = [pytest.param(kind, marks=pytest.mark.mosquitto) if kind == "mosquitto" else kind for kind in get_args(Kind)]
 ODD = [
     b"",
     b"\xff\xfe\x00",
@@ -138,7 +138,7 @@ def credentials(address: Address) -> BrokerCredentials:
 def an_audience(address: Address, _folder: Path, send: Sent) -> Iterator[Scene]:
     outputs = Outputs()
     with ExitStack() as lines:
-        lines.enter_context(listening(outputs, {"ann": credentials(address)}, Path()))
+        lines.enter_context(listening(outputs, {"ann": credentials(address)}))
         yield [OUT], lambda: send(OUT, output(0, 1, 2)), lambda: outputs[OUT].events == 2
 
 
@@ -342,7 +342,7 @@ def test_a_tenant_hears_nothing_that_it_did_not_ask_for(broker: Broker, send: Se
     send(topics.output("bob", "d-2", "out"), output(0, 1), retain=True)
     outputs = Outputs()
     with ExitStack() as lines:
-        lines.enter_context(listening(outputs, {"ann": credentials(broker.address("braid"))}, Path()))
+        lines.enter_context(listening(outputs, {"ann": credentials(broker.address("braid"))}))
         send(OUT, output(0, 1))
         until(lambda: outputs[OUT].events == 1, "the output")
     assert [OUT] == list(outputs.all())

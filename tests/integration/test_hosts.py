@@ -114,18 +114,18 @@ def test_a_host_that_comes_back_goes_on(hosting: Hosting, number: signal.Signals
 
 
 @pytest.fixture
-def amqtt(tmp_path: Path) -> Iterator[Hosting]:
-    """A host over the broker that is written in Python."""
-    with hosting_in(tmp_path, kind="amqtt") as made:
+def embedded(tmp_path: Path) -> Iterator[Hosting]:
+    """A host over the embedded broker."""
+    with hosting_in(tmp_path, kind="embedded") as made:
         yield made
 
 
-def test_a_broker_of_another_make_will_do(amqtt: Hosting) -> None:
-    """Over MQTT 3.1.1, with a broker for first tries, a job starts and delivers."""
-    source, count, sink = (amqtt.fresh() for _ in range(3))
+def test_the_embedded_broker_will_do(embedded: Hosting) -> None:
+    """Over the broker that runs where mosquitto is not installed, a job starts and delivers."""
+    source, count, sink = (embedded.fresh() for _ in range(3))
     slots = (slot(count, "count", source, by=["k"]), slot(sink, "output", count))
     topic = f"street-{source}"
-    amqtt.run(
+    embedded.run(
         Plan(
             job="j",
             host=HOST,
@@ -136,5 +136,5 @@ def test_a_broker_of_another_make_will_do(amqtt: Hosting) -> None:
             pace=QUICK,
         )
     )
-    amqtt.publish(topic, numbers(0, 20))
-    assert counted(numbers(0, 20)) == amqtt.until_delivered(delivery(sink), 20)
+    embedded.publish(topic, numbers(0, 20))
+    assert counted(numbers(0, 20)) == embedded.until_delivered(delivery(sink), 20)

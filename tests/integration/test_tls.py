@@ -23,6 +23,7 @@ from bridge.address import Address
 from bridge.broker import start_broker
 from bridge.drops import watch_drops
 from bridge.mqtt import Client, NotConnected, spoken
+from broker import hashed
 from tests import needs
 
 pytestmark = pytest.mark.mosquitto
@@ -90,7 +91,7 @@ def mosquitto(folder: Path, authority: Authority, certificate: Path, key: Path) 
     """A mosquitto that speaks TLS only; its port."""
     program = broker_mosquitto.executable()
     assert program is not None
-    broker_mosquitto.write_passwords(folder, {"anna": PASSWORD})
+    (folder / "passwords").write_text(f"anna:{hashed(PASSWORD)}\n")
     port = next(filter(is_free, random.sample(PORTS, 50)))
     lines = [
         f"listener {port} 127.0.0.1",

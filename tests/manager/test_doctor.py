@@ -101,25 +101,12 @@ def test_no_java_is_wrong(settings: Settings, monkeypatch: pytest.MonkeyPatch) -
     )
 
 
-@pytest.mark.parametrize(
-    ("mosquitto", "amqtt", "expected"),
-    [
-        ("/usr/sbin/mosquitto", True, State.OK),
-        (None, True, State.WARN),
-        (None, False, State.WRONG),
-    ],
-)
+@pytest.mark.parametrize(("mosquitto", "expected"), [("/usr/sbin/mosquitto", State.OK), (None, State.WARN)])
 def test_a_broker_program_is_looked_for(
-    *,
-    settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
-    mosquitto: str | None,
-    amqtt: bool,
-    expected: State,
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, mosquitto: str | None, expected: State
 ) -> None:
-    """Without mosquitto the other broker will do for a first try, and without both nothing can be served."""
+    """Without mosquitto the embedded broker runs, and what it does not keep is said."""
     monkeypatch.setattr(broker_mosquitto, "executable", lambda: mosquitto)
-    monkeypatch.setattr(doctor, "find_spec", lambda _name: object() if amqtt else None)
     assert expected is doctor.broker(settings).state
 
 

@@ -19,15 +19,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from bridge import Message, topics
-from bridge.broker import start_broker
-from bridge.mqtt import Client, spoken
-from manager.answers import BrokerCredentials
+from bridge import Message
 from manager.command import app
 from workloads import service
 from workloads.demo import programme, stage
 from workloads.demo.showing import Board
-from workloads.outputs import Heard, Outputs, listening
+from workloads.outputs import Heard, Outputs
 from workloads.replay.dry import dry
 from workloads.service import RunFailed
 from workloads.tables import read_results
@@ -204,23 +201,3 @@ def test_where_no_report_can_be_written_the_demo_does_not_begin(tmp_path: Path) 
     result = CliRunner().invoke(app, ["demo", "--json", "--into", str(tmp_path / "file")])
     assert 8 == result.exit_code
     assert f"{tmp_path / 'file'}: File exists; name a folder that can be written, by --into" in result.stderr
-
-
-def test_where_the_broker_lets_no_tenant_in_outputs_are_read_as_braid(tmp_path: Path) -> None:
-    """Tenants' credentials name no broker then, and the demo says as whom it reads."""
-    topic = topics.output("ann", "d-1", "means")
-    with start_broker(tmp_path / "broker", {"braid": "secret"}, kind="amqtt") as broker:
-        address = broker.address("braid")
-        (tmp_path / "broker.url").write_text(f"{address.url}\n")
-        none = BrokerCredentials(url="", user="tenant-ann", password="unused", reads=(), writes=())  # noqa: S106 - of no use
-        outputs = Outputs()
-        with listening(outputs, {"ann": none}, tmp_path) as told:
-            sender = Client(address, "sender", protocol=spoken(address))
-            sender.start()
-            sender.publish(
-                topic, json.dumps({"stream": "means", "epoch": 1, "first": 0, "events": [{"t": 1}]}).encode()
-            )
-            outputs.wait_for({topic: 1})
-            sender.stop()
-    assert "lets no tenant in" in told
-    assert {"t": 1} == outputs[topic].last

@@ -210,7 +210,7 @@ def playing(way: Way, pacing: Pacing, cast: Cast, told: Callable[[str], None]) -
             operator.register_source(source_form(source, cast.files.get(source.name), cast.rate))
         player = Player(way, service, operator, cast)
         credentials = {name: operator.make_credentials(name) for name in names}
-        held.enter_context(listening(player.outputs, credentials, service.root))
+        held.enter_context(listening(player.outputs, credentials))
         yield player
 
 

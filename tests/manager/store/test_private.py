@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from bridge import broker_amqtt
 from manager.backup import back_up, restore
 from manager.private import is_open_to_others, make_private_file, make_private_folder
 from manager.settings import write_key
@@ -51,12 +50,6 @@ def test_a_backup_and_what_is_restored_from_it_are_their_owners(tmp_path: Path) 
     assert ["0o600"] == list(modes(tmp_path).values())
     assert {"braid.db": "0o600", "key": "0o600"} == {name: modes(again)[name] for name in ("braid.db", "key")}
     assert [False, False] == [is_open_to_others(each) for each in (root, again)]
-
-
-def test_the_brokers_passwords_are_its_owners(tmp_path: Path) -> None:
-    """Those of the broker from PyPI; the other one keeps its own."""
-    broker_amqtt.write_passwords(tmp_path, {"braid": "secret"})
-    assert {"0o600"} == set(modes(tmp_path).values())
 
 
 def test_what_is_there_keeps_what_is_in_it(tmp_path: Path) -> None:

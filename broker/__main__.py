@@ -1,0 +1,135 @@
+"""Run the broker: `python -m broker --listener HOST PORT PASSWORDS`, and further listeners with access lists.
+
+SIGHUP has it read its files again; who would not be let in any more is put out then. SIGTERM ends it. What it keeps it
+keeps in memory.
+"""
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from argparse import ArgumentParser
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from broker.access import Door, UnfitList
+from broker.connection import Connection
+from broker.exchange import Exchange
+from broker.packets import Code, Published
+
+_TELLING = 1.0
+"""Seconds between two looks at what is published below $SYS."""
+log = logging.getLogger("broker")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """Where clients connect, and who may."""
+
+    host: str
+    port: int
+    door: Door
+
+
+class House:
+    """A broker with its listeners, until it is told to end."""
+
+    def __init__(self, listeners: list[Opening], most_waiting: int) -> None:
+        self._listeners = listeners
+        self._doors = [each.door for each in listeners]
+        self._connections: set[Connection] = set()
+        self._exchange = Exchange(most_waiting=most_waiting)
+        self._loop = asyncio.get_running_loop()
+        self._ending = asyncio.Event()
+        self._told: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Listen until told to end."""
+        # Before anybody can connect, and take the broker to be ready for signals.
+        self._loop.add_signal_handler(signal.SIGHUP, self._read)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._ending.set)
+        for each in self._listeners:
+            await self._loop.create_server(
+                partial(Connection, self._exchange, each.door, self._connections),
+                each.host,
+                each.port,
+                reuse_address=True,
+                family=socket.AF_INET6 if ":" in each.host else socket.AF_UNSPEC,
+                backlog=1_024,
+            )
+        began = self._loop.time()
+        while not self._ending.is_set():
+            self._tell("uptime", f"{self._loop.time() - began:.0f} seconds")
+            self._tell("publish/messages/dropped", str(self._exchange.dropped))
+            try:
+                await asyncio.wait_for(self._ending.wait(), _TELLING)
+            except TimeoutError:
+                continue
+        for connection in list(self._connections):
+            connection.put_out(Code.SHUTTING_DOWN)
+
+    def _read(self) -> None:
+        """Read every file again, and put out who would not be let in any more."""
+        for door in self._doors:
+            try:
+                door.read()
+            except UnfitList as error:
+                log.error("%s; what was known before stays", error)  # noqa: TRY400 - it says where and what to do
+        for connection in list(self._connections):
+            if connection.outdated():
+                connection.put_out(Code.NOT_AUTHORIZED)
+        for session in self._exchange.sessions:
+            if not session.who.door.knows(session.who.user):
+                self._exchange.close(session)
+
+    def _tell(self, name: str, value: str) -> None:
+        """Publish something below $SYS where it has changed."""
+        topic = f"$SYS/broker/{name}"
+        if self._told.get(topic) != value:
+            self._told[topic] = value
+            self._exchange.publish(Published(topic=topic, payload=value.encode(), qos=1, retain=True))
+
+
+async def _serve(listeners: list[Opening], most_waiting: int) -> None:
+    await House(listeners, most_waiting).run()
+
+
+def main() -> None:
+    """Read the arguments, and run a broker."""
+    parser = ArgumentParser(
+        prog="python -m broker", description="A broker for MQTT 5 and 3.1.1 that keeps all in memory."
+    )
+    parser.add_argument(
+        "--listener",
+        nargs=3,
+        action="append",
+        required=True,
+        metavar=("HOST", "PORT", "PASSWORDS"),
+        help="where users connect who may do everything; may be given again",
+    )
+    parser.add_argument(
+        "--entrance",
+        nargs=4,
+        action="append",
+        default=[],
+        metavar=("HOST", "PORT", "PASSWORDS", "LIST"),
+        help="where users connect who may do what an access list says; may be given again",
+    )
+    parser.add_argument("--most-waiting", type=int, default=0, help="messages that wait for a client; 0 for no limit")
+    given = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    try:
+        listeners = [
+            Opening(host=host, port=int(port), door=Door(*map(Path, files)))
+            for host, port, *files in (*given.listener, *given.entrance)
+        ]
+        asyncio.run(_serve(listeners, given.most_waiting))
+    except (OSError, UnfitList) as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

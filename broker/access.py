@@ -1,0 +1,102 @@
+"""Who is let in at a listener, and what they may read and write there: the files that mosquitto reads too.
+
+The file of passwords has a line `user:hash` for each user. An access list has, after a line `user NAME`, lines `topic
+read FILTER`, `topic write FILTER` or `topic readwrite FILTER`. What no line permits is forbidden. Mosquitto knows more
+kinds of lines; a list with any of them is refused as a whole, because to pass over one could permit too much.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from broker.filters import Filters, why_no_filter
+from broker.passwords import is_hash, matches
+
+Access = Literal["read", "write"]
+_ACCESSES: dict[str, tuple[Access, ...]] = {"read": ("read",), "write": ("write",), "readwrite": ("read", "write")}
+_REMEMBERED = 10_000
+
+
+class UnfitList(ValueError):
+    """A file of passwords or an access list that cannot be read; names the file and the line, and no secret."""
+
+
+class Door:
+    """A listener's users and their permissions, as its files said when they were read last."""
+
+    def __init__(self, passwords: Path, access_list: Path | None = None) -> None:
+        self._passwords = passwords
+        self._access_list = access_list
+        self._users: dict[str, str] = {}
+        self._granted: dict[tuple[str, Access], Filters[bool]] | None = None
+        """What each user may do; None where everybody who is let in may do everything."""
+        self._answers: dict[tuple[str, Access, str], bool] = {}
+        self.read()
+
+    def read(self) -> None:
+        """Read the files; where one cannot be read, what was known before stays."""
+        users = _read_users(self._passwords)
+        granted = None if self._access_list is None else _read_list(self._access_list)
+        self._users, self._granted = users, granted
+        self._answers.clear()
+
+    def key(self, user: str | None, password: bytes | None) -> str | None:
+        """What a user is let in by, if so; it holds as long as it is `current`."""
+        digest = self._users.get(user or "")
+        return digest if digest is not None and password is not None and matches(digest, password) else None
+
+    def current(self, user: str, key: str) -> bool:
+        """Whether somebody who was let in would be let in again."""
+        return self._users.get(user) == key
+
+    def knows(self, user: str) -> bool:
+        """Whether a user is one of its own."""
+        return user in self._users
+
+    def permits(self, user: str, access: Access, topic: str) -> bool:
+        """Whether a user may read or write on a topic."""
+        if self._granted is None:
+            return user in self._users
+        asked = (user, access, topic)
+        if (answer := self._answers.get(asked)) is None:
+            granted = self._granted.get((user, access))
+            answer = granted is not None and user in self._users and any(granted.match(topic))
+            if len(self._answers) >= _REMEMBERED:
+                self._answers.clear()
+            self._answers[asked] = answer
+        return answer
+
+
+def _read_users(path: Path) -> dict[str, str]:
+    users = {}
+    for number, line in enumerate(_lines(path), start=1):
+        user, _, digest = line.rpartition(":")
+        if not user or not is_hash(digest):
+            raise UnfitList(f"{path}, line {number}: expected user:hash, with a hash that begins with $7$")
+        users[user] = digest
+    return users
+
+
+def _read_list(path: Path) -> dict[tuple[str, Access], Filters[bool]]:
+    granted: dict[tuple[str, Access], Filters[bool]] = {}
+    user = None
+    for number, line in enumerate(_lines(path), start=1):
+        what, _, rest = line.partition(" ")
+        if what == "user" and rest:
+            user = rest
+        elif what == "topic" and user is not None:
+            access, _, topic = rest.partition(" ")
+            if access not in _ACCESSES or why_no_filter(topic):
+                raise UnfitList(f"{path}, line {number}: expected topic read, write or readwrite, and a topic")
+            for each in _ACCESSES[access]:
+                granted.setdefault((user, each), Filters())[topic] = True
+        elif line.strip() and not line.startswith("#"):
+            raise UnfitList(f"{path}, line {number}: expected user NAME, and then topic ACCESS TOPIC")
+    return granted
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        # Not splitlines: names may hold what it takes for an end of a line.
+        return [line for line in path.read_text(encoding="utf-8").split("\n") if line]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnfitList(f"{path} cannot be read: {error}") from error

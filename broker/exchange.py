@@ -1,0 +1,155 @@
+"""The exchange: hands what clients publish to the sessions that subscribed to it, and keeps what is retained.
+
+A session is known by its user and client id together, so that nobody can take the connection, or the messages, of
+somebody else by naming the same client id. Who may read a topic is asked for every message, so that a changed access
+list holds at once, for subscriptions and retained messages alike.
+"""
+
+import asyncio
+from collections.abc import Iterator
+
+from broker.filters import Filters
+from broker.packets import Published, Subscription
+from broker.sessions import ClientSession, Who
+
+_ROUTES = 10_000
+Route = list[tuple[ClientSession, Subscription]]
+
+
+class Exchange:
+    """Sessions, subscriptions and retained messages of one broker."""
+
+    def __init__(self, *, most_waiting: int = 0) -> None:
+        self._most_waiting = most_waiting
+        self._loop = asyncio.get_running_loop()
+        self._sessions: dict[Who, ClientSession] = {}
+        self._ends: dict[ClientSession, asyncio.TimerHandle] = {}
+        self._bequests: dict[ClientSession, tuple[asyncio.TimerHandle, Published]] = {}
+        self._subscribers: Filters[dict[ClientSession, Subscription]] = Filters()
+        self._routes: dict[str, Route] = {}
+        """Who subscribed to a topic, for those that were published on lately."""
+        self._retained: dict[str, tuple[Published, float]] = {}
+        self._dropped = 0
+
+    @property
+    def dropped(self) -> int:
+        """How many messages did not fit, or were too large for their readers."""
+        return self._dropped + sum(each.dropped for each in self._sessions.values())
+
+    @property
+    def sessions(self) -> list[ClientSession]:
+        """All sessions, of connected and of absent clients."""
+        return list(self._sessions.values())
+
+    def find(self, who: Who) -> ClientSession | None:
+        """The session of a client, if it has one."""
+        return self._sessions.get(who)
+
+    def open(self, who: Who) -> tuple[ClientSession, bool]:
+        """The session of a client, made where there is none, and whether there was one."""
+        found = self._sessions.get(who)
+        if found is not None:
+            if (end := self._ends.pop(found, None)) is not None:
+                end.cancel()
+            if (bequest := self._bequests.pop(found, None)) is not None:
+                bequest[0].cancel()
+            return found, True
+        made = self._sessions[who] = ClientSession(who, self._most_waiting, self._loop.time)
+        return made, False
+
+    def leave(self, session: ClientSession) -> None:
+        """End a connection's part in its session, and the session too where it does not outlive that."""
+        session.detach()
+        if session.expiry == 0:
+            self.close(session)
+        elif session.expiry is not None:
+            self._ends[session] = self._loop.call_later(session.expiry, self.close, session)
+
+    def close(self, session: ClientSession) -> None:
+        """End a session, with all that waits for its client."""
+        if self._sessions.pop(session.who, None) is None:
+            return
+        self._dropped += session.dropped
+        if (end := self._ends.pop(session, None)) is not None:
+            end.cancel()
+        if (bequest := self._bequests.pop(session, None)) is not None:
+            bequest[0].cancel()
+            self.publish(bequest[1])
+        for topic_filter in list(session.subscriptions):
+            self.unsubscribe(session, topic_filter)
+
+    def bequeath(self, session: ClientSession, will: Published, delay: int) -> None:
+        """Publish a will: after a delay, unless the client is back by then, or as soon as its session ends."""
+        if delay and session.expiry != 0:
+            self._bequests[session] = self._loop.call_later(delay, self._execute, session), will
+        else:
+            self.publish(will)
+
+    def _execute(self, session: ClientSession) -> None:
+        self.publish(self._bequests.pop(session)[1])
+
+    def subscribe(self, session: ClientSession, wish: Subscription) -> bool:
+        """Subscribe, or change a subscription; whether it is a new one."""
+        subscribers = self._subscribers.get(wish.topic_filter)
+        if subscribers is None:
+            subscribers = self._subscribers[wish.topic_filter] = {}
+        new = session not in subscribers
+        subscribers[session] = session.subscriptions[wish.topic_filter] = wish
+        self._routes.clear()
+        return new
+
+    def unsubscribe(self, session: ClientSession, topic_filter: str) -> bool:
+        """End a subscription; whether there was one."""
+        if session.subscriptions.pop(topic_filter, None) is None:
+            return False
+        subscribers = self._subscribers.get(topic_filter)
+        if subscribers is not None:
+            subscribers.pop(session, None)
+            if not subscribers:
+                del self._subscribers[topic_filter]
+        self._routes.clear()
+        return True
+
+    def publish(self, publication: Published, publisher: ClientSession | None = None) -> None:
+        """Hand a message to all who subscribed to it, and retain it where that is wanted."""
+        if publication.retain:
+            if publication.payload:
+                self._retained[publication.topic] = publication, self._loop.time()
+            else:
+                self._retained.pop(publication.topic, None)
+        now = self._loop.time()
+        for session, wish in self._route(publication.topic):
+            if (session is publisher and wish.no_local) or not session.may_read(publication.topic):
+                continue
+            retain = wish.as_published and publication.retain
+            session.offer(publication, min(wish.qos, publication.qos), retain=retain, taken=now)
+
+    def hand_retained(self, session: ClientSession, wish: Subscription) -> None:
+        """Hand a session what is retained under the topics of a subscription."""
+        for publication, taken in list(self._kept(wish.topic_filter)):
+            if session.may_read(publication.topic):
+                session.offer(publication, min(wish.qos, publication.qos), retain=True, taken=taken)
+
+    def _route(self, topic: str) -> Route:
+        """Who gets a message, once each, by the greatest QoS that they subscribed with."""
+        if (found := self._routes.get(topic)) is not None:
+            return found
+        best: dict[ClientSession, Subscription] = {}
+        for subscribers in self._subscribers.match(topic):
+            for session, wish in subscribers.items():
+                if session not in best or wish.qos > best[session].qos:
+                    best[session] = wish
+        if len(self._routes) >= _ROUTES:
+            self._routes.clear()
+        route = self._routes[topic] = list(best.items())
+        return route
+
+    def _kept(self, topic_filter: str) -> Iterator[tuple[Published, float]]:
+        """What is retained under the topics of a filter, and since when; what has expired is never sent."""
+        if "+" not in topic_filter and "#" not in topic_filter:
+            if (found := self._retained.get(topic_filter)) is not None:
+                yield found
+            return
+        asked: Filters[bool] = Filters()
+        asked[topic_filter] = True
+        yield from (found for topic, found in self._retained.items() if any(asked.match(topic)))

@@ -1,0 +1,145 @@
+"""A client's session: what it subscribed to, and what waits for it, whether it is connected or away.
+
+Everything that is sent at QoS 1 stays until it is acknowledged. After a reconnect it is sent again under its packet id
+and in its order, before anything newer. The order of messages is that in which the broker took them.
+"""
+
+import itertools
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from broker import outgoing
+from broker.access import Door
+from broker.packets import Published, Subscription
+
+_PACKET_IDS = 0xFFFF
+
+
+class Link(Protocol):
+    """A client's connection, as its session sees it."""
+
+    version: int
+    receive_maximum: int
+    packet_maximum: int
+
+    @property
+    def ready(self) -> bool:
+        """Whether it takes more at the moment."""
+
+    def send(self, packet: bytes) -> None:
+        """Send a packet."""
+
+
+class Who(NamedTuple):
+    """Whose session one is."""
+
+    door: Door
+    """Where the user is known."""
+    user: str
+    client: str
+    """The client id."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Parcel:
+    """A message on its way to one client."""
+
+    publication: Published
+    qos: int
+    retain: bool
+    taken: float
+    packet: int = 0
+    again: bool = False
+
+
+class ClientSession:
+    """A client's session; made by the exchange."""
+
+    def __init__(self, who: Who, most_waiting: int, clock: Callable[[], float]) -> None:
+        self.who = who
+        self.link: Link | None = None
+        self.expiry: int | None = 0
+        """Seconds for which it outlives its connection; None stands for ever."""
+        self.subscriptions: dict[str, Subscription] = {}
+        self.promised: set[int] = set()
+        """Packet ids of messages that the client published at QoS 2, and has not released."""
+        self.dropped = 0
+        """How many messages did not fit."""
+        self._most_waiting = most_waiting
+        self._clock = clock
+        self._waiting: deque[_Parcel] = deque()
+        self._sent: dict[int, _Parcel] = {}
+        """What is not acknowledged, in the order in which it was sent."""
+        self._ids: set[int] = set()
+        self._next = itertools.cycle(range(1, _PACKET_IDS + 1))
+
+    def may_read(self, topic: str) -> bool:
+        """Whether its user may read a topic, as the lists are now."""
+        return self.who.door.permits(self.who.user, "read", topic)
+
+    def attach(self, link: Link) -> None:
+        """Go on over a connection, once `pump` is called; what was not acknowledged comes first."""
+        self.link = link
+        for parcel in self._sent.values():
+            parcel.again = True
+        self._waiting.extendleft(reversed(self._sent.values()))
+        self._sent.clear()
+
+    def detach(self) -> None:
+        """Keep for an absent client what it has to get."""
+        self.link = None
+        self._waiting = deque(each for each in self._waiting if each.qos)
+
+    def offer(self, publication: Published, qos: int, *, retain: bool, taken: float) -> None:
+        """Take a message for the client; without QoS only while it is connected."""
+        if self.link is None and not qos:
+            return
+        if self._most_waiting and len(self._waiting) >= self._most_waiting:
+            self.dropped += 1
+            return
+        self._waiting.append(_Parcel(publication=publication, qos=qos, retain=retain, taken=taken))
+        self.pump()
+
+    def acknowledged(self, packet: int) -> None:
+        """Forget a message that the client has."""
+        if self._sent.pop(packet, None) is not None:
+            self._ids.discard(packet)
+            self.pump()
+
+    def pump(self) -> None:
+        """Send what the connection and the client take at the moment."""
+        link = self.link
+        if link is None:
+            return
+        while self._waiting and link.ready:
+            parcel = self._waiting[0]
+            if parcel.qos and (len(self._sent) >= link.receive_maximum or len(self._ids) >= _PACKET_IDS):
+                return
+            self._waiting.popleft()
+            age = self._clock() - parcel.taken
+            expiry = getattr(parcel.publication.properties, "MessageExpiryInterval", None)
+            if expiry is not None and age >= expiry:
+                self._ids.discard(parcel.packet)
+                continue
+            if parcel.qos and not parcel.packet:
+                parcel.packet = next(each for each in self._next if each not in self._ids)
+                self._ids.add(parcel.packet)
+            written = outgoing.publish(
+                link.version,
+                parcel.publication,
+                packet=parcel.packet,
+                qos=parcel.qos,
+                retain=parcel.retain,
+                again=parcel.again,
+                age=age,
+            )
+            if len(written) > link.packet_maximum:
+                # MQTT 5 has such a message be dropped, as if it had been delivered.
+                self._ids.discard(parcel.packet)
+                self.dropped += 1
+                continue
+            if parcel.qos:
+                self._sent[parcel.packet] = parcel
+            link.send(written)

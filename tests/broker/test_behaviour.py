@@ -1,0 +1,356 @@
+"""What Braid and its tenants take for granted of a broker, held at mosquitto and at the embedded one alike."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+
+import paho.mqtt.client as paho
+import pytest
+from paho.mqtt.enums import MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from bridge.address import Address
+from bridge.broker import Broker, start_broker
+from tests import needs
+from tests.broker.visitor import BOUND, V5, V311, Visitor
+from tests.brokers import KINDS
+
+PROTOCOLS = pytest.mark.parametrize("protocol", [V5, V311], ids=["5", "3.1.1"])
+USERS = {"braid": "a secret"}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One broker for all tests, so names and topics are each test's own."""
+    if request.param == "mosquitto":
+        # Before its tests are asked what they need.
+        needs.mosquitto()
+    with start_broker(tmp_path_factory.mktemp("broker"), USERS, kind=request.param) as started:
+        yield started
+
+
+@pytest.fixture
+def own(broker: Broker, request: pytest.FixtureRequest, protocol: MQTTProtocolVersion) -> tuple[Address, str]:
+    """Braid's address, and what no other test's names and topics begin with."""
+    return broker.address("braid"), f"{request.node.originalname}-{int(protocol)}"
+
+
+@PROTOCOLS
+def test_what_is_retained_comes_to_those_who_ask_for_it(
+    own: tuple[Address, str], protocol: MQTTProtocolVersion
+) -> None:
+    """A new subscription gets what is retained under its topics, marked as such, and nothing else; wildcards count."""
+    address, here = own
+    with Visitor(address, protocol=protocol) as sender:
+        for topic in ("a", "a/b", "a/b/c", "x"):
+            sender.publish(f"{here}/{topic}", topic.encode(), retain=True)
+        sender.publish(f"{here}/x", b"", retain=True)
+        for wanted, expected in [
+            (f"{here}/a", {b"a"}),
+            (f"{here}/a/+", {b"a/b"}),
+            (f"{here}/a/#", {b"a", b"a/b", b"a/b/c"}),
+            (f"{here}/+", {b"a"}),
+            (f"{here}/x", set()),
+        ]:
+            with Visitor(address, f"{here}/end", wanted, protocol=protocol) as reader:
+                sender.publish(f"{here}/end", b"end")
+                came = reader.until(b"end")
+            assert expected == {bytes(each.payload) for each in came}
+            assert all(each.retain for each in came)
+
+
+@PROTOCOLS
+def test_a_session_that_goes_on_gets_nothing_retained_anew(
+    own: tuple[Address, str], protocol: MQTTProtocolVersion
+) -> None:
+    """Who comes back gets what came meanwhile, not marked as retained, and nothing of other topics."""
+    address, here = own
+    with Visitor(address, protocol=protocol) as sender:
+        sender.publish(f"{here}/other", b"retained", retain=True)
+        with Visitor(address, f"{here}/mine", protocol=protocol, name=here, lasting=True):
+            pass
+        sender.publish(f"{here}/mine", b"one", retain=True)
+        with Visitor(address, protocol=protocol, name=here, lasting=True) as reader:
+            sender.publish(f"{here}/mine", b"end")
+            assert [(b"one", False)] == [(each.payload, each.retain) for each in reader.until(b"end")]
+            assert reader.resumed
+
+
+@PROTOCOLS
+def test_a_wildcard_in_front_hides_what_is_the_brokers_own(
+    own: tuple[Address, str], protocol: MQTTProtocolVersion
+) -> None:
+    """To `#` and `+/...` nothing below $SYS comes; to who names it, it does."""
+    address, here = own
+    with (
+        Visitor(address, "#", "+/broker/uptime", protocol=protocol) as everything,
+        Visitor(address, "$SYS/broker/uptime", protocol=protocol) as uptime,
+    ):
+        uptime.take(2)
+        everything.publish(f"{here}/end", b"end")
+        assert [] == [each.topic for each in everything.until(b"end") if each.topic.startswith("$")]
+
+
+@PROTOCOLS
+def test_what_is_not_acknowledged_comes_again(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """After a reconnect, what was sent and not acknowledged comes first, in order, marked; then what is new."""
+    address, here = own
+    with Visitor(address, protocol=protocol) as sender:
+        first = Visitor(address, here, protocol=protocol, name=here, lasting=True, acknowledges=False)
+        sender.publish(here, *(str(number).encode() for number in range(50)))
+        assert 50 == len(first.take(50))
+        first.die()
+        sender.publish(here, *(str(number).encode() for number in range(50, 60)))
+        with Visitor(address, protocol=protocol, name=here, lasting=True) as second:
+            came = [second.messages.get(timeout=BOUND) for _ in range(60)]
+    assert list(range(60)) == [int(each.payload) for each in came]
+    assert [True] * 50 == [each.dup for each in came[:50]]
+
+
+@PROTOCOLS
+def test_an_absent_client_gets_all_in_order(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """Thousands of messages wait for a client that is away."""
+    address, here = own
+    with Visitor(address, here, protocol=protocol, name=here, lasting=True):
+        pass
+    with Visitor(address, protocol=protocol) as sender:
+        sender.publish(here, *(str(number).encode() for number in range(3_000)))
+    with Visitor(address, protocol=protocol, name=here, lasting=True) as reader:
+        assert list(range(3_000)) == [int(each) for each in reader.take(3_000)]
+
+
+@PROTOCOLS
+def test_a_clean_start_forgets(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """Who comes without wanting the old session gets nothing of it, nor of its subscriptions."""
+    address, here = own
+    with Visitor(address, here, protocol=protocol, name=here, lasting=True):
+        pass
+    with Visitor(address, protocol=protocol) as sender:
+        sender.publish(here, b"kept")
+        with Visitor(address, f"{here}/end", protocol=protocol, name=here) as reader:
+            assert not reader.resumed
+            sender.publish(here, b"not subscribed")
+            sender.publish(f"{here}/end", b"end")
+            assert [] == reader.until(b"end")
+
+
+@PROTOCOLS
+def test_a_second_connection_takes_the_place_of_the_first(
+    own: tuple[Address, str], protocol: MQTTProtocolVersion
+) -> None:
+    """The same client from elsewhere puts the first connection out, and goes on with its session."""
+    address, here = own
+    with (
+        Visitor(address, here, protocol=protocol, name=here, lasting=True) as first,
+        Visitor(address, protocol=protocol, name=here, lasting=True) as second,
+    ):
+        assert first.left.wait(BOUND)
+        assert second.resumed
+        second.publish(here, b"here")
+        assert [b"here"] == second.take(1)
+
+
+@PROTOCOLS
+def test_a_will_is_published_for_who_leaves_without_a_word(
+    own: tuple[Address, str], protocol: MQTTProtocolVersion
+) -> None:
+    """Who says goodbye takes the will along."""
+    address, here = own
+    with Visitor(address, f"{here}/#", protocol=protocol) as reader:
+        with Visitor(address, protocol=protocol, will=f"{here}/polite"):
+            pass
+        Visitor(address, protocol=protocol, will=f"{here}/dead").die()
+        assert f"{here}/dead" == reader.messages.get(timeout=BOUND).topic
+
+
+@PROTOCOLS
+def test_large_messages_arrive(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """A few megabytes pass whole, at once and from the queue of an absent client."""
+    address, here = own
+    large = [bytes([number]) * 3_000_000 for number in range(4)]
+    with Visitor(address, here, protocol=protocol, name=here, lasting=True):
+        pass
+    with Visitor(address, protocol=protocol) as sender:
+        sender.publish(here, *large[:2])
+        with Visitor(address, protocol=protocol, name=here, lasting=True) as reader:
+            sender.publish(here, *large[2:])
+            assert large == reader.take(4)
+
+
+@PROTOCOLS
+def test_who_does_not_read_holds_nobody_up(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """While one subscriber reads nothing the others get everything; later it gets everything too, in order."""
+    address, here = own
+    many, body = 400, b"x" * 100_000
+    entered, goes_on = threading.Event(), threading.Event()
+
+    def take_slowly(_client: paho.Client, _data: object, message: paho.MQTTMessage) -> None:
+        entered.set()
+        goes_on.wait(BOUND)
+        slow.messages.put(message)
+
+    with (
+        Visitor(address, here, protocol=protocol) as slow,
+        Visitor(address, here, protocol=protocol) as quick,
+        Visitor(address, protocol=protocol) as sender,
+    ):
+        slow.client.on_message = take_slowly
+        sender.publish(here, *(f"{number} ".encode() + body for number in range(many)))
+        assert list(range(many)) == [int(each.split(b" ")[0]) for each in quick.take(many)]
+        assert entered.wait(BOUND)
+        goes_on.set()
+        assert list(range(many)) == [int(each.split(b" ")[0]) for each in slow.take(many)]
+
+
+@PROTOCOLS
+def test_a_message_has_the_lesser_of_both_services(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """What is published at QoS 0 arrives at QoS 0; at QoS 2 it arrives once."""
+    address, here = own
+    with Visitor(address, here, protocol=protocol) as both:
+        both.publish(here, b"0", qos=0)
+        both.publish(here, b"1", qos=1)
+        both.publish(here, b"2", qos=2)
+        both.publish(here, b"end")
+        assert [(b"0", 0), (b"1", 1), (b"2", 1)] == [(each.payload, each.qos) for each in both.until(b"end")]
+
+
+@PROTOCOLS
+def test_overlapping_subscriptions_give_one_message_or_one_each(
+    own: tuple[Address, str], protocol: MQTTProtocolVersion
+) -> None:
+    """An end of one of them does not end the other."""
+    address, here = own
+    with Visitor(address, f"{here}/#", f"{here}/a", protocol=protocol) as both:
+        both.client.unsubscribe(f"{here}/#")
+        # Packets are worked off in order, so that this one comes once the subscription has ended.
+        both.publish(f"{here}/a", b"one")
+        both.publish(f"{here}/a", b"end")
+        assert [b"one"] == [each.payload for each in both.until(b"end")]
+
+
+@pytest.mark.parametrize("protocol", [V5], ids=["5"])
+def test_a_reader_says_how_much_it_takes_at_once(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """With MQTT 5 no more than the wanted number waits to be acknowledged; all come in the end."""
+    address, here = own
+    with (
+        Visitor(address, here, protocol=protocol, acknowledges=False, ReceiveMaximum=3) as reader,
+        Visitor(address, f"{here}/end", protocol=protocol) as sender,
+    ):
+        sender.publish(here, *(str(number).encode() for number in range(10)))
+        came = []
+        for _ in range(10):
+            message = reader.messages.get(timeout=BOUND)
+            came.append(int(message.payload))
+            if len(came) == 3:
+                # Everything that the broker had to send before this has been sent.
+                sender.publish(f"{here}/end", b"end")
+                sender.until(b"end")
+                assert reader.messages.empty()
+            if len(came) >= 3:
+                reader.client.ack(came[-3] + 1, 1)
+    assert list(range(10)) == came
+
+
+@pytest.mark.parametrize("protocol", [V5], ids=["5"])
+def test_what_mqtt_5_says_of_a_message_is_handed_on(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """Properties arrive; a reader of MQTT 3.1.1 gets the message without them."""
+    address, here = own
+    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho ships it without types
+    properties.ContentType = "text"
+    properties.UserProperty = ("a", "b")
+    properties.MessageExpiryInterval = 100
+    with (
+        Visitor(address, here, protocol=protocol) as new,
+        Visitor(address, here, protocol=V311) as old,
+        Visitor(address, protocol=protocol) as sender,
+    ):
+        sender.publish(here, b"one", properties=properties)
+        came = new.messages.get(timeout=BOUND)
+        assert ("text", [("a", "b")]) == (came.properties.ContentType, came.properties.UserProperty)  # type: ignore[union-attr]  # they are there
+        assert came.properties.MessageExpiryInterval in {99, 100}  # type: ignore[union-attr]  # as above
+        assert [b"one"] == old.take(1)
+
+
+@pytest.mark.parametrize("protocol", [V5], ids=["5"])
+def test_a_will_may_wait(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """A delayed will is published when the session ends, and not if the client is back before."""
+    address, here = own
+    with Visitor(address, f"{here}/#", protocol=protocol) as reader:
+        for name, lasts in (("back", 3_600), ("gone", 1)):
+            Visitor(
+                address,
+                protocol=protocol,
+                name=f"{here}-{name}",
+                lasting=True,
+                will=f"{here}/{name}",
+                delay=3_000,
+                SessionExpiryInterval=lasts,
+            ).die()
+        with Visitor(address, protocol=protocol, name=f"{here}-back", lasting=True) as back:
+            assert f"{here}/gone" == reader.messages.get(timeout=BOUND).topic
+            assert back.resumed
+        assert reader.messages.empty()
+
+
+@pytest.mark.parametrize("protocol", [V5], ids=["5"])
+def test_a_subscription_may_leave_something_out(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """MQTT 5 lets a client leave out what it publishes itself and what is retained, and keep the mark of the latter."""
+    address, here = own
+    with Visitor(address, protocol=protocol) as both, Visitor(address, protocol=protocol) as other:
+        other.publish(f"{here}/kept", b"retained", retain=True)
+        both.subscribe(f"{here}/#", noLocal=True, retainAsPublished=True, retainHandling=2)
+        both.publish(f"{here}/own", b"own")
+        other.publish(f"{here}/new", b"new", retain=True)
+        other.publish(f"{here}/end", b"end")
+        assert [(b"new", True)] == [(each.payload, each.retain) for each in both.until(b"end")]
+
+
+@pytest.mark.parametrize("protocol", [V5], ids=["5"])
+def test_what_has_expired_does_not_come(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """A message that was to be delivered within a second is not there for who comes later; others are."""
+    address, here = own
+    with Visitor(address, here, protocol=protocol, name=here, lasting=True):
+        pass
+    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho ships it without types
+    properties.MessageExpiryInterval = 1
+    with Visitor(address, "$SYS/broker/uptime", protocol=protocol) as sender:
+        sender.publish(here, b"soon", properties=properties)
+        sender.publish(here, b"end")
+        # What is retained, and then one for each second.
+        sender.take(4)
+    with Visitor(address, protocol=protocol, name=here, lasting=True) as reader:
+        assert [] == reader.until(b"end")
+
+
+@pytest.mark.parametrize("protocol", [V311], ids=["3.1.1"])
+@pytest.mark.parametrize(
+    "noise",
+    [b"GET / HTTP/1.1\r\n\r\n", b"\x10\xff\xff\xff\xff\xff", b"\x30\x03\x00\x01a", b"\x10\x02\x00\x04", b"\x00\x00"],
+)
+def test_noise_ends_its_own_connection_only(
+    own: tuple[Address, str], protocol: MQTTProtocolVersion, noise: bytes
+) -> None:
+    """Who speaks no MQTT is hung up on; others notice nothing."""
+    address, here = own
+    with Visitor(address, here, protocol=protocol) as other:
+        with socket.create_connection((address.host, address.port), BOUND) as stranger:
+            stranger.sendall(noise)
+            with suppress(ConnectionResetError):
+                while stranger.recv(1_000):
+                    pass
+        other.publish(here, b"well")
+        assert [b"well"] == other.take(1)
+
+
+@PROTOCOLS
+def test_a_stranger_puts_nobody_out(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """Who comes with a client's id and a wrong password is refused before anything happens to that client."""
+    address, here = own
+    wrong = Address(host=address.host, port=address.port, user="braid", password="wrong")  # noqa: S106 - what is tested
+    with Visitor(address, here, protocol=protocol, name=here) as known:
+        with Visitor(wrong, protocol=protocol, name=here) as stranger:
+            assert stranger.refusal is not None
+        known.publish(here, b"still here")
+        assert [b"still here"] == known.take(1)

@@ -1,0 +1,55 @@
+"""What the embedded broker does otherwise than mosquitto, or alone."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bridge.broker import Broker, start_broker
+from tests.broker.visitor import Visitor
+
+USERS = {"braid": "a secret", "other": "another secret"}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with start_broker(tmp_path, USERS, kind="embedded") as started:
+        yield started
+
+
+def test_users_have_client_ids_of_their_own(broker: Broker) -> None:
+    """Who names the client id of another user neither puts that client out nor gets its messages.
+
+    Mosquitto gives the connection, and the session, to whoever names the id last.
+    """
+    with Visitor(broker.address("braid"), "a", name="same", lasting=True) as first:
+        with Visitor(broker.address("other"), name="same", lasting=True) as second:
+            assert not second.resumed
+            second.publish("a", b"one")
+            assert [b"one"] == first.take(1)
+            second.publish("a", b"two")
+        assert [b"two"] == first.take(1)
+        assert second.messages.empty()
+
+
+def test_its_process_loads_nothing_of_braid() -> None:
+    """Nor anything that needs much memory."""
+    loaded = subprocess.run(
+        [sys.executable, "-I", "-c", "import broker.__main__, sys; print(*sorted(sys.modules))"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    assert [] == sorted({"bridge", "engine", "manager", "numpy", "pyarrow", "pydantic"} & set(loaded))
+
+
+def test_a_broker_that_cannot_read_its_files_says_which(tmp_path: Path) -> None:
+    """It does not start, and shows no traceback."""
+    listener = ["--listener", "127.0.0.1", "0", str(tmp_path / "nowhere")]
+    command = [sys.executable, "-I", "-m", "broker", *listener]
+    told = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - our own
+    assert 1 == told.returncode
+    assert told.stderr.startswith(f"{tmp_path / 'nowhere'} cannot be read: ")
+    assert 1 == len(told.stderr.splitlines())
