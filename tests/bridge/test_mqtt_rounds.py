@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 
 from bridge.address import Address
-from bridge.broker import start_broker
+from bridge.broker import Kind, start_broker
 from bridge.grouping import Fetch, Grouping, ungrouped
 from bridge.mqtt import Client
 from bridge.mqtt_rounds import Publication, Rounds, RoundsClient
 from bridge.receiver import Message
-from tests import needs
+from tests.brokers import KINDS
 
 BOUND = 20.0
 V5, V311 = MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311
@@ -270,17 +270,17 @@ def test_what_came_before_a_connection_ended_is_told_before_that() -> None:
     assert [Message("t", b"", 7), "ended"] == told
 
 
-@pytest.mark.mosquitto
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("leaves", [False, True], ids=["stops", "leaves"])
 @pytest.mark.parametrize("protocol", [V5, V311], ids=["5", "3.1.1"])
 def test_who_leaves_waits_for_no_round(
+    kind: Kind,
     protocol: MQTTProtocolVersion,
     leaves: bool,  # noqa: FBT001 - it is a parameter of the test
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However long what comes is grouped; what was not handed on comes again to a client that only stopped."""
-    needs.mosquitto()
     # So that who stops would be seen to wait for an answer that lies there.
     monkeypatch.setattr("bridge.mqtt.PARTING", 10 * BOUND)
     came: list[bytes] = []
@@ -297,7 +297,7 @@ def test_who_leaves_waits_for_no_round(
         client.acknowledge([message.token])
         sender.publish("t", b"second")
 
-    with start_broker(tmp_path, {"braid": "a word"}, kind="mosquitto") as broker:
+    with start_broker(tmp_path, {"braid": "a word"}, kind=kind) as broker:
         address = broker.address("braid")
         client = Client(address, "listens", topics=["t"], on_message=take, protocol=protocol, grouping=once)
         sender = Client(address, "sends")
@@ -324,10 +324,9 @@ def test_who_leaves_waits_for_no_round(
         sender.stop()
 
 
-@pytest.mark.mosquitto
-def test_many_messages_and_those_without_an_id_come_over_one_connection(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_messages_and_those_without_an_id_come_over_one_connection(tmp_path: Path, kind: Kind) -> None:
     """More than may be unacknowledged at once, some sent at QoS 0: all come, in order, and none comes again."""
-    needs.mosquitto()
     many = 2_500
     came: list[bytes] = []
     connections: list[None] = []
@@ -349,7 +348,7 @@ def test_many_messages_and_those_without_an_id_come_over_one_connection(tmp_path
             grouping=lambda _before: 0.01,
         )
 
-    with start_broker(tmp_path, {"braid": "a word"}, kind="mosquitto") as broker:
+    with start_broker(tmp_path, {"braid": "a word"}, kind=kind) as broker:
         address = broker.address("braid")
         client = listening()
         client.start()
@@ -362,9 +361,9 @@ def test_many_messages_and_those_without_an_id_come_over_one_connection(tmp_path
         sender.publish("t", b"last", qos=1)
         assert complete.wait(BOUND)
         # Those of one kind may pass those of the other.
-        for kind in (True, False):
-            assert [n for n in range(many) if (n % 100 == 0) is kind] == [
-                n for n in map(int, came[:-1]) if (n % 100 == 0) is kind
+        for unacknowledged in (True, False):
+            assert [n for n in range(many) if (n % 100 == 0) is unacknowledged] == [
+                n for n in map(int, came[:-1]) if (n % 100 == 0) is unacknowledged
             ]
         client.stop()
         complete.clear()

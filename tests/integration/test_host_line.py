@@ -12,12 +12,13 @@ import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import NotConnected, Unread, topics
-from bridge.broker import Broker, start_broker
+from bridge.broker import Broker, Kind, start_broker
 from bridge.mqtt import Client
 from engine import host_line
 from engine.host_line import HostLine
+from tests.brokers import KINDS
 
-pytestmark = pytest.mark.mosquitto
+pytestmark = pytest.mark.parametrize("kind", KINDS)
 BOUND = 30.0
 
 
@@ -31,10 +32,10 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 
 @contextmanager
-def lined(folder: Path, *, most_queued: int = 0) -> Iterator[tuple[Broker, HostLine]]:
-    """A mosquitto of the test's own, and a host's line to it."""
+def lined(folder: Path, kind: Kind, *, most_queued: int = 0) -> Iterator[tuple[Broker, HostLine]]:
+    """A broker of the test's own, and a host's line to it."""
     users = {"braid": "a password of its own"}
-    with start_broker(folder / "broker", users, kind="mosquitto", max_queued_messages=most_queued) as broker:
+    with start_broker(folder / "broker", users, kind=kind, max_queued_messages=most_queued) as broker:
         line = HostLine("h", broker.address("braid"), heard=lambda _message: None)
         line.begin()
         line.listen()
@@ -70,9 +71,9 @@ def sending(broker: Broker) -> Iterator[Client]:
         client.stop()
 
 
-def test_what_its_broker_drops_is_counted(tmp_path: Path) -> None:
+def test_what_its_broker_drops_is_counted(tmp_path: Path, kind: Kind) -> None:
     """A host tells how many messages went after the broker had taken them."""
-    with lined(tmp_path, most_queued=2) as (broker, line):
+    with lined(tmp_path, kind, most_queued=2) as (broker, line):
         with heard(broker, "t"):
             pass
         assert 0 == line.dropped
@@ -83,12 +84,12 @@ def test_what_its_broker_drops_is_counted(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_told_no_faster_than_the_broker_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever tells it hears that the broker stands still; once it goes on nothing of what was taken is missing."""
     monkeypatch.setattr(host_line, "MOST_UNANSWERED", 3)
     monkeypatch.setattr(host_line, "PATIENCE", 0.1)
-    with lined(tmp_path) as (broker, line), heard(broker, topics.unread("t")) as got:
+    with lined(tmp_path, kind) as (broker, line), heard(broker, topics.unread("t")) as got:
 
         def tell(event: str) -> bool:
             try:
@@ -111,9 +112,9 @@ def test_what_cannot_be_read_is_told_no_faster_than_the_broker_answers(
         assert ["0", "1", "2", "5"] == [json.loads(letter)["event"] for letter in got]
 
 
-def test_an_outage_of_any_length_ends_no_host(tmp_path: Path) -> None:
+def test_an_outage_of_any_length_ends_no_host(tmp_path: Path, kind: Kind) -> None:
     """What jobs measure meanwhile is not kept, so that it neither takes all message ids nor comes late."""
-    with lined(tmp_path) as (broker, line), heard(broker, "metrics") as got:
+    with lined(tmp_path, kind) as (broker, line), heard(broker, "metrics") as got:
         process = psutil.Process(broker.pid)
         process.kill()
         process.wait()
@@ -130,10 +131,10 @@ def test_an_outage_of_any_length_ends_no_host(tmp_path: Path) -> None:
         assert len([each for each in got if each != b'{"n": -1}']) < 35_000
 
 
-def test_a_client_of_any_version_gets_more_than_it_has_acknowledged(tmp_path: Path) -> None:
+def test_a_client_of_any_version_gets_more_than_it_has_acknowledged(tmp_path: Path, kind: Kind) -> None:
     """Brokers send some twenty ahead unless they are told otherwise, and a spool acknowledges only what it has."""
     with (
-        lined(tmp_path) as (broker, _),
+        lined(tmp_path, kind) as (broker, _),
         heard(broker, "t", protocol=MQTTProtocolVersion.MQTTv311) as got,
         sending(broker) as client,
     ):
@@ -142,9 +143,9 @@ def test_a_client_of_any_version_gets_more_than_it_has_acknowledged(tmp_path: Pa
         until(lambda: len(got) == 500, "all of them")
 
 
-def test_what_a_broker_may_have_lost_is_told_again(tmp_path: Path) -> None:
+def test_what_a_broker_may_have_lost_is_told_again(tmp_path: Path, kind: Kind) -> None:
     """A status that is no news is published once, and once more after a reconnect: the broker may have lost it."""
-    with lined(tmp_path) as (broker, line), heard(broker, "status", lasting=False) as got:
+    with lined(tmp_path, kind) as (broker, line), heard(broker, "status", lasting=False) as got:
         for _ in range(3):
             line.tell("status", {"n": 1})
         line.tell("status", {"n": 2})

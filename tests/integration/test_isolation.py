@@ -1,4 +1,4 @@
-"""Streams of one host over a real mosquitto: one that stands still holds up no other, and the broker keeps its own."""
+"""Streams of one host over a real broker: one that stands still holds up no other, and the broker keeps its own."""
 
 import threading
 from collections.abc import Iterator
@@ -17,9 +17,8 @@ from engine.job_folder import spool_folder
 from engine.plan import Ingress, Limits, Plan
 from engine.reception import Receptions
 from engine.supply import Bridged, Subscribed
+from tests.brokers import KINDS
 from tests.integration.test_receiving import STREAM, data, opening, until
-
-pytestmark = pytest.mark.mosquitto
 
 PROTOCOLS = pytest.mark.parametrize(
     "protocol", [MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311], ids=["5", "3.1.1"]
@@ -27,10 +26,10 @@ PROTOCOLS = pytest.mark.parametrize(
 MANY = 3 * UNACKNOWLEDGED
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    """A mosquitto of the test's own."""
-    with start_broker(tmp_path / "broker", {"braid": "a password of its own"}, kind="mosquitto") as started:
+@pytest.fixture(params=KINDS)
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    """A broker of the test's own."""
+    with start_broker(tmp_path / "broker", {"braid": "a password of its own"}, kind=request.param) as started:
         yield started
 
 

@@ -12,12 +12,12 @@ from manager.committing.state import State
 from merge import Assignment, Home
 from tests.integration.hosting import QUICK
 from tests.integration.moving import Scattered, Within
-from tests.integration.serving import Served
+from tests.integration.serving import BROKER, Served
 
 pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.mosquitto]
 
 
-_WORDS = {"host": "engine.host_process", "broker": "mosquitto"}
+_WORDS = {"host": "engine.host_process", "broker": BROKER}
 """By what the command lines of processes are told."""
 
 

@@ -1,4 +1,4 @@
-"""Receiving over a real mosquitto: what was published lies in the spool once and in order, whatever breaks between."""
+"""Receiving over a real broker: what was published lies in the spool once and in order, whatever breaks between."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -12,18 +12,17 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from bridge import Feed, Frame, FrameKind, Message, Receiver, Spool, Unread, encode, read, topics, unpacked
 from bridge.broker import Broker, start_broker
 from bridge.mqtt import Client
-
-pytestmark = pytest.mark.mosquitto
+from tests.brokers import KINDS
 
 USERS = {"braid": "a password of its own"}
 STREAM = topics.stream(7, "out")
 BOUND = 30.0
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    """A mosquitto of the test's own."""
-    with start_broker(tmp_path / "broker", USERS, kind="mosquitto") as started:
+@pytest.fixture(params=KINDS)
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    """A broker of the test's own."""
+    with start_broker(tmp_path / "broker", USERS, kind=request.param) as started:
         yield started
 
 

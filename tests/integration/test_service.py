@@ -1,4 +1,4 @@
-"""The service, with real Spark and a real mosquitto: what tenants submit runs, whatever of it is killed."""
+"""The service, with real Spark and a real broker: what tenants submit runs, whatever of it is killed."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import pytest
 from bridge import topics
 from manager.answers import Basis, DataflowState, JobAnswer, Replayed, Start, Stop
 from tests.integration.hosting import counted, numbers
-from tests.integration.serving import Served, counting, passing, runs, street
+from tests.integration.serving import BROKER, Served, counting, passing, runs, street
 
 pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
 
@@ -175,7 +175,7 @@ def test_what_is_committed_while_the_broker_is_away_is_done_when_it_is_back(serv
         dan.register_source(street("road"))
         first = dan.submit(counting("dan:road"))
         served.until_state(dan, first.id, DataflowState.RUNNING)
-        broker = served.below_keeper("mosquitto.conf")
+        broker = served.below_keeper(BROKER)
         broker.kill()
         second = dan.submit(passing("dan:road", 1_000))
         served.until(lambda: not runs(broker), "the end of the broker")
@@ -297,7 +297,7 @@ def is_measured(job: JobAnswer) -> bool:
 
 def lasting(served: Served) -> set[psutil.Process]:
     """The processes that last: keeper, broker, host and JVM. Those that work for Spark come and go."""
-    return {served.keeper, *(served.below_keeper(name) for name in ("mosquitto.conf", "engine.host_process", "java"))}
+    return {served.keeper, *(served.below_keeper(name) for name in (BROKER, "engine.host_process", "java"))}
 
 
 def named(process: psutil.Process, word: str) -> bool:

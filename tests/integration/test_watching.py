@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from bridge.broker import start_broker
+from bridge.broker import Kind, start_broker
 from bridge.mqtt import UNACKNOWLEDGED, Client
 from manager.reconciler.listening import Line
 from manager.watching import Watching
+from tests.brokers import KINDS
 from tests.manager.watched import output
-
-pytestmark = pytest.mark.mosquitto
 
 TOPIC = "braid/1/out/ann/d-1/out"
 BOUND = 30.0
 
 
-def test_a_look_sees_what_leaves_until_it_is_closed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_look_sees_what_leaves_until_it_is_closed(tmp_path: Path, kind: Kind) -> None:
     """More messages than a client may leave unacknowledged come through, and every event is shown or counted."""
-    with start_broker(tmp_path / "broker", {"braid": "a password of its own"}, kind="mosquitto") as broker:
+    with start_broker(tmp_path / "broker", {"braid": "a password of its own"}, kind=kind) as broker:
         address = broker.address("braid")
 
         def connect(client_id: str, **told: Any) -> Line:

@@ -19,7 +19,6 @@ from manager.keeping import KeeperDown, Keeping
 from tests.clock import set_clock
 from tests.integration.serving import runs
 
-pytestmark = pytest.mark.mosquitto
 BOUND = 60.0
 
 
