@@ -7,7 +7,6 @@ from contextlib import suppress
 import pytest
 
 from manager.keeper_process import STANDARD
-from tests import needs
 from tests.integration.hosting import Hosting, hosting_in
 
 
@@ -27,8 +26,6 @@ def _no_standard_port() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def hosting_of_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosting]:
     """One host for all tests of a run; jobs, streams and instances are each test's own."""
-    # Before its tests are asked what they need.
-    needs.mosquitto()
     with hosting_in(tmp_path_factory.mktemp("hosting")) as made:
         yield made
 

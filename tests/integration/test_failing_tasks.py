@@ -22,7 +22,7 @@ from tests.integration import falling
 from tests.integration.clusters import offering
 from tests.integration.hosting import HOST, QUICK, Hosting, counted, deliveries, delivery, numbers, raw, slot
 
-pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = pytest.mark.spark
 
 BOUND = 120.0
 """Seconds that a busy machine may take to start Spark and some workers anew."""

@@ -26,7 +26,7 @@ from tests.integration.hosting import (
     slot,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = pytest.mark.spark
 
 
 def generated(hosting: Hosting, supply: Supply) -> Plan:

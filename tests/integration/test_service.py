@@ -12,7 +12,7 @@ from manager.answers import Basis, DataflowState, JobAnswer, Replayed, Start, St
 from tests.integration.hosting import counted, numbers
 from tests.integration.serving import BROKER, Served, counting, passing, runs, street
 
-pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
