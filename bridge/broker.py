@@ -20,10 +20,10 @@ from typing import Literal, Self
 from bridge import broker_embedded, broker_mosquitto
 from bridge.address import Address
 from bridge.broker_process import Child
+from bridge.embedded import hashed
 from bridge.entrance import ACCESS_LIST, PASSWORDS, Entrance
 from bridge.files import make_folder, write_whole
 from bridge.lease import Lease
-from broker import hashed
 
 Kind = Literal["mosquitto", "embedded"]
 

@@ -4,7 +4,7 @@
 `AccessKeeper` keeps both in files beside a running broker, and has it read them again.
 """
 
-from broker import hashed
+from bridge.embedded import hashed
 from manager.access.grants import OWN_USER, Grant, OwnedTopic, UnfitName, access_list, grant, user_of
 from manager.access.keeping import AccessKeeper
 from manager.access.passwords import password_list

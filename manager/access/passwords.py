@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from broker import is_hash
+from bridge.embedded import is_hash
 
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f:]|^\s|\s$|^#|^$")
 

@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, func, select
 from sqlmodel import Session, col
 
 from bridge.address import Address
-from broker import hashed
+from bridge.embedded import hashed
 from manager.access.grants import Grant, OwnedTopic, grant, user_of
 from manager.answers import (
     BrokerCredentials,

@@ -22,8 +22,8 @@ from bridge import Message, broker_mosquitto
 from bridge.address import Address
 from bridge.broker import start_broker
 from bridge.drops import watch_drops
+from bridge.embedded import hashed
 from bridge.mqtt import Client, NotConnected, spoken
-from broker import hashed
 from tests import needs
 
 pytestmark = pytest.mark.mosquitto

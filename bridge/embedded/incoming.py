@@ -5,8 +5,8 @@ from typing import Any
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from broker.filters import why_no_filter, why_no_topic
-from broker.packets import MOST_BYTES, V5, V31, V311, Code, Connect, Malformed, Published, Subscription
+from .filters import why_no_filter, why_no_topic
+from .packets import MOST_BYTES, V5, V31, V311, Code, Connect, Malformed, Published, Subscription
 
 _NAMES = {(b"MQIsdp", V31), (b"MQTT", V311), (b"MQTT", V5)}
 _MOST_QOS = 2

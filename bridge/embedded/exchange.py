@@ -8,9 +8,9 @@ list holds at once, for subscriptions and retained messages alike.
 import asyncio
 from collections.abc import Iterator
 
-from broker.filters import Filters
-from broker.packets import Published, Subscription
-from broker.sessions import ClientSession, Who
+from .filters import Filters
+from .packets import Published, Subscription
+from .sessions import ClientSession, Who
 
 _ROUTES = 10_000
 Route = list[tuple[ClientSession, Subscription]]

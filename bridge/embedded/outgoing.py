@@ -6,7 +6,7 @@ from typing import Any
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from broker.packets import V5, Code, Packet, Published
+from .packets import V5, Code, Packet, Published
 
 _EMPTY = b"\0"
 """No properties."""

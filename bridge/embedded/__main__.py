@@ -1,4 +1,4 @@
-"""Run the broker: `python -m broker --listener HOST PORT PASSWORDS`, and further listeners with access lists.
+"""Run the broker: `--listener HOST PORT PASSWORDS`, and further listeners with access lists.
 
 SIGHUP has it read its files again; who would not be let in any more is put out then. SIGTERM ends it. What it keeps it
 keeps in memory.
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from broker.access import Door, UnfitList
-from broker.connection import Connection
-from broker.exchange import Exchange
-from broker.packets import Code, Published
+from .access import Door, UnfitList
+from .connection import Connection
+from .exchange import Exchange
+from .packets import Code, Published
 
 _TELLING = 1.0
 """Seconds between two looks at what is published below $SYS."""
@@ -100,7 +100,7 @@ async def _serve(listeners: list[Opening], most_waiting: int) -> None:
 def main() -> None:
     """Read the arguments, and run a broker."""
     parser = ArgumentParser(
-        prog="python -m broker", description="A broker for MQTT 5 and 3.1.1 that keeps all in memory."
+        prog="embedded broker", description="A broker for MQTT 5 and 3.1.1 that keeps all in memory."
     )
     parser.add_argument(
         "--listener",

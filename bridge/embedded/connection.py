@@ -9,11 +9,11 @@ import logging
 import secrets
 from typing import cast
 
-from broker import incoming, outgoing
-from broker.access import Door
-from broker.exchange import Exchange
-from broker.packets import MOST_BYTES, V5, V311, Code, Connect, Malformed, Packet, Published
-from broker.sessions import ClientSession, Who
+from . import incoming, outgoing
+from .access import Door
+from .exchange import Exchange
+from .packets import MOST_BYTES, V5, V311, Code, Connect, Malformed, Packet, Published
+from .sessions import ClientSession, Who
 
 INTRODUCTION = 10.0
 """Seconds within which a client has to say who it is."""

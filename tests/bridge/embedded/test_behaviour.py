@@ -14,7 +14,7 @@ from paho.mqtt.properties import Properties
 from bridge.address import Address
 from bridge.broker import Broker, start_broker
 from tests import needs
-from tests.broker.visitor import BOUND, V5, V311, Visitor
+from tests.bridge.embedded.visitor import BOUND, V5, V311, Visitor
 from tests.brokers import KINDS
 
 PROTOCOLS = pytest.mark.parametrize("protocol", [V5, V311], ids=["5", "3.1.1"])

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from broker import outgoing
-from broker.access import Door
-from broker.packets import Published, Subscription
+from . import outgoing
+from .access import Door
+from .packets import Published, Subscription
 
 _PACKET_IDS = 0xFFFF
 

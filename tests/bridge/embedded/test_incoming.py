@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker import incoming
-from broker.packets import V5, V311, Code, Malformed
+from bridge.embedded import incoming
+from bridge.embedded.packets import V5, V311, Code, Malformed
 
 BODIES = st.binary(max_size=60)
 VERSIONS = st.sampled_from([V311, V5])

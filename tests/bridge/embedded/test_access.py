@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from broker import hashed
-from broker.access import Door, UnfitList
+from bridge.embedded import hashed
+from bridge.embedded.access import Door, UnfitList
 
 LIST = """user braid
 topic readwrite #

@@ -8,8 +8,8 @@ kinds of lines; a list with any of them is refused as a whole, because to pass o
 from pathlib import Path
 from typing import Literal
 
-from broker.filters import Filters, why_no_filter
-from broker.passwords import is_hash, matches
+from .filters import Filters, why_no_filter
+from .passwords import is_hash, matches
 
 Access = Literal["read", "write"]
 _ACCESSES: dict[str, tuple[Access, ...]] = {"read": ("read",), "write": ("write",), "readwrite": ("read", "write")}

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from bridge import broker_embedded
 from bridge.broker import Broker, start_broker
-from tests.broker.visitor import Visitor
+from tests.bridge.embedded.visitor import Visitor
 
+LOADED = "import sys; sys.path.append(sys.argv[1]); import embedded.__main__; print(*sorted(sys.modules))"
 USERS = {"braid": "a secret", "other": "another secret"}
 
 
@@ -36,8 +38,8 @@ def test_users_have_client_ids_of_their_own(broker: Broker) -> None:
 
 def test_its_process_loads_nothing_of_braid() -> None:
     """Nor anything that needs much memory."""
-    loaded = subprocess.run(
-        [sys.executable, "-I", "-c", "import broker.__main__, sys; print(*sorted(sys.modules))"],
+    loaded = subprocess.run(  # noqa: S603 - our own
+        [sys.executable, "-I", "-c", LOADED, str(Path(broker_embedded.__file__).parent)],
         check=True,
         capture_output=True,
         text=True,
@@ -48,8 +50,8 @@ def test_its_process_loads_nothing_of_braid() -> None:
 def test_a_broker_that_cannot_read_its_files_says_which(tmp_path: Path) -> None:
     """It does not start, and shows no traceback."""
     listener = ["--listener", "127.0.0.1", "0", str(tmp_path / "nowhere")]
-    command = [sys.executable, "-I", "-m", "broker", *listener]
-    told = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - our own
-    assert 1 == told.returncode
-    assert told.stderr.startswith(f"{tmp_path / 'nowhere'} cannot be read: ")
-    assert 1 == len(told.stderr.splitlines())
+    command = [*broker_embedded.start(), *listener]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - our own
+    assert 1 == ended.returncode
+    assert ended.stderr.startswith(f"{tmp_path / 'nowhere'} cannot be read: ")
+    assert 1 == len(ended.stderr.splitlines())
