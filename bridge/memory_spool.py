@@ -11,6 +11,7 @@ from bridge.intake import Expected
 from bridge.log import Item, ItemKind, Placed, PositionsGone
 from bridge.log_file import written
 from bridge.reading import up_to, within
+from bridge.sent import remembered
 from bridge.spool import SpoolClosed, SpoolState, end_after, full
 
 _NAME = "in memory"
@@ -56,7 +57,7 @@ class MemorySpool:
         if self.state is SpoolState.FULL:
             raise full(_NAME, self.size)
         first, end = self.end, end_after(self.end, items)
-        expected = {**self.producers, **(producers or {})}
+        expected = remembered({**self.producers, **(producers or {})})
         if items:
             firsts = [end_after(first, items[:row]) for row in range(len(items))]
             placed = tuple(map(Placed, firsts, items))

@@ -6,7 +6,7 @@ wrong kind makes its event unfit, which is told with the reason and keeps no oth
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -50,6 +50,15 @@ class Unfit:
 
     event: str
     reason: str
+
+
+class UnfitField(ValueError):
+    """A field of an event holds what its kind cannot take."""
+
+    def __init__(self, name: str, kind: Kind) -> None:
+        self.name = name
+        self.kind = kind
+        super().__init__(f"the field {name!r} should be of kind {kind}")
 
 
 @lru_cache(maxsize=1_000)
@@ -104,6 +113,46 @@ def all_events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordB
     return pa.RecordBatch.from_struct_array(pa.array(rows, _arrow_row(schema))), tuple(unfit)
 
 
+def rows_in(events: Iterable[Any], schema: Schema, *, on_unfit: Callable[[int, ValueError], None]) -> pa.RecordBatch:
+    """Parsed events as the schema has them; `on_unfit` is told each thing that is unfit, with its event's place.
+
+    >>> told = []
+    >>> batch = rows_in([{"t": 1}, {"t": "warm"}], Schema.of(t=Kind.FLOAT), on_unfit=lambda *unfit: told.append(unfit))
+    >>> batch.num_rows, told
+    (1, [(1, UnfitField("the field 't' should be of kind float"))])
+    """
+    takers = _takers(schema)
+    rows: list[tuple[object, ...]] = []
+    for place, event in enumerate(events):
+        try:
+            rows.append(_row(event, takers))
+        except UnfitField:
+            for error in _unfit_fields(event, takers):
+                on_unfit(place, error)
+        except ValueError as error:
+            on_unfit(place, error)
+        except RecursionError:
+            on_unfit(place, ValueError(_TOO_DEEP))
+    return pa.RecordBatch.from_struct_array(pa.array(rows, _arrow_row(schema)))
+
+
+def parsed(message: bytes) -> Any:
+    """What a message says; `ValueError` where it is no JSON that events may be."""
+    try:
+        return _told(message)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+
+
+def _unfit_fields(event: Mapping[str, Any], takers: _Takers) -> Iterator[UnfitField]:
+    for name, (kind, taken) in takers.items():
+        try:
+            if event.get(name) is not None:
+                taken(event[name])
+        except (TypeError, ValueError, OverflowError, OSError, RecursionError):
+            yield UnfitField(name, kind)
+
+
 def _told(message: bytes) -> Any:
     try:
         return _FAST.decode(message)
@@ -138,7 +187,7 @@ def _row(event: Any, takers: _Takers) -> tuple[object, ...]:
         try:
             row.append(None if value is None else taken(value))
         except (TypeError, ValueError, OverflowError, OSError):
-            raise ValueError(f"the field {name!r} should be of kind {kind}") from None
+            raise UnfitField(name, kind) from None
     rest = {name: value for name, value in event.items() if name not in takers}
     try:
         row.append(_json(rest) if rest else None)

@@ -28,6 +28,7 @@ from bridge.grouping import SHORTEST
 from bridge.intake import Expected, Intake, Taken, expire, offer
 from bridge.log import Item, ItemKind, packed
 from bridge.raw import Unfit, all_events_in
+from bridge.sent import Kept, Sent, next_of, taken
 from bridge.spool import Spool, SpoolState
 from bridge.wire import Again, Frame, FrameKind, Have, MalformedFrame, decode
 from dags import Schema
@@ -68,14 +69,21 @@ class Transport(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """One stream that a receiver spools: raw where it has a schema, else frames of one producer."""
+    """One topic that a receiver spools: raw events of a schema, numbered ones, or else frames of one producer."""
 
     spool: Spool
     schema: Schema | None = None
+    answers_at: str = ""
+    """Where raw events are numbered by whoever sends them, the topic on which to answer each message."""
     asks_at: str = ""
     """The topic on which to ask the producer for what is missing."""
     has_at: str = ""
     """The topic on which to tell the producer what the spool has."""
+
+    @property
+    def is_bridge(self) -> bool:
+        """Whether frames come from another job."""
+        return self.schema is None and not self.answers_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +169,7 @@ class Receiver:
                 feed.spool.prune()
             if feed.spool.state is not SpoolState.FULL:
                 self._spool(topic, feed)
-                if feed.schema is None:
+                if feed.is_bridge:
                     self._tell(topic, feed)
 
     def _take(self, topic: str, feed: Feed) -> None:
@@ -202,9 +210,11 @@ class Receiver:
         for group in _groups(self._waiting.pop(topic, [])):
             if feed.spool.state is SpoolState.FULL:
                 self._waiting[topic] += group
-            elif feed.schema is None:
+            elif feed.is_bridge:
                 self._spool_frames(topic, feed, group)
-            elif group:
+            elif group and feed.schema is None:
+                self._spool_sent(topic, feed, group)
+            elif group and feed.schema is not None:
                 self._spool_raw(topic, feed, feed.schema, group)
 
     def _spool_raw(self, topic: str, feed: Feed, schema: Schema, messages: Sequence[Message]) -> None:
@@ -215,6 +225,27 @@ class Receiver:
             stamp = self._stamp()
             item = Item(count=len(events), stamp=stamp, payload=packed(events), births=(Birth(len(events), stamp),))
             feed.spool.append([item])
+        self._transport.acknowledge(message.token for message in messages)
+
+    def _spool_sent(self, topic: str, feed: Feed, messages: Sequence[Message]) -> None:
+        """Spool what is new of numbered events, and answer how far each producer is."""
+        expected, items, stamp = dict(feed.spool.producers), list[Item](), self._stamp()
+        asked: list[Sent] = []
+        for message in messages:
+            try:
+                sent = Sent.decoded(message.payload)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it will be no better the next time it comes
+                reason = str(error) if isinstance(error, MalformedFrame) else repr(error)
+                self._on_unread(Unread(topic=topic, event=repr(message.payload[:100]), reason=reason))
+                continue
+            asked.append(sent)
+            expected, new = taken(expected, sent, feed.spool.end + sum(item.count for item in items))
+            if count := int(new.num_rows):
+                items.append(Item(count=count, stamp=stamp, payload=packed(new), births=(Birth(count, stamp),)))
+        feed.spool.append(items, expected)
+        for sent in asked:
+            answer = Kept(ask=sent.ask, next=next_of(feed.spool.producers, sent.producer))
+            self._transport.publish(feed.answers_at, answer.encoded())
         self._transport.acknowledge(message.token for message in messages)
 
     def _spool_frames(self, topic: str, feed: Feed, messages: Sequence[Message]) -> None:

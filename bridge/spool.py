@@ -32,6 +32,7 @@ from bridge.log import (
     write_mark,
 )
 from bridge.log_file import expected_in, written
+from bridge.sent import remembered
 
 
 class SpoolState(StrEnum):
@@ -139,7 +140,7 @@ class Spool:
         self._check_open()
         if self.state is SpoolState.FULL:
             raise full(self.folder, self.size)
-        first, expected = self.end, {**self.producers, **producers}
+        first, expected = self.end, remembered({**self.producers, **producers})
         if items:
             end = end_after(first, items)
             file = LogFile(first, end, log_path(self._log, first, end))

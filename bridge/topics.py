@@ -30,6 +30,20 @@ def have(instance: int, port: str) -> str:
     return f"{ROOT}/have/{instance}/{quote(port, safe='')}"
 
 
+def sent(stream: str) -> str:
+    """Where a manager publishes the numbered events that callers send to a source.
+
+    >>> sent("source/7")
+    'braid/1/sent/source%2F7'
+    """
+    return f"{ROOT}/sent/{quote(stream, safe='')}"
+
+
+def kept(stream: str) -> str:
+    """Where a host answers how far such events lie in the source's spool."""
+    return f"{ROOT}/kept/{quote(stream, safe='')}"
+
+
 def is_answer(topic: str) -> bool:
     """Whether on this topic a receiver speaks to a producer."""
     return topic.startswith((f"{ROOT}/again/", f"{ROOT}/have/"))

@@ -192,11 +192,13 @@ class HostSpools:
             return
         match supply.ingress.supply:
             case Subscribed(topic=topic) as subscribed:
-                self._receive(supply, topic, Feed(spool=supply.spool, schema=subscribed.schema))
+                raw = Feed(spool=supply.spool, schema=subscribed.schema)
+                numbered = Feed(spool=supply.spool, answers_at=topics.kept(stream))
+                self._receive(supply, {topic: raw, topics.sent(stream): numbered})
             case Bridged():
                 origin = supply.ingress.origin
                 feed = Feed(spool=supply.spool, asks_at=topics.again(*origin), has_at=topics.have(*origin))
-                self._receive(supply, topics.stream(*origin), feed)
+                self._receive(supply, {topics.stream(*origin): feed})
             case generated:
                 supply.generating = Generating(generated.generator, supply.spool, clock=self._clock)
                 supply.thread = threading.Thread(
@@ -204,10 +206,8 @@ class HostSpools:
                 )
                 supply.thread.start()
 
-    def _receive(self, supply: _Supply, topic: str, feed: Feed) -> None:
-        supply.reception = self._receiving.begin(
-            supply.ingress.stream, topic, feed, pace=supply.pace, on_trouble=supply.fail
-        )
+    def _receive(self, supply: _Supply, feeds: Mapping[str, Feed]) -> None:
+        supply.reception = self._receiving.begin(supply.ingress.stream, feeds, pace=supply.pace, on_trouble=supply.fail)
 
     def _end_unread(self, stream: str, supply: _Supply) -> None:
         # A job of another host may read it: what came until that one supplies it would be lost.

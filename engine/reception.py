@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -43,9 +43,9 @@ class Receiving(Protocol):
     """What receives streams into spools; a host's receptions."""
 
     def begin(
-        self, stream: str, topic: str, feed: Feed, *, pace: Callable[[], float], on_trouble: Callable[[str], None]
+        self, stream: str, feeds: Mapping[str, Feed], *, pace: Callable[[], float], on_trouble: Callable[[str], None]
     ) -> Reception:
-        """Receive a stream from now on.
+        """Receive a stream from now on, with all its topics.
 
         `pace` tells from any thread the shortest pace of those who read it; `on_trouble` is told from any thread what
         ended the reception.
@@ -73,15 +73,14 @@ class Receptions:
         self._begun: list[_Received] = []
 
     def begin(
-        self, stream: str, topic: str, feed: Feed, *, pace: Callable[[], float], on_trouble: Callable[[str], None]
+        self, stream: str, feeds: Mapping[str, Feed], *, pace: Callable[[], float], on_trouble: Callable[[str], None]
     ) -> Reception:
         """Receive a stream from now on, or from when there is a connection."""
         make_folder(self._folder)
         # Before the broker keeps anything, so that whatever it keeps is known.
-        write_whole(self._folder / _digest(stream), json.dumps({"stream": stream, "topic": topic}).encode())
+        write_whole(self._folder / _digest(stream), json.dumps({"stream": stream, "topics": [*feeds]}).encode())
         received = _Received(
-            topic,
-            feed,
+            feeds,
             partial(self._client, self._client_id(stream)),
             pace=pace,
             on_unread=self._on_unread,
@@ -106,7 +105,7 @@ class Receptions:
             try:
                 told = json.loads(path.read_bytes()) if path.is_file() else {}
                 if told and told["stream"] not in kept:
-                    client = self._client(self._client_id(told["stream"]), topics=[told["topic"]])
+                    client = self._client(self._client_id(told["stream"]), topics=told["topics"])
                     client.start()
                     if client.leave():
                         self._forget(told["stream"])
@@ -124,10 +123,9 @@ class Receptions:
 class _Received:
     """As a reception is, over a client of the bridge."""
 
-    def __init__(  # noqa: PLR0913 - from where, into what, over what, for whom, and whom to tell are eight things
+    def __init__(  # noqa: PLR0913 - from where into what, over what, for whom, and whom to tell are seven things
         self,
-        topic: str,
-        feed: Feed,
+        feeds: Mapping[str, Feed],
         connect: Callable[..., Client],
         *,
         pace: Callable[[], float],
@@ -136,37 +134,37 @@ class _Received:
         on_left: Callable[[], None],
         clock: Clock,
     ) -> None:
-        self._topic = topic
+        self._topics = tuple(feeds)
         self._on_trouble = on_trouble
         self._on_left = on_left
         self.ended = False
         """Whether it receives no more."""
         self._client = connect(
             # Now, because what the broker has kept of it comes with the connection.
-            topics=[topic],
+            topics=self._topics,
             on_message=self._deliver,
             on_connection=self._reconnected,
             on_disconnection=self._reconnected,
             # What a job forwards of a batch comes together as it is.
             grouping=ungrouped
-            if feed.schema is None
+            if all(feed.is_bridge for feed in feeds.values())
             else lambda before: grouped_for(pace(), now=clock.passed(), before=before),
         )
         # The client groups already.
-        self._receiver = Receiver({topic: feed}, self._client, on_unread=on_unread, clock=clock, grouping=0.0)
+        self._receiver = Receiver(feeds, self._client, on_unread=on_unread, clock=clock, grouping=0.0)
         self._worked = threading.Event()
-        threading.Thread(target=self._work, name=f"receives {topic}", daemon=True).start()
+        threading.Thread(target=self._work, name=f"receives {self._topics[0]}", daemon=True).start()
         self._client.begin()
         try:
             self._client.confirm()
         except NotConnected as error:
             # It is subscribed once there is a connection, and producers keep what they have until then.
-            log.warning("topic %s: %s", topic, error)
+            log.warning("topic %s: %s", self._topics[0], error)
 
     @property
     def counts(self) -> Counts:
         """What its intake met."""
-        return self._receiver.intakes[self._topic].counts
+        return self._receiver.intakes[self._topics[0]].counts
 
     def stop(self) -> None:
         """Receive no more for now; the broker keeps what comes meanwhile."""
@@ -190,7 +188,7 @@ class _Received:
         try:
             self._receiver.run()
         except (SpoolDamaged, SpoolFull, SpoolClosed, OSError) as error:
-            log.error("topic %s: %s", self._topic, error)  # noqa: TRY400 - it says where and what to do
+            log.error("topic %s: %s", self._topics[0], error)  # noqa: TRY400 - it says where and what to do
             self._on_trouble(f"{type(error).__name__}: {error}")
         finally:
             self._worked.set()

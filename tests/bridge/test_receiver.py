@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,6 +21,7 @@ from bridge.log import ItemKind, unpacked
 from bridge.memory import MemoryBroker, MemoryClient
 from bridge.reading import read
 from bridge.receiver import IDLE, PATIENCE, TELLING, Feed, Message, Receiver, Unread
+from bridge.sent import Sent
 from bridge.spool import Spool
 from bridge.wire import Frame, FrameKind, encode
 from dags import Kind, Schema
@@ -445,3 +447,37 @@ def test_whatever_breaks_every_event_is_spooled_once_and_in_order(
         made.work()
         assert made.spooled() == list(range(total))
         assert made.unacknowledged == 0
+
+
+def test_numbered_events_are_answered_once_they_are_spooled(tmp_path: Path) -> None:
+    """How far each producer is outlives the receiver, and what is no such message is told and acknowledged."""
+    topic, answers = topics.sent("source/7"), list[dict[str, Any]]()
+
+    class Answers:
+        def acknowledge(self, tokens: Iterable[int]) -> None:
+            acknowledged.extend(tokens)
+
+        def publish(self, where: str, payload: bytes, *, retain: bool = False) -> None:
+            assert (topics.kept("source/7"), False) == (where, retain)
+            answers.append(json.loads(payload))
+
+    def sent(first: int, count: int, producer: str = "p") -> bytes:
+        events = pa.record_batch({"n": pa.array(range(first, first + count), pa.int64())})
+        return Sent(producer=producer, first=first, events=events, ask=f"{producer}{first}").encoded()
+
+    for messages, expected in (
+        ([sent(0, 3), sent(0, 3), b"{", sent(2, 3), sent(9, 1), sent(0, 1, "q")], [5, 5, 5, 5, 1]),
+        ([sent(3, 2), sent(5, 1)], [6, 6]),
+    ):
+        acknowledged, unread = list[int](), list[Unread]()
+        answers.clear()
+        spool = Spool(tmp_path / "raw", most_bytes=1 << 20)
+        receiver = Receiver(
+            {topic: Feed(spool=spool, answers_at=topics.kept("source/7"))}, Answers(), on_unread=unread.append
+        )
+        receiver.work(Message(topic, payload, token) for token, payload in enumerate(messages))
+        spool.close()
+        assert expected == [each["next"] for each in answers]
+        assert ([*range(len(messages))], messages.count(b"{")) == (acknowledged, len(unread))
+    found = [row for _, item in read(tmp_path / "raw", 0, 1 << 30) for row in unpacked(item.payload)["n"].to_pylist()]
+    assert [0, 1, 2, 3, 4, 0, 5] == found

@@ -1,6 +1,6 @@
 """The spools of a host: who supplies which stream, what cannot be supplied, and markers; and who reads them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from bridge import Counts, Feed, FolderReader, Item, MemoryClock, Spool, commit, consumers, leave
+from bridge import Counts, Feed, FolderReader, Item, MemoryClock, Spool, commit, consumers, leave, topics
 from bridge.log import LOG
 from dags import Kind
 from engine.consuming import Consuming
@@ -29,11 +29,14 @@ class Broker:
         self.pace: Callable[[], float] | None = None
 
     def begin(
-        self, stream: str, topic: str, feed: Feed, *, pace: Callable[[], float], on_trouble: Callable[[str], None]
+        self, stream: str, feeds: Mapping[str, Feed], *, pace: Callable[[], float], on_trouble: Callable[[str], None]
     ) -> "Received":
+        topic, *others = feeds
+        # The numbered events of a raw stream come along with it.
+        assert others in ([], [topics.sent(stream)])
         assert topic not in self.feeds
         self.pace = pace
-        self.feeds[topic] = feed
+        self.feeds[topic] = feeds[topic]
         self.kept.add(topic)
         self.troubles[stream] = on_trouble
         return Received(self, topic)

@@ -64,7 +64,7 @@ def test_who_died_of_an_error_is_not_waited_for(tmp_path: Path, monkeypatch: pyt
     receptions = Receptions(tmp_path, "h", address, MQTTProtocolVersion.MQTTv5, on_unread=breaks, clock=MemoryClock())
     for topic in ("a", "b"):
         feed: Any = Feed(spool=MemorySpool(), schema=Schema.of({"n": Kind.INTEGER}))  # type: ignore[arg-type]  # its twin
-        receptions.begin(f"raw/{topic}", topic, feed, pace=lambda: 1.0, on_trouble=lambda _trouble: None)
+        receptions.begin(f"raw/{topic}", {topic: feed}, pace=lambda: 1.0, on_trouble=lambda _trouble: None)
     Client.made[0].deliver(Message("a", b"no JSON", 1))
     assert ended.wait(BOUND)
     assert ([True], [True, True]) == (hung_up, [each.stopped.is_set() for each in Client.made])
@@ -81,7 +81,7 @@ def test_raw_messages_are_grouped_for_their_readers(tmp_path: Path, monkeypatch:
     )
     for topic, schema in (("raw", Schema.of({"n": Kind.INTEGER})), ("bridge", None)):
         feed: Any = Feed(spool=MemorySpool(), schema=schema)  # type: ignore[arg-type]  # its twin
-        receptions.begin(topic, topic, feed, pace=lambda: min(paces), on_trouble=lambda _trouble: None)
+        receptions.begin(topic, {topic: feed}, pace=lambda: min(paces), on_trouble=lambda _trouble: None)
     raw, bridge = Client.made
     found = [raw.grouping(few)]
     paces.append(0.2)

@@ -45,7 +45,7 @@ from engine.host_jobs import HostJobs
 from engine.host_line import HostLine
 from engine.reception import Receptions
 from manager.answers import BrokerCredentials
-from manager.reconciler.listening import Line, Listener
+from manager.reconciler.listening import Listener
 from manager.reconciler.parking import Parking
 from manager.store.database import Store, sqlite_url
 from manager.store.dead_letters import Readers
@@ -114,8 +114,8 @@ def send(broker: Broker) -> Iterator[Sent]:
     client.stop()
 
 
-def connecting(address: Address, *, lasting: bool = False) -> Callable[..., Line]:
-    def connect(client_id: str, **told: Any) -> Line:
+def connecting(address: Address, *, lasting: bool = False) -> Callable[..., Client]:
+    def connect(client_id: str, **told: Any) -> Client:
         client = Client(address, client_id, lasting=lasting, protocol=spoken(address), **told)
         client.start()
         return client
@@ -456,10 +456,10 @@ def test_what_waits_for_a_reception_is_not_passed_over(tmp_path: Path, monkeypat
         closing.callback(spool.close)
         feed = Feed(spool=spool, schema=Schema.of(n=FieldKind.INTEGER))
         again: Receptions | None = None
-        receptions.begin("raw/t", "t", feed, pace=lambda: 1.0, on_trouble=lambda _trouble: None).stop()
+        receptions.begin("raw/t", {"t": feed}, pace=lambda: 1.0, on_trouble=lambda _trouble: None).stop()
         with heard(broker, []) as (client, _):
             client.publish("t", b'{"n": 5}')
         again = receptions
-        second = again.begin("raw/t", "t", feed, pace=lambda: 1.0, on_trouble=lambda _trouble: None)
+        second = again.begin("raw/t", {"t": feed}, pace=lambda: 1.0, on_trouble=lambda _trouble: None)
         until(lambda: spooled() == [5], "what was kept")
         second.stop()
