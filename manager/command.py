@@ -47,6 +47,8 @@ COMMANDS = (
     _command("Dataflows", "list", "manager.commands.dataflows:list_dataflows"),
     _command("Dataflows", "show", "manager.commands.dataflows:show"),
     _command("Dataflows", "explain", "manager.commands.dataflows:explain"),
+    _command("Dataflows", "send", "manager.commands.flowing:send"),
+    _command("Dataflows", "tail", "manager.commands.flowing:tail"),
     _command("Dataflows", "dead-letters", "manager.commands.dead_letters:app"),
     _command("Dataflows", "sources", "manager.commands.sources:app"),
     _command("Dataflows", "secrets", "manager.commands.secrets:app"),

@@ -129,10 +129,13 @@ class TooLarge(Trouble):
     status = 413
     code = "too-large"
     title = "The body is too large"
-    about = "The body of the request has more bytes than are taken. Split the dataflow, or shorten the form."
+    about = (
+        "The body of the request has more bytes or events than are taken. Split the dataflow, shorten the form, or "
+        "send fewer events at a time."
+    )
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"the body has more than {most} bytes; send a smaller one")
+    def __init__(self, most: int, what: str = "bytes") -> None:
+        super().__init__(f"the body has more than {most} {what}; send a smaller one")
 
 
 class UnsupportedMediaType(Trouble):
@@ -141,11 +144,14 @@ class UnsupportedMediaType(Trouble):
     status = 415
     code = "unsupported-media-type"
     title = "The body is not JSON"
-    about = "Bodies are JSON. Send them with `Content-Type: application/json`, and not compressed."
+    about = (
+        "Bodies are JSON. Send them with `Content-Type: application/json`, events also as JSON lines with "
+        "`application/x-ndjson`, and not compressed."
+    )
 
-    def __init__(self, header: str, value: str) -> None:
+    def __init__(self, header: str, value: str, taken: Iterable[str] = ("application/json",)) -> None:
         said = f"{header} is {quoted(value)}" if value else f"{header} is missing"
-        super().__init__(f"{said}; send JSON, uncompressed, with Content-Type: application/json")
+        super().__init__(f"{said}; send JSON, uncompressed, with Content-Type: {' or '.join(taken)}")
 
 
 class InvalidRequest(Trouble):
@@ -187,7 +193,8 @@ class QuotaExceeded(Trouble):
     code = "quota-exceeded"
     title = "Quota exceeded"
     about = (
-        "The tenant's quota of dataflows, tasks or submissions per minute does not allow this now. Where waiting "
+        "The tenant's quota of dataflows, tasks or submissions per minute does not allow this now, or too many of its "
+        "requests that send events or look at outputs are under way. Where waiting "
         "helps, `Retry-After` says for how many seconds; otherwise remove a dataflow, or ask an operator for more."
     )
 
@@ -225,6 +232,26 @@ class StateNotReady(Trouble):
         super().__init__(why, retry_after=retry_after)
 
 
+class NotTaken(Trouble):
+    """No spool had the events in time; raised while they are sent to a source."""
+
+    status = 503
+    code = "not-taken"
+    title = "Not taken in time"
+    about = (
+        "The source's spool did not have the events in time: its host or the broker is away, or the spool is full "
+        "until its readers have read. Some of them may be there. Send the same numbers again after the seconds in "
+        "`Retry-After`: what is there already adds nothing."
+    )
+
+    def __init__(self, retry_after: float = 2.0) -> None:
+        super().__init__(
+            "the source's spool did not have the events in time: its host or the broker is away, or it is full until "
+            "its readers have read; send the same numbers again, what is there already adds nothing",
+            retry_after=retry_after,
+        )
+
+
 class DatabaseAway(Trouble):
     """The database answers nothing, or takes nothing; raised by the store, whose log says why."""
 
@@ -258,6 +285,7 @@ TROUBLES: tuple[type[Trouble], ...] = (
     QuotaExceeded,
     Unexpected,
     StateNotReady,
+    NotTaken,
     DatabaseAway,
 )
 """Every kind, by status."""

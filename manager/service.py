@@ -12,13 +12,23 @@ from manager.cases.defragmenting import Defragmenting
 from manager.cases.looking import Looking
 from manager.cases.overview import Overview
 from manager.cases.secrets import Secrets
+from manager.cases.sending import SourceEvents
 from manager.cases.sessions import Sessions
-from manager.cases.sources import Sources
 from manager.metrics.collecting import Metrics
 
 
 class Service(
-    Overview, Dataflows, Sources, Administration, Sessions, Looking, DeadLetters, Secrets, Defragmenting, Bills, Metrics
+    Overview,
+    Dataflows,
+    SourceEvents,
+    Administration,
+    Sessions,
+    Looking,
+    DeadLetters,
+    Secrets,
+    Defragmenting,
+    Bills,
+    Metrics,
 ):
     """One manager's use cases; any thread may call it."""
 

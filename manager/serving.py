@@ -35,6 +35,7 @@ from manager.committing.draft import Ground
 from manager.defragmenting.choosing import Chooser
 from manager.defragmenting.learnt import Notes
 from manager.defragmenting.watcher import Watcher
+from manager.flowing.sending import Sending
 from manager.hosts import placeable
 from manager.keeper_process import Order
 from manager.keeping import KeeperDown, Keeping
@@ -44,7 +45,7 @@ from manager.reconciler.concerning import Committed
 from manager.reconciler.driven import Driven
 from manager.reconciler.events import Events
 from manager.reconciler.journal import JournalTail
-from manager.reconciler.listening import Line, Listener
+from manager.reconciler.listening import Listener
 from manager.reconciler.parking import Parking, Served
 from manager.reconciler.reconciling import Reconciler
 from manager.rest.app import make_app
@@ -131,6 +132,8 @@ class Manager:
         self._service = Service(self._store, self._committer, self._listener, access_changed=self._keep_access)
         self._service.vault = Vault(self._root)
         self._service.watching = self._watching = Watching(self._connect)
+        self._service.sending = self._sending = Sending(self._connect)
+        self._service.jobs_root = self._root
         self._service.chooser = self._chooser = chooser = Chooser(self._listener, Notes(self._store, name))
         self._service.driven = self._driven
         self._watcher = Watcher(
@@ -270,6 +273,8 @@ class Manager:
             parking = Parking(self._store, partial(self._connect, lasting=True), Served(self._committer))
             begun.callback(parking.stop)
             parking.start()
+            self._sending.start()
+            begun.callback(self._sending.stop)
             self._watching.start()
             begun.callback(self._watching.stop)
             self._leading = begun.pop_all()
@@ -329,7 +334,7 @@ class Manager:
             listen=settings.listen,
         )
 
-    def _connect(self, client_id: str, *, lasting: bool = False, **told: Any) -> Line:
+    def _connect(self, client_id: str, *, lasting: bool = False, **told: Any) -> Client:
         address = self._keeping.address if self._keeping is not None else Address.parse(self._order.broker or "")
         client = Client(address, client_id, protocol=spoken(address), lasting=lasting, **told)
         client.begin()

@@ -10,16 +10,16 @@ import logging
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from itertools import accumulate
-from typing import Any
+from typing import Any, Protocol
 
-from bridge import Message
+from bridge import Message, NotConnected
 from manager.answers import SampleAnswer
+from manager.flowing.tailing import Tail
 from manager.problem import QuotaExceeded, StateNotReady
-from manager.reconciler.listening import Connecting, Line
 
 MOST_LOOKS = 24
 """How many may look at once, all together."""
@@ -93,6 +93,26 @@ class Look:
         )
 
 
+class Looking(Protocol):
+    """What a look needs of a broker's client."""
+
+    def stop(self) -> None:
+        """Disconnect."""
+
+    def acknowledge(self, tokens: Iterable[int]) -> None:
+        """Tell the broker that these messages were understood."""
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Get the messages of topics; returns once the broker has confirmed it, or raises `NotConnected`."""
+
+
+class Connecting(Protocol):
+    """What makes and starts a client, which is not to wait for a broker."""
+
+    def __call__(self, client_id: str, *, on_message: Callable[[Message], None]) -> Looking:
+        """A client without topics."""
+
+
 class Watching:
     """Lets callers look at outputs from `start` to `stop`; only who leads runs it. Any thread may ask it."""
 
@@ -103,7 +123,7 @@ class Watching:
         # Guards what follows.
         self._guard = threading.Lock()
         self._started = False
-        self._looks: dict[Look, str] = {}
+        self._looks: dict[Look | Tail, str] = {}
         """Those that are open, with who looks."""
 
     def start(self) -> None:
@@ -129,18 +149,26 @@ class Watching:
     def look(self, who: str, topic: str) -> Iterator[Look]:
         """A look at a topic, connected for as long as the context lasts; refused where too many look already."""
         look = Look(topic)
-        self._admit(look, who)
-        line: Line | None = None
-        try:
-            line = self._connected(look)
+        with self._admitted(look, who), closing(self._connected([topic], lambda _topic, payload: look.come(payload))):
             yield look
+
+    @contextmanager
+    def tail(self, who: str, sinks: Mapping[str, str]) -> Iterator[Tail]:
+        """All that leaves on topics, whose sinks are told, from when the context begins; refused as a look is."""
+        tail = Tail(sinks)
+        with self._admitted(tail, who), closing(self._connected(sinks, tail.come)):
+            yield tail
+
+    @contextmanager
+    def _admitted(self, look: Look | Tail, who: str) -> Iterator[None]:
+        self._admit(look, who)
+        try:
+            yield
         finally:
             with self._guard:
                 del self._looks[look]
-            if line is not None:
-                line.stop()
 
-    def _admit(self, look: Look, who: str) -> None:
+    def _admit(self, look: Look | Tail, who: str) -> None:
         with self._guard:
             if not self._started:
                 raise StateNotReady(
@@ -156,22 +184,30 @@ class Watching:
                 )
             self._looks[look] = who
 
-    def _connected(self, look: Look) -> Line:
-        lines: list[Line] = []
+    def _connected(self, topics: Iterable[str], come: Callable[[str, bytes], None]) -> "_Connected":
+        wanted = frozenset(topics)
 
         def take(message: Message) -> None:
-            look.come(message.payload)
-            # A broker sends no more than so many that nobody acknowledged. Outputs are not retained, so that what
-            # comes before the line is known is of no account: its session ends with the look.
-            for line in lines:
-                line.acknowledge([message.token])
+            come(message.topic, message.payload)
+            # A broker sends no more than so many that nobody acknowledged.
+            line.acknowledge([message.token])
 
-        line = self._connect(
-            f"braid-watches-{uuid.uuid4().hex[:12]}",
-            topics=[look.topic],
-            on_message=take,
-            on_connection=lambda: None,
-            on_disconnection=lambda: None,
-        )
-        lines.append(line)
-        return line
+        line = self._connect(f"braid-watches-{uuid.uuid4().hex[:12]}", on_message=take)
+        try:
+            # Only now, because whatever comes is acknowledged over the line; and so that it is known to listen.
+            line.subscribe(wanted)
+        except NotConnected as error:
+            line.stop()
+            raise StateNotReady(f"nobody can look at outputs now: {error}") from error
+        return _Connected(line)
+
+
+class _Connected:
+    """A line that is closed as others are."""
+
+    def __init__(self, line: Looking) -> None:
+        self._line = line
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._line.stop()

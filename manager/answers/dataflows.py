@@ -111,6 +111,19 @@ class SampleAnswer(Answer):
     """How many events left since the sample before, as far as that is known, and are not shown."""
 
 
+class OutputEvent(Answer):
+    """One event of an output, or how many were missed before the next; made by `manager.flowing.tailing`."""
+
+    sink: str
+    epoch: int = 0
+    """Numbers begin anew with a higher one."""
+    number: int = 0
+    """Counts the events of the sink from 0."""
+    event: Any = None
+    missed: int = 0
+    """How many events before the next one are not shown here, because they came faster than they were read."""
+
+
 class SubmitAnswer(DataflowAnswer):
     """What a submission did."""
 

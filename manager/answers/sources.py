@@ -81,6 +81,29 @@ class SourceAnswer(Answer):
     """How many of the caller's dataflows read it; all of them for its owner and for operators."""
 
 
+ProducerName = Annotated[str, StringConstraints(pattern=r"^~?[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+"""It numbers the events that somebody sends to one source; with `~` before it, it is for one use."""
+
+
+class SentAnswer(Answer):
+    """Events lie in their source's spool, as many as were sent, once each."""
+
+    source: str
+    producer: str
+    """Under which name they are numbered."""
+    next: int
+    """The number after the last of them."""
+
+
+class ProducerAnswer(Answer):
+    """How far a producer of events is in a source."""
+
+    source: str
+    producer: str
+    next: int
+    """The number that comes next; 0 where none came, or the producer is not remembered."""
+
+
 class Stopped(Answer):
     """What a change made stop besides what it was about."""
 

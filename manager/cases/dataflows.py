@@ -3,9 +3,10 @@
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from pathlib import Path
 
 from sqlalchemy import bindparam, select
 from sqlalchemy.orm import defer
@@ -13,6 +14,8 @@ from sqlmodel import col
 
 from bridge import topics
 from dags import State as Remembers
+from engine.job_folder import job_folder
+from engine.recent import recent_output
 from manager.answers import (
     DataflowAnswer,
     DataflowDetail,
@@ -34,6 +37,7 @@ from manager.committing.sources import full_name
 from manager.committing.state import State, running_id
 from manager.committing.taking import running_dataflow
 from manager.figures import output_figures
+from manager.flowing.tailing import Tail
 from manager.problem import Conflict, NotFound, StateNotReady
 from manager.reconciler.concerning import needs_of
 from manager.reconciler.life import Need, find
@@ -61,6 +65,8 @@ class Dataflows(Base):
 
     watching: Watching | None = None
     """Who looks at outputs, where there is a broker."""
+    jobs_root: Path | None = None
+    """Below which the jobs lie that record what leaves."""
 
     def submit(
         self,
@@ -123,6 +129,33 @@ class Dataflows(Base):
         if self.watching is None or not self._committer.leads:
             raise StateNotReady("outputs are seen only by a manager that leads and has a broker; ask that one")
         return self.watching.look(caller.who, topics.output(row.tenant, row.id, sink))
+
+    @contextmanager
+    def tail(self, caller: Caller, dataflow: str, sink: str | None, *, last: int) -> Iterator[Tail]:
+        """All that leaves at an output of the caller's dataflow, or at every one; it begins with what left last."""
+        row = self._own_row(caller, dataflow)
+        if sink is not None and sink not in row.sinks:
+            raise NotFound("output", sink)
+        if row.removed is not None:
+            raise Conflict(f"the dataflow {dataflow!r} was removed, and nothing leaves it any more; submit it anew")
+        if self.watching is None or not self._committer.leads:
+            raise StateNotReady("outputs are seen only by a manager that leads and has a broker; ask that one")
+        sinks = {topics.output(row.tenant, row.id, each): each for each in row.sinks if sink in {None, each}}
+        with self.watching.tail(caller.who, sinks) as tail:
+            # Only now that it listens, so that nothing falls between.
+            if last and self.jobs_root is not None:
+                self._recall(tail, row, sinks, last)
+            yield tail
+
+    def _recall(self, tail: Tail, row: DataflowRow, sinks: Mapping[str, str], last: int) -> None:
+        """Have a tail begin with what the jobs of its sinks recorded last."""
+        with self._committer.looking() as state:
+            needs = _standing(state, row).needs
+        instances = dict(zip(row.task_ids, row.instances, strict=True))
+        for topic, sink in sinks.items():
+            for need in needs:
+                if self.jobs_root is not None and instances[sink] in need.instances:
+                    tail.begin(topic, recent_output(job_folder(self.jobs_root, need.job), row.id, sink, last), last)
 
     def explain(
         self, caller: Caller, raw: bytes, *, tenant: str | None = None, start: Start = Start.LATEST

@@ -29,8 +29,10 @@ from manager.answers import (
     NewKeyAnswer,
     OperationAnswer,
     OperationKind,
+    OutputEvent,
     OverviewAnswer,
     Page,
+    ProducerAnswer,
     Quota,
     RemovalAnswer,
     Replayed,
@@ -39,6 +41,7 @@ from manager.answers import (
     SavingsAnswer,
     SecretAnswer,
     SecretForm,
+    SentAnswer,
     SeriesAnswer,
     SourceAnswer,
     SourceForm,
@@ -56,6 +59,7 @@ from manager.client.connecting import TIMEOUT, headers, trusts_environment
 from manager.client.exchange import Step, Wait, exchange
 from manager.client.live import SILENCE, Reading
 from manager.client.requests import Document, Request
+from manager.client.tailing import TailReading
 
 A = TypeVar("A", bound=BaseModel)
 P = TypeVar("P", bound=BaseModel)
@@ -154,6 +158,15 @@ class AsyncClient:
     async def source(self, name: str) -> SourceAnswer:
         """One source."""
         return await self.send(requests.source(name))
+
+    async def send_events(self, source: str, events: bytes, producer: str | None = None, first: int = 0) -> SentAnswer:
+        """Send events as JSON lines, once, however often they have to be sent; without a producer they are new."""
+        name = producer or f"{requests.ONCE}{secrets.token_hex(8)}"
+        return await self.send(requests.send_events(source, events, producer=name, first=first))
+
+    async def producer(self, source: str, producer: str) -> ProducerAnswer:
+        """How far a producer of events is in a source."""
+        return await self.send(requests.producer(source, producer))
 
     async def set_visibility(self, name: str, form: VisibilityForm) -> Stopped:
         """Say who may read a source; tells how many dataflows that stopped."""
@@ -292,6 +305,27 @@ class AsyncClient:
     async def discard_dead_letters(self, dataflow: str) -> Discarded:
         """Discard the dead letters of a dataflow, which may be removed; an operator does it for everybody."""
         return await self.send(requests.discard_dead_letters(dataflow))
+
+    async def tail(self, dataflow: str, sink: str | None = None, *, last: int = 0) -> AsyncIterator[OutputEvent]:
+        """What leaves at the outputs of a dataflow, or at one; taken up again where the connection breaks.
+
+        It begins with so many events that left before, as far as they are still known.
+        """
+        reading, path = TailReading(self.url, sink, last), requests.outputs(dataflow)
+        while True:
+            try:
+                async with self._http.stream("GET", path, params=reading.query, timeout=SILENCE) as answer:
+                    if answer.is_error:
+                        await answer.aread()
+                        wait = reading.broken(answer)
+                    else:
+                        async for line in answer.aiter_lines():
+                            for event in reading.taken(line, answer):
+                                yield event
+                        wait = reading.ended()
+            except httpx.TransportError as error:
+                wait = reading.broken(error)
+            await self._sleep(wait)
 
     async def events(self) -> AsyncIterator[EventAnswer]:
         """What happens from now on, as it happens; taken up again where the connection breaks."""

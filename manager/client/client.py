@@ -29,8 +29,10 @@ from manager.answers import (
     NewKeyAnswer,
     OperationAnswer,
     OperationKind,
+    OutputEvent,
     OverviewAnswer,
     Page,
+    ProducerAnswer,
     Quota,
     RemovalAnswer,
     Replayed,
@@ -39,6 +41,7 @@ from manager.answers import (
     SavingsAnswer,
     SecretAnswer,
     SecretForm,
+    SentAnswer,
     SeriesAnswer,
     SourceAnswer,
     SourceForm,
@@ -56,6 +59,7 @@ from manager.client.connecting import TIMEOUT, headers, trusts_environment
 from manager.client.exchange import Step, Wait, exchange
 from manager.client.live import SILENCE, Reading
 from manager.client.requests import Document, Request
+from manager.client.tailing import TailReading
 
 A = TypeVar("A", bound=BaseModel)
 P = TypeVar("P", bound=BaseModel)
@@ -152,6 +156,15 @@ class Client:
     def source(self, name: str) -> SourceAnswer:
         """One source."""
         return self.send(requests.source(name))
+
+    def send_events(self, source: str, events: bytes, producer: str | None = None, first: int = 0) -> SentAnswer:
+        """Send events as JSON lines, once, however often they have to be sent; without a producer they are new."""
+        name = producer or f"{requests.ONCE}{secrets.token_hex(8)}"
+        return self.send(requests.send_events(source, events, producer=name, first=first))
+
+    def producer(self, source: str, producer: str) -> ProducerAnswer:
+        """How far a producer of events is in a source."""
+        return self.send(requests.producer(source, producer))
 
     def set_visibility(self, name: str, form: VisibilityForm) -> Stopped:
         """Say who may read a source; tells how many dataflows that stopped."""
@@ -288,6 +301,26 @@ class Client:
     def discard_dead_letters(self, dataflow: str) -> Discarded:
         """Discard the dead letters of a dataflow, which may be removed; an operator does it for everybody."""
         return self.send(requests.discard_dead_letters(dataflow))
+
+    def tail(self, dataflow: str, sink: str | None = None, *, last: int = 0) -> Iterator[OutputEvent]:
+        """What leaves at the outputs of a dataflow, or at one; taken up again where the connection breaks.
+
+        It begins with so many events that left before, as far as they are still known.
+        """
+        reading, path = TailReading(self.url, sink, last), requests.outputs(dataflow)
+        while True:
+            try:
+                with self._http.stream("GET", path, params=reading.query, timeout=SILENCE) as answer:
+                    if answer.is_error:
+                        answer.read()
+                        wait = reading.broken(answer)
+                    else:
+                        for line in answer.iter_lines():
+                            yield from reading.taken(line, answer)
+                        wait = reading.ended()
+            except httpx.TransportError as error:
+                wait = reading.broken(error)
+            self._sleep(wait)
 
     def events(self) -> Iterator[EventAnswer]:
         """What happens from now on, as it happens; taken up again where the connection breaks."""

@@ -36,7 +36,7 @@ class Reading:
     def line(self, text: str, answer: httpx.Response) -> Iterator[EventAnswer]:
         """Take a line of the stream; gives the event that it ends, if it ends one."""
         # Whatever it says, a sign of life too.
-        self._failed = 0
+        self.is_alive()
         field, _, value = text.partition(":")
         if field == "data":
             self._data.append(value.removeprefix(" "))
@@ -50,6 +50,10 @@ class Reading:
                 yield EventAnswer.model_validate_json(whole)
             except ValidationError:
                 raise not_understood(answer) from None
+
+    def is_alive(self) -> None:
+        """Something came, so that whatever failed before is over."""
+        self._failed = 0
 
     def broken(self, trouble: httpx.TransportError | httpx.Response) -> float:
         """After how many seconds to go on; raises where that is no use."""

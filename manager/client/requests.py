@@ -29,6 +29,7 @@ from manager.answers import (
     OperationKind,
     OverviewAnswer,
     Page,
+    ProducerAnswer,
     Quota,
     RemovalAnswer,
     Replayed,
@@ -37,6 +38,7 @@ from manager.answers import (
     SavingsAnswer,
     SecretAnswer,
     SecretForm,
+    SentAnswer,
     SeriesAnswer,
     SourceAnswer,
     SourceForm,
@@ -55,6 +57,8 @@ Document = Mapping[str, Any] | bytes
 A = TypeVar("A", bound=BaseModel)
 P = TypeVar("P", bound=BaseModel)
 EVENTS = "/v1/events"
+ONCE = "~"
+"""What the name of a producer of events begins with that is for one use."""
 IDEMPOTENCY = "Idempotency-Key"
 PAGE = 100
 """How many items of a list are asked for at a time."""
@@ -75,7 +79,7 @@ class Request(Generic[A]):
     @property
     def repeatable(self) -> bool:
         """Whether sending it twice does no more than sending it once."""
-        return self.method == "GET" or IDEMPOTENCY in self.headers
+        return self.method == "GET" or IDEMPOTENCY in self.headers or "producer" in self.query
 
 
 def following(request: Request[Page[P]], cursor: str) -> Request[Page[P]]:
@@ -154,6 +158,23 @@ def sources() -> Request[Page[SourceAnswer]]:
 def source(name: str) -> Request[SourceAnswer]:
     """One source."""
     return Request(path=_path("sources", name), answer=SourceAnswer)
+
+
+def send_events(name: str, events: bytes, *, producer: str, first: int) -> Request[SentAnswer]:
+    """Send events as JSON lines; sent again with the same numbers they add nothing."""
+    return Request(
+        method="POST",
+        path=_path("sources", name, "events"),
+        answer=SentAnswer,
+        query={"producer": producer, "first": str(first)},
+        headers={"Content-Type": "application/x-ndjson"},
+        body=events,
+    )
+
+
+def producer(name: str, producer: str) -> Request[ProducerAnswer]:
+    """How far a producer is in a source."""
+    return Request(path=_path("sources", name, "producers", producer), answer=ProducerAnswer)
 
 
 def revoke_source(name: str) -> Request[Stopped]:
@@ -326,6 +347,11 @@ def discard_dead_letters(dataflow: str) -> Request[Discarded]:
 
 def _list(path: str, answer: type[Page[P]], query: Mapping[str, str] | None = None) -> Request[Page[P]]:
     return Request(path=path, answer=answer, query={**(query or {}), "limit": str(PAGE)})
+
+
+def outputs(dataflow: str) -> str:
+    """Where the outputs of a dataflow are heard."""
+    return _path("dataflows", dataflow, "outputs")
 
 
 def _path(*parts: str) -> str:

@@ -21,8 +21,10 @@ from manager.rest import (
     running,
     savings,
     secrets,
+    sending,
     session,
     sources,
+    tailing,
     watching,
 )
 from manager.rest import events as live
@@ -40,6 +42,7 @@ ROUTERS = tuple(
         overview,
         dataflows,
         sources,
+        sending,
         administration,
         secrets,
         running,
@@ -51,6 +54,7 @@ ROUTERS = tuple(
         live,
         metrics,
         watching,
+        tailing,
         session,
         without_key,
         console,

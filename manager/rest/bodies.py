@@ -3,7 +3,8 @@
 Documents go on as bytes, because `dags` reads them itself; forms are filled from them.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -13,13 +14,30 @@ from pydantic_core import ErrorDetails, from_json
 from dags.problems import pointer
 from dags.reading import MOST_BYTES
 from dags.wording import worded
+from manager.flowing import reading
 from manager.problem import FieldError, InvalidRequest, TooLarge, UnsupportedMediaType
 from manager.rest.asking import TheCaller
 
 F = TypeVar("F", bound=BaseModel)
+_JSON, _LINES = "application/json", "application/x-ndjson"
 MOST_FORM_BYTES = 1024 * 1024
 MOST_OPEN_BYTES = 4 * 1024
 """Of whom nobody knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Events:
+    """The events of a request, as they were sent."""
+
+    body: bytes
+    as_lines: bool
+    """Whether each has a line of its own; else they are an array."""
+
+
+async def events(request: Request, caller: TheCaller) -> Events:  # noqa: ARG001 - nobody else's body is read
+    """The events in a body, as JSON lines or as an array."""
+    body = await _read(request, reading.MOST_BYTES, (_LINES, _JSON))
+    return Events(body=body, as_lines=_kind(request) == _LINES)
 
 
 async def document(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - nobody else's body is read
@@ -54,8 +72,8 @@ async def _filled(request: Request, model: type[F], most: int) -> F:
         raise InvalidRequest(_problem(each, raw, model) for each in found) from None
 
 
-async def _read(request: Request, most: int) -> bytes:
-    _check_headers(request)
+async def _read(request: Request, most: int, kinds: Sequence[str] = (_JSON,)) -> bytes:
+    _check_headers(request, kinds)
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced[:20]) > most:
         raise TooLarge(most)
@@ -67,13 +85,16 @@ async def _read(request: Request, most: int) -> bytes:
     return bytes(whole)
 
 
-def _check_headers(request: Request) -> None:
-    kind = request.headers.get("content-type", "")
-    if kind.partition(";")[0].strip().lower() != "application/json":
-        raise UnsupportedMediaType("Content-Type", kind)
+def _check_headers(request: Request, kinds: Sequence[str]) -> None:
+    if _kind(request) not in kinds:
+        raise UnsupportedMediaType("Content-Type", request.headers.get("content-type", ""), kinds)
     coding = request.headers.get("content-encoding", "identity")
     if coding.strip().lower() != "identity":
-        raise UnsupportedMediaType("Content-Encoding", coding)
+        raise UnsupportedMediaType("Content-Encoding", coding, kinds)
+
+
+def _kind(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _problem(found: ErrorDetails, raw: bytes, model: type[BaseModel]) -> FieldError:

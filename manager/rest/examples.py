@@ -65,6 +65,7 @@ from manager.problem import (
     InvalidRequest,
     MethodNotAllowed,
     NotFound,
+    NotTaken,
     QuotaExceeded,
     StateNotReady,
     TooLarge,
@@ -367,6 +368,7 @@ TROUBLES: dict[type[Trouble], Trouble] = {
         QuotaExceeded("60 submissions a minute are allowed; wait, or ask an operator for more", retry_after=12.0),
         Unexpected("5e1f8a2b9c3d4e6f"),
         StateNotReady("this manager does not lead; ask again in a moment, or ask the one that leads"),
+        NotTaken(),
         DatabaseAway(),
     )
 }

@@ -1,8 +1,16 @@
-"""Examples for OpenAPI of what is shown before a removal, and of what leaves at an output."""
+"""Examples for OpenAPI of what is shown before a removal, and of events: sent to a source, and leaving at an output."""
 
+import json
 from datetime import UTC, datetime
 
-from manager.answers import EndingStreamAnswer, RemovalAnswer, SampleAnswer
+from manager.answers import (
+    EndingStreamAnswer,
+    OutputEvent,
+    ProducerAnswer,
+    RemovalAnswer,
+    SampleAnswer,
+    SentAnswer,
+)
 from manager.rest.examples import DATAFLOW, SUBMITTED
 
 REMOVAL = RemovalAnswer(
@@ -18,3 +26,8 @@ SAMPLE = SampleAnswer(
     events=({"sensor": "s1", "temperature": 21.5},),
     others=39,
 )
+OUTPUT_EVENT = OutputEvent(sink="averages", epoch=1, number=4_001, event={"sensor": "s1", "temperature": 21.5})
+EVENTS = [{"sensor": "s1", "temperature": 21.5}, {"sensor": "s2", "temperature": 19.0}]
+EVENT_LINES = "".join(f"{json.dumps(event)}\n" for event in EVENTS)
+SENT = SentAnswer(source="city:street", producer="day-7", next=4_002)
+PRODUCER = ProducerAnswer(source="city:street", producer="day-7", next=4_002)

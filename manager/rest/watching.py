@@ -33,11 +33,11 @@ _TURN = 1.0
 router = APIRouter(prefix="/v1", tags=["dataflows"])
 
 
-class _Watched(StreamingResponse):
+class Watched(StreamingResponse):
     """A stream whose look is closed whatever becomes of the answer, be it that nobody reads its beginning."""
 
-    def __init__(self, told: AsyncIterator[str], look: ExitStack) -> None:
-        super().__init__(told, media_type=MEDIA_TYPE)
+    def __init__(self, told: AsyncIterator[str], look: ExitStack, *, media_type: str = MEDIA_TYPE) -> None:
+        super().__init__(told, media_type=media_type)
         self._look = look
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,7 +80,7 @@ async def watch(  # noqa: PLR0913, PLR0917 - each is a part of the request
     feed: Feed = request.app.state.feed
     stack = ExitStack()
     look = await asyncio.to_thread(lambda: stack.enter_context(service.look(caller, id, sink)))
-    return _Watched(_told(look, lambda: feed.closed, still_let_in), stack)
+    return Watched(_told(look, lambda: feed.closed, still_let_in), stack)
 
 
 async def _told(look: Look, ends: Callable[[], bool], still_let_in: Callable[[], bool]) -> AsyncIterator[str]:

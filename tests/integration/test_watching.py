@@ -8,7 +8,6 @@ import pytest
 
 from bridge.broker import Kind, start_broker
 from bridge.mqtt import UNACKNOWLEDGED, Client
-from manager.reconciler.listening import Line
 from manager.watching import Watching
 from tests.brokers import KINDS
 from tests.manager.watched import output
@@ -23,7 +22,7 @@ def test_a_look_sees_what_leaves_until_it_is_closed(tmp_path: Path, kind: Kind) 
     with start_broker(tmp_path / "broker", {"braid": "a password of its own"}, kind=kind) as broker:
         address = broker.address("braid")
 
-        def connect(client_id: str, **told: Any) -> Line:
+        def connect(client_id: str, **told: Any) -> Client:
             client = Client(address, client_id, lasting=False, **told)
             client.start()
             return client

@@ -75,6 +75,22 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("register_source", (SOURCE_FORM,), "POST", "/v1/sources", SOURCE_FORM, SOURCE),
     ("register_source", (b'{"name": "city"}',), "POST", "/v1/sources", {"name": "city"}, SOURCE),
     ("source", ("city",), "GET", "/v1/sources/city", None, SOURCE),
+    (
+        "send_events",
+        ("city", b'{"f": 1.5}', "day", 7),
+        "POST",
+        "/v1/sources/city/events?producer=day&first=7",
+        {"f": 1.5},
+        {"source": "school:city", "producer": "day", "next": 8},
+    ),
+    (
+        "producer",
+        ("city", "day"),
+        "GET",
+        "/v1/sources/city/producers/day",
+        None,
+        {"source": "school:city", "producer": "day", "next": 8},
+    ),
     ("revoke_source", ("city",), "DELETE", "/v1/sources/city", None, {"dataflows": 2}),
     (
         "set_visibility",
@@ -162,7 +178,9 @@ def test_both_clients_have_the_same_methods() -> None:
         return {name: list(inspect.signature(each).parameters) for name, each in found if name[0] != "_"}
 
     assert methods(Client) == methods(AsyncClient)
-    assert {method for method, *_ in ROUTES} | LISTS.keys() | {"events", "send", "close"} == methods(Client).keys()
+    assert {method for method, *_ in ROUTES} | LISTS.keys() | {"events", "tail", "send", "close"} == methods(
+        Client
+    ).keys()
 
 
 @BOTH
@@ -380,6 +398,30 @@ def test_a_stream_that_stays_broken_is_told(ask: Ask, trouble: Any, expected: ty
     with pytest.raises(expected):
         ask(service, "events", ())
     assert attempts == len(service.asked)
+
+
+def output(first: int, *events: object) -> list[str]:
+    """The lines of a tail with events of a sink."""
+    return [json.dumps({"sink": "out", "epoch": 1, "number": n, "event": e}) for n, e in enumerate(events, first)]
+
+
+def test_a_broken_tail_is_taken_up_where_it_broke() -> None:
+    """It asks again for what left before, and gives each event once; signs of life are passed over."""
+    one, all_of_them = output(0, "a"), output(0, "a", "b", "\ud800")
+    service = Service([lines("", *one), httpx.ReadError("broke"), lines(*all_of_them, "")])
+    with service.client() as client:
+        found = [each.event for each in itertools.islice(client.tail("d1", "out", last=5), 3)]
+    assert ["a", "b", "\ud800"] == found
+    assert [("5", "out"), ("1000", "out"), ("1000", "out")] == [
+        (asked.url.params["last"], asked.url.params["sink"]) for asked in service.asked
+    ]
+
+
+@BOTH
+def test_a_tail_that_is_refused_says_so(ask: Ask) -> None:
+    """A dataflow that is gone is no broken stream."""
+    with pytest.raises(Refused, match="conflict"):
+        ask(Service([refusal(409, "conflict")]), "tail", ("d1",))
 
 
 def test_both_clients_give_events() -> None:

@@ -1,8 +1,8 @@
 """A service in plain dictionaries, which knows tenants, keys and roles, and runs nothing."""
 
 import json
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -54,6 +54,7 @@ from manager.answers import (
     TenantForm,
     VisibilityForm,
 )
+from manager.flowing.tailing import Tail
 from manager.keys import matches, new_key, parsed
 from manager.problem import (
     Conflict,
@@ -173,6 +174,21 @@ class FakeService(Service):
         found = self._own(caller, dataflow)
         assert self.watching is not None
         return self.watching.look(caller.who, topics.output(found.tenant, found.id, sink))
+
+    @contextmanager
+    def tail(
+        self,
+        caller: Caller,
+        dataflow: str,
+        sink: str | None,
+        *,
+        last: int,  # noqa: ARG002 - as the service has it
+    ) -> Iterator[Tail]:
+        found = self._own(caller, dataflow)
+        assert self.watching is not None
+        name = sink or "averages"
+        with self.watching.tail(caller.who, {topics.output(found.tenant, found.id, name): name}) as tail:
+            yield tail
 
     def explain(
         self, caller: Caller, raw: bytes, *, tenant: str | None = None, start: Start = Start.LATEST

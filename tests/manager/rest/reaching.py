@@ -12,6 +12,7 @@ from typing import Any
 from dags.reading import MOST_BYTES
 from manager.rest import examples
 from manager.rest.bodies import MOST_FORM_BYTES
+from manager.rest.examples_of_looks import EVENTS
 from tests.manager.rest.town import USED
 
 ANNS_KEY = "the key of ann"
@@ -125,6 +126,37 @@ ROUTES: dict[str, Route] = {
             "conflict": _ask("ann", "/v1/dataflows/{removed}/outputs/averages/events"),
             "not-found": _ask("ann", "/v1/dataflows/{running}/outputs/nothing/events"),
             "quota-exceeded": _ask("poor", "/v1/dataflows/{poors}/outputs/averages/events"),
+        },
+        waits=True,
+    ),
+    "outputs": Route(
+        well=_ask("ann", "/v1/dataflows/{running}/outputs"),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows/{removed}/outputs"),
+            "not-found": _ask("ann", "/v1/dataflows/{running}/outputs?sink=nothing"),
+            "quota-exceeded": _ask("poor", "/v1/dataflows/{poors}/outputs"),
+        },
+        waits=True,
+    ),
+    "send_events": Route(
+        well=_ask("city", "/v1/sources/street/events", EVENTS),
+        own={
+            "conflict": _ask("city", "/v1/sources/spare/events", EVENTS),
+            "forbidden": _ask("ann", "/v1/sources/city:street/events", EVENTS),
+            "not-found": _ask("ann", "/v1/sources/street/events", EVENTS),
+            "not-taken": _ask("bob", "/v1/sources/quiet/events", EVENTS),
+            "quota-exceeded": _ask("operator", "/v1/sources/city:street/events", EVENTS),
+        },
+        waits=True,
+    ),
+    "producer": Route(
+        well=_ask("city", "/v1/sources/street/producers/day"),
+        own={
+            "conflict": _ask("city", "/v1/sources/spare/producers/day"),
+            "forbidden": _ask("ann", "/v1/sources/city:street/producers/day"),
+            "not-found": _ask("ann", "/v1/sources/street/producers/day"),
+            "not-taken": _ask("bob", "/v1/sources/quiet/producers/day"),
+            "quota-exceeded": _ask("operator", "/v1/sources/city:street/producers/day"),
         },
         waits=True,
     ),

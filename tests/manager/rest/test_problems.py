@@ -21,7 +21,7 @@ from tests.manager.rest.fake import FakeService
 DOCUMENT = json.dumps(examples.DOCUMENT).encode()
 JSON = {"Content-Type": "application/json"}
 ROUTES = [
-    (method, route.path.format(id="x", name="x", tenant="ann", job="x", sink="x"))
+    (method, route.path.format(id="x", name="x", tenant="ann", job="x", sink="x", producer="x"))
     for router in ROUTERS
     for route in router.routes
     # Whoever signs in has no key to send but in the body.

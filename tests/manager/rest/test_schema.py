@@ -56,6 +56,14 @@ _EXISTING = {
 }
 """What the last parameter of a path may be besides what is made up; not what the callers themselves need."""
 _SOURCES, _TENANTS = ("spare", "city:spare", "city:street"), ("poor", "bob")
+
+
+@schemathesis.serializer("application/x-ndjson")
+def _lines(_context: schemathesis.SerializationContext, value: Any) -> bytes:
+    """Lines of events, which are a text to OpenAPI."""
+    return str(value).encode(errors="replace")
+
+
 _switch = Switch()
 _switch.app = make_app(FakeService(), Events(last=0), lambda: None)
 _config = schemathesis.Config.from_dict(

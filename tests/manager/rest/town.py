@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from bridge.memory import MemoryBroker
 from engine.vault import Vault
 from manager.answers import KeyForm, Quota, SourceForm, Stop, TenantForm
+from manager.flowing.sending import MOST_OF_ONE, Sending
 from manager.keys import parsed
 from manager.reconciler.events import Events
 from manager.rest import examples, make_app
@@ -25,7 +26,7 @@ from manager.service import Caller, Service
 from manager.store.dead_letters import Letter, keep
 from manager.watching import MOST_LOOKS_OF_ONE, Watching
 from tests.manager.rest.real import NAME, in_folder, real_service
-from tests.manager.watched import connecting
+from tests.manager.watched import Spools, connecting
 
 TENANTS = ("ann", "bob", "city", "poor")
 USED = "used-once"
@@ -63,12 +64,23 @@ def town(folder: Path) -> Iterator[Town]:
             form = examples.BODIES[SourceForm] | {"name": name, "readers": ["ann", "bob", "poor"]}
             connection = {"kind": "topic", "topic": f"city/{name}"}
             service.register_source(callers["city"], SourceForm.model_validate(form | {"connection": connection}))
+        quiet = examples.BODIES[SourceForm] | {"name": "quiet", "readers": []}
+        quiet["connection"] = {"kind": "topic", "topic": "bob/quiet"}
+        service.register_source(callers["bob"], SourceForm.model_validate(quiet))
         service.vault = Vault(folder / "root")
         service.vault.put("ann", "warehouse", "hush")
         places = _dataflows(service, callers)
         service.set_quota(operator, "poor", Quota(dataflows=1, tasks=4, submits_per_minute=0))
-        service.watching = Watching(connecting(MemoryBroker()))
+        broker = MemoryBroker()
+        service.watching = Watching(connecting(broker))
         service.watching.start()
+        service.sending, service.deploying = Sending(connecting(broker), patience=0.05), 0.0
+        service.sending.start()
+        looks.callback(service.sending.stop)
+        with service._committer.looking() as state:
+            Spools(broker, state.sources["city:street"].supplied.stream)
+        for _ in range(MOST_OF_ONE):
+            looks.enter_context(service.sending.admitted("operator"))
         for _ in range(MOST_LOOKS_OF_ONE):
             looks.enter_context(service.look(callers["poor"], places["poors"], "averages"))
         places["operators_key"] = _id(key)
@@ -91,6 +103,7 @@ def _dataflows(service: Service, callers: dict[str, Caller]) -> dict[str, str]:
     places |= {name: service.submit(ann, own).id for name in ("alone", "removed")}
     places["poors"] = service.submit(callers["poor"], raw).id
     service.submit(callers["bob"], raw)
+    service.submit(callers["bob"], raw.replace(b"city:street", b"bob:quiet"))
     service.submit(ann, other, idempotency_key=USED)
     service.remove(ann, places["removed"], Stop.NOW)
     service.remove(ann, places["drained"], Stop.DRAIN)

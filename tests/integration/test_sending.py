@@ -1,0 +1,178 @@
+"""Events that come over REST and leave over REST: exactly once, whatever is killed meanwhile, and for nobody else."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manager.answers import DataflowState, OutputEvent
+from manager.client.client import Client
+from manager.client.errors import NotDone, Refused, Unreachable
+from tests.integration.serving import BOUND, BRAID, Served, counting, passing, street
+
+pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+CHUNK = 50
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    made = Served(tmp_path_factory.mktemp("sending"), pace=0.2)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+class Listener:
+    """Gathers what a tail shows, in a thread of its own; it ends with the dataflow."""
+
+    def __init__(self, served: Served, dataflow: str) -> None:
+        self.served = served
+        self.events: list[OutputEvent] = []
+        threading.Thread(target=self._run, args=(dataflow,), daemon=True).start()
+
+    def _run(self, dataflow: str) -> None:
+        with suppress(NotDone), self.served.client() as operator:
+            for event in operator.tail(dataflow, last=1_000):
+                self.events.append(event)
+
+    def until(self, many: int) -> list[Any]:
+        """The events, once there are so many; none is missed, and each has the number after the one before."""
+        self.served.until(lambda: len(self.events) >= many, f"{many} events, and not {len(self.events)}")
+        assert list(range(many)) == [each.number for each in self.events]
+        return [each.event for each in self.events]
+
+
+def lines(first: int, end: int) -> bytes:
+    """Numbered events, one a line."""
+    return b"".join(b'{"n": %d, "k": "a"}\n' % number for number in range(first, end))
+
+
+def sent(client: Client, source: str, first: int, *, producer: str) -> None:
+    """Send a chunk, again as long as nobody knows whether it is there."""
+    for _ in range(20):
+        try:
+            answer = client.send_events(source, lines(first, first + CHUNK), producer=producer, first=first)
+        except (Refused, Unreachable) as error:
+            if isinstance(error, Refused) and error.code not in {"not-taken", "not-ready", "quota-exceeded"}:
+                raise
+            continue
+        assert first + CHUNK == answer.next
+        return
+    pytest.fail(f"the events from {first} on were never taken")
+
+
+def test_each_event_leaves_once_whatever_is_killed_and_sent_again(served: Served) -> None:
+    """A thousand events in chunks, each sent twice, while the host and then the broker are killed."""
+    with served.admit("killer") as client:
+        client.register_source(street("kills"))
+        whole = client.submit(passing("kills", 1_000_000))
+        counts = client.submit(counting("kills"))
+        served.until_state(client, counts.id, DataflowState.RUNNING)
+        heard, counted = Listener(served, whole.id), Listener(served, counts.id)
+        for first in range(0, 500, CHUNK):
+            sent(client, "kills", first, producer="p")
+            sent(client, "kills", max(0, first - CHUNK), producer="p")
+            if first == 200:
+                served.below_keeper("engine.host_process").kill()
+        assert list(range(500)) == [each["n"] for each in heard.until(500)]
+        for first in range(500, 1_000, CHUNK):
+            sent(client, "kills", first, producer="p")
+            sent(client, "kills", first, producer="p")
+            if first == 700:
+                # What the broker had of outputs may die with it, but nothing that was answered.
+                counted.until(first + CHUNK)
+                served.await_save()
+                served.below_keeper("mosquitto").kill()
+        served.until(lambda: counted.events[-1].event == {"k": "a", "count": 1_000}, "the last count to be a thousand")
+        assert 1_000 == client.producer("kills", "p").next
+        client.revoke_source("kills")
+
+
+def braid(served: Served, *words: str, given: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
+    """Run a command against the service."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("BRAID_")},
+        "BRAID_ROOT": str(served.root),
+        "BRAID_PORT": str(served.port),
+    }
+    return subprocess.run(  # noqa: S603 - our own command
+        [str(BRAID), *words], input=given, capture_output=True, env=environment, timeout=BOUND, check=False
+    )
+
+
+def test_what_is_sent_right_after_a_submission_is_seen_afterwards(served: Served, tmp_path: Path) -> None:
+    """The commands of a first try, one after the other without any waiting between them."""
+    with served.admit("first") as client:
+        client.register_source(street("tries"))
+        submitted = client.submit(passing("tries", 1_000_000))
+        (tmp_path / "events").write_bytes(lines(0, 7))
+        done = braid(served, "send", "first:tries", str(tmp_path / "events"))
+        assert (0, b"sent 7 events to first:tries\n") == (done.returncode, done.stdout), done.stderr
+        done = braid(served, "tail", "up to 1000000", "--count", "7")
+        assert [{"n": number, "k": "a"} for number in range(7)] == [*map(json.loads, done.stdout.splitlines())]
+        done = braid(served, "tail", submitted.id, "out", "--count", "2", "--last", "2", "--json")
+        assert [5, 6] == [json.loads(line)["number"] for line in done.stdout.splitlines()]
+        client.revoke_source("tries")
+
+
+def test_a_file_goes_on_where_it_was_interrupted(served: Served, tmp_path: Path) -> None:
+    """With a producer's name a file is sent once, however often; what was added to it goes on."""
+    with served.admit("files") as client:
+        client.register_source(street("files"))
+        counts = client.submit(counting("files"))
+        path = tmp_path / "events"
+        path.write_bytes(lines(0, 20) + b'\n{"n": "many"}\n' + lines(20, 30))
+        refused = braid(served, "send", "files:files", str(path), "--producer", "day")
+        assert 1 <= refused.returncode <= 2
+        assert (
+            f"{path}, line 22: the field 'n' should be of kind integer; send a whole number" in refused.stderr.decode()
+        )
+        path.write_bytes(lines(0, 20))
+        for told in (
+            b"sent 20 events to files:files\n",
+            b"sent 0 events to files:files; the first 20 were there already\n",
+        ):
+            assert told == braid(served, "send", "files:files", str(path), "--producer", "day").stdout
+        with path.open("ab") as opened:
+            opened.write(b"\n" + lines(20, 30))
+        told = braid(served, "send", "files:files", "-", "--producer", "day", given=path.read_bytes()).stdout
+        assert b"sent 10 events to files:files; the first 20 were there already\n" == told
+        heard = Listener(served, counts.id)
+        assert list(range(1, 31)) == [each["count"] for each in heard.until(30)]
+        client.revoke_source("files")
+
+
+def test_a_program_that_writes_now_and_then_is_not_waited_for(served: Served) -> None:
+    """What comes over a pipe is sent as it comes, and a tail that is interrupted ends."""
+    with served.admit("pipes") as client:
+        client.register_source(street("pipes"))
+        submitted = client.submit(passing("pipes", 1_000_000))
+        environment = {**os.environ, "BRAID_ROOT": str(served.root), "BRAID_PORT": str(served.port)}
+        with subprocess.Popen(  # noqa: S603 - our own command
+            [str(BRAID), "send", "pipes:pipes"], stdin=subprocess.PIPE, env=environment
+        ) as sends:
+            assert sends.stdin is not None
+            heard = Listener(served, submitted.id)
+            for number in range(3):
+                sends.stdin.write(lines(number, number + 1))
+                sends.stdin.flush()
+                assert number == heard.until(number + 1)[-1]["n"]
+            sends.stdin.close()
+            assert 0 == sends.wait(BOUND)
+        with subprocess.Popen(  # noqa: S603 - our own command
+            [str(BRAID), "tail", submitted.id], stdout=subprocess.PIPE, env=environment
+        ) as tails:
+            assert tails.stdout is not None
+            assert {"n": 0, "k": "a"} == json.loads(tails.stdout.readline())
+            tails.send_signal(signal.SIGINT)
+            assert tails.wait(BOUND) != 0
+        client.revoke_source("pipes")
