@@ -1,6 +1,6 @@
 """Tenants: list, admit, set quotas, make broker credentials."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import typer
@@ -13,6 +13,7 @@ from manager.commands.showing import Shown, lines, table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 Name = Annotated[str, typer.Argument(help="The name of a tenant.")]
+Names = Annotated[list[str], typer.Argument(help="The names of tenants.")]
 Dataflows = Annotated[int | None, typer.Option(help="How many dataflows it may have.")]
 Tasks = Annotated[int | None, typer.Option(help="How many tasks its dataflows may have together.")]
 Submits = Annotated[int | None, typer.Option(help="How often it may submit in a minute.")]
@@ -40,12 +41,14 @@ def list_tenants(client: Client) -> Shown:
 @app.command()
 @asks
 def admit(
-    client: Client, name: Name, dataflows: Dataflows = None, tasks: Tasks = None, submits_per_minute: Submits = None
-) -> Shown:
-    """Admit a tenant; it gets its API keys and broker credentials by commands of their own."""
+    client: Client, name: Names, dataflows: Dataflows = None, tasks: Tasks = None, submits_per_minute: Submits = None
+) -> Iterator[Shown]:
+    """Admit tenants; each gets its API keys and broker credentials by commands of their own."""
     wanted = _given(dataflows, tasks, submits_per_minute)
-    answer = client.admit(fill(TenantForm, name=name, quota=fill(Quota, **wanted) if wanted else None))
-    return Shown(data=answer, text=f"{answer.name} is admitted; make a key for it: braid keys make --tenant {name}")
+    forms = [fill(TenantForm, name=each, quota=fill(Quota, **wanted) if wanted else None) for each in name]
+    for answer in map(client.admit, forms):
+        told = f"{answer.name} is admitted; make a key for it: braid keys make --tenant {answer.name}"
+        yield Shown(data=answer, text=told)
 
 
 @app.command()

@@ -93,7 +93,7 @@ def test_the_pages_that_promise_examples_have_them() -> None:
 
 def test_every_example_says_its_language() -> None:
     """A block without a language would be held by no test, nor coloured for readers."""
-    known = {"json", "python", "sh", "text", "toml", "yaml"}
+    known = {"json", "jsonl", "python", "sh", "text", "toml", "yaml"}
     languages = {(name, example.language) for name, shown in PAGES.items() for example in shown.examples}
     assert not {(name, language) for name, language in languages if language not in known}
 
