@@ -26,6 +26,14 @@ class _Place(NamedTuple):
     next: int
 
 
+class _Message(NamedTuple):
+    """What an output's message says."""
+
+    epoch: int
+    first: int
+    events: list[Any]
+
+
 class Tail:
     """One reader's, until it is closed; made by `manager.watching.Watching`. Any thread may use it."""
 
@@ -40,6 +48,8 @@ class Tail:
         self._recalled: list[OutputEvent] = []
         """What left before, and is shown first."""
         self._places: dict[str, _Place] = {}
+        self._lost: dict[str, _Place] = {}
+        """Where the first message was that went unread, before anything of its sink was read."""
         self._tell: Callable[[], object] = lambda: None
         self._over = False
 
@@ -59,7 +69,7 @@ class Tail:
             self._waiting.append((topic, payload))
             self._bytes += len(payload)
             while self._bytes > self._most_waiting and len(self._waiting) > 1:
-                self._bytes -= len(self._waiting.popleft()[1])
+                self._lose(*self._waiting.popleft())
         self._tell()
 
     def begin(self, topic: str, messages: Iterable[bytes], last: int) -> None:
@@ -89,17 +99,20 @@ class Tail:
 
     def read(self, sink: str, payload: bytes) -> Iterator[OutputEvent]:
         """The events of a message that were not read before, and how many were missed before them."""
-        try:
-            told = json.loads(payload)
-            # Each start of a job has an epoch of its own, in which its numbers go on.
-            epoch, first, events = int(told["epoch"]) // RUNS, int(told["first"]), list(told["events"])
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            log.warning("an output of %r is passed over, because it cannot be read: %s", sink, error)
-            return
-        yield from self._new(sink, epoch, first, events)
+        if (message := _read(sink, payload)) is not None:
+            yield from self._new(sink, *message)
+
+    def _lose(self, topic: str, payload: bytes) -> None:
+        self._bytes -= len(payload)
+        sink = self._sinks[topic]
+        # Once something was read, the numbers that come next tell what is missing.
+        if sink not in self._places and sink not in self._lost and (message := _read(sink, payload)) is not None:
+            self._lost[sink] = _Place(message.epoch, message.first)
 
     def _new(self, sink: str, epoch: int, first: int, events: list[Any]) -> Iterator[OutputEvent]:
         known = self._places.get(sink)
+        if known is None and (lost := self._lost.get(sink)) is not None and lost.next < first:
+            known = lost
         if known is not None and epoch < known.epoch:
             return
         following = first if known is None or known.epoch < epoch else known.next
@@ -109,3 +122,14 @@ class Tail:
             if number >= following:
                 yield OutputEvent(sink=sink, epoch=epoch, number=number, event=event)
         self._places[sink] = _Place(epoch, max(following, first + len(events)))
+
+
+def _read(sink: str, payload: bytes) -> _Message | None:
+    """A message of an output; nothing where it cannot be read."""
+    try:
+        said = json.loads(payload)
+        # Each start of a job has an epoch of its own, in which its numbers go on.
+        return _Message(int(said["epoch"]) // RUNS, int(said["first"]), list(said["events"]))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        log.warning("an output of %r is passed over, because it cannot be read: %s", sink, error)
+        return None

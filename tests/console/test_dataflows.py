@@ -54,7 +54,7 @@ def test_the_list_is_shown_in_parts(console_service: ConsoleService, page_for: P
     expect(page.locator("tbody tr")).to_have_count(PART)
     expect(page.get_by_role("button", name="Those before")).to_have_count(0)
     page.get_by_role("button", name="Those after").click()
-    expect(page.locator("tbody tr")).to_have_count(2)
+    expect(page.locator("tbody tr")).to_have_count(3)
     expect(page.get_by_role("button", name="Those after")).to_have_count(0)
     page.get_by_role("button", name="Those before").click()
     expect(page.locator("tbody tr")).to_have_count(PART)

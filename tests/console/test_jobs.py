@@ -33,7 +33,7 @@ def seen_now(**said: Any) -> JobSeen:
         )
         for ago, batch, taken in ((10.0, 6, 0), (0.0, 7, 1_000))
     )
-    told = {"job": "1", "host": "main", "state": "running", "version": 9, "in_effect": 9, "batch": 7, "restarts": 2}
+    told = {"job": "1", "host": "main", "state": "running", "version": 10, "in_effect": 10, "batch": 7, "restarts": 2}
     return JobSeen(**{**told, "failed": {2: HOSTILE}, "measured": measured, "seen": NOW, **said})
 
 
@@ -64,7 +64,7 @@ def test_jobs_and_hosts_are_listed_with_how_they_are(town: ConsoleService, page_
     page = page_for(town.keys["operator"], "#/jobs")
     jobs = page.get_by_role("region", name="1 job;")
     expect(jobs.get_by_role("row", name="job 1")).to_contain_text("running")
-    expect(jobs).to_contain_text("6, 3 paused")
+    expect(jobs).to_contain_text("9, 3 paused")
     expect(jobs).to_contain_text("80 ms")
     expect(jobs.get_by_role("img", name="over").first).to_be_visible()
     expect(page.get_by_role("region", name="1 host")).to_contain_text("alive")
@@ -75,19 +75,19 @@ def test_jobs_and_hosts_are_listed_with_how_they_are(town: ConsoleService, page_
 
 def test_a_job_has_a_page_with_its_plan_and_its_figures(page: Page) -> None:
     """Its plan is drawn, its tasks are listed with why they failed, and its figures are told with their units."""
-    expect(page.locator(".facts").first).to_contain_text("version 9, in effect")
-    expect(page.locator(".facts").first).to_contain_text("6 active, 3 paused")
+    expect(page.locator(".facts").first).to_contain_text("version 10, in effect")
+    expect(page.locator(".facts").first).to_contain_text("9 active, 3 paused")
     figures = page.locator(".cards .card")
     expect(figures.filter(has_text="Batch, median")).to_contain_text("80 ms")
     expect(figures.filter(has_text="Batch, 99th percentile")).to_contain_text("200 ms")
     expect(figures.filter(has_text="Events waiting")).to_contain_text("120")
     expect(figures.filter(has_text="Longest wait")).to_contain_text("1.5 s")
     expect(figures.filter(has_text="Latency, median")).to_contain_text("400 ms")
-    expect(page.locator(".board-told")).to_have_text("In view: 7 tasks and 6 streams in 1 job, of 7 tasks in all.")
-    tasks = page.get_by_role("region", name="7 tasks")
+    expect(page.locator(".board-told")).to_have_text("In view: 11 tasks and 9 streams in 1 job, of 11 tasks in all.")
+    tasks = page.get_by_role("region", name="11 tasks")
     # Those that failed stand first.
     expect(tasks.get_by_role("row").nth(1)).to_contain_text(HOSTILE)
-    tasks.get_by_role("button", name="source #1").click()
+    tasks.get_by_role("button", name="source #1", exact=True).click()
     details = page.locator(".graph-details")
     expect(details).to_contain_text("2.5 s")
     expect(details.get_by_role("button", name="range_filter #2")).to_be_visible()
