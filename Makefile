@@ -72,7 +72,7 @@ evidence: $(READY)  ## replay the paper's workloads in less than an hour, and wr
 evidence-full: $(READY)  ## measure at every step of every trace; takes two to three hours, and goes on where it was interrupted
 	$(BIN)/python -m workloads.evidence --full
 
-evidence-work: $(READY)  ## likewise with tasks that are most of the work, as in the paper, and write docs/evidence/work; takes 50 minutes
+evidence-work: $(READY)  ## likewise with tasks that are most of the work, as in the paper, and write docs/evidence/work; takes less than an hour
 	$(BIN)/python -m workloads.evidence --work
 
 mutate: $(READY)  ## mutation testing of dags/ and merge/; takes long

@@ -1,4 +1,4 @@
-"""The second part of the evidence: tasks cost alike, rates follow what an event costs, and it takes 50 minutes."""
+"""The second part of the evidence: tasks cost alike, rates follow what an event costs, and it takes about an hour."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_default_takes_what_it_should_at_the_peak_of_each_trace() -> None:
         cores = 0.03 + peak.jobs * 0.06 / tempo.pace + peak.work_running * tempo.rate * AN_EVENT
         assert CORES == pytest.approx(cores, abs=0.05)
         assert tempo.rate * tempo.pace == pytest.approx(round(tempo.rate * tempo.pace), abs=1e-4)
-        assert 7.0 < tempo.pace < 15.0
+        assert 15.0 < tempo.pace < 25.0
 
 
 def test_an_event_costs_something_here() -> None:
@@ -84,10 +84,10 @@ def test_what_was_interrupted_goes_on_with_the_cost_that_it_began_with(tmp_path:
     assert 0.0042 != _calibrated(tmp_path)
 
 
-def test_it_takes_at_most_50_minutes_and_each_way_runs_by_itself() -> None:
+def test_it_takes_about_an_hour_and_each_way_runs_by_itself() -> None:
     """Default and reuse launched everywhere, of SEQ both packed too; at the same steps of a trace, and at its peak."""
     drawn, every = planned()
-    assert sum(seconds(session, drawn) for session in every) < 49 * 60
+    assert sum(seconds(session, drawn) for session in every) < 65 * 60
     assert "in all" in [*budget(every, drawn)][-1]
     found = {(cue.workload, cue.trace, way) for session in every for cue in session.cues for way in cue.ways}
     ways = {"SEQ": FOUR, "RW1": (DEFAULT, REUSE), "RW2": (DEFAULT, REUSE)}
