@@ -21,7 +21,7 @@ from engine.record import Table
 from engine.twin import TwinJob
 from tests.integration.hosting import HOST, QUICK, Hosting, deliveries, raw, slot
 
-pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = pytest.mark.spark
 
 FIELDS = {"a": Kind.FLOAT, "n": Kind.INTEGER, "k": Kind.STRING}
 EVENTS = 120

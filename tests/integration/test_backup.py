@@ -18,7 +18,7 @@ from manager.store.database import sqlite_url
 from tests.integration.hosting import QUICK, counted, numbers
 from tests.integration.serving import Served, counting, passing, street
 
-pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = [pytest.mark.full, pytest.mark.spark]
 
 
 @pytest.fixture

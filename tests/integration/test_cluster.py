@@ -12,7 +12,7 @@ from engine.plan import Plan
 from tests.integration.clusters import Cluster, bare_python, cluster_in, offering
 from tests.integration.hosting import HOST, QUICK, Hosting, counted, deliveries, delivery, numbers, raw, slot
 
-pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = [pytest.mark.full, pytest.mark.spark]
 
 STARTING = 240.0
 """Seconds for the Java processes of the workers to start, one after the other, on a busy machine."""

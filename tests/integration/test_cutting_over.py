@@ -9,7 +9,7 @@ import pytest
 from engine.plan import Forward, Import, Plan
 from tests.integration.hosting import Hosting, bridged, counted, delivery, job, numbers, raw, slot
 
-pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = [pytest.mark.full, pytest.mark.spark]
 
 
 class Town:

@@ -21,7 +21,7 @@ from tests.integration import telling
 from tests.integration.clusters import offering
 from tests.integration.hosting import HOST, QUICK, Hosting, counted, delivery, numbers, raw, slot
 
-pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = pytest.mark.spark
 
 KEEPER = """
 import sys

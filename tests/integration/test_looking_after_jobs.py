@@ -10,7 +10,7 @@ from tests.integration.hosting import counted, numbers
 from tests.integration.moving import Scattered, Within, scatter
 from tests.integration.serving import counting, passing, street
 
-pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = [pytest.mark.full, pytest.mark.spark]
 
 AHEAD = 16
 """Events that tasks that are too slow may be behind: a second or two of their work, if they have a core to themselves.

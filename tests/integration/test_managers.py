@@ -12,7 +12,7 @@ from manager.answers import DataflowState
 from manager.client.errors import NotDone
 from tests.integration.serving import BRAID, Served, counting, runs, street
 
-pytestmark = [pytest.mark.full, pytest.mark.mosquitto]
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.integration.hosting import QUICK
 from tests.integration.moving import Scattered, Within
 from tests.integration.serving import BROKER, Served
 
-pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = [pytest.mark.full, pytest.mark.spark]
 
 
 _WORDS = {"host": "engine.host_process", "broker": BROKER}

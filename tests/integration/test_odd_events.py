@@ -11,7 +11,7 @@ from bridge.nesting import DEEPEST
 from dags import Kind
 from tests.integration.hosting import Hosting, delivery, job, raw, slot
 
-pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = pytest.mark.spark
 FIELDS = {"at": Kind.TIMESTAMP, "n": Kind.INTEGER, "told": Kind.JSON}
 
 

@@ -19,7 +19,7 @@ from tests.integration.hosting import (
     slot,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = pytest.mark.spark
 
 
 class Counting:

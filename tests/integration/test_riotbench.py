@@ -28,7 +28,7 @@ from workloads.riotbench.datasets import URBAN
 from workloads.riotbench.rows import row
 from workloads.riotbench.sketching import Document
 
-pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = pytest.mark.spark
 ROWS, QUERIES, MODELS = (URBAN.source(of) for of in ("rows", "queries", "models"))
 SENML, PREDICTIONS = (URBAN.source(of) for of in ("senml", "predictions"))
 SCHEMAS = {URBAN.source(of): schema for of, schema in riotbench.SCHEMAS.items()}

@@ -14,7 +14,7 @@ import pytest
 from tests.documentation.pages import Example, Page, every_page, page
 from tests.integration.serving import BRAID, Served
 
-pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = [pytest.mark.full, pytest.mark.spark]
 BOUND = 600.0
 MARK = "typed what stands at line"
 ALIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -11,7 +11,7 @@ from engine.record_store import RecordStore
 from engine.staged import unpacked_value
 from tests.integration.hosting import HOST, Hosting, bridged, counted, delivery, job, numbers, raw, slot
 
-pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = pytest.mark.spark
 
 
 class Chain:

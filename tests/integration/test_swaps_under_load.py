@@ -12,7 +12,7 @@ from engine.plan import Delivery, Forward, Ingress, Plan, Slot, SlotState
 from engine.supply import Rated
 from tests.integration.hosting import HOST, QUICK, Hosting, bridged, deliveries, delivery, slot
 
-pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = pytest.mark.spark
 
 RATE = 300.0
 SWAPS = 25

@@ -34,7 +34,7 @@ from workloads.trace import Action, Phase, Step
 from workloads.tracing import random_walk
 from workloads.workload import Document, Event, Workload
 
-pytestmark = [pytest.mark.full, pytest.mark.spark, pytest.mark.mosquitto]
+pytestmark = [pytest.mark.full, pytest.mark.spark]
 TENANT = "city"
 
 
