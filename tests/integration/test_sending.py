@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -152,7 +151,7 @@ def test_a_file_goes_on_where_it_was_interrupted(served: Served, tmp_path: Path)
 
 
 def test_a_program_that_writes_now_and_then_is_not_waited_for(served: Served) -> None:
-    """What comes over a pipe is sent as it comes, and a tail that is interrupted ends."""
+    """What comes over a pipe is sent as it comes, and a tail that is asked to end does."""
     with served.admit("pipes") as client:
         client.register_source(street("pipes"))
         submitted = client.submit(passing("pipes", 1_000_000))
@@ -173,6 +172,6 @@ def test_a_program_that_writes_now_and_then_is_not_waited_for(served: Served) ->
         ) as tails:
             assert tails.stdout is not None
             assert {"n": 0, "k": "a"} == json.loads(tails.stdout.readline())
-            tails.send_signal(signal.SIGINT)
+            tails.terminate()
             assert tails.wait(BOUND) != 0
         client.revoke_source("pipes")
