@@ -10,26 +10,33 @@ consolidation pays, by its `gain` and its `disruption`.
 from merge.change import Change
 from merge.defragmentation import Fragmentation, consolidate, fragmentation
 from merge.errors import DataflowExists, NoHost, NoSuchDataflow, SignatureCollision, StaleChange
+from merge.estimates import ASSUMED_BUSY, Basis, MeasuredCosts, TaskEstimate, estimated
 from merge.explaining import Explanation, Reuse, explain, explained
 from merge.isolation import isolate, overloaded
 from merge.jobs import Assignment, Bridge, Costs, Home, Host, Job, JobId, Jobs, release
-from merge.merging import merge, unmerge
+from merge.merging import merge, swap, unmerge
 from merge.placement import STRATEGIES, place
 from merge.regimes import Regime, Saves
 from merge.regions import Region, regions
 from merge.running_dags import DagId, Joined, RunningDags, Split
 from merge.running_graph import RunningGraph
+from merge.step import BATCH_SECONDS, MOST_PAUSED, Conditions, Remove, Replace, Request, Step, Submit, decide
 from merge.task import Instance, RunningTask, Submitted
 from merge.task_counts import TaskCounts, counted
 from merge.weighing import Disruption, Gain, Worth, disruption, gain, worth
 from merge.work import Amount, Flow, Weighed, declared, each_step, each_task, flows, numbered, work_saved, works
 
 __all__ = [
+    "ASSUMED_BUSY",
+    "BATCH_SECONDS",
+    "MOST_PAUSED",
     "STRATEGIES",
     "Amount",
     "Assignment",
+    "Basis",
     "Bridge",
     "Change",
+    "Conditions",
     "Costs",
     "DagId",
     "DataflowExists",
@@ -45,10 +52,14 @@ __all__ = [
     "JobId",
     "Jobs",
     "Joined",
+    "MeasuredCosts",
     "NoHost",
     "NoSuchDataflow",
     "Regime",
     "Region",
+    "Remove",
+    "Replace",
+    "Request",
     "Reuse",
     "RunningDags",
     "RunningGraph",
@@ -57,16 +68,21 @@ __all__ = [
     "SignatureCollision",
     "Split",
     "StaleChange",
+    "Step",
+    "Submit",
     "Submitted",
     "TaskCounts",
+    "TaskEstimate",
     "Weighed",
     "Worth",
     "consolidate",
     "counted",
+    "decide",
     "declared",
     "disruption",
     "each_step",
     "each_task",
+    "estimated",
     "explain",
     "explained",
     "flows",
@@ -79,6 +95,7 @@ __all__ = [
     "place",
     "regions",
     "release",
+    "swap",
     "unmerge",
     "work_saved",
     "works",

@@ -8,7 +8,7 @@ from merge.task import Instance, RunningTask, Submitted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One step of the running graph; made by `merge` and `unmerge`, applied by `RunningGraph.apply`."""
+    """One step of the running graph; made by `merge`, `unmerge` and `swap`, applied by `RunningGraph.advance`."""
 
     base: int
     """The version of the running graph that it was computed from."""

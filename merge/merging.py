@@ -5,6 +5,7 @@ signature covers all ancestors, whatever is above a found task is found too. The
 the dataflow from the users of its tasks; those that then have none stop. Both cost what the dataflow is large.
 """
 
+from dataclasses import replace
 from datetime import datetime
 
 from dags import Dataflow
@@ -66,23 +67,38 @@ def merge(running: RunningGraph, dataflow: Dataflow, now: datetime) -> Change:
 def unmerge(running: RunningGraph, dataflow: str) -> Change:
     """What removing the dataflow would stop and leave to others."""
     removed = running.dataflow(dataflow)
-    releases: list[Instance] = []
-    stops: list[RunningTask] = []
-    # A child's instance is younger than its parents', so that downwards is from the sinks up.
-    for instance in sorted(set(removed.instances), reverse=True):
-        task = running.tasks[instance]
-        if len(running.users[instance]) > 1:
-            releases.append(instance)
-        else:
-            stops.append(task)
-    stopped = frozenset(task.instance for task in stops)
-    running_dags, split = running.running_dags.leave(removed.parts, stopped)
+    releases, stops = _left(running, removed, frozenset())
+    running_dags, split = running.running_dags.leave(removed.parts, frozenset(task.instance for task in stops))
     return Change(
         base=running.version,
         removed=removed,
-        releases=tuple(releases),
-        stops=tuple(stops),
+        releases=releases,
+        stops=stops,
         running_dags=running_dags,
         split=split,
         next_instance=running.next_instance,
     )
+
+
+def swap(running: RunningGraph, dataflow: str, by: Dataflow, now: datetime) -> Change:
+    """Merge one dataflow and unmerge another as one change; what both have in common neither starts nor stops."""
+    merged = merge(running, by, now)
+    removed = running.dataflow(dataflow)
+    releases, stops = _left(running, removed, frozenset(merged.reuses))
+    running_dags, split = merged.running_dags.leave(removed.parts, frozenset(task.instance for task in stops))
+    return replace(merged, removed=removed, releases=releases, stops=stops, running_dags=running_dags, split=split)
+
+
+def _left(
+    running: RunningGraph, removed: Submitted, reused: frozenset[Instance]
+) -> tuple[tuple[Instance, ...], tuple[RunningTask, ...]]:
+    """The tasks of a removed dataflow that others need, and those that nobody does."""
+    releases: list[Instance] = []
+    stops: list[RunningTask] = []
+    # A child's instance is younger than its parents', so that downwards is from the sinks up.
+    for instance in sorted(set(removed.instances), reverse=True):
+        if instance in reused or len(running.users[instance]) > 1:
+            releases.append(instance)
+        else:
+            stops.append(running.tasks[instance])
+    return tuple(releases), tuple(stops)

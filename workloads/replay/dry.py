@@ -6,7 +6,7 @@ what tasks take, since here they take what it assumes before that, and where so 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import reduce
 from json import dumps
@@ -14,30 +14,29 @@ from typing import Literal, TypeAlias
 
 from dags import Dataflow, InvalidDocument, Source, Visibility, canonicalise
 from engine import installed_catalogue
-from manager.committing.draft import BATCH, BUSY, MOST_PAUSED
 from manager.defragmenting.calibrating import ASSUMED, ASSUMED_DISRUPTIONS, costs
 from manager.defragmenting.measuring import busy
 from manager.settings import Placement
 from merge import (
-    Assignment,
     Bridge,
-    Costs,
+    Conditions,
     Host,
     Instance,
     JobId,
     Jobs,
+    Remove,
+    Request,
     RunningGraph,
+    Step,
+    Submit,
     consolidate,
+    decide,
     each_step,
-    merge,
-    place,
-    release,
-    unmerge,
 )
+from workloads import trace as traces
 from workloads.replay.loads import Cost, Load, Scales, scales_of
 from workloads.replay.modes import document_in
 from workloads.results import StepRow, UsersRow
-from workloads.trace import Action, Step, Trace
 from workloads.way import Mode
 from workloads.workload import Workload
 
@@ -45,7 +44,7 @@ Defragment: TypeAlias = Literal["off", "step"]
 SOMEBODY = "somebody"
 """The tenant of every dataflow: among whom they are spread changes no count as long as all may read the sources."""
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
-"""When everything starts: no count hangs on it."""
+"""The moment at which everything starts; no count depends on it."""
 
 
 class NotReplayed(ValueError):
@@ -54,7 +53,7 @@ class NotReplayed(ValueError):
 
 def dry(  # noqa: PLR0913 - a replay has these settings
     workload: Workload,
-    trace: Trace,
+    trace: traces.Trace,
     *,
     mode: Mode,
     placement: Placement,
@@ -74,10 +73,11 @@ def dry(  # noqa: PLR0913 - a replay has these settings
     # Tasks that are submitted fresh keep their duplicates within a dataflow.
     alone = {name: scales.load(each) for name, each in _checked(workload, names, "reuse").items()}
     tags = frozenset[str]().union(*(task.type.tags for each in dataflows.values() for task in each.tasks))
-    standing = _Standing(placement, pace, Host(name="dry", cores=1.0, tags=tags), scales)
+    host = Host(name="dry", cores=1.0, tags=tags)
+    standing = _Standing(Conditions(now=_NOW, hosts=(host,), strategy=placement, pace=pace), scales)
     submitted = Load()
     for number, step in enumerate(trace.steps):
-        if step.action is Action.SUBMIT:
+        if step.action is traces.Action.SUBMIT:
             standing.submit(dataflows[step.dataflow])
             submitted = submitted.plus(alone[step.dataflow])
         else:
@@ -91,10 +91,8 @@ def dry(  # noqa: PLR0913 - a replay has these settings
 class _Standing:
     """What runs where, and the counts of it, each kept up with what a step changes rather than counted anew."""
 
-    def __init__(self, placement: Placement, pace: float, host: Host, scales: Scales) -> None:
-        self._placement = placement
-        self._pace = pace
-        self._hosts = (host,)
+    def __init__(self, conditions: Conditions, scales: Scales) -> None:
+        self._conditions = conditions
         self._scales = scales
         self._running = RunningGraph()
         self._jobs = Jobs()
@@ -108,46 +106,51 @@ class _Standing:
         self._paused = 0
 
     def submit(self, dataflow: Dataflow) -> None:
-        """As a service does it: merge, and place what starts."""
-        change = merge(self._running, dataflow, _NOW)
-        for instance in change.reuses:
-            self._move(len(self._running.users[instance]), 1)
-        self._used[1] += len(change.starts)
-        started = self._scales.loads(dataflow, change)
+        """Run a dataflow, by the same decision as a service."""
+        step = self._decided(Submit(dataflow=dataflow))
+        started = self._scales.loads(dataflow, step.change)
         self._loads |= started
         self._load = reduce(Load.plus, started.values(), self._load)
-        self._running.advance(change)
-        self._apply(
-            place(
-                self._placement,
-                residue=change.residue,
-                running=self._running,
-                jobs=self._jobs,
-                hosts=self._hosts,
-                costs=Costs(pace=self._pace, batch=BATCH, busy=dict.fromkeys(change.residue, BUSY)),
-            )
-        )
+        self._take(step)
 
     def remove(self, dataflow: str) -> None:
-        """As a service does it: unmerge, and pause what nobody needs any more."""
-        change = unmerge(self._running, dataflow)
-        for instance in change.releases:
-            self._move(len(self._running.users[instance]), -1)
-        self._used[1] -= len(change.stops)
-        self._load = reduce(Load.minus, (self._loads.pop(task.instance) for task in change.stops), self._load)
-        released = release(change.stops, self._jobs)
-        touched = {self._jobs.homes[instance].job for instance in released.pauses}
-        self._apply(released)
-        for job in touched & set(self._jobs.jobs):
-            self._forget_paused(job)
-        self._running.advance(change)
+        """Stop a dataflow, by the same decision as a service."""
+        step = self._decided(Remove(dataflow=dataflow))
+        self._load = reduce(Load.minus, (self._loads.pop(task.instance) for task in step.change.stops), self._load)
+        self._take(step)
 
     def consolidate(self) -> None:
-        """As a service does it when it is asked for, with what it assumes that things cost."""
-        assumed = costs(self._pace, ASSUMED, ASSUMED_DISRUPTIONS, busy(self._running, self._jobs, {}, 0.0))
-        self._apply(consolidate(self._running, self._jobs, self._hosts, assumed))
+        """Consolidate the jobs as a service does on request, by the costs that it assumes."""
+        assumed = costs(self._conditions.pace, ASSUMED, ASSUMED_DISRUPTIONS, busy(self._running, self._jobs, {}, 0.0))
+        assignment = consolidate(self._running, self._jobs, self._conditions.hosts, assumed)
+        with self._counting(assignment.crossings, assignment.stops):
+            self._jobs = self._jobs.apply(assignment)
 
-    def row(self, number: int, step: Step, submitted: Load) -> StepRow:
+    def _decided(self, request: Request) -> Step:
+        return decide(self._running, self._jobs, request, self._conditions)
+
+    def _take(self, step: Step) -> None:
+        change = step.change
+        for instance in change.reuses:
+            self._move(len(self._running.users[instance]), 1)
+        for instance in change.releases:
+            self._move(len(self._running.users[instance]), -1)
+        self._used[1] += len(change.starts) - len(change.stops)
+        with self._counting((*step.placed.crossings, *step.released.crossings), step.touches):
+            self._running.advance(change)
+            self._jobs = step.jobs
+
+    @contextmanager
+    def _counting(self, crossings: Iterable[tuple[Bridge, int]], touched: Iterable[JobId]) -> Iterator[None]:
+        """Keep the counts of bridges and paused tasks up with a change of these bridges and jobs."""
+        bridges, jobs = {bridge for bridge, _ in crossings}, tuple(touched)
+        self._bridges -= self._forwarded(bridges)
+        self._paused -= self._paused_in(jobs)
+        yield
+        self._bridges += self._forwarded(bridges)
+        self._paused += self._paused_in(jobs)
+
+    def row(self, number: int, step: traces.Step, submitted: Load) -> StepRow:
         """The counts after a step."""
         return StepRow(
             step=number,
@@ -179,33 +182,13 @@ class _Standing:
         self._used[users] -= 1
         self._used[users + more] += 1
 
-    def _apply(self, assignment: Assignment) -> None:
-        before, crossed = self._jobs, [bridge for bridge, _ in assignment.crossings]
-        pausing = {before.homes[instance].job for instance in assignment.pauses}
-        touched = pausing.union(assignment.stops)
-        self._bridges -= self._forwarded(before, crossed)
-        self._paused -= _paused(before, touched)
-        self._jobs = before.apply(assignment)
-        self._bridges += self._forwarded(self._jobs, crossed)
-        self._paused += _paused(self._jobs, touched)
-
-    def _forwarded(self, jobs: Jobs, bridges: Iterable[Bridge]) -> int:
-        """How many of these are there that a job sends over; raw streams are read from their spools."""
+    def _forwarded(self, bridges: Iterable[Bridge]) -> int:
+        """The number of these over which a job sends; raw streams are read from their spools."""
         tasks = self._running.tasks
-        return sum(bridge in jobs.bridges and bool(tasks[bridge.parent].inputs) for bridge in bridges)
+        return sum(bridge in self._jobs.bridges and bool(tasks[bridge.parent].inputs) for bridge in bridges)
 
-    def _forget_paused(self, job: JobId) -> None:
-        """Keep of a job's paused tasks what a service keeps in its plan: the newest, and no source."""
-        placed = self._jobs.jobs[job]
-        slots = (each for each in placed.paused if each not in self._running.tasks or self._running.tasks[each].inputs)
-        kept = frozenset(sorted(slots)[-MOST_PAUSED:])
-        self._paused -= len(placed.paused) - len(kept)
-        jobs = self._jobs.jobs.insert(job, replace(placed, paused=kept))
-        self._jobs = replace(self._jobs, jobs=jobs)
-
-
-def _paused(jobs: Jobs, those: Iterable[JobId]) -> int:
-    return sum(len(jobs.jobs[job].paused) for job in those if job in jobs.jobs)
+    def _paused_in(self, jobs: Iterable[JobId]) -> int:
+        return sum(len(self._jobs.jobs[job].paused) for job in jobs if job in self._jobs.jobs)
 
 
 def _checked(workload: Workload, names: Iterable[str], mode: Mode) -> dict[str, Dataflow]:

@@ -1,0 +1,176 @@
+"""The step: all that one submission, removal or replacement of a dataflow changes, decided at once and as data.
+
+A decision merges and unmerges, estimates what starts, places it, and releases what stops. It changes nothing: its
+caller advances the running graph by the step's `change`, and goes on with its `jobs`. What runs decides what starts,
+estimates decide where, and a job stops only if nothing was placed there.
+"""
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TypeAlias
+
+from dags import Dataflow
+from merge.change import Change
+from merge.estimates import ASSUMED_BUSY, MeasuredCosts, estimated, placed_busy
+from merge.jobs import Assignment, Costs, Host, JobId, Jobs, release
+from merge.merging import merge, swap, unmerge
+from merge.placement import place
+from merge.running_graph import RunningGraph
+from merge.task import Instance, RunningTask, Submitted
+
+BATCH_SECONDS = 0.06
+"""Seconds of CPU that a batch is assumed to cost, whatever it holds."""
+MOST_PAUSED = 100
+"""The paused tasks that a job keeps, the newest; one that dataflows come to and leave would gather ever more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submit:
+    """The wish to run a dataflow."""
+
+    dataflow: Dataflow
+    from_earliest: bool = False
+    """Whether it begins at the earliest events that are kept; then it runs in jobs of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remove:
+    """The wish to stop a dataflow."""
+
+    dataflow: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replace:
+    """The wish to run one dataflow in the place of another; what both have in common never stops."""
+
+    dataflow: str
+    by: Dataflow
+    from_earliest: bool = False
+
+
+Request: TypeAlias = Submit | Remove | Replace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """The circumstances of a decision, beside what runs: time, hosts, settings, and what was measured."""
+
+    now: datetime
+    hosts: tuple[Host, ...]
+    strategy: str = "pack"
+    pace: float = 1.0
+    """Seconds from one batch of a new job to the next."""
+    apart: Container[JobId] = frozenset()
+    """The jobs in which nothing is placed."""
+    measured: MeasuredCosts = field(default_factory=MeasuredCosts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A decision; made by `decide`."""
+
+    change: Change
+    """The change of the running graph."""
+    placed: Assignment
+    """The places of the tasks that start."""
+    released: Assignment
+    """The tasks and jobs that stop, after what starts was placed."""
+    jobs: Jobs
+    """The jobs afterwards."""
+    touches: frozenset[JobId]
+    """The jobs whose plans may change, those that open among them, and those that stop."""
+    paces: Mapping[JobId, float]
+    """The pace of each job that opens."""
+
+    @property
+    def opens(self) -> tuple[JobId, ...]:
+        """The jobs that open."""
+        return tuple(job for job, _ in self.placed.opens)
+
+
+def decide(running: RunningGraph, jobs: Jobs, request: Request, conditions: Conditions) -> Step:
+    """The step that a request leads to; `NoHost` is raised where no host can run what starts."""
+    change = _change(running, request, conditions.now)
+    placed = place(
+        "launch" if not isinstance(request, Remove) and request.from_earliest else conditions.strategy,
+        residue=change.residue,
+        running=RunningGraph(tasks={task.instance: task for task in change.starts}),
+        jobs=jobs,
+        hosts=conditions.hosts,
+        costs=Costs(pace=conditions.pace, batch=BATCH_SECONDS, busy=_busy(running, change, request, conditions)),
+        apart=conditions.apart,
+    )
+    following = jobs.apply(placed)
+    released = release(change.stops, following)
+    pausing = {following.homes[instance].job for instance in released.pauses}
+    after = _trimmed(following.apply(released), pausing, change.stops)
+    touches = (
+        _touched(jobs, following, placed)
+        | _touched(following, after, released)
+        | _delivering(following, change.submitted)
+        | _delivering(jobs, change.removed)
+    )
+    return Step(
+        change=change,
+        placed=placed,
+        released=released,
+        jobs=after,
+        touches=touches,
+        paces={job: conditions.pace for job, _ in placed.opens},
+    )
+
+
+def _change(running: RunningGraph, request: Request, now: datetime) -> Change:
+    match request:
+        case Submit(dataflow=dataflow):
+            return merge(running, dataflow, now)
+        case Replace(dataflow=old, by=dataflow):
+            return swap(running, old, dataflow, now)
+        case Remove(dataflow=old):
+            return unmerge(running, old)
+
+
+def _busy(running: RunningGraph, change: Change, request: Request, conditions: Conditions) -> Mapping[Instance, float]:
+    """The share of a core that each task that starts will need."""
+    if isinstance(request, Remove) or not conditions.measured.rates:
+        return dict.fromkeys(change.residue, ASSUMED_BUSY)
+    dataflow = request.dataflow if isinstance(request, Submit) else request.by
+    runs = tuple(running.index.get(task.key) for task in dataflow.tasks)
+    estimates = zip(runs, estimated(dataflow, runs, conditions.measured), strict=True)
+    # New instances are numbered in the order of the tasks that start.
+    starting = (placed_busy(estimate) for instance, estimate in estimates if instance is None)
+    return dict(zip(change.residue, starting, strict=True))
+
+
+def _touched(before: Jobs, after: Jobs, assignment: Assignment) -> frozenset[JobId]:
+    """The jobs between which streams begin or end, or in which tasks start or stop."""
+    homes = before.homes
+    crossed = (bridge for bridge, _ in assignment.crossings)
+    producers = ((homes.get(bridge.parent) or after.homes[bridge.parent]).job for bridge in crossed)
+    return frozenset(
+        {home.job for _, home in assignment.places}
+        | {homes[instance].job for instance in assignment.pauses}
+        | {bridge.to for bridge, _ in assignment.crossings}
+        | set(producers)
+        | set(assignment.stops)
+    )
+
+
+def _delivering(jobs: Jobs, submitted: Submitted | None) -> frozenset[JobId]:
+    """The jobs that deliver a dataflow's outputs."""
+    if submitted is None:
+        return frozenset()
+    places = submitted.places
+    return frozenset(jobs.homes[places[sink]].job for sink in submitted.sinks)
+
+
+def _trimmed(jobs: Jobs, pausing: Iterable[JobId], stops: Iterable[RunningTask]) -> Jobs:
+    """The jobs without the paused tasks that no plan keeps: sources, which have no slot, and all but the newest."""
+    sources = {task.instance for task in stops if not task.inputs}
+    left = jobs.jobs
+    for job in pausing:
+        if (placed := left.get(job)) is not None:
+            left = left.insert(job, replace(placed, paused=frozenset(sorted(placed.paused - sources)[-MOST_PAUSED:])))
+    return replace(jobs, jobs=left)
