@@ -23,9 +23,10 @@ from benchmarks.merge import alone, clocked
 from dags import Visibility
 from manager.answers import KeyForm, Quota, Role, SourceForm, Stop, TenantForm
 from manager.cases.base import Caller
-from manager.committing.committer import Committer
-from manager.committing.draft import Ground
-from manager.committing.seen import HostSeen, JobSeen
+from manager.committer.changes import changes_of
+from manager.committer.committer import Committer
+from manager.committer.draft import Ground
+from manager.committer.seen import HostSeen, JobSeen
 from manager.service import Service
 from manager.store.database import Store, sqlite_url
 from manager.store.leadership import Candidate
@@ -151,7 +152,7 @@ def _started(path: Path) -> Service:
     with store.write() as session:
         session.get_one(Leadership, 1).until = 0.0
     candidate.look()
-    return Service(store, committer, Unseen())
+    return Service(store, committer, changes_of(committer, store, drawn.CATALOGUE), Unseen())
 
 
 def _percentiles(seconds: tuple[float, ...]) -> tuple[float, float]:

@@ -27,7 +27,7 @@ CLIENTS = 4
 STORED = 1_000
 SHAPE = drawn.Shape(sources=100)
 FULL_JOB = 108
-"""Tasks of one job, beside which another dataflow of `chain` has no room; see `manager.committing.draft.BUSY`."""
+"""Tasks of one job, beside which another dataflow of `chain` has no room; see `manager.committer.draft.BUSY`."""
 Found = dict[str, Any]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from manager.committing.seen import Measured
+from manager.committer.seen import Measured
 
 WINDOW = 60.0
 """Seconds over which a mean goes."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from manager.committing.seen import HostSeen
+from manager.committer.seen import HostSeen
 from merge import Host
 
 

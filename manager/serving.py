@@ -30,8 +30,9 @@ from engine.vault import Vault
 from manager.access import AccessKeeper
 from manager.answers import OperationKind
 from manager.cases.savings import Pricing
-from manager.committing.committer import Committer
-from manager.committing.draft import Ground
+from manager.committer.changes import changes_of
+from manager.committer.committer import Committer
+from manager.committer.draft import Ground
 from manager.defragmenting.choosing import Chooser
 from manager.defragmenting.learnt import Notes
 from manager.defragmenting.watcher import Watcher
@@ -119,25 +120,27 @@ class Manager:
         self._said_ready = False
         self._waits: str | None = "this manager does not lead yet: it is starting, or another one leads"
         name = f"{os.uname().nodename}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self._committer = Committer(
-            self._store,
-            installed_catalogue(),
-            Ground(hosts=self._hosts, strategy=settings.placement, pace=settings.pace),
-            name=name,
+        self._chooser = chooser = Chooser(self._listener, Notes(self._store, name))
+        ground = Ground(
+            hosts=self._hosts, strategy=settings.placement, pace=settings.pace, measured=lambda: chooser.measured
         )
+        catalogue = installed_catalogue()
+        self._committer = Committer(self._store, catalogue, ground, name=name)
+        self._changes = changes = changes_of(self._committer, self._store, catalogue)
         self._noted = False
         """Whether it is known already that there is something in the journal to look at."""
         self._committer.on_change(self._note)
         self._access = AccessKeeper(self._root / "access", self._reload)
-        self._service = Service(self._store, self._committer, self._listener, access_changed=self._keep_access)
+        self._service = Service(self._store, self._committer, changes, self._listener, access_changed=self._keep_access)
         self._service.vault = Vault(self._root)
         self._service.watching = self._watching = Watching(self._connect)
         self._service.sending = self._sending = Sending(self._connect)
         self._service.jobs_root = self._root
-        self._service.chooser = self._chooser = chooser = Chooser(self._listener, Notes(self._store, name))
+        self._service.chooser = chooser
         self._service.driven = self._driven
         self._watcher = Watcher(
             self._committer,
+            changes.moves,
             chooser,
             by_itself=settings.defragment,
             every=settings.defragment_every,
@@ -257,16 +260,16 @@ class Manager:
             self._listener.start()
             begun.callback(self._listener.stop)
             self._reconciler = Reconciler(
-                self._committer,
+                self._changes.jobs,
                 self._listener,
                 self._events,
                 dataflows=Committed(self._committer),
                 belongs=self._belongs,
                 leads=lambda: self._committer.leads,
-                on_gone=self._committer.ended,
-                on_fed=self._committer.fed,
-                drains=self._committer,
-                moves=self._committer,
+                on_gone=self._changes.jobs.ended,
+                on_fed=self._changes.jobs.fed,
+                drains=self._changes.drains,
+                moves=self._changes.moves,
             )
             self._reconciler.start()
             begun.callback(self._reconciler.stop)

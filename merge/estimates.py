@@ -27,7 +27,9 @@ class Basis(StrEnum):
     """The ground of an estimate, best first."""
 
     MEASURED = "measured"
+    """The CPU and the events of the task itself, where it runs already."""
     TYPE = "type"
+    """The mean cost of an event to tasks of its type, and the rate of its sources."""
     ASSUMED = "assumed"
 
 

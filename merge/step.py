@@ -82,7 +82,7 @@ class Step:
     touches: frozenset[JobId]
     """The jobs whose plans may change, those that open among them, and those that stop."""
     paces: Mapping[JobId, float]
-    """The pace of each job that opens."""
+    """The pace of each touched job that goes on or opens."""
 
     @property
     def opens(self) -> tuple[JobId, ...]:
@@ -118,7 +118,7 @@ def decide(running: RunningGraph, jobs: Jobs, request: Request, conditions: Cond
         released=released,
         jobs=after,
         touches=touches,
-        paces={job: conditions.pace for job, _ in placed.opens},
+        paces={job: conditions.pace for job in touches if job in after.jobs},
     )
 
 

@@ -31,7 +31,6 @@ from manager.answers.bills import (
     BillWhole,
 )
 from manager.answers.dataflows import (
-    Basis,
     DataflowAnswer,
     DataflowDetail,
     DataflowState,
@@ -95,7 +94,6 @@ from manager.answers.sources import (
 
 __all__ = [
     "Amount",
-    "Basis",
     "BillAmount",
     "BillAnswer",
     "BillLine",

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from manager.answers.base import Answer
+from merge import Basis
 
 
 class DataflowState(StrEnum):
@@ -129,16 +130,6 @@ class SubmitAnswer(DataflowAnswer):
 
     reused: tuple[TaskAnswer, ...]
     started: tuple[TaskAnswer, ...]
-
-
-class Basis(StrEnum):
-    """What the predicted cost of a task rests on."""
-
-    MEASURED = "measured"
-    """Its CPU and its events, where it runs already."""
-    TYPE = "type"
-    """The mean cost of an event to tasks of its type, and the measured rate of its sources."""
-    ASSUMED = "assumed"
 
 
 class Saving(Answer):

@@ -23,7 +23,7 @@ from bridge.log import LOG
 from manager.answers import OperationKind
 from manager.backup.archive import DATABASE, BackupRefused, Manifest, take_out, verified
 from manager.backup.database import check_empty, load
-from manager.committing.committer import OPERATOR
+from manager.committer.rows import OPERATOR
 from manager.private import make_private_folder
 from manager.store.database import DatabaseDown, Store, sqlite_url
 from manager.store.tables import Leadership, OperationRow

@@ -22,11 +22,11 @@ from manager.answers import (
     TenantForm,
 )
 from manager.cases.base import Base, Caller, Paging, moment, operators_only, paged
-from manager.committing.committer import OPERATOR
-from manager.committing.quota import used
+from manager.committer.rows import OPERATOR
 from manager.keys import NewKey, matches, new_key, parsed
 from manager.problem import Conflict, Forbidden, NotFound, Unauthenticated
 from manager.store.tables import CredentialRow, KeyRow, OperationRow, SourceRow, TenantRow, table_of
+from manager.submissions.quota import used
 
 _KEYS = table_of(KeyRow).c
 _KEY = select(_KEYS.id, _KEYS.hash, _KEYS.role, _KEYS.tenant, _KEYS.revoked).where(_KEYS.id == bindparam("id"))

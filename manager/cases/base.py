@@ -7,8 +7,10 @@ from typing import TypeVar
 
 from dags import Problem
 from manager.answers import Page, Role
-from manager.committing.committer import OPERATOR, Committer
-from manager.committing.seen import Seeing
+from manager.committer.changes import Changes
+from manager.committer.committer import Committer
+from manager.committer.rows import OPERATOR
+from manager.committer.seen import Seeing
 from manager.problem import Forbidden, InvalidRequest, NotFound
 from manager.reconciler.driven import Driven
 from manager.store.database import Store
@@ -87,11 +89,18 @@ class Base:
     """What its reconciler has done, while it drives hosts; a manager gives it."""
 
     def __init__(
-        self, store: Store, committer: Committer, seeing: Seeing, *, access_changed: Callable[[], None] = lambda: None
+        self,
+        store: Store,
+        committer: Committer,
+        changes: Changes,
+        seeing: Seeing,
+        *,
+        access_changed: Callable[[], None] = lambda: None,
     ) -> None:
         """`access_changed` is called when what tenants may do on the broker has changed."""
         self._store = store
         self._committer = committer
+        self._changes = changes
         self._seeing = seeing
         self._access_changed = access_changed
 

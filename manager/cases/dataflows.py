@@ -31,18 +31,19 @@ from manager.answers import (
     TaskAnswer,
 )
 from manager.cases.base import Base, Caller, Paging, hour, moment, paged, tenant_of
-from manager.committing.removal import foretell_removal
-from manager.committing.seen import HostSeen
-from manager.committing.sources import full_name
-from manager.committing.state import State, running_id
-from manager.committing.taking import running_dataflow
+from manager.committed.sources import full_name
+from manager.committed.state import State, running_id
+from manager.committer.dataflow_rows import running_dataflow
+from manager.committer.seen import HostSeen
 from manager.figures import output_figures
 from manager.flowing.tailing import Tail
+from manager.measured_costs import measured_costs
 from manager.problem import Conflict, NotFound, StateNotReady
 from manager.reconciler.concerning import needs_of
 from manager.reconciler.life import Need, find
-from manager.saving import known, saving, taken
+from manager.saving import saving
 from manager.store.tables import DataflowRow, TenantRow
+from manager.submissions.removal_preview import preview_removal
 from manager.watching import Look, Watching
 from merge import Instance
 
@@ -78,7 +79,7 @@ class Dataflows(Base):
         start: Start = Start.LATEST,
     ) -> SubmitAnswer:
         """Submit a document; an operator says for which tenant. The same key and document get the same answer again."""
-        submitted = self._committer.submit(
+        submitted = self._changes.dataflows.submit(
             tenant_of(caller, tenant), raw, who=caller.who, idempotency_key=idempotency_key, start=start
         )
         return self._submit_answer(submitted.row)
@@ -86,18 +87,18 @@ class Dataflows(Base):
     def replace(self, caller: Caller, dataflow: str, raw: bytes) -> SubmitAnswer:
         """Swap a dataflow's document for an edited one, as one change: what both have in common never stops."""
         self._own_row(caller, dataflow)
-        return self._submit_answer(self._committer.replace(dataflow, raw, who=caller.who))
+        return self._submit_answer(self._changes.dataflows.replace(dataflow, raw, who=caller.who))
 
     def remove(self, caller: Caller, dataflow: str, how: Stop) -> DataflowAnswer:
         """Remove a dataflow."""
         self._own_row(caller, dataflow)
         if how is Stop.DRAIN:
-            row = self._committer.drain(dataflow, who=caller.who)
+            row = self._changes.drains.begin(dataflow, who=caller.who)
         else:
-            row = self._committer.remove(dataflow, who=caller.who)
+            row = self._changes.dataflows.remove(dataflow, who=caller.who)
         return self._answer(row, _Standing(), self._hosts())
 
-    def foretell_removal(self, caller: Caller, dataflow: str) -> RemovalAnswer:
+    def preview_removal(self, caller: Caller, dataflow: str) -> RemovalAnswer:
         """What removing a dataflow would stop, and leave to others; nothing is changed."""
         self._own_row(caller, dataflow)
         with self._committer.looking() as state:
@@ -105,7 +106,7 @@ class Dataflows(Base):
             with self._store.read() as session:
                 row = running_dataflow(session, dataflow)
             standing = _standing(state, row)
-            removal = foretell_removal(state, running_id(row.id, row.revision))
+            removal = preview_removal(state, running_id(row.id, row.revision))
         tasks = self._tasks(row, standing)
         names = {task.instance: task.id for task in reversed(tasks)}
         stops = tuple(task for task in tasks if task.instance in removal.stops)
@@ -165,26 +166,20 @@ class Dataflows(Base):
         with self._store.read() as session:
             if session.get(TenantRow, owner) is None:
                 raise NotFound("tenant", owner)
-        foretold = self._committer.explain(owner, raw, start=start)
-        told, types = foretold.explanation, _types(raw)
-        jobs = (plan.job for plan in foretold.plans)
+        preview = self._changes.dataflows.explain(owner, raw, start=start)
+        explanation, types = preview.explanation, _types(raw)
+        jobs = (plan.job for plan in preview.plans)
         seen = {job: found for job in jobs if (found := self._seeing.job(job)) is not None}
-        measured = known(foretold.prospects, foretold.plans, seen, time.monotonic())
+        only = {each for each in preview.instances if each is not None}
+        measured = measured_costs(preview.plans, seen, preview.sources, time.monotonic(), only=only)
         return ExplainAnswer(
             reused=tuple(
                 TaskAnswer(id=each.task, type=types[each.task], instance=0, reused=True, since=each.since)
-                for each in told.reuses
+                for each in explanation.reuses
             ),
-            started=told.starts,
-            collapsed=told.collapses,
-            saving=saving(
-                foretold.prospects,
-                taken(foretold.dataflow, foretold.prospects, measured),
-                measured,
-                opened=foretold.opened,
-                job=foretold.job_cores,
-                busy=foretold.task_cores,
-            ),
+            started=explanation.starts,
+            collapsed=explanation.collapses,
+            saving=saving(preview.dataflow, preview.instances, measured, opened=preview.opened, job=preview.job_cores),
             start=start,
         )
 

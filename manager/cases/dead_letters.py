@@ -13,8 +13,8 @@ from sqlmodel import Session, col
 from engine.plan import Feed
 from manager.answers import DeadLetterAnswer, Discarded, OperationKind, Page, Replayed
 from manager.cases.base import Base, Caller, Paging, moment, number_in, paged
-from manager.committing.replaying import Kept, Replay, feedable
-from manager.committing.state import State
+from manager.committed.state import State
+from manager.committer.dead_letter_feeds import Kept, Replay, feedable
 from manager.problem import NotFound
 from manager.store.dead_letters import discard, letters_of, replayed
 from manager.store.tables import DataflowRow, DeadLetterDropRow, DeadLetterReaderRow, DeadLetterRow, OperationRow
@@ -85,7 +85,7 @@ class DeadLetters(Base):
             return replay.feeds
 
         try:
-            self._committer.feed(choose, who=caller.who, subject=subject)
+            self._changes.jobs.feed(choose, who=caller.who, subject=subject)
         except _NothingToDo:
             return Replayed(dead_letters=0, events=0)
         (replay,) = made

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from manager.answers import FragmentationAnswer, MoveAnswer, SavesAnswer
 from manager.cases.base import Base, Caller, moment, operators_only
-from manager.committing.moving import Move
 from manager.defragmenting.choosing import Chooser
 from manager.defragmenting.regime import regime_here
 from manager.problem import StateNotReady
+from manager.transitions.move import Move
 from merge import Fragmentation, NoHost, Regime
 
 
@@ -21,7 +21,7 @@ class Defragmenting(Base):
         """How scattered the jobs are."""
         operators_only(caller)
         with self._committer.looking() as state:
-            picture, move = self._chooser.picture(state, self._committer.ground), state.move
+            picture, move = self._chooser.picture(state, self._committer.ground), next(iter(state.moves.values()), None)
             running = state.running
             users = {instance: len(running.users[instance]) for instance in running.tasks}
             dataflows = len(running.dataflows)
@@ -44,7 +44,7 @@ class Defragmenting(Base):
     def defragment(self, caller: Caller) -> MoveAnswer:
         """Consolidate them now, whatever it gains; or help a job that is overloaded, where that comes first."""
         operators_only(caller)
-        return _told(self._committer.begin_move(self._chooser.asked_for, who=caller.who))
+        return _told(self._changes.moves.begin(self._chooser.asked_for, who=caller.who))
 
     @property
     def _chooser(self) -> Chooser:

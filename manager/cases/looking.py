@@ -21,7 +21,7 @@ from manager.answers import (
     StreamAnswer,
 )
 from manager.cases.base import Base, Caller, Paging, moment, number_in, operators_only, paged
-from manager.committing.state import State
+from manager.committed.state import State
 from manager.figures import figures_of
 from manager.problem import NotFound
 from manager.store.tables import OperationRow

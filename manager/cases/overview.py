@@ -8,7 +8,7 @@ from dags import AnyTaskType
 from engine.life import JobState
 from manager.answers import DataflowState, JobsOverview, KindsAnswer, OverviewAnswer, TroubledJobAnswer
 from manager.cases.base import Base, Caller
-from manager.committing.seen import JobSeen
+from manager.committer.seen import JobSeen
 from manager.figures import figures_of
 from manager.reconciler.concerning import Committed
 from manager.reconciler.life import find

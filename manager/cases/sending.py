@@ -11,7 +11,7 @@ from dags import Problem
 from manager.answers import DataflowState, ProducerAnswer, SentAnswer
 from manager.cases.base import Caller
 from manager.cases.sources import Sources
-from manager.committing.sources import Registered
+from manager.committed.sources import Registered
 from manager.flowing.reading import events_in
 from manager.flowing.sending import Gap, Sending
 from manager.problem import Conflict, InvalidRequest, StateNotReady

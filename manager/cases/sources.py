@@ -13,8 +13,8 @@ from manager.answers import (
     VisibilityForm,
 )
 from manager.cases.base import Base, Caller, Paging, paged
-from manager.committing.sources import Registered, full_name, supply_of
-from manager.committing.state import State
+from manager.committed.sources import Registered, full_name, supply_of
+from manager.committed.state import State
 from manager.problem import Forbidden, InvalidRequest, NotFound
 from manager.store.tables import SourceRow, TenantRow
 
@@ -47,7 +47,7 @@ class Sources(Base):
             readers=sorted(form.readers),
             registered=0.0,
         )
-        made = self._committer.register(row, who=caller.who)
+        made = self._changes.sources.register(row, who=caller.who)
         self._access_changed()
         # Nobody can have read it yet.
         return _answer(made, caller, dataflows=0)
@@ -76,12 +76,12 @@ class Sources(Base):
     def set_visibility(self, caller: Caller, name: str, form: VisibilityForm) -> Stopped:
         """Say who may read a source; dataflows of those who may not any more are removed."""
         source = self._owned(caller, name)
-        stopped = self._committer.set_visibility(source, form.visibility, sorted(form.readers), who=caller.who)
+        stopped = self._changes.sources.set_visibility(source, form.visibility, sorted(form.readers), who=caller.who)
         return Stopped(dataflows=stopped)
 
     def revoke_source(self, caller: Caller, name: str) -> Stopped:
         """Take a source away, and remove every dataflow that reads it."""
-        stopped = self._committer.revoke(self._owned(caller, name), who=caller.who)
+        stopped = self._changes.sources.revoke(self._owned(caller, name), who=caller.who)
         self._access_changed()
         return Stopped(dataflows=stopped)
 

@@ -121,7 +121,7 @@ class AsyncClient:
         """Remove a dataflow."""
         return await self.send(requests.removal(dataflow, how))
 
-    async def foretell_removal(self, dataflow: str) -> RemovalAnswer:
+    async def preview_removal(self, dataflow: str) -> RemovalAnswer:
         """What removing a dataflow would stop, and leave to others; nothing is changed."""
         return await self.send(requests.foretold_removal(dataflow))
 

@@ -121,7 +121,7 @@ class Client:
         """Remove a dataflow."""
         return self.send(requests.removal(dataflow, how))
 
-    def foretell_removal(self, dataflow: str) -> RemovalAnswer:
+    def preview_removal(self, dataflow: str) -> RemovalAnswer:
         """What removing a dataflow would stop, and leave to others; nothing is changed."""
         return self.send(requests.foretold_removal(dataflow))
 

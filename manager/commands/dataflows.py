@@ -7,7 +7,6 @@ import typer
 from rich.console import RenderableType
 
 from manager.answers import (
-    Basis,
     DataflowAnswer,
     DataflowState,
     OutputAnswer,
@@ -21,6 +20,7 @@ from manager.answers import (
 from manager.client.client import Client
 from manager.commands.asking import File, Tenant, asks, read_file
 from manager.commands.showing import Shown, lines, moment, slashed, table
+from merge import Basis
 
 Id = Annotated[str, typer.Argument(help="The id of a dataflow.")]
 Begins = Annotated[
@@ -59,7 +59,7 @@ def remove(
 ) -> Shown:
     """Remove a dataflow; what nobody else needs is paused."""
     if dry_run:
-        foretold = client.foretell_removal(dataflow)
+        foretold = client.preview_removal(dataflow)
         return Shown(data=foretold, text=_foretold(foretold))
     answer = client.remove(dataflow, Stop.DRAIN if drain else Stop.NOW)
     return Shown(data=answer, text=f"{answer.id} is {answer.state}")

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from manager.committing.draft import BATCH
 from manager.defragmenting.measuring import Sample
-from merge import Costs, Instance
+from merge import BATCH_SECONDS, Costs, Instance
 
 FEWEST = 10
 """Samples before any price is learnt."""
@@ -36,7 +35,7 @@ class Prices:
 
     host: float = 0.03
     """Cores that it takes without jobs."""
-    batch: float = BATCH
+    batch: float = BATCH_SECONDS
     """Seconds of CPU for a batch, whatever it holds."""
     bridge: float = 0.01
     """Cores for a bridge: what is sent, received and spooled with every batch."""

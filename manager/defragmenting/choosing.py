@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
 from engine.plan import Plan
-from manager.committing.draft import Ground
-from manager.committing.moving import Chosen, Ended
-from manager.committing.seen import JobSeen, Seeing
-from manager.committing.state import State
+from manager.committed.state import State
+from manager.committer.draft import Ground
+from manager.committer.seen import JobSeen, Seeing
 from manager.defragmenting.calibrating import (
     REMEMBERED,
     Disrupted,
@@ -24,12 +24,16 @@ from manager.defragmenting.calibrating import (
 from manager.defragmenting.learnt import Learnt, Notes
 from manager.defragmenting.measuring import Moment, batch_seconds, batches, busy, moment, sample
 from manager.defragmenting.watching import HORIZON
+from manager.measured_costs import measured_costs
+from manager.planning import Supplied
+from manager.transitions.move import Chosen, Ended
 from merge import (
     Assignment,
     Costs,
     Fragmentation,
     JobId,
     Jobs,
+    MeasuredCosts,
     Region,
     RunningGraph,
     Worth,
@@ -120,6 +124,7 @@ class Chooser:
         self._learnt = self._written = Learnt()
         self._written_at = -math.inf
         self._moments: dict[str, Moment] = {}
+        self._measured = MeasuredCosts()
 
     def recall(self) -> None:
         """Know what is in the notes, which another manager may have written; for whoever comes to lead."""
@@ -127,9 +132,18 @@ class Chooser:
         with self._guard:
             self._learnt = self._written = found
 
-    def learn(self, plans: Mapping[JobId, Plan]) -> None:
-        """Look at what the hosts and their jobs have done, with these plans; for whoever leads."""
+    @property
+    def measured(self) -> MeasuredCosts:
+        """The costs and rates of tasks as of the last look."""
+        with self._guard:
+            return self._measured
+
+    def learn(self, plans: Mapping[JobId, Plan], sources: Mapping[str, Supplied] = MappingProxyType({})) -> None:
+        """Look at what the hosts and their jobs have done, with these plans and sources; for the leader."""
         seen = {str(job): told for job in plans if (told := self._seeing.job(str(job))) is not None}
+        measured = measured_costs(plans.values(), seen, sources, self._clock())
+        with self._guard:
+            self._measured = measured
         for host in self._seeing.hosts():
             if host.alive:
                 now = moment(host, plans.values(), seen, self._clock())

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 from engine.plan import Plan, SlotState
 from engine.supply import Bridged
-from manager.committing.draft import BUSY
-from manager.committing.seen import HostSeen, InstanceMeasured, JobSeen, Measured
+from manager.committer.seen import HostSeen, InstanceMeasured, JobSeen, Measured
 from manager.figures import figures_of, per_second, stretch
-from merge import Instance, JobId, Jobs, RunningGraph
+from merge import ASSUMED_BUSY, Instance, JobId, Jobs, RunningGraph
 
 SHORTEST = 60.0
 """Seconds between the moments of a sample at least: a host measures its CPU every five, and does not say just when."""
@@ -110,7 +109,7 @@ def busy(running: RunningGraph, jobs: Jobs, seen: Mapping[str, JobSeen], now: fl
         if not task.inputs:
             found[instance] = 0.0
         elif (known := over.get(jobs.homes[instance].job)) is None:
-            found[instance] = BUSY
+            found[instance] = ASSUMED_BUSY
         else:
             found[instance] = _cpu(known.base, known.last, instance) / known.seconds / 1e9
     return found

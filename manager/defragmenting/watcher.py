@@ -5,13 +5,16 @@ import math
 import time
 from collections.abc import Callable
 
-from manager.committing.committer import OPERATOR, Committer
-from manager.committing.draft import Ground
-from manager.committing.moving import Chosen, Ended, Phase
-from manager.committing.state import State
+from manager.committed.state import State
+from manager.committer.committer import Committer
+from manager.committer.draft import Ground
+from manager.committer.move_changes import MoveChanges
+from manager.committer.rows import OPERATOR
 from manager.defragmenting.choosing import Chooser, Picture
 from manager.defragmenting.watching import HORIZON, Act, Look, Watched, target_of, watch
 from manager.problem import Conflict, StateNotReady
+from manager.transitions.life import Phase
+from manager.transitions.move import Chosen, Ended
 from merge import NoHost
 
 LOOKING = 15.0
@@ -24,9 +27,10 @@ log = logging.getLogger("braid.defragmenting")
 class Watcher:
     """One manager's; `look` is called from one thread, and again and again."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what runs, how it is changed, what it should be, and when are six things
         self,
         committer: Committer,
+        moves: MoveChanges,
         chooser: Chooser,
         *,
         by_itself: bool = True,
@@ -35,6 +39,7 @@ class Watcher:
     ) -> None:
         """`by_itself` it begins what is worth it; it learns what things cost in any case. `every` as `watch` says."""
         self._committer = committer
+        self._moves = moves
         self._chooser = chooser
         self._by_itself = by_itself
         self._every = every
@@ -54,9 +59,10 @@ class Watcher:
     def _look(self, now: float) -> None:
         with self._committer.looking() as state:
             picture = self._chooser.picture(state, self._committer.ground)
-            plans, underway, ended = dict(state.plans), state.move is not None, state.ended
+            plans, underway, ended = dict(state.plans), bool(state.moves), state.ended
+            sources = {name: each.supplied for name, each in state.sources.items()}
         # What follows may take a while, and keeps nobody waiting.
-        self._chooser.learn(plans)
+        self._chooser.learn(plans, sources)
         news = ended if ended != self._ended else None
         self._ended = ended
         if news is not None and news.phase is Phase.DONE:
@@ -85,7 +91,7 @@ class Watcher:
             return
         reason = f"{decision.why}. {weighed.says}" if decision.act is Act.CONSOLIDATE else decision.why
         try:
-            move = self._committer.begin_move(_as_seen(Chosen(assignment, reason)), who=OPERATOR)
+            move = self._moves.begin(_as_seen(Chosen(assignment, reason)), who=OPERATOR)
         except (Conflict, StateNotReady) as error:
             log.info("nothing is moved now: %s", error)
         else:

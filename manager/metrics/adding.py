@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from manager.committing.seen import InstanceMeasured, JobSeen, Measured
+from manager.committer.seen import InstanceMeasured, JobSeen, Measured
 
 _NOTHING = InstanceMeasured()
 

@@ -83,7 +83,7 @@ class Metrics(Base):
                 plans=dict(state.plans),
                 jobs=state.jobs,
                 sources=len(state.sources),
-                moving=state.move is not None,
+                moving=bool(state.moves),
             )
         return None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from bridge.hearing import PassedOver
 from engine.plan import Plan
 from manager.answers import WholeAnswer
-from manager.committing.seen import HostSeen, JobSeen
+from manager.committer.seen import HostSeen, JobSeen
 from manager.metrics.adding import Sums
 from manager.reconciler.driven import Driven
 from merge import Instance, JobId, Jobs, RunningTask, Submitted

@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from engine.host_spools import ELSEWHERE
 from engine.life import JobState
-from manager.committing.seen import HostSeen, InstanceMeasured, JobSeen
+from manager.committer.seen import HostSeen, InstanceMeasured, JobSeen
 from manager.figures import figures_of
 from manager.metrics import table
 from manager.metrics.known import Committed, Known

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
-from manager.committing.committer import Committer
-from manager.committing.state import State
+from manager.committed.state import State
+from manager.committer.committer import Committer
 from manager.planning import public_id
 from manager.reconciler.life import Need
 from merge import Instance, JobId, Submitted
@@ -57,7 +57,7 @@ class Committed:
     def draining(self) -> frozenset[str]:
         """As `Concerning` says."""
         with self._committer.looking() as state:
-            return frozenset(state.draining)
+            return frozenset(state.drains)
 
     def in_jobs(self, jobs: Collection[str]) -> frozenset[str]:
         """As `Concerning` says."""
@@ -82,7 +82,7 @@ class Committed:
                             dataflow=public_id(name),
                             tenant=submitted.tenant,
                             needs=tuple(needs_of(state, submitted)),
-                            drains=name in state.draining,
+                            drains=name in state.drains,
                         ),
                     )
                     for name, submitted in found

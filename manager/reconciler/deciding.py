@@ -24,11 +24,11 @@ from types import MappingProxyType
 
 from engine.life import JobState
 from engine.plan import Plan, Port
-from manager.committing.moving import PREFIX
-from manager.committing.seen import JobSeen
-from manager.committing.wanted import WantedJob
+from manager.committed.wanted import WantedJob
+from manager.committer.seen import JobSeen
 from manager.reconciler.listening import JobSight, Sight
 from manager.reconciler.saying import Wiring, wiring
+from manager.transitions.move import MOVE_CUTS
 
 PATIENCE = 15.0
 """Seconds that a job may wait for others before it is told nevertheless."""
@@ -182,7 +182,7 @@ class _Ground:
     def _keeps(self, job: str) -> str:
         """Whether it keeps states yet: once it is stopped it says nothing of them, and nobody would release them."""
         seen = self._of(job).seen
-        kept = sorted(cut for cut in seen.cuts if cut.startswith(PREFIX)) if seen is not None else []
+        kept = sorted(cut for cut in seen.cuts if cut.startswith(MOVE_CUTS)) if seen is not None else []
         return f"its states at the cut {kept[0]!r} are to be released first" if kept else ""
 
     def _tell(self, job: str, plan: Plan | None, key: tuple[int, int, str] | None, waits: str) -> None:

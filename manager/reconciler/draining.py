@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from engine.host_spools import ELSEWHERE
 from engine.plan import CutWish
-from manager.committing.seen import HostSeen, JobSeen
-from manager.committing.wanted import Draining
+from manager.committed.wanted import Draining
+from manager.committer.seen import HostSeen, JobSeen
 
 PREFIX = "drain-"
 """How the cuts are called that are taken for this, and no others."""
@@ -41,7 +41,7 @@ class Drained:
 def cut_of(draining: Draining, now: float) -> str:
     """The cut that is tried now.
 
-    >>> from manager.committing.wanted import Draining
+    >>> from manager.committed.wanted import Draining
     >>> flow = Draining(dataflow="d-1", since=100.0, streams=frozenset(), instances=frozenset())
     >>> cut_of(flow, 101.0), cut_of(flow, 161.0)
     ('drain-d-1-0', 'drain-d-1-1')

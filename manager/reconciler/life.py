@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from engine.life import JobState
 from manager.answers import DataflowState
-from manager.committing.seen import HostSeen, JobSeen
+from manager.committer.seen import HostSeen, JobSeen
 
 
 class DataflowEvent(StrEnum):

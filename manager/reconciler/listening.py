@@ -18,7 +18,7 @@ from typing import Protocol
 from bridge import Message, topics
 from engine.life import JobState
 from engine.plan import Port
-from manager.committing.seen import HostSeen, JobSeen
+from manager.committer.seen import HostSeen, JobSeen
 from manager.figures import remembered
 from manager.reconciler.saying import (
     Wiring,

@@ -1,21 +1,22 @@
-"""Moves, driven on: what is due of one by what is seen of the jobs. Pure; its life is in `manager.committing.moving`.
+"""Moves, driven on: what is due of one by what is seen of the jobs. Pure; its life is in `manager.transitions.life`.
 
 A move that does not come on is hindered: it may be prepared and cut for a while only, because others wait for it. Once
 the jobs that take over were told, one that cannot come is waited for as any other, since it may have begun. Only where
 all have refused has none begun.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from engine.life import JobState
 from engine.plan import CutWish
-from manager.committing.moving import PREFIX, MoveEvent, Phase
-from manager.committing.seen import JobSeen
-from manager.committing.wanted import Moving
+from manager.committed.wanted import Moving
+from manager.committer.seen import JobSeen
 from manager.reconciler.deciding import has_taken_up
 from manager.reconciler.draining import Wish, may_wish, taken
 from manager.reconciler.listening import JobSight, Sight
+from manager.transitions.life import Phase, TransitionEvent
+from manager.transitions.move import MOVE_CUTS, Move
 from merge import JobId
 
 PREPARING = 60.0
@@ -28,25 +29,26 @@ CUTTING = 20.0
 class Turn:
     """Something has happened to a move; the committer is to take it on."""
 
-    event: MoveEvent
+    move: Move
+    event: TransitionEvent
     why: str = ""
     passed: Mapping[JobId, Mapping[str, int]] = field(default_factory=dict)
     """For each job that has passed the cut where it lies in its streams."""
 
 
-def go_on(moving: Moving | None, sight: Sight, wished: Mapping[str, float], now: float) -> Iterator[Wish | Turn]:
+def go_on(moving: Iterable[Moving], sight: Sight, wished: Mapping[str, float], now: float) -> Iterator[Wish | Turn]:
     """What is due: a cut to take, a turn, and cuts whose states nobody needs any more."""
     alive = [host for _, host in sorted(sight.hosts.items()) if host.alive]
     seen = [job.seen for job in sight.jobs.values() if job.seen is not None]
-    kept = {cut for job in seen for cut in job.cuts if cut.startswith(PREFIX)}
+    kept = {cut for job in seen for cut in job.cuts if cut.startswith(MOVE_CUTS)}
     needed = set[str]()
-    if moving is not None:
-        move = moving.move
+    for each in moving:
+        move = each.move
         needed.add(move.cut)
-        if (turn := _turn(moving, sight, now)) is not None:
+        if (turn := _turn(each, sight, now)) is not None:
             yield turn
         elif move.phase is Phase.CUTTING and may_wish(move.cut, wished, now):
-            yield from taken(move.cut, moving.streams, alive)
+            yield from taken(move.cut, each.streams, alive)
     for cut in sorted(kept - needed):
         # What a job emitted until the cut is to be sent before it may be stopped.
         if any(job.published <= job.cut_batches[cut] for job in seen if cut in job.cuts):
@@ -69,13 +71,13 @@ def _turn(moving: Moving, sight: Sight, now: float) -> Turn | None:
     move = moving.move
     match move.phase:
         case Phase.PREPARING if jobs.are_ready():
-            return Turn(event=MoveEvent.READY)
+            return Turn(move=move, event=TransitionEvent.READY)
         case Phase.CUTTING if jobs.have_passed():
-            return Turn(event=MoveEvent.PASSED, passed=jobs.positions())
+            return Turn(move=move, event=TransitionEvent.PASSED, passed=jobs.positions())
         case Phase.TAKING | Phase.RETURNING if jobs.have_begun():
-            return Turn(event=MoveEvent.BEGUN)
+            return Turn(move=move, event=TransitionEvent.BEGUN)
     if (why := jobs.hindrance(now - move.since)) is not None:
-        return Turn(event=MoveEvent.HINDERED, why=why)
+        return Turn(move=move, event=TransitionEvent.HINDERED, why=why)
     return None
 
 

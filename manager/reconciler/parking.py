@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from bridge import Message, topics
 from bridge.nesting import DEEPEST_PARKED, deeper_than
-from manager.committing.committer import Committer
+from manager.committer.committer import Committer
 from manager.planning import public_id
 from manager.problem import DatabaseAway, StateNotReady
 from manager.reconciler.listening import Line

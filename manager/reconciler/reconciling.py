@@ -14,8 +14,7 @@ from typing import Protocol
 from bridge import topics
 from engine.log_lines import about
 from engine.plan import written_cut, written_plan
-from manager.committing.moving import Move, MoveEvent, Phase
-from manager.committing.wanted import Draining, Moving, WantedJob, Wanting
+from manager.committed.wanted import Draining, Moving, WantedJob, Wanting
 from manager.problem import Conflict, DatabaseAway
 from manager.reconciler.concerning import Concerning
 from manager.reconciler.deciding import Clean, Memory, Tell, decide, has_taken_up
@@ -25,6 +24,7 @@ from manager.reconciler.events import Events
 from manager.reconciler.listening import Listener, Sight
 from manager.reconciler.moves import Turn, go_on, wish_of
 from manager.reconciler.telling import Look, Teller
+from manager.transitions.life import MOVE_EVENTS, Phase, TransitionEvent
 from merge import JobId
 
 LOOKING = 2.0
@@ -37,9 +37,9 @@ log = logging.getLogger("braid.reconciler")
 
 
 class Drains(Protocol):
-    """Who knows which dataflows drain; the committer, or a test."""
+    """Ends drains; the committer, or a test."""
 
-    def draining(self) -> Iterable[Draining]:
+    def under_way(self) -> Iterable[Draining]:
         """The dataflows that drain."""
 
     def drained(self, dataflow: str) -> None:
@@ -47,12 +47,12 @@ class Drains(Protocol):
 
 
 class Moves(Protocol):
-    """Who knows of the move under way, and takes it on; the committer, or a test."""
+    """Takes moves on; the committer, or a test."""
 
-    def moving(self) -> Moving | None:
-        """The move under way."""
+    def under_way(self) -> Iterable[Moving]:
+        """The moves under way."""
 
-    def cut_move(self, move: int) -> None:
+    def cut(self, move: int) -> None:
         """All are ready for the cut."""
 
     def take_over(self, move: int, passed: Mapping[JobId, Mapping[str, int]]) -> None:
@@ -64,7 +64,7 @@ class Moves(Protocol):
     def put_off(self, move: int, *, why: str) -> None:
         """Something hinders it before."""
 
-    def end_move(self, move: int) -> None:
+    def end(self, move: int) -> None:
         """All have begun."""
 
 
@@ -149,7 +149,7 @@ class Reconciler:
             looks=self._looks,
             failures=self._failures,
             steps={step: self._steps[step] for step in STEPS},
-            turns={str(event): self._turns[event] for event in MoveEvent},
+            turns={str(event): self._turns[event] for event in MOVE_EVENTS},
             dataflows={str(state): count for state, count in self._teller.states.items()},
         )
 
@@ -202,7 +202,7 @@ class Reconciler:
     def _drain(self, drains: Drains, sight: Sight) -> None:
         now = time.time()
         jobs = {name: each.seen for name, each in sight.jobs.items() if each.seen is not None}
-        for step in drain(drains.draining(), jobs, sight.hosts, self._wished, now):
+        for step in drain(drains.under_way(), jobs, sight.hosts, self._wished, now):
             match step:
                 case Wish(host=host, wish=wish):
                     self._wished[wish.cut] = now
@@ -215,18 +215,17 @@ class Reconciler:
 
     def _go_on(self, moves: Moves, sight: Sight) -> None:
         now = time.time()
-        moving = moves.moving()
-        for step in go_on(moving, sight, self._wished, now):
+        for step in go_on(tuple(moves.under_way()), sight, self._wished, now):
             match step:
                 case Wish(host=host, wish=wish):
                     self._wished[wish_of(wish)] = now
                     self._listener.publish(topics.host(host, "cut"), written_cut(wish))
-                case Turn() if moving is not None:
+                case Turn(move=move):
                     self._turns[step.event] += 1
                     try:
-                        _turn(moves, moving.move, step)
+                        _turn(moves, step)
                     except Conflict as error:
-                        log.debug("the move %s: %s", moving.move.cut, error)
+                        log.debug("the move %s: %s", move.cut, error)
 
     def _do(self, step: Tell | Clean) -> None:
         match step:
@@ -243,18 +242,19 @@ class Reconciler:
                 self._listener.publish(topics.job(job, "status"), b"", retain=True)
 
 
-def _turn(moves: Moves, move: Move, turn: Turn) -> None:
+def _turn(moves: Moves, turn: Turn) -> None:
+    move = turn.move
     log.info("the move %s: %s%s", move.cut, turn.event, f", because {turn.why}" if turn.why else "")
     match turn.event:
-        case MoveEvent.READY:
-            moves.cut_move(move.id)
-        case MoveEvent.PASSED:
+        case TransitionEvent.READY:
+            moves.cut(move.id)
+        case TransitionEvent.PASSED:
             moves.take_over(move.id, turn.passed)
-        case MoveEvent.BEGUN:
-            moves.end_move(move.id)
-        case MoveEvent.HINDERED if move.phase is Phase.PREPARING:
+        case TransitionEvent.BEGUN:
+            moves.end(move.id)
+        case TransitionEvent.HINDERED if move.phase is Phase.PREPARING:
             moves.put_off(move.id, why=turn.why)
-        case MoveEvent.HINDERED:
+        case TransitionEvent.HINDERED:
             moves.go_back(move.id, why=turn.why)
 
 

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from engine.plan import Plan, Port
 from engine.supply import Bridged
-from manager.committing.seen import HostSeen, JobSeen, Measured
+from manager.committer.seen import HostSeen, JobSeen, Measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

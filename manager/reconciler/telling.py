@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from engine.life import LIFE as JOB_LIFE
 from engine.life import JobState
 from manager.answers import DataflowState
-from manager.committing.seen import JobSeen
-from manager.committing.wanted import WantedJob
+from manager.committed.wanted import WantedJob
+from manager.committer.seen import JobSeen
 from manager.reconciler.concerning import Concerned, Concerning
 from manager.reconciler.events import Events
 from manager.reconciler.life import DRAINS, REMOVED, find, passed

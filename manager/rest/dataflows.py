@@ -106,9 +106,9 @@ def remove(
 
 
 @router.get("/dataflows/{id}/removal", **told(looks.REMOVAL, Conflict, NotFound, StateNotReady))
-def foretell_removal(service: TheService, caller: TheCaller, id: Named) -> RemovalAnswer:  # noqa: A002 - as above
+def preview_removal(service: TheService, caller: TheCaller, id: Named) -> RemovalAnswer:  # noqa: A002 - as above
     """What removing a dataflow would stop, and leave to others; nothing is changed."""
-    return service.foretell_removal(caller, id)
+    return service.preview_removal(caller, id)
 
 
 @router.post("/explain", **told(examples.EXPLAINED, NotFound, *_BODY, body=Document))

@@ -7,7 +7,6 @@ from pydantic import BaseModel
 
 from dags import Document, Kind, Visibility
 from manager.answers import (
-    Basis,
     BrokerCredentials,
     CpuAnswer,
     DataflowAnswer,
@@ -74,6 +73,7 @@ from manager.problem import (
     Unexpected,
     UnsupportedMediaType,
 )
+from merge import Basis
 
 _THEN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 _ID = "d-5f0c9a1e77b2"

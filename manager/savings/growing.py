@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from engine.metering import DRIVER, JVM, WORKER
-from manager.committing.seen import HostSeen, JobSeen, Measured
+from manager.committer.seen import HostSeen, JobSeen, Measured
 
 BROKER = "broker"
 PARTS = (DRIVER, JVM, WORKER, BROKER)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import psutil
 
 from bridge.processes import began
-from manager.committing.committer import Committer
-from manager.committing.seen import Seeing
+from manager.committer.committer import Committer
+from manager.committer.seen import Seeing
 from manager.defragmenting.choosing import Chooser
 from manager.savings.growing import BrokerTaken, Counters, counters, grown
 from manager.savings.ledger import HOUR, MINUTE, Minute, write

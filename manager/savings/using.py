@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from manager.committing.sources import Registered
-from manager.committing.state import State
+from manager.committed.sources import Registered
+from manager.committed.state import State
 from manager.planning import public_id
 from merge import Instance, Jobs, RunningTask, Submitted
 

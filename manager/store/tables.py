@@ -188,7 +188,7 @@ class OperationRow(SQLModel, table=True):
 
 
 class MoveRow(SQLModel, table=True):
-    """Tasks that go from job to job together, as `manager.committing.moving` says; gone once that is over."""
+    """Tasks that go from job to job together, as `manager.transitions.move` says; gone once that is over."""
 
     __tablename__ = "move"
     # An id is never used again: it names a cut.

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, Route, expect
 from bridge.memory import MemoryBroker
 from manager.answers import Role
 from manager.cases.base import Caller
-from manager.committing.seen import JobSeen
+from manager.committer.seen import JobSeen
 from manager.rest import examples
 from manager.watching import Watching
 from merge import Instance

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from manager.committing.seen import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
+from manager.committer.seen import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from tests.console.conftest import ConsoleService, PageFor
 from tests.console.graphs import answer_with, job
 

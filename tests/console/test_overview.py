@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from manager.committing.seen import JobSeen, Measured, StreamMeasured
+from manager.committer.seen import JobSeen, Measured, StreamMeasured
 from tests.console.conftest import ConsoleService, PageFor
 from tests.manager.rest.fake import THEN
 

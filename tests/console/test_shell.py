@@ -5,7 +5,7 @@ import json
 import pytest
 from playwright.sync_api import Page, expect
 
-from manager.committing.seen import JobSeen
+from manager.committer.seen import JobSeen
 from manager.rest import examples
 from tests.console.conftest import ConsoleService, PageFor
 from tests.manager.rest.fake import THEN

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from manager.committing.draft import Ground
-from manager.committing.moving import Chosen
-from manager.committing.state import State
+from manager.committed.state import State
+from manager.committer.draft import Ground
+from manager.transitions.move import Chosen
 from merge import Assignment, Home
 from tests.integration.hosting import QUICK
 from tests.integration.moving import Scattered, Within
@@ -94,7 +94,7 @@ def test_a_running_dag_is_split_and_joined_again(tmp_path: Path) -> None:
                 tasks = [task for task in state.running.tasks.values() if task.type.name in {"count", "output"}]
                 places = tuple((task.instance, Home(following, homes[task.instance].busy)) for task in tasks)
                 split = Assignment(base=state.jobs.version, opens=((following, "local"),), places=places)
-            served.committer.begin_move(chosen(split), who="operator")
+            served.changes.moves.begin(chosen(split), who="operator")
             town.until_settled()
             assert 2 == len(list(town.operator.jobs()))
             town.check()

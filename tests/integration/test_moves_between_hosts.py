@@ -6,8 +6,8 @@ import pytest
 
 from bridge.address import Address
 from engine.host_keeper import HostKeeper
-from manager.committing.moving import Chosen
 from manager.keeper_process import read_record
+from manager.transitions.move import Chosen
 from merge import Assignment, Home
 from tests.integration.moving import Scattered, Within, scatter
 
@@ -23,7 +23,7 @@ def move(served: Within, town: Scattered, host: str, *types: str) -> None:
         tasks = [task for task in state.running.tasks.values() if not types or task.type.name in types]
         places = tuple((task.instance, Home(following, homes[task.instance].busy)) for task in tasks)
         there = Assignment(base=state.jobs.version, opens=((following, host),), places=places)
-    served.committer.begin_move(lambda _state, _ground: Chosen(there, "a test"), who="operator")
+    served.changes.moves.begin(lambda _state, _ground: Chosen(there, "a test"), who="operator")
     hold(town, "a test")
 
 

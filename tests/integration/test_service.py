@@ -8,7 +8,8 @@ import psutil
 import pytest
 
 from bridge import topics
-from manager.answers import Basis, DataflowState, JobAnswer, Replayed, Start, Stop
+from manager.answers import DataflowState, JobAnswer, Replayed, Start, Stop
+from merge import Basis
 from tests.integration.hosting import counted, numbers
 from tests.integration.serving import BROKER, Served, counting, passing, runs, street
 

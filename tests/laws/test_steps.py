@@ -105,7 +105,7 @@ def test_a_step_places_and_releases_as_the_placements_do(walk: Walk, chance: Ran
                 pace=conditions.pace, batch=BATCH_SECONDS, busy=dict.fromkeys(step.change.residue, ASSUMED_BUSY)
             ),
         )
-        assert dict.fromkeys(step.opens, conditions.pace) == step.paces
+        assert dict.fromkeys(step.touches & set(step.jobs.jobs), conditions.pace) == step.paces
 
 
 @given(walk=walks(confined=True), chance=CHANCE)

@@ -3,12 +3,13 @@
 import json
 from typing import Any
 
-from dags import Kind, Visibility
+from dags import Catalogue, Kind, Visibility
 from manager.answers import Quota, Role, SourceForm, TenantForm
 from manager.cases.base import Caller
-from manager.committing.committer import Committer
-from manager.committing.draft import Ground
-from manager.committing.seen import HostSeen, JobSeen
+from manager.committer.changes import changes_of
+from manager.committer.committer import Committer
+from manager.committer.draft import Ground
+from manager.committer.seen import HostSeen, JobSeen
 from manager.service import Service
 from manager.store.database import Store
 from manager.store.leadership import Candidate
@@ -46,16 +47,24 @@ class Seen:
 class Manager:
     """One manager of a database."""
 
-    def __init__(self, url: str, name: str = "one", *, strategy: str = "pack", hosts: tuple[Host, ...] = HOSTS) -> None:
+    def __init__(
+        self,
+        url: str,
+        name: str = "one",
+        *,
+        strategy: str = "pack",
+        hosts: tuple[Host, ...] = HOSTS,
+        catalogue: Catalogue = CATALOGUE,
+    ) -> None:
         self.url = url
         self.store = Store(url)
         self.hosts = hosts
         self.seen = Seen()
-        self.changes = 0
         ground = Ground(hosts=lambda: self.hosts, strategy=strategy)
-        self.committer = Committer(self.store, CATALOGUE, ground, name=name)
+        self.committer = Committer(self.store, catalogue, ground, name=name)
+        self.changes = changes_of(self.committer, self.store, catalogue)
         self.candidate = Candidate(self.store, name, won=self.committer.lead, lost=self.committer.step_down)
-        self.service = Service(self.store, self.committer, self.seen)
+        self.service = Service(self.store, self.committer, self.changes, self.seen)
 
     def lead(self) -> "Manager":
         """Take the lead, from whoever has it."""

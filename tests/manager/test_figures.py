@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.committing.seen import Measured, StreamMeasured
+from manager.committer.seen import Measured, StreamMeasured
 from manager.figures import (
     SPACING,
     WINDOW,

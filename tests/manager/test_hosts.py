@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from manager.committing.seen import HostSeen
+from manager.committer.seen import HostSeen
 from manager.hosts import placeable
 from merge import Host
 

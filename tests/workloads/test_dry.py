@@ -13,7 +13,7 @@ import merge
 from dags import Kind, Schema
 from engine.plan import SlotState
 from manager.answers import Stop
-from manager.committing.state import State
+from manager.committed.state import State
 from manager.defragmenting.choosing import Chooser
 from manager.problem import Conflict
 from manager.settings import Placement
@@ -68,13 +68,13 @@ def counted(state: State) -> Counts:
 def consolidated(manager: Manager) -> None:
     """Ask for a defragmentation, and carry it out as hosts would."""
     try:
-        move = manager.committer.begin_move(Chooser(manager.seen).asked_for, who="operator")
+        move = manager.changes.moves.begin(Chooser(manager.seen).asked_for, who="operator")
     except Conflict:
         return
     passed: dict[JobId, dict[str, int]] = {job: {} for job in move.left}
-    manager.committer.cut_move(move.id)
-    manager.committer.take_over(move.id, passed)
-    manager.committer.end_move(move.id)
+    manager.changes.moves.cut(move.id)
+    manager.changes.moves.take_over(move.id, passed)
+    manager.changes.moves.end(move.id)
 
 
 @pytest.fixture(scope="module")

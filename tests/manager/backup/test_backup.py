@@ -78,7 +78,7 @@ def filled(url: str, name: str = "one") -> Manager:
     for number in range(3):
         made.submit("ann", LINE.format(number), key=str(number))
         made.submit("bob", LINE.format(number))
-    made.committer.remove(removed, who="ann")
+    made.changes.dataflows.remove(removed, who="ann")
     park(made, 1, 2, 3)
     return made
 
@@ -182,20 +182,19 @@ def test_a_backup_is_made_while_nothing_moves(
 
     def move() -> int:
         manager.service.defragment(OPERATOR)
-        moving = manager.committer.moving()
-        assert moving is not None
+        (moving,) = manager.changes.moves.under_way()
         return moving.move.id
 
     begun = move()
     monkeypatch.setattr(making, "PATIENCE", 0.0)
     with pytest.raises(BackupRefused, match="tasks are being moved"):
         back_up(root, empty_url, tmp_path / "early.tar")
-    manager.committer.put_off(begun, why="it was late")
+    manager.changes.moves.put_off(begun, why="it was late")
     taken: list[int] = []
 
     def take(*arguments: Any, **named: Any) -> int:
         if not taken:
-            manager.committer.put_off(move(), why="it was late")
+            manager.changes.moves.put_off(move(), why="it was late")
         taken.append(take_picture(*arguments, **named))
         return taken[-1]
 
@@ -217,7 +216,7 @@ def test_a_backup_of_a_database_that_is_written_is_one_state_of_it(empty_url: st
             number += 1
             dataflow = manager.submit("bob", LINE.format(number % 5))
             if number % 2:
-                manager.committer.remove(dataflow, who="bob")
+                manager.changes.dataflows.remove(dataflow, who="bob")
 
     changing = threading.Thread(target=change)
     changing.start()

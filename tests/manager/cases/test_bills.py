@@ -35,7 +35,7 @@ def metered(sqlite: str) -> Iterator[Manager]:
     made.admit("ann", "bob")
     made.register("weather")
     shared, bobs, own = [made.submit(each, "s:source > a:map > k:sink") for each in ("ann", "bob", "ann")]
-    made.committer.remove(own, who="ann")
+    made.changes.dataflows.remove(own, who="ann")
     hours = [
         shared_minute(BEGIN, {shared: ("ann", CORE_MINUTE // 3), bobs: ("bob", CORE_MINUTE // 3)}),
         shared_minute(BEGIN + timedelta(hours=1), {own: ("ann", CORE_MINUTE // 2)}),

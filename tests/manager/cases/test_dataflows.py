@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from dags import Visibility
-from manager.answers import Basis, DataflowState, OperationKind, Stop, VisibilityForm
+from manager.answers import DataflowState, OperationKind, Stop, VisibilityForm
 from manager.cases.base import Caller, Paging
-from manager.committing.seen import InstanceMeasured, JobSeen, Measured
+from manager.committer.seen import InstanceMeasured, JobSeen, Measured
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound, StateNotReady
-from merge import Host
+from merge import Basis, Host
 from tests.manager.cases.parts import every, parts
 from tests.manager.managers import OPERATOR, Manager, caller, raw
 from tests.notation import document
@@ -34,7 +34,7 @@ def manager(sqlite: str) -> Iterator[Manager]:
 
 def seen(manager: Manager, job: str = "1", **more: Any) -> None:
     """As if a job's host had said that the newest plan is in effect."""
-    plan = manager.committer.wanted()[job].plan
+    plan = manager.changes.jobs.wanted()[job].plan
     assert plan is not None
     told: dict[str, Any] = {"state": "running", "version": plan.version, "in_effect": plan.version, **more}
     manager.seen.jobs[job] = JobSeen(job=job, host=plan.host, seen=datetime.now(UTC), **told)
@@ -164,7 +164,7 @@ def test_an_explanation_foretells_and_changes_nothing(manager: Manager) -> None:
 def test_a_predicted_saving_is_what_was_measured(manager: Manager) -> None:
     """Of the reused tasks each where it runs; a dataflow that opens a job saves no batches."""
     manager.submit("ann", LONG)
-    (plan,) = [wanted.plan for wanted in manager.committer.wanted().values()]
+    (plan,) = [wanted.plan for wanted in manager.changes.jobs.wanted().values()]
     assert plan is not None
     done = {slot.instance: InstanceMeasured(cpu_ns=round(2e9), taken=400) for slot in plan.slots}
     measured = tuple(
@@ -313,16 +313,16 @@ def test_who_committed_answers_although_it_leads_no_more(manager: Manager) -> No
 def test_a_dataflow_that_drains_runs_until_what_was_sent_is_worked_off(manager: Manager) -> None:
     """It is shown as draining, keeps its plan and cannot be replaced; then it is removed. Once is enough to ask."""
     dataflow = manager.submit("ann", SHORT)
-    wanted = manager.committer.wanted()
+    wanted = manager.changes.jobs.wanted()
     for _ in range(2):
         assert DataflowState.DRAINING is manager.service.remove(ANN, dataflow, Stop.DRAIN).state
-    assert wanted == manager.committer.wanted()
+    assert wanted == manager.changes.jobs.wanted()
     with pytest.raises(Conflict, match="drains, and is removed after that"):
         manager.service.replace(ANN, dataflow, raw(SHORT))
-    manager.committer.drained(dataflow)
+    manager.changes.drains.drained(dataflow)
     assert DataflowState.REMOVED is manager.service.dataflow(ANN, dataflow).state
-    assert () == manager.committer.draining()
-    manager.committer.drained(dataflow)
+    assert () == manager.changes.drains.under_way()
+    manager.changes.drains.drained(dataflow)
 
 
 def test_who_leads_next_knows_what_drains(manager: Manager) -> None:
@@ -330,11 +330,11 @@ def test_who_leads_next_knows_what_drains(manager: Manager) -> None:
     dataflow = manager.submit("ann", SHORT)
     manager.submit("ann", "s:source > a:map > k:sink w:source{'source': 'traffic'} > a")
     manager.service.remove(ANN, dataflow, Stop.DRAIN)
-    (known,) = manager.committer.draining()
+    (known,) = manager.changes.drains.under_way()
     tasks = {task.id: task.instance for task in manager.service.dataflow(ANN, dataflow).tasks}
     assert (dataflow, 2, frozenset({tasks["k"]})) == (known.dataflow, len(known.streams), known.instances)
     another = Manager(manager.url, "another").lead()
-    assert (known,) == another.committer.draining()
+    assert (known,) == another.changes.drains.under_way()
     another.close()
 
 
@@ -343,7 +343,7 @@ def test_a_dataflow_drains_at_a_cut_in_all_that_hangs_together_with_it(manager: 
     dataflow = manager.submit("ann", SHORT)
     manager.submit("ann", "s!:source > a!:map > k!:sink w!:source{'source': 'traffic'} > a")
     manager.service.remove(ANN, dataflow, Stop.DRAIN)
-    (known,) = manager.committer.draining()
+    (known,) = manager.changes.drains.under_way()
     assert 2 == len(known.streams)
 
 
@@ -352,7 +352,7 @@ def test_a_dataflow_that_drains_can_be_removed_at_once(manager: Manager) -> None
     dataflow = manager.submit("ann", SHORT)
     manager.service.remove(ANN, dataflow, Stop.DRAIN)
     assert DataflowState.REMOVED is manager.service.remove(ANN, dataflow, Stop.NOW).state
-    assert () == manager.committer.draining()
+    assert () == manager.changes.drains.under_way()
 
 
 def test_who_may_not_read_a_source_any_more_has_its_dataflows_removed(manager: Manager) -> None:

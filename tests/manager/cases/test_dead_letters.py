@@ -116,9 +116,9 @@ def test_what_was_removed_or_replaced_since_stays_its_owners(manager: Manager) -
     """Letters from before are still shown, and those that come after are for whoever the task still serves."""
     mine, theirs, shared = two(manager)
     park(manager, letter(shared, 1))
-    manager.committer.remove(mine, who="ann")
+    manager.changes.dataflows.remove(mine, who="ann")
     park(manager, letter(shared, 2))
-    manager.committer.replace(theirs, raw("s:source > m:map{'add': 5} > k:sink"), who="bob")
+    manager.changes.dataflows.replace(theirs, raw("s:source > m:map{'add': 5} > k:sink"), who="bob")
     assert [(shared, 1)] == seen(manager, ANN) == seen(manager, ANN, mine)
     assert [(shared, 2), (shared, 1)] == seen(manager, BOB) == seen(manager, BOB, theirs)
 
@@ -126,8 +126,8 @@ def test_what_was_removed_or_replaced_since_stays_its_owners(manager: Manager) -
 def test_what_comes_after_the_last_one_was_removed_is_still_theirs(manager: Manager) -> None:
     """A letter that was under way when its task's last dataflow was removed is that one's, and not an earlier one's."""
     mine, theirs, shared = two(manager)
-    manager.committer.remove(mine, who="ann")
-    manager.committer.remove(theirs, who="bob")
+    manager.changes.dataflows.remove(mine, who="ann")
+    manager.changes.dataflows.remove(theirs, who="bob")
     park(manager, letter(shared))
     assert ([], [(shared, 1)]) == (seen(manager, ANN), seen(manager, BOB, theirs))
 
@@ -176,7 +176,7 @@ def test_all_of_a_dataflow_are_discarded(manager: Manager) -> None:
     mine, _, shared = two(manager)
     other = instance_of(manager, manager.submit("ann", "s:source > m:map{'add': 2} > k:sink"), "m")
     park(manager, *(letter(shared, batch) for batch in range(600)), letter(other))
-    manager.committer.remove(mine, who="ann")
+    manager.changes.dataflows.remove(mine, who="ann")
     assert 600 == manager.service.discard_dead_letters(ANN, mine).dead_letters
     assert 0 == manager.service.discard_dead_letters(ANN, mine).dead_letters
     assert ([(other, 1)], 600) == (seen(manager, ANN), len(seen(manager, BOB)))
@@ -227,7 +227,7 @@ def test_the_newest_are_kept(manager: Manager) -> None:
 
 def feeds(manager: Manager, job: str = "1") -> list[Feed]:
     """What the newest plan of a job feeds."""
-    plan = manager.committer.wanted()[job].plan
+    plan = manager.changes.jobs.wanted()[job].plan
     assert plan is not None
     return list(plan.feeds)
 
@@ -243,10 +243,10 @@ def test_a_dead_letter_that_is_replayed_is_fed_to_its_task_and_gone(manager: Man
     mine, instance = alone(manager)
     park(manager, letter(instance, 1), letter(instance, 2, events=({"t": 1}, {"t": 2})))
     newest, oldest = ids(manager, ANN)
-    version = manager.committer.wanted()["1"].plan
+    version = manager.changes.jobs.wanted()["1"].plan
     assert Replayed(dead_letters=1, events=2) == manager.service.replay_dead_letter(ANN, newest)
     assert [Feed(id=int(newest), instance=instance, port="in", events='[{"t":1},{"t":2}]')] == feeds(manager)
-    plan = manager.committer.wanted()["1"].plan
+    plan = manager.changes.jobs.wanted()["1"].plan
     assert version is not None
     assert plan is not None
     assert plan.version == version.version + 1
@@ -270,9 +270,9 @@ def test_all_of_a_dataflow_are_replayed_the_oldest_first(manager: Manager) -> No
     assert [instance, sink, instance] == [each.instance for each in feeds(manager)]
     assert sorted(each.id for each in feeds(manager)) == [each.id for each in feeds(manager)]
     assert [] == ids(manager, OPERATOR)
-    before = manager.committer.wanted()
+    before = manager.changes.jobs.wanted()
     assert Replayed(dead_letters=0, events=0) == manager.service.replay_dead_letters(ANN, mine)
-    assert before == manager.committer.wanted()
+    assert before == manager.changes.jobs.wanted()
 
 
 def test_what_was_replayed_and_comes_once_more_is_not_kept(manager: Manager) -> None:
@@ -290,24 +290,24 @@ def test_what_is_fed_stands_in_every_plan_until_it_was_taken(manager: Manager) -
     park(manager, letter(instance))
     manager.service.replay_dead_letter(ANN, ids(manager, ANN)[0])
     (first,) = feeds(manager)
-    before = manager.committer.wanted()["1"].plan
+    before = manager.changes.jobs.wanted()["1"].plan
     assert before is not None
     manager.submit("bob", "s:source > m:map{'add': 2} > k:sink")
     assert [first] == feeds(manager)
     other = Manager(manager.url, "two").lead()
     try:
         assert [first] == feeds(other)
-        other.committer.fed("1", before.version)
+        other.changes.jobs.fed("1", before.version)
         assert [first] == feeds(other), "a plan that is not the newest was taken"
-        newest = other.committer.wanted()["1"].plan
+        newest = other.changes.jobs.wanted()["1"].plan
         assert newest is not None
-        other.committer.fed("1", newest.version)
+        other.changes.jobs.fed("1", newest.version)
         assert [] == feeds(other)
-        other.committer.fed("1", newest.version + 1)
-        after = other.committer.wanted()["1"].plan
+        other.changes.jobs.fed("1", newest.version + 1)
+        after = other.changes.jobs.wanted()["1"].plan
         assert after is not None
         assert newest.version + 1 == after.version
-        other.committer.fed("77", 1)
+        other.changes.jobs.fed("77", 1)
     finally:
         other.close()
 
@@ -319,16 +319,16 @@ def test_what_was_not_taken_before_its_job_ends_is_a_dead_letter_again(manager: 
     before = manager.service.dead_letters(ANN, Paging()).items
     _, second, first = (str(each.id) for each in before)
     manager.service.replay_dead_letter(ANN, first)
-    plan = manager.committer.wanted()["1"].plan
+    plan = manager.changes.jobs.wanted()["1"].plan
     assert plan is not None
-    manager.committer.fed("1", plan.version)
+    manager.changes.jobs.fed("1", plan.version)
     manager.service.replay_dead_letter(ANN, second)
     assert [(instance, 3)] == seen(manager, ANN) == seen(manager, OPERATOR, mine)
     with pytest.raises(NotFound):
         manager.service.discard_dead_letter(OPERATOR, second)
     other = Manager(manager.url, "two").lead()
     try:
-        other.committer.remove(mine, who="ann")
+        other.changes.dataflows.remove(mine, who="ann")
         assert before[:2] == other.service.dead_letters(ANN, Paging()).items
         park(other, letter(instance, 1), letter(instance, 2))
         assert [(instance, 3), (instance, 2)] == seen(other, ANN)
@@ -346,11 +346,11 @@ def test_what_its_task_cannot_be_fed_any_more_is_its_jobs_to_tell(manager: Manag
     park(manager, letter(instance))
     manager.service.replay_dead_letter(ANN, ids(manager, ANN)[0])
     manager.submit("bob", "s:source > m:map{'add': 2} > k:sink")
-    manager.committer.remove(mine, who="ann")
+    manager.changes.dataflows.remove(mine, who="ann")
     assert ([], [instance]) == (ids(manager, OPERATOR), [each.instance for each in feeds(manager)])
-    plan = manager.committer.wanted()["1"].plan
+    plan = manager.changes.jobs.wanted()["1"].plan
     assert plan is not None
-    manager.committer.fed("1", plan.version)
+    manager.changes.jobs.fed("1", plan.version)
     assert (0, 0) == (rows(manager, DeadLetterRow), rows(manager, DeadLetterReaderRow))
 
 
@@ -373,9 +373,9 @@ def test_what_was_replayed_is_known_for_as_long_as_it_is_under_way(manager: Mana
     with manager.store.write() as session:
         replayed(session, [], at=later)
     assert [] == ids(manager, OPERATOR)
-    plan = manager.committer.wanted()["1"].plan
+    plan = manager.changes.jobs.wanted()["1"].plan
     assert plan is not None
-    manager.committer.fed("1", plan.version)
+    manager.changes.jobs.fed("1", plan.version)
     assert 1 == rows(manager, DeadLetterReplayRow)
     with manager.store.write() as session:
         replayed(session, [], at=later)
@@ -394,7 +394,7 @@ def test_a_task_that_serves_others_too_is_fed_by_operators_only(manager: Manager
         manager.service.replay_dead_letters(BOB, theirs)
     assert 1 == manager.service.replay_dead_letter(OPERATOR, newest).dead_letters
     assert [oldest] == ids(manager, ANN) == ids(manager, BOB)
-    manager.committer.remove(mine, who="ann")
+    manager.changes.dataflows.remove(mine, who="ann")
     assert 1 == manager.service.replay_dead_letters(BOB, theirs).dead_letters
     assert [] == ids(manager, ANN)
 
@@ -411,7 +411,7 @@ def test_what_can_be_replayed_is_and_the_rest_is_left_with_the_reason(manager: M
     """A dataflow's letters of a task that runs no more, or not for the caller, stay; they hold up none that can be."""
     mine, instance = alone(manager)
     park(manager, letter(instance, 1))
-    manager.committer.replace(mine, raw("s:source > m:map{'add': 5} > k:sink"), who="ann")
+    manager.changes.dataflows.replace(mine, raw("s:source > m:map{'add': 5} > k:sink"), who="ann")
     park(manager, letter(instance_of(manager, mine, "m"), 2))
     told = manager.service.replay_dead_letters(ANN, mine)
     assert (1, 1) == (told.dead_letters, told.left)
@@ -445,7 +445,7 @@ def test_a_job_is_fed_only_so_much_at_a_time(manager: Manager) -> None:
     with pytest.raises(StateNotReady, match="its job still takes what was replayed before") as raised:
         manager.service.replay_dead_letters(ANN, mine)
     assert raised.value.retry_after
-    plan = manager.committer.wanted()["1"].plan
+    plan = manager.changes.jobs.wanted()["1"].plan
     assert plan is not None
-    manager.committer.fed("1", plan.version)
+    manager.changes.jobs.fed("1", plan.version)
     assert 2 == manager.service.replay_dead_letters(ANN, mine).dead_letters

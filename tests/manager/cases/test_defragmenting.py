@@ -28,9 +28,8 @@ class Town(Manager):
 
     def reasons(self) -> str:
         """Why the move under way was begun, once it was given up."""
-        moving = self.committer.moving()
-        assert moving is not None
-        self.committer.put_off(moving.move.id, why="a test")
+        (moving,) = self.changes.moves.under_way()
+        self.changes.moves.put_off(moving.move.id, why="a test")
         return self.service.operations(OPERATOR, Paging()).items[0].note
 
 
@@ -88,8 +87,7 @@ def test_what_is_asked_for_isolates_where_a_job_is_overloaded(packed: Town) -> N
     move = packed.service.defragment(OPERATOR)
     assert (job,) == move.leaves
     assert 2 == len(move.joins)
-    moving = packed.committer.moving()
-    assert moving is not None
+    (moving,) = packed.changes.moves.under_way()
     gone = {step.instance for step in moving.move.steps if step.joins != step.leaves}
     assert instance_of(packed, "count") in gone
     assert "it was asked for, and a job is overloaded; given up: a test" == packed.reasons()

@@ -9,7 +9,7 @@ import pytest
 
 from manager.answers import OperationKind, Page, Stop
 from manager.cases.base import Paging
-from manager.committing.seen import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
+from manager.committer.seen import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.problem import InvalidRequest, NotFound
 from tests.manager.cases.parts import every, parts
 from tests.manager.managers import OPERATOR, Manager, caller

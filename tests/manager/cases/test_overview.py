@@ -7,7 +7,7 @@ import pytest
 from manager.answers import DataflowState, JobsOverview, KindsAnswer, Stop, TroubledJobAnswer
 from manager.cases.base import Paging
 from manager.cases.overview import MOST_TROUBLED
-from manager.committing.seen import JobSeen, Measured, StreamMeasured
+from manager.committer.seen import JobSeen, Measured, StreamMeasured
 from manager.reconciler.driven import Driven
 from tests.manager.managers import OPERATOR, Manager, caller
 

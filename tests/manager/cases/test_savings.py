@@ -130,7 +130,7 @@ def test_a_tenant_asks_for_nothing_of_others(metered: Manager) -> None:
 def test_one_dataflow_is_told_even_if_it_is_removed(metered: Manager) -> None:
     """To its tenant and to an operator, with its estimate of what it takes alone."""
     (mine,) = asked(metered)["bob"]
-    metered.committer.remove(mine, who="bob")
+    metered.changes.dataflows.remove(mine, who="bob")
     for who in (BOB, OPERATOR):
         told = metered.service.savings(who, dataflow=mine)
         assert [(mine, CORE_MINUTE // 4, 0.5)] == [

@@ -10,7 +10,7 @@ from bridge.memory import MemoryBroker
 from engine.life import JobState
 from manager.answers import SourceForm
 from manager.cases.base import Caller
-from manager.committing.seen import JobSeen
+from manager.committer.seen import JobSeen
 from manager.flowing.sending import Sending
 from manager.problem import Conflict, Forbidden, InvalidRequest, NotFound, StateNotReady
 from tests.manager.managers import OPERATOR, Manager, caller

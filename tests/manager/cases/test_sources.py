@@ -108,7 +108,7 @@ def test_a_name_that_is_registered_anew_is_another_source(manager: Manager) -> N
     manager.submit("ann", SHORT)
     streams: set[str] = set()
     for _ in range(2):
-        plan = next(each.plan for each in manager.committer.wanted().values() if each.plan)
+        plan = next(each.plan for each in manager.changes.jobs.wanted().values() if each.plan)
         streams |= plan.streams
         manager.service.revoke_source(ANN, "weather")
         manager.register("weather")
@@ -124,7 +124,7 @@ def test_one_topic_feeds_one_source(manager: Manager) -> None:
     manager.service.register_source(ANN, asked())
     feeds, nothing = (
         "feeds the source 'ann:street' already; choose",
-        "is not to be had; choose another, best below your name",
+        "is taken; choose another, best below your name",
     )
     for who, told, more in ((ANN, feeds, {}), (OPERATOR, feeds, {"owner": "bob"}), (BOB, nothing, {})):
         with pytest.raises(Conflict, match=told) as refused:

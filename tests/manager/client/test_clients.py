@@ -69,7 +69,7 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("replace", ("d1", {"name": "x"}), "PUT", "/v1/dataflows/d1", {"name": "x"}, SUBMITTED),
     ("remove", ("d1",), "DELETE", "/v1/dataflows/d1?stop=now", None, DATAFLOW),
     ("remove", ("d1", Stop.DRAIN), "DELETE", "/v1/dataflows/d1?stop=drain", None, DATAFLOW),
-    ("foretell_removal", ("d1",), "GET", "/v1/dataflows/d1/removal", None, REMOVAL),
+    ("preview_removal", ("d1",), "GET", "/v1/dataflows/d1/removal", None, REMOVAL),
     ("explain", ({"name": "x"},), "POST", "/v1/explain", {"name": "x"}, EXPLAINED),
     ("dataflow", ("a/b?",), "GET", "/v1/dataflows/a%2Fb%3F", None, DETAIL),
     ("register_source", (SOURCE_FORM,), "POST", "/v1/sources", SOURCE_FORM, SOURCE),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from manager.committing.seen import InstanceMeasured, JobSeen, Measured
+from manager.committer.seen import InstanceMeasured, JobSeen, Measured
 from merge import Instance
 from tests.manager.managers import Manager
 

@@ -38,12 +38,12 @@ def homes(manager: Manager) -> dict[Instance, Home]:
 def moved(manager: Manager, chooser: Chooser) -> frozenset[Instance]:
     """What stood still in a move that was asked for, and came off; nothing where there is none."""
     try:
-        move = manager.committer.begin_move(chooser.asked_for, who="operator")
+        move = manager.changes.moves.begin(chooser.asked_for, who="operator")
     except Conflict:
         return frozenset()
-    manager.committer.cut_move(move.id)
-    manager.committer.take_over(move.id, {job: {} for job in move.left})
-    manager.committer.end_move(move.id)
+    manager.changes.moves.cut(move.id)
+    manager.changes.moves.take_over(move.id, {job: {} for job in move.left})
+    manager.changes.moves.end(move.id)
     return frozenset(step.instance for step in move.steps)
 
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from manager.committing.moving import Ended, Phase
-from manager.committing.seen import HostSeen
+from manager.committer.seen import HostSeen
 from manager.defragmenting.calibrating import ASSUMED, FEWEST, FEWEST_DISRUPTIONS
 from manager.defragmenting.choosing import WRITING, Chooser
 from manager.defragmenting.learnt import Learnt, Notes
 from manager.defragmenting.measuring import SHORTEST
 from manager.store.tables import LearntRow
+from manager.transitions.life import Phase
+from manager.transitions.move import Ended
 from tests.manager.managers import Manager
 
 NAME = "one"

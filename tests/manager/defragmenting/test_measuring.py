@@ -8,10 +8,9 @@ import pytest
 from dags import Kind
 from engine.plan import Ingress, Plan, Slot, SlotState
 from engine.supply import Bridged, Subscribed
-from manager.committing.draft import BUSY
-from manager.committing.seen import HostSeen, InstanceMeasured, JobSeen, Measured
+from manager.committer.seen import HostSeen, InstanceMeasured, JobSeen, Measured
 from manager.defragmenting.measuring import SHORTEST, Moment, Sample, batch_seconds, batches, busy, moment, sample
-from merge import JobId
+from merge import ASSUMED_BUSY, JobId
 from tests.merge.floor import Floor
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -115,10 +114,12 @@ def test_tasks_are_as_busy_as_they_were_in_the_last_minute() -> None:
     floor.submit("s!:source > a:map > k:sink", "x")
     floor.submit("s!:source > a:map > k:sink", "y")
     seen = {"1": job("1", told(100.0, 5, {2: 1.0}), told(110.0, 15, {2: 3.5})), "2": job("2", told(110.0, 5, {5: 3.0}))}
-    expected = {1: 0.0, 2: 0.25, 3: 0.0, 4: 0.0, 5: BUSY, 6: BUSY}
+    expected = {1: 0.0, 2: 0.25, 3: 0.0, 4: 0.0, 5: ASSUMED_BUSY, 6: ASSUMED_BUSY}
     assert expected == busy(floor.running, floor.jobs, seen, 110.0)
     forgotten = {"1": job("1", told(100.0, 5, {2: 1.0}), told(110.0, 15, {}))}
-    assert {1: 0.0, 2: 0.0, 3: 0.0, 4: 0.0, 5: BUSY, 6: BUSY} == busy(floor.running, floor.jobs, forgotten, 110.0)
+    assert {1: 0.0, 2: 0.0, 3: 0.0, 4: 0.0, 5: ASSUMED_BUSY, 6: ASSUMED_BUSY} == busy(
+        floor.running, floor.jobs, forgotten, 110.0
+    )
 
 
 def test_batches_are_counted_where_they_are_known() -> None:

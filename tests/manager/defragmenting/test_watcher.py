@@ -6,10 +6,10 @@ import pytest
 
 from manager.answers import OperationKind
 from manager.cases.base import Paging
-from manager.committing.moving import Phase
 from manager.defragmenting.choosing import Chooser
 from manager.defragmenting.watcher import LOOKING, Watcher
 from manager.defragmenting.watching import HOLD, REST
+from manager.transitions.life import Phase
 from tests.manager.defragmenting.telling import instance_of, tell
 from tests.manager.managers import OPERATOR, Manager
 
@@ -33,6 +33,7 @@ class Watching:
         self._manager = manager
         self._watcher = Watcher(
             manager.committer,
+            manager.changes.moves,
             Chooser(manager.seen, clock=lambda: self.now),
             by_itself=by_itself,
             every=every,
@@ -45,7 +46,7 @@ class Watching:
             self._tells(self.now)
             self._watcher.look()
             self.now += LOOKING
-        return self._manager.committer.moving() is not None
+        return bool(self._manager.changes.moves.under_way())
 
 
 @pytest.fixture
@@ -62,11 +63,11 @@ def manager(sqlite: str) -> Iterator[Manager]:
 
 def finish(manager: Manager) -> None:
     """Have the move under way come off."""
-    moving = manager.committer.moving()
+    (moving,) = manager.changes.moves.under_way()
     assert moving is not None
-    manager.committer.cut_move(moving.move.id)
-    manager.committer.take_over(moving.move.id, {job: {} for job in moving.move.left})
-    manager.committer.end_move(moving.move.id)
+    manager.changes.moves.cut(moving.move.id)
+    manager.changes.moves.take_over(moving.move.id, {job: {} for job in moving.move.left})
+    manager.changes.moves.end(moving.move.id)
 
 
 def test_scattered_jobs_are_consolidated_once_that_has_been_worth_it_for_a_while(manager: Manager) -> None:
@@ -98,7 +99,7 @@ def test_a_job_is_relieved_once_it_has_been_overloaded_for_a_while(sqlite: str) 
     busy[count] = 1.2
     assert not watching.watch(HOLD / 2)
     assert watching.watch(HOLD)
-    moving = manager.committer.moving()
+    (moving,) = manager.changes.moves.under_way()
     assert moving is not None
     assert count in {step.instance for step in moving.move.steps if step.joins in moving.move.opens}
     finish(manager)
@@ -120,7 +121,7 @@ def test_nothing_is_begun_by_itself_where_that_is_not_wanted(manager: Manager) -
     """What is asked for is done all the same."""
     assert not Watching(manager, by_itself=False).watch(5 * HOLD)
     manager.service.defragment(OPERATOR)
-    assert manager.committer.moving() is not None
+    assert manager.changes.moves.under_way()
 
 
 def test_after_one_that_was_put_off_it_rests(manager: Manager) -> None:
@@ -130,7 +131,7 @@ def test_after_one_that_was_put_off_it_rests(manager: Manager) -> None:
     manager.submit("ann", CHAIN)
     assert not watching.watch(REST / 2)
     assert watching.watch(4 * REST)
-    assert Phase.PREPARING is manager.committer.moving().move.phase  # type: ignore[union-attr]
+    assert [Phase.PREPARING] == [each.move.phase for each in manager.changes.moves.under_way()]
 
 
 def test_who_does_not_lead_begins_nothing(manager: Manager) -> None:

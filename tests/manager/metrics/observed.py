@@ -11,7 +11,7 @@ from prometheus_client import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
 from manager.answers import DataflowState
-from manager.committing.seen import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
+from manager.committer.seen import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.reconciler.driven import Driven
 from tests.manager.rest.serving import serving
 from tests.manager.rest.town import Town, town

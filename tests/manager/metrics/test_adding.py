@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.committing.seen import InstanceMeasured, JobSeen, Measured, StreamMeasured
+from manager.committer.seen import InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.metrics.adding import Adding, Sums
 from tests.manager.metrics.observed import running
 

@@ -10,8 +10,9 @@ import pytest
 from engine import installed_catalogue
 from manager.answers import OperationKind, Role, TenantForm
 from manager.cases.base import Caller
-from manager.committing.committer import Committer
-from manager.committing.draft import Ground
+from manager.committer.changes import changes_of
+from manager.committer.committer import Committer
+from manager.committer.draft import Ground
 from manager.reconciler.concerning import Committed
 from manager.reconciler.events import Events
 from manager.reconciler.journal import JournalTail
@@ -34,7 +35,8 @@ class Stored:
         ground = Ground(hosts=lambda: (Host(name="h", cores=2.0),))
         self.committer = Committer(self.store, installed_catalogue(), ground, name="me")
         self.listener: Listener = Hearing().listener
-        self.service = Service(self.store, self.committer, self.listener)
+        self.changes = changes_of(self.committer, self.store, installed_catalogue())
+        self.service = Service(self.store, self.committer, self.changes, self.listener)
         self.candidate = Candidate(self.store, "me", won=self.committer.lead, lost=self.committer.step_down)
         self.candidate.look()
 
@@ -73,7 +75,7 @@ def test_it_is_known_which_dataflows_a_job_concerns(stored: Stored) -> None:
 def test_what_is_removed_concerns_nobody(stored: Stored) -> None:
     """It is in no job any more."""
     name = stored.submit(counting("ann:street"))
-    stored.committer.remove(name, who="operator")
+    stored.changes.dataflows.remove(name, who="operator")
     committed = Committed(stored.committer)
     assert [frozenset(), frozenset()] == [committed.every(), committed.in_jobs(["1"])]
     assert {} == committed.concerned([name])
@@ -85,7 +87,7 @@ def test_operations_are_told_once_and_not_those_before(stored: Stored) -> None:
     tail = JournalTail(stored.store, events)
     assert not tail.follow()
     name = stored.submit(counting("ann:street"))
-    stored.committer.remove(name, who="operator")
+    stored.changes.dataflows.remove(name, who="operator")
     assert [{OperationKind.SUBMIT, OperationKind.REMOVE}, set()] == [tail.follow(), tail.follow()]
     told = [(event.kind, event.told["kind"], event.told["subject"]) for event in events.since(0)]
     assert [("operation", OperationKind.SUBMIT, name), ("operation", OperationKind.REMOVE, name)] == told

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from engine.life import JobState
 from engine.plan import Plan
-from manager.committing.seen import HostSeen
-from manager.committing.wanted import WantedJob
+from manager.committed.wanted import WantedJob
+from manager.committer.seen import HostSeen
 from manager.reconciler.deciding import BACK_OFF, PATIENCE, Clean, Memory, Tell, decide
 from manager.reconciler.listening import Sight
 from tests.manager.reconciler.worlds import NOW, World, plan, taken_up, wanting

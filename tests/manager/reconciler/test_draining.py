@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 
 from engine.plan import CutWish
-from manager.committing.seen import HostSeen, JobSeen
-from manager.committing.wanted import Draining
+from manager.committed.wanted import Draining
+from manager.committer.seen import HostSeen, JobSeen
 from manager.reconciler.draining import TRYING, WISHING, Drained, Wish, cut_of, drain
 
 NOW = 1_000.0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.life import JobState
 from manager.answers import DataflowState
-from manager.committing.seen import HostSeen, JobSeen
+from manager.committer.seen import HostSeen, JobSeen
 from manager.reconciler.life import (
     DRAINS,
     LIFE,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from bridge import topics
-from manager.committing.seen import InstanceMeasured, Measured, StreamMeasured
+from manager.committer.seen import InstanceMeasured, Measured, StreamMeasured
 from manager.reconciler.listening import SILENT
 from manager.reconciler.saying import wiring
 from tests.manager.reconciler.hearing import Hearing

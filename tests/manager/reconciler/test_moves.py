@@ -9,12 +9,13 @@ import pytest
 
 from engine.plan import CutWish, Ingress, Plan
 from engine.supply import Bridged
-from manager.committing.moving import Move, MoveEvent, Phase, Step
-from manager.committing.seen import HostSeen, JobSeen
-from manager.committing.wanted import Moving
+from manager.committed.wanted import Moving
+from manager.committer.seen import HostSeen, JobSeen
 from manager.reconciler.draining import WISHING, Wish
 from manager.reconciler.listening import JobSight, Sight
 from manager.reconciler.moves import CUTTING, PREPARING, Turn, go_on
+from manager.transitions.life import Phase, TransitionEvent
+from manager.transitions.move import Move, MoveStep
 from merge import Instance, JobId
 
 NOW = 1_000.0
@@ -24,8 +25,8 @@ CUT = "move-7"
 VERSION = 4
 
 
-def step(instance: int, leaves: JobId, *, works: bool = True) -> Step:
-    return Step(instance=Instance(instance), leaves=leaves, joins=NEW, works=works)
+def step(instance: int, leaves: JobId, *, works: bool = True) -> MoveStep:
+    return MoveStep(instance=Instance(instance), leaves=leaves, joins=NEW, works=works)
 
 
 def moving(phase: Phase, age: float = 0.0, passed: Mapping[JobId, Mapping[str, int]] | None = None) -> Moving:
@@ -62,8 +63,8 @@ def sight(*jobs: tuple[str, JobSight], supplied: str = "open") -> Sight:
     return Sight(complete=True, jobs=dict(jobs), hosts=hosts)
 
 
-def due(moves: Moving | None, seen: Sight, wished: Mapping[str, float] | None = None) -> list[Wish | Turn]:
-    return list(go_on(moves, seen, wished or {}, NOW))
+def due(move: Moving | None, seen: Sight, wished: Mapping[str, float] | None = None) -> list[Wish | Turn]:
+    return list(go_on(() if move is None else (move,), seen, wished or {}, NOW))
 
 
 def test_it_is_cut_once_all_know_and_the_new_job_is_warm() -> None:
@@ -71,7 +72,7 @@ def test_it_is_cut_once_all_know_and_the_new_job_is_warm() -> None:
     preparing = moving(Phase.PREPARING)
     waiting = {"in_effect": VERSION - 1}
     ready = (job(OLD, **waiting), job(ALSO_OLD, **waiting))
-    assert [Turn(event=MoveEvent.READY)] == due(preparing, sight(*ready, job(NEW)))
+    assert [Turn(move=preparing.move, event=TransitionEvent.READY)] == due(preparing, sight(*ready, job(NEW)))
     for late in (
         (job(OLD, version=VERSION - 1), ready[1], job(NEW)),
         (*ready, job(NEW, in_effect=0)),
@@ -96,7 +97,9 @@ def test_it_is_taken_over_once_all_have_passed() -> None:
     cutting, told = moving(Phase.CUTTING), {CUT: NOW}
     first, second = job(OLD, **cut(1, 2, s1=9)), job(ALSO_OLD, **cut(3, b2=4))
     expected = {OLD: {"source/1": 9}, ALSO_OLD: {"bridge/2:out": 4}}
-    assert [Turn(event=MoveEvent.PASSED, passed=expected)] == due(cutting, sight(first, second, job(NEW)), told)
+    assert [Turn(move=cutting.move, event=TransitionEvent.PASSED, passed=expected)] == due(
+        cutting, sight(first, second, job(NEW)), told
+    )
     for late in (
         job(ALSO_OLD),
         job(ALSO_OLD, in_effect=VERSION - 1, **cut(3, b2=4)),
@@ -112,7 +115,7 @@ def test_who_has_nothing_else_to_run_is_not_waited_for() -> None:
     bare = job(OLD, in_effect=VERSION - 1, **cut(1, 2, s1=9))
     (turn,) = due(cutting, sight(bare, second, job(NEW)), told)
     assert isinstance(turn, Turn)
-    assert MoveEvent.PASSED == turn.event
+    assert TransitionEvent.PASSED == turn.event
     died = job(OLD, in_effect=VERSION - 1, state="died", **cut(1, 2, s1=9))
     assert [] == due(cutting, sight(died, second, job(NEW)), told)
 
@@ -120,9 +123,9 @@ def test_who_has_nothing_else_to_run_is_not_waited_for() -> None:
 def test_it_is_over_once_all_that_take_over_have_begun() -> None:
     """Or, where it goes back, once all of the old ones have."""
     taking, returning = moving(Phase.TAKING), moving(Phase.RETURNING)
-    assert [Turn(event=MoveEvent.BEGUN)] == due(taking, sight(job(NEW)))
+    assert [Turn(move=taking.move, event=TransitionEvent.BEGUN)] == due(taking, sight(job(NEW)))
     assert [] == due(taking, sight(job(NEW, in_effect=VERSION - 1)))
-    assert [Turn(event=MoveEvent.BEGUN)] == due(returning, sight(job(OLD), job(ALSO_OLD)))
+    assert [Turn(move=returning.move, event=TransitionEvent.BEGUN)] == due(returning, sight(job(OLD), job(ALSO_OLD)))
     assert [] == due(returning, sight(job(OLD)))
 
 
@@ -133,17 +136,19 @@ def test_it_waits_for_nobody_for_ever(phase: Phase, patience: float) -> None:
     assert [] == due(moving(phase, patience - 1), sight(job(OLD)), told)
     (late,) = due(moving(phase, patience + 1), sight(job(OLD)), told)
     assert isinstance(late, Turn)
-    assert (MoveEvent.HINDERED, f"within {patience:.0f} s") == (
+    assert (TransitionEvent.HINDERED, f"within {patience:.0f} s") == (
         late.event,
         late.why[-len(f"within {patience:.0f} s") :],
     )
     (refused,) = due(moving(phase), sight(job(OLD, refused="it is full")), told)
-    assert Turn(event=MoveEvent.HINDERED, why="job 1 refused: it is full") == refused
+    assert Turn(move=moving(phase).move, event=TransitionEvent.HINDERED, why="job 1 refused: it is full") == refused
     assert [] == due(moving(Phase.TAKING, 10_000.0), sight(job(NEW, in_effect=0)))
     (gave_up,) = due(moving(Phase.CUTTING), sight(job(OLD), job(ALSO_OLD, given_up=frozenset({CUT}))), told)
-    assert Turn(event=MoveEvent.HINDERED, why="job 2 gave the cut up") == gave_up
+    assert isinstance(gave_up, Turn)
+    assert (TransitionEvent.HINDERED, "job 2 gave the cut up") == (gave_up.event, gave_up.why)
     (refused,) = due(moving(Phase.TAKING), sight(job(NEW, in_effect=0, refused="no state")))
-    assert Turn(event=MoveEvent.HINDERED, why="job 3 refused: no state") == refused
+    assert isinstance(refused, Turn)
+    assert (TransitionEvent.HINDERED, "job 3 refused: no state") == (refused.event, refused.why)
 
 
 def test_cuts_of_moves_that_are_over_are_released() -> None:
@@ -157,3 +162,20 @@ def test_cuts_of_moves_that_are_over_are_released() -> None:
     assert [] == due(None, kept, {"release move-6": NOW, f"release {CUT}": NOW})
     # What was emitted until then has to be sent first: the job may be stopped after that.
     assert [] == due(None, sight(job(OLD, **told | {"published": 8})))
+
+
+def test_moves_that_are_disjoint_go_on_side_by_side() -> None:
+    """Each by its own jobs: one is cut while the other one is ready."""
+    far, farther = JobId(8), JobId(9)
+    other = Move(
+        id=8,
+        phase=Phase.PREPARING,
+        since=NOW,
+        steps=(MoveStep(instance=Instance(20), leaves=far, joins=farther, works=True),),
+        opens={farther: "h"},
+    )
+    plans = {each: Plan(job=str(each), host="h", version=VERSION) for each in (far, farther)}
+    both = (moving(Phase.CUTTING), Moving(move=other, plans=plans, streams=frozenset({"source/9"})))
+    seen = sight(job(OLD), job(ALSO_OLD), job(NEW), job(far), job(farther))
+    wish = Wish(host="h", wish=CutWish(cut=CUT, streams=("source/1",)))
+    assert [wish, Turn(move=other, event=TransitionEvent.READY)] == list(go_on(both, seen, {}, NOW))

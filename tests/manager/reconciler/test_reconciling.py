@@ -9,7 +9,7 @@ import pytest
 from bridge import topics
 from engine.plan import Feed, Plan, read_plan
 from manager.answers import EventAnswer
-from manager.committing.wanted import WantedJob
+from manager.committed.wanted import WantedJob
 from manager.planning import public_id
 from manager.reconciler.concerning import Concerned
 from manager.reconciler.events import Events

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.life import LIFE, JobState
-from manager.committing.seen import JobSeen
+from manager.committer.seen import JobSeen
 from manager.reconciler.listening import JobSight
 from manager.reconciler.telling import UNSEEN, between, told_of_job
 from tests.manager.reconciler.worlds import NOW

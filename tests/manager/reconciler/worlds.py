@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from engine.life import JobState
 from engine.plan import Forward, Ingress, Plan, Port
 from engine.supply import Bridged
-from manager.committing.seen import HostSeen, JobSeen
-from manager.committing.wanted import WantedJob
+from manager.committed.wanted import WantedJob
+from manager.committer.seen import HostSeen, JobSeen
 from manager.reconciler.deciding import Clean, Decision, Memory, Tell, decide, has_taken_up
 from manager.reconciler.listening import JobSight, Sight
 from manager.reconciler.saying import wiring

@@ -167,7 +167,7 @@ class FakeService(Service):
         self._note(OperationKind.REMOVE, caller, dataflow)
         return _short(self.submitted[dataflow])
 
-    def foretell_removal(self, caller: Caller, dataflow: str) -> RemovalAnswer:
+    def preview_removal(self, caller: Caller, dataflow: str) -> RemovalAnswer:
         return RemovalAnswer(dataflow=dataflow, stops=self._own(caller, dataflow).tasks, goes_on=0, streams=())
 
     def look(self, caller: Caller, dataflow: str, sink: str) -> AbstractContextManager[Look]:

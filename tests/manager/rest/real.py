@@ -7,9 +7,10 @@ from pathlib import Path
 from sqlmodel import Session
 
 from engine import installed_catalogue
-from manager.committing.committer import Committer
-from manager.committing.draft import Ground
-from manager.committing.seen import HostSeen, JobSeen
+from manager.committer.changes import changes_of
+from manager.committer.committer import Committer
+from manager.committer.draft import Ground
+from manager.committer.seen import HostSeen, JobSeen
 from manager.keys import parsed
 from manager.service import Service
 from manager.store.database import Store, sqlite_url
@@ -39,7 +40,8 @@ def real_service(url: str) -> Iterator[tuple[Service, str]]:
         ground = Ground(hosts=lambda: (Host(name="main", cores=4.0),))
         committer = Committer(store, installed_catalogue(), ground, name=NAME)
         committer.lead(1)
-        service = Service(store, committer, Nobody())
+        changes = changes_of(committer, store, installed_catalogue())
+        service = Service(store, committer, changes, Nobody())
         key = service.first_key()
         assert key is not None
         assert parsed(key) is not None

@@ -36,14 +36,14 @@ def test_a_life_is_told_whole_and_in_order(served: tuple[Switch, str], sqlite: s
     switch, url = served
     events = Events(last=0)
     with real_service(sqlite) as (service, key):
-        committer = service._committer
+        committer, changes = service._committer, service._changes
         reconciler = Reconciler(
-            committer,
+            changes.jobs,
             hearing.listener,
             events,
             dataflows=Committed(committer),
-            on_gone=committer.ended,
-            drains=committer,
+            on_gone=changes.jobs.ended,
+            drains=changes.drains,
         )
 
         def look() -> None:
@@ -73,7 +73,7 @@ def test_a_life_is_told_whole_and_in_order(served: tuple[Switch, str], sqlite: s
                 look()
             client.delete(f"/v1/dataflows/{dataflow}", params={"stop": "drain"}).raise_for_status()
             look()
-            committer.drained(dataflow)
+            changes.drains.drained(dataflow)
             look()
             hearing.say_status(plan.job, **taken, state="stopped")
             look()

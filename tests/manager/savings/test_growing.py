@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.committing.seen import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
+from manager.committer.seen import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.savings.growing import BrokerTaken, Counters, Grown, counters, grown
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlmodel import Session, select
 
-from manager.committing.seen import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
+from manager.committer.seen import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.defragmenting.choosing import Chooser
 from manager.problem import DatabaseAway
 from manager.savings.growing import BrokerTaken
@@ -264,7 +264,7 @@ def test_a_removed_dataflow_stays_in_what_was_metered(scene: Scene) -> None:
     """Its rows stay for bills, and it takes no share of what is done after it."""
     scene.meter.look()
     scene.go_on(12)
-    scene.manager.service._committer.remove(scene.dataflows["bob"], who="bob")
+    scene.manager.changes.dataflows.remove(scene.dataflows["bob"], who="bob")
     scene.go_on(12)
     with scene.manager.store.read() as session:
         before = of_dataflows(session, HOUR, EPOCH, EPOCH + HOUR, "bob")

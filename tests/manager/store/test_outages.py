@@ -15,7 +15,7 @@ from sqlalchemy import event, text
 from sqlalchemy.exc import OperationalError
 
 from manager.cases.base import Paging
-from manager.committing.wanted import WantedJob
+from manager.committed.wanted import WantedJob
 from manager.problem import DatabaseAway
 from manager.reconciler import reconciling
 from manager.reconciler.events import Events

@@ -1,0 +1,53 @@
+"""What is wanted of the jobs: the newest committed state, as whoever drives the hosts sees it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.plan import Plan
+from manager.transitions.move import Move
+from merge import JobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedJob:
+    """A job as it shall be; made by the committer."""
+
+    job: str
+    host: str
+    plan: Plan | None
+    """None: it shall be stopped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draining:
+    """A dataflow that shall be removed once what its sources have sent is worked off; made by the committer."""
+
+    dataflow: str
+    since: float
+    """When that was asked for, in seconds since 1970."""
+    streams: frozenset[str]
+    """The raw streams of the running DAGs that it is in, and of those that hang together with them."""
+    instances: frozenset[int]
+    """Its tasks, but for sources, which have nothing to work off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moving:
+    """A move with all that decides how it goes on; made by the committer."""
+
+    move: Move
+    plans: Mapping[JobId, Plan]
+    """The newest plans of the jobs that it is about."""
+    streams: frozenset[str]
+    """The raw streams of what moves."""
+
+
+class Wanting(Protocol):
+    """Who knows what is wanted; the committer, or a test."""
+
+    def wanted(self) -> Mapping[str, WantedJob]:
+        """Every job that shall run, and those that were stopped since anybody may have heard of them."""
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have somebody told after each commit; from any thread."""

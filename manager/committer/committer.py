@@ -1,0 +1,195 @@
+"""The committer: makes one change after the other, each decided in memory and written in one transaction.
+
+Only the leader commits. A manager that finds in the transaction that it does not lead any more, or that its memory is
+not what was committed, changes nothing.
+"""
+
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from sqlalchemy import select, update
+from sqlmodel import Session
+
+from dags import Catalogue
+from manager.committed.state import State
+from manager.committed.state_load import load
+from manager.committer.draft import Draft, Ground
+from manager.committer.move_steps import abandon
+from manager.problem import Conflict, StateNotReady
+from manager.store.database import Store
+from manager.store.tables import Leadership, table_of
+from manager.transitions.meeting import REASONS, Comer, Scope, Transition, Verdict, meeting
+from manager.transitions.move import Move
+from merge import NoHost
+
+MOST_WAITED = 10.0
+"""Seconds that a change waits for a transition that it meets."""
+Decided = TypeVar("Decided")
+Result = TypeVar("Result")
+
+
+class Committer:
+    """One manager's committer; any thread may call it."""
+
+    def __init__(self, store: Store, catalogue: Catalogue, ground: Ground, *, name: str) -> None:
+        """`name` is this manager's as a leader."""
+        self.name = name
+        self.ground = ground
+        self._store = store
+        self._catalogue = catalogue
+        self._lock = threading.RLock()
+        self._over = threading.Condition(self._lock)
+        """Notified when a transition has ended."""
+        self._term = 0
+        self._state: State | None = None
+        self._listeners: list[Callable[[], None]] = []
+        self._changes = 0
+
+    def lead(self, term: int) -> None:
+        """Commit from now on, under a term that was won."""
+        with self._lock, self._store.read() as session:
+            self._state, self._term = load(session, self._catalogue), term
+            _settle()
+        self.notify()
+
+    def step_down(self) -> None:
+        """Commit no more."""
+        with self._lock:
+            self._state, self._term = None, 0
+
+    @property
+    def leads(self) -> bool:
+        """Whether it commits."""
+        return self._term > 0
+
+    @contextmanager
+    def looking(self) -> Iterator[State]:
+        """The committed state, while nothing is committed; not to be changed, and not to be held for long."""
+        with self._lock:
+            yield self._current()
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have a listener called after each commit; from any thread."""
+        self._listeners.append(listener)
+
+    def notify(self) -> None:
+        """Call the listeners."""
+        for listener in self._listeners:
+            listener()
+
+    def commit(
+        self,
+        decide: Callable[[State, datetime], Decided],
+        write: Callable[[Session, Draft, Decided], Result],
+        *,
+        scope: Callable[[State, Decided], Scope],
+        comer: Comer = Comer.CHANGE,
+    ) -> Result:
+        """Make one change: decide it by the state, clear its scope, and write it down.
+
+        It is decided anew whenever others were let through meanwhile. Nothing is done where it raises.
+        """
+        with self._lock:
+            deadline = time.monotonic() + MOST_WAITED
+            while True:
+                state, now = self._current(), datetime.now(UTC)
+                try:
+                    decided = decide(state, now)
+                except NoHost as error:
+                    raise StateNotReady(f"{error}; ask again once one is there", retry_after=5.0) from error
+                met = meeting(comer, scope(state, decided), state.transitions)
+                if met is None:
+                    break
+                self._clear(*met, deadline)
+            with self._transaction(state, now) as (session, draft):
+                result = write(session, draft, decided)
+        self.notify()
+        return result
+
+    def go_on(self, write: Callable[[Session, Draft], Result], *, quietly: bool = False) -> Result:
+        """Take a transition, or the end of a job, on by one step, which meets nothing but itself."""
+        with self._lock, self._transaction(self._current(), datetime.now(UTC)) as (session, draft):
+            result = write(session, draft)
+        if not quietly:
+            self.notify()
+        return result
+
+    def _clear(self, met: Transition, verdict: Verdict, deadline: float) -> None:
+        """Get a transition out of the way of a change, or refuse the change."""
+        match verdict:
+            case Verdict.CANCEL if isinstance(met, Move):
+                with self._transaction(self._current(), datetime.now(UTC)) as (session, draft):
+                    abandon(session, draft, met.id, why="something else was asked for meanwhile")
+            case Verdict.WAIT:
+                if not self._over.wait(deadline - time.monotonic()):
+                    raise StateNotReady("tasks are being moved from job to job; ask again in a moment", retry_after=1.0)
+            case _:
+                raise Conflict(REASONS[met.kind])
+
+    def _current(self) -> State:
+        if not self.leads:
+            raise StateNotReady("this manager does not lead; ask again in a moment, or ask the one that leads")
+        if self._state is None:
+            with self._store.read() as session:
+                self._state = load(session, self._catalogue)
+        return self._state
+
+    @contextmanager
+    def _transaction(self, state: State, now: datetime) -> Iterator[tuple[Session, Draft]]:
+        under_way = len(state.transitions)
+        draft = Draft(state=state, ground=self.ground, term=self._term, now=now)
+        try:
+            with self._store.write() as session:
+                self._check_current(session, state)
+                yield session, draft
+                draft.moved = True
+                state.version += 1
+                session.execute(
+                    _MOVE_ON,
+                    {
+                        "version": state.version,
+                        "next_instance": state.running.next_instance,
+                        "next_job": state.jobs.next_job,
+                    },
+                )
+        except BaseException:
+            if draft.moved:
+                # The memory is ahead of the database.
+                self._state = None
+            raise
+        if len(state.transitions) < under_way:
+            self._over.notify_all()
+        self._changes += 1
+        if self._changes % _SETTLING == 0:
+            _settle()
+
+    def _check_current(self, session: Session, state: State) -> None:
+        leadership = session.execute(_STANDING).one()
+        if (leadership.leader, leadership.term) != (self.name, self._term):
+            self.step_down()
+            raise StateNotReady("another manager leads by now; ask again in a moment")
+        if leadership.version != state.version:
+            self._state = None
+            raise StateNotReady("the committed state is not the one that this manager knew; ask again in a moment")
+
+
+_LEADERSHIP = table_of(Leadership)
+_STANDING = select(_LEADERSHIP.c.leader, _LEADERSHIP.c.term, _LEADERSHIP.c.version)
+_MOVE_ON = update(_LEADERSHIP)
+"""There is one row."""
+_SETTLING = 100
+"""Changes after which the garbage collector is settled."""
+
+
+def _settle() -> None:
+    """Spare the garbage collector what stays.
+
+    It would stop everything to walk through the whole state now and then: for 0.3 s with a thousand dataflows.
+    """
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,35 @@
+"""The rows of dataflows that a change is about: how they are found, and how they are taken away."""
+
+from sqlalchemy import bindparam, select
+from sqlmodel import Session, col
+
+from manager.committed.state import running_id
+from manager.committer.draft import Draft
+from manager.problem import Conflict, NotFound
+from manager.store.tables import DataflowRow
+
+_DATAFLOW = select(DataflowRow).where(col(DataflowRow.id) == bindparam("dataflow"))
+
+
+def take_away(session: Session, draft: Draft, row: DataflowRow) -> None:
+    """Remove a dataflow, and have its row say so."""
+    draft.state.earliest.pop(row.id, None)
+    draft.remove(running_id(row.id, row.revision))
+    row.removed = draft.now.timestamp()
+    session.add(row)
+
+
+def dataflow_of(session: Session, dataflow: str) -> DataflowRow:
+    """The row of a dataflow, removed or not."""
+    row = session.scalar(_DATAFLOW, {"dataflow": dataflow})
+    if row is None:
+        raise NotFound("dataflow", dataflow)
+    return row
+
+
+def running_dataflow(session: Session, dataflow: str) -> DataflowRow:
+    """The row of a dataflow that is there to be changed."""
+    row = dataflow_of(session, dataflow)
+    if row.removed is not None:
+        raise Conflict(f"the dataflow {dataflow!r} was removed; submit it anew")
+    return row

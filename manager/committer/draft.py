@@ -1,0 +1,197 @@
+"""A draft: one change of the committed state while it is made, and what of it has to be written down.
+
+It moves the state on in place, because a copy would cost as much as all that runs. If the change is not committed in
+the end, the committer drops the state and loads it anew.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from engine.plan import Feed, Plan
+from manager.committed.sources import Registered
+from manager.committed.state import State, stands_apart
+from manager.planning import Delivered, Planner, Supplied, public_id
+from manager.transitions.drain import Drain
+from manager.transitions.life import Phase
+from merge import Conditions, Host, Instance, JobId, Jobs, MeasuredCosts, Remove, RunningTask, Step, decide
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """The ground that decisions stand on: hosts, settings, and what was measured."""
+
+    hosts: Callable[[], tuple[Host, ...]]
+    strategy: str = "pack"
+    pace: float = 1.0
+    measured: Callable[[], MeasuredCosts] = MeasuredCosts
+
+    def conditions(self, state: State, now: datetime) -> Conditions:
+        """The conditions of a decision now. Jobs in which tasks stand still, or soon will, take no others."""
+        still = (move.concerned for move in state.moves.values() if move.phase is not Phase.PREPARING)
+        return Conditions(
+            now=now,
+            hosts=self.hosts(),
+            strategy=self.strategy,
+            pace=self.pace,
+            apart=state.apart.union(*still),
+            measured=self.measured(),
+        )
+
+
+@dataclass(kw_only=True)
+class Draft:
+    """Made by the committer for one change."""
+
+    state: State
+    ground: Ground
+    term: int
+    now: datetime
+    moved: bool = False
+    """Whether the state is ahead of what is committed."""
+    added: dict[Instance, RunningTask] = field(default_factory=dict)
+    gone: set[Instance] = field(default_factory=set)
+    reused: int = 0
+    touched: set[JobId] = field(default_factory=set)
+    """The jobs that may get a new plan."""
+    opened: list[JobId] = field(default_factory=list)
+    closed: list[JobId] = field(default_factory=list)
+    submitted: list[str] = field(default_factory=list)
+    paces: dict[JobId, float] = field(default_factory=dict)
+    """The paces of jobs, where the decision has chosen one."""
+    fed: dict[JobId, tuple[Feed, ...]] = field(default_factory=dict)
+    """The events that jobs get with their next plans, beside those of before that they have not taken yet."""
+    taken: set[JobId] = field(default_factory=set)
+    """The jobs that have taken all that they were fed."""
+
+    def take(self, step: Step, *, from_earliest: bool = False) -> None:
+        """Go on by a decision."""
+        state, change = self.state, step.change
+        self.moved = True
+        if (removed := change.removed) is not None:
+            self._stop_reading(removed.id)
+            state.needed.pop(removed.id, None)
+            state.drains.pop(removed.id, None)
+            for sink in removed.sinks:
+                state.epochs.pop(Delivered(removed.id, sink), None)
+        state.running.advance(change)
+        state.jobs = step.jobs
+        if (submitted := change.submitted) is not None:
+            if from_earliest:
+                state.earliest[public_id(submitted.id)] = submitted.tenant
+            for source in state.read_by(submitted.id):
+                state.readers.setdefault(source, set()).add(submitted.id)
+            self.submitted.append(submitted.id)
+        self.added |= {task.instance: task for task in change.starts}
+        for task in change.stops:
+            state.slots.pop(task.instance, None)
+            state.moved.pop(task.instance, None)
+            if self.added.pop(task.instance, None) is None:
+                self.gone.add(task.instance)
+        self.reused += len(change.reuses)
+        self.touched |= step.touches
+        self.paces |= step.paces
+        self.opened += step.opens
+        self.closed += step.released.stops
+
+    def remove(self, dataflow: str) -> None:
+        """Decide that a dataflow stops, and go on by that."""
+        state = self.state
+        self.take(decide(state.running, state.jobs, Remove(dataflow=dataflow), self.ground.conditions(state, self.now)))
+
+    def plans(self) -> dict[JobId, Plan]:
+        """Make the new plans, the state's from now on; a job whose plan would be as it was keeps that."""
+        state = self.state
+        for job in self.closed:
+            if (last := state.plans.pop(job, None)) is not None:
+                state.stopped[job] = last
+        planner = self.planner(state.jobs)
+        made: dict[JobId, Plan] = {}
+        for job in sorted(self.touched - set(self.closed)):
+            before = state.plans.get(job)
+            version = before.version + 1 if before else 1
+            waiting = before.feeds if before and job not in self.taken else ()
+            plan = replace(
+                planner.plan(job, version=version, term=self.term, before=before),
+                pace=self.paces.get(job, self.ground.pace),
+                feeds=(*waiting, *self.fed.get(job, ())),
+            )
+            if before is None or plan != replace(before, version=version, term=self.term):
+                made[job] = state.plans[job] = plan
+                if stands_apart(plan):
+                    state.apart.add(job)
+        for dataflow in self.submitted:
+            state.needed[dataflow] = {job: state.plans[job].version for job in state.jobs_of(dataflow)}
+        return made
+
+    def planner(self, jobs: Jobs) -> Planner:
+        """The maker of plans for jobs as they are, or as they would be."""
+        state = self.state
+        return Planner(
+            state.running,
+            jobs,
+            _Supplies(state.sources),
+            state.epochs,
+            state.slots,
+            begins=state.begins,
+            moves=state.moved,
+        )
+
+    def feed(self, feeds: Mapping[JobId, Sequence[Feed]]) -> None:
+        """Have jobs take events again that tasks of theirs could not take."""
+        self.moved = True
+        self.fed = {job: tuple(each) for job, each in feeds.items()}
+        self.touched |= feeds.keys()
+
+    def feed_no_more(self, job: JobId) -> None:
+        """Note that a job has taken all that its plan feeds it."""
+        self.moved = True
+        self.taken.add(job)
+        self.touched.add(job)
+
+    def end(self, job: JobId) -> None:
+        """Forget a job that was stopped."""
+        self.moved = True
+        del self.state.stopped[job]
+
+    def know(self, source: Registered) -> None:
+        """Take up a source, new or changed."""
+        self.moved = True
+        self.state.sources = self.state.sources.insert(source.source.name, source)
+
+    def forget(self, source: str) -> None:
+        """Let a source go that nothing reads any more."""
+        self.moved = True
+        self.state.sources = self.state.sources.remove(source)
+
+    def drain(self, drain: Drain) -> None:
+        """Begin a drain."""
+        self.moved = True
+        self.state.drains[drain.dataflow] = drain
+
+    def number_anew(self, epochs: Iterable[tuple[Delivered, int]]) -> None:
+        """Set the epochs in which sinks number their events."""
+        self.state.epochs |= dict(epochs)
+
+    def _stop_reading(self, dataflow: str) -> None:
+        readers = self.state.readers
+        for source in self.state.read_by(dataflow):
+            readers[source].remove(dataflow)
+            if not readers[source]:
+                del readers[source]
+
+
+class _Supplies(Mapping[str, Supplied]):
+    """The supply of each source, looked up on demand: a plan has few of all that are registered."""
+
+    def __init__(self, sources: Mapping[str, Registered]) -> None:
+        self._sources = sources
+
+    def __getitem__(self, name: str) -> Supplied:
+        return self._sources[name].supplied
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sources)
+
+    def __len__(self) -> int:
+        return len(self._sources)

@@ -1,0 +1,88 @@
+"""The changes that jobs bring: fed again what they could not take, and ended; and what is wanted of them."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from sqlalchemy import delete
+from sqlmodel import Session, col
+
+from engine.plan import Feed
+from manager.answers import OperationKind
+from manager.committed.state import State
+from manager.committed.wanted import WantedJob
+from manager.committer.committer import Committer
+from manager.committer.draft import Draft
+from manager.committer.rows import write_down, write_plans
+from manager.store.dead_letters import taken
+from manager.store.tables import JobRow
+from manager.transitions.meeting import EVERYTHING, Scope
+from merge import JobId
+
+
+class JobChanges:
+    """All that is done with jobs."""
+
+    def __init__(self, committer: Committer) -> None:
+        self._committer = committer
+
+    def wanted(self) -> Mapping[str, WantedJob]:
+        """As `Wanting` says."""
+        if not self._committer.leads:
+            return {}
+        with self._committer.looking() as state:
+            runs = {str(job): WantedJob(job=str(job), host=plan.host, plan=plan) for job, plan in state.plans.items()}
+            ends = {str(job): WantedJob(job=str(job), host=plan.host, plan=None) for job, plan in state.stopped.items()}
+            return runs | ends
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """As `Wanting` says."""
+        self._committer.on_change(listener)
+
+    def ended(self, job: str) -> None:
+        """Forget a job that was to stop and has stopped, as its host reports."""
+        number = JobId(int(job))
+        if not self._committer.leads:
+            return
+        with self._committer.looking() as state:
+            if number in state.stopped:
+                self._committer.go_on(lambda session, draft: _forget(session, draft, number), quietly=True)
+
+    def feed(
+        self, choose: Callable[[Session, State], Mapping[JobId, Sequence[Feed]]], *, who: str, subject: str
+    ) -> None:
+        """Have tasks take events again that they could not take, as is chosen within the transaction."""
+        begun = time.monotonic()
+
+        def write(session: Session, draft: Draft, _decided: None) -> None:
+            draft.feed(choose(session, draft.state))
+            write_down(session, draft, OperationKind.REPLAY, who=who, subject=subject, begun=begun)
+
+        # The jobs are known only in the transaction.
+        self._committer.commit(_nothing, write, scope=lambda _state, _decided: EVERYTHING)
+
+    def fed(self, job: str, version: int) -> None:
+        """Note that a job has run its plan of a version, as its host reports: the next feeds none of that again."""
+        number = JobId(int(job))
+        if not self._committer.leads:
+            return
+        with self._committer.looking() as state:
+            plan = state.plans.get(number)
+            if plan is None or plan.version != version or not plan.feeds:
+                return
+
+            def write(session: Session, draft: Draft, _decided: None) -> None:
+                draft.feed_no_more(number)
+                taken(session, [each.id for each in plan.feeds])
+                write_plans(session, draft)
+
+            self._committer.commit(_nothing, write, scope=lambda _state, _decided: Scope(jobs=frozenset({number})))
+
+
+def _nothing(_state: State, _now: datetime) -> None:
+    """There is nothing to decide."""
+
+
+def _forget(session: Session, draft: Draft, job: JobId) -> None:
+    session.execute(delete(JobRow).where(col(JobRow.id) == job, col(JobRow.stopped)))
+    draft.end(job)

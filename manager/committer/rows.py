@@ -1,0 +1,145 @@
+"""Writing down: what a draft has moved in memory, as rows, in the transaction of its change."""
+
+import time
+from collections.abc import Iterator, Mapping
+
+from sqlalchemy import bindparam, delete, insert, update
+from sqlmodel import Session
+
+from dags import Dataflow
+from engine.plan import Plan, written_plan
+from manager.answers import OperationKind
+from manager.committer.draft import Draft
+from manager.store.dead_letters import given_back
+from manager.store.tables import DataflowRow, IdempotencyRow, JobRow, OperationRow, TaskRow, table_of
+from merge import Change, Home, Instance, JobId, RunningTask
+
+OPERATOR = "operator"
+"""Who an operator is in the journal; no tenant may be called so."""
+_MOST_AT_ONCE = 10_000
+"""Values in one statement; databases take some tens of thousands."""
+_TASKS, _JOBS = table_of(TaskRow), table_of(JobRow)
+_ADD_TASKS, _ADD_JOBS = insert(_TASKS), insert(_JOBS)
+_DROP_TASKS = delete(_TASKS).where(_TASKS.c.instance.in_(bindparam("instances", expanding=True)))
+_SET_JOBS = update(_JOBS).where(_JOBS.c.id == bindparam("job"))
+_ADD_OPERATION = insert(table_of(OperationRow))
+_ADD_DATAFLOW = insert(table_of(DataflowRow))
+_ADD_IDEMPOTENCY = insert(table_of(IdempotencyRow))
+
+
+def write_down(  # noqa: PLR0913 - who did what, when, and what came of it
+    session: Session, draft: Draft, kind: OperationKind, *, who: str, subject: str, begun: float
+) -> None:
+    """Write down what became of the running tasks and the jobs, and the change in the journal.
+
+    `begun` is when the request came, by the monotonic clock.
+    """
+    plans = draft.plans()
+    homes = draft.state.jobs.homes
+    for part in _parts(sorted(draft.gone)):
+        session.execute(_DROP_TASKS, {"instances": part})
+    if draft.added:
+        session.execute(_ADD_TASKS, [_task(task, homes[task.instance]) for task in draft.added.values()])
+    write_jobs(session, draft, plans)
+    _give_back(session, draft)
+    session.execute(
+        _ADD_OPERATION,
+        {
+            "at": draft.now.timestamp(),
+            "kind": kind,
+            "who": who,
+            "subject": subject,
+            "started": len(draft.added),
+            "reused": draft.reused,
+            "paused": len(draft.gone),
+            "jobs_started": [str(job) for job in draft.opened],
+            "jobs_stopped": [str(job) for job in draft.closed],
+            "seconds": time.monotonic() - begun,
+        },
+    )
+
+
+def write_plans(session: Session, draft: Draft) -> None:
+    """Write down new plans, of a change that nobody asked for."""
+    write_jobs(session, draft, draft.plans())
+
+
+def write_dataflow(session: Session, row: DataflowRow) -> None:
+    """Write down a dataflow that was submitted."""
+    session.execute(_ADD_DATAFLOW, row.model_dump(exclude={"number"}))
+
+
+def write_idempotency(session: Session, draft: Draft, row: DataflowRow, key: str, digest: str) -> None:
+    """Write down what a submission under an idempotency key led to."""
+    known = {"tenant": row.tenant, "key": key, "digest": digest, "dataflow": row.id, "at": draft.now.timestamp()}
+    session.execute(_ADD_IDEMPOTENCY, known)
+
+
+def dataflow_row(draft: Draft, dataflow: Dataflow, change: Change, raw: bytes) -> DataflowRow:
+    """A dataflow that was submitted, as the first revision of a row."""
+    told = change.submitted
+    assert told is not None  # noqa: S101 - a merge always submits
+    return DataflowRow(
+        id=dataflow.id,
+        tenant=dataflow.tenant,
+        name=told.name,
+        submitted=draft.now.timestamp(),
+        document=raw.decode(),
+        tasks=len(dataflow.tasks),
+        task_ids=list(told.task_ids),
+        instances=list(told.instances),
+        started=list(change.residue),
+        sinks=list(told.sinks),
+        parts=[list(part) for part in told.parts],
+        sources=sorted(draft.state.read_by(told.id)),
+        epochs={},
+    )
+
+
+def _task(task: RunningTask, home: Home) -> dict[str, object]:
+    return {
+        "instance": task.instance,
+        "signature": task.key.signature,
+        "scope_dataflow": task.key.scope.dataflow if task.key.scope else None,
+        "scope_task": task.key.scope.task if task.key.scope else None,
+        "text": task.text,
+        "type": task.type.name,
+        "version": task.type.version,
+        "inputs": [list(each) for each in task.inputs],
+        "json_fields": [list(each) for each in task.json_fields],
+        "since": task.since.timestamp(),
+        "job": home.job,
+        "busy": home.busy,
+    }
+
+
+def write_jobs(session: Session, draft: Draft, plans: Mapping[JobId, Plan]) -> None:
+    """Write down plans that were made, of jobs that were opened or not, and which jobs are to stop."""
+    opened = draft.opened
+    if made := [{"id": job, **_job(plan)} for job, plan in plans.items() if job in opened]:
+        session.execute(_ADD_JOBS, made)
+    if changed := [{"job": job, **_job(plan)} for job, plan in plans.items() if job not in opened]:
+        session.execute(_SET_JOBS, changed)
+    if closed := [{"job": job, "stopped": True} for job in draft.closed]:
+        session.execute(_SET_JOBS, closed)
+
+
+def _give_back(session: Session, draft: Draft) -> None:
+    """What a job was fed and is not known to have taken is a dead letter again once the job is to stop."""
+    ended = (plan for job in draft.closed if (plan := draft.state.stopped.get(job)) is not None)
+    if feeds := [each.id for plan in ended for each in plan.feeds]:
+        given_back(session, feeds)
+
+
+def _job(plan: Plan) -> dict[str, object]:
+    return {
+        "host": plan.host,
+        "version": plan.version,
+        "plan": written_plan(plan).decode(),
+        "stopped": False,
+    }
+
+
+def _parts(instances: list[Instance]) -> Iterator[list[Instance]]:
+    for start in range(0, len(instances), _MOST_AT_ONCE):
+        yield instances[start : start + _MOST_AT_ONCE]

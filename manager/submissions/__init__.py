@@ -1,0 +1,1 @@
+"""Submissions before they are committed: documents made canonical, checked and previewed."""

@@ -1,0 +1,23 @@
+"""A document made canonical for its tenant, against a snapshot of the sources; nobody waits for it."""
+
+from collections.abc import Mapping
+
+from dags import Catalogue, Dataflow, InvalidDocument, canonicalise
+from manager.committed.sources import Readable, Registered
+from manager.problem import InvalidDataflow
+from manager.submissions.generator_check import check_no_generators
+from manager.submissions.publish_topics import check_topics
+
+
+def canonical(
+    raw: bytes, *, dataflow: str, tenant: str, catalogue: Catalogue, sources: Mapping[str, Registered]
+) -> Dataflow:
+    """The canonical dataflow of a document, for sharing without bounds; refused with all of its problems."""
+    readable = Readable(tenant, sources)
+    try:
+        found = canonicalise(raw, dataflow=dataflow, tenant=tenant, catalogue=catalogue, sources=readable)
+    except InvalidDocument as error:
+        raise InvalidDataflow(error.problems) from error
+    check_no_generators(found, raw)
+    check_topics(found, raw, sources)
+    return found

@@ -1,0 +1,81 @@
+"""A preview of a submission: what it would reuse and start, and the jobs that it would open; nothing is changed."""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dags import Dataflow, Problem
+from dags.problems import listed, pointer
+from engine.plan import Plan
+from manager.answers import Start
+from manager.committed.state import State
+from manager.planning import Supplied
+from manager.problem import InvalidDataflow
+from merge import BATCH_SECONDS, Conditions, Explanation, Host, Instance, NoHost, Submit, decide, explain, explained
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionPreview:
+    """The outcome of a submission; made by `preview`."""
+
+    explanation: Explanation
+    dataflow: Dataflow
+    instances: tuple[Instance | None, ...]
+    """For each of its distinct tasks where it runs; None where it would start."""
+    opened: int
+    """The number of jobs that would be opened for the rest."""
+    job_cores: float
+    """The cores that the batches of a job are assumed to cost, whatever they hold."""
+    plans: tuple[Plan, ...]
+    """Those of all jobs that run."""
+    sources: dict[str, Supplied]
+    """The supply of each source that it reads."""
+
+
+def preview(state: State, conditions: Conditions, dataflow: Dataflow, raw: bytes, start: Start) -> SubmissionPreview:
+    """The outcome of submitting a dataflow now, by the same decision; refused where no host could run it."""
+    asked = Submit(dataflow=dataflow, from_earliest=start is Start.EARLIEST)
+    try:
+        with unhosted_refused(dataflow, raw, conditions.hosts):
+            step = decide(state.running, state.jobs, asked, conditions)
+    except NoHost:
+        # There is no host at all for now: it would open a job once there is.
+        explanation, opened = explain(state.running, dataflow, conditions.now), 1
+    else:
+        explanation, opened = explained(state.running, step.change), len(step.opens)
+    sources = {task.config["source"] for task in dataflow.tasks if task.type.reads_source}
+    return SubmissionPreview(
+        explanation=explanation,
+        dataflow=dataflow,
+        instances=tuple(state.running.index.get(task.key) for task in dataflow.tasks),
+        opened=opened,
+        job_cores=BATCH_SECONDS / conditions.pace,
+        plans=tuple(state.plans.values()),
+        sources={source: state.sources[source].supplied for source in sources},
+    )
+
+
+@contextmanager
+def unhosted_refused(dataflow: Dataflow, raw: bytes, hosts: Iterable[Host]) -> Iterator[None]:
+    """Refuse a document for each of its tasks that needs what no host offers, where that keeps it from being placed."""
+    try:
+        yield
+    except NoHost as error:
+        problems = list(_unhosted(dataflow, raw, [host.tags for host in hosts]))
+        if problems:
+            raise InvalidDataflow(problems) from error
+        raise
+
+
+def _unhosted(dataflow: Dataflow, raw: bytes, offered: list[frozenset[str]]) -> Iterator[Problem]:
+    # Where there is no host at all, one may come that offers everything.
+    for number, task in enumerate(json.loads(raw)["tasks"] if offered else ()):
+        needs = dataflow.tasks[dataflow.places[task["id"]]].type.tags
+        if needs and not any(needs <= tags for tags in offered):
+            yield Problem(
+                pointer=pointer("tasks", number, "type"),
+                code="no-host",
+                message=f"a task of this type needs a host that offers {listed(sorted(needs))}, and no host does",
+                remedy="leave the task out, or have an operator start such a host, with `braid host --tag`",
+            )

@@ -1,0 +1,69 @@
+"""The life of each kind of transition, as a table: its phases, and the event that leads from one to the next.
+
+A phase is committed before anybody acts on it, so a manager that dies leaves to the next one where it was. A new kind
+is a line here, the verdicts of `meeting` on it, its record, and its plans.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class TransitionKind(StrEnum):
+    """The kinds of coordinated changes."""
+
+    MOVE = "move"
+    """Tasks go from job to job, with their states."""
+    DRAIN = "drain"
+    """A dataflow works off what its sources had sent, and is removed."""
+
+
+class Phase(StrEnum):
+    """The stages in the life of a transition."""
+
+    PREPARING = "preparing"
+    CUTTING = "cutting"
+    TAKING = "taking"
+    RETURNING = "returning"
+    DRAINING = "draining"
+    DONE = "done"
+    RETURNED = "returned"
+    ABANDONED = "abandoned"
+
+
+class TransitionEvent(StrEnum):
+    """The events that end a phase."""
+
+    READY = "ready"
+    PASSED = "passed"
+    BEGUN = "begun"
+    HINDERED = "hindered"
+    DRAINED = "drained"
+    WITHDRAWN = "withdrawn"
+    """The dataflow was removed at once."""
+
+
+_LAST: Mapping[Phase, Mapping[TransitionEvent, Phase]] = {
+    Phase.DONE: {},
+    Phase.RETURNED: {},
+    Phase.ABANDONED: {},
+}
+LIVES: Mapping[TransitionKind, Mapping[Phase, Mapping[TransitionEvent, Phase]]] = MappingProxyType(
+    {
+        TransitionKind.MOVE: {
+            Phase.PREPARING: {TransitionEvent.READY: Phase.CUTTING, TransitionEvent.HINDERED: Phase.ABANDONED},
+            Phase.CUTTING: {TransitionEvent.PASSED: Phase.TAKING, TransitionEvent.HINDERED: Phase.RETURNING},
+            Phase.TAKING: {TransitionEvent.BEGUN: Phase.DONE, TransitionEvent.HINDERED: Phase.RETURNING},
+            Phase.RETURNING: {TransitionEvent.BEGUN: Phase.RETURNED},
+            **_LAST,
+        },
+        TransitionKind.DRAIN: {
+            Phase.DRAINING: {TransitionEvent.DRAINED: Phase.DONE, TransitionEvent.WITHDRAWN: Phase.ABANDONED},
+            **_LAST,
+        },
+    }
+)
+MOVE_EVENTS = tuple(
+    event for event in TransitionEvent if any(event in turns for turns in LIVES[TransitionKind.MOVE].values())
+)
+"""The events in the life of a move."""

@@ -1,0 +1,72 @@
+"""The plans that jobs get in the course of a move. Pure; how a move goes on is told in `moving`."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from engine.plan import Import, Ingress, Plan
+from engine.supply import Bridged
+from manager.planning import Planner
+from manager.transitions.life import Phase
+from manager.transitions.move import Move
+from merge import Job, JobId
+
+
+def empty(job: JobId, host: str, *, term: int, pace: float) -> Plan:
+    """With what a new job begins, so that it is warm when it is needed."""
+    return Plan(job=str(job), host=host, version=1, term=term, pace=pace)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovePlans:
+    """Makes the plans of one step of a move; made by the committer."""
+
+    move: Move
+    planner: Planner
+    """Of the jobs as they are to be from this step on."""
+    plans: Mapping[JobId, Plan]
+    """The newest ones."""
+    term: int
+
+    def until_the_cut(self) -> dict[JobId, Plan]:
+        """For each job that is left its plan from the cut on; the planner does not know of what moves."""
+        return {job: replace(plan, at_cut=self.move.cut) for job, plan in self._next(self.move.left)}
+
+    def after_all(self, jobs: Iterable[JobId]) -> dict[JobId, Plan]:
+        """For jobs that go on a plan that knows of no move: the states are theirs, and the cut is to be released."""
+        return dict(self._next(jobs))
+
+    def from_the_cut(self) -> dict[JobId, Plan]:
+        """For each job that takes something, or takes it back, a plan with the states and positions of the cut."""
+        return {job: self._with_states(job, plan) for job, plan in self._next(self.move.begins)}
+
+    def _with_states(self, job: JobId, plan: Plan) -> Plan:
+        returns = self.move.phase is Phase.RETURNING
+        # A source has no state, and no slot.
+        brought = [each for each in self.move.steps if each.works and job == (each.leaves if returns else each.joins)]
+        plan = replace(
+            plan,
+            imports=tuple(Import(instance=each.instance, job=str(each.leaves), cut=self.move.cut) for each in brought),
+        )
+        # Whoever goes back knows better how far it came.
+        return plan if returns else replace(plan, ingress=tuple(self._from_cut(job, each) for each in plan.ingress))
+
+    def _from_cut(self, job: JobId, entering: Ingress) -> Ingress:
+        """A stream that enters, from where the cut lies in it, if it does."""
+        passed = self.move.passed
+        at = passed.get(job, {}).get(entering.stream)
+        if at is None and not isinstance(entering.supply, Bridged):
+            # A cut lies at one position in a raw stream, whoever reads it. That of a bridge is its reader's own, and
+            # what comes for a new reader lies at the head.
+            at = next((each[entering.stream] for each in passed.values() if entering.stream in each), None)
+        return entering if at is None else replace(entering, start=at, since=None)
+
+    def _next(self, jobs: Iterable[JobId]) -> Iterator[tuple[JobId, Plan]]:
+        for job in sorted(jobs):
+            before = self.plans[job]
+            plan = self.planner.plan(job, version=before.version + 1, term=self.term, before=before)
+            yield job, replace(plan, pace=before.pace)
+
+
+def emptied(job: Job, move: Move) -> Job:
+    """A job without what moves."""
+    return replace(job, active=job.active - {step.instance for step in move.steps})

@@ -1,0 +1,263 @@
+"""Laws of the committer, after every step of what several tenants do in any order."""
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from dags import Key, Visibility
+from manager.answers import Quota, Start, Stop, VisibilityForm
+from manager.planning import Delivered
+from manager.problem import Trouble
+from manager.store.database import sqlite_url
+from merge import RunningTask
+from tests.catalogue import SOURCES
+from tests.manager.committer.pictures import hold, pictured, rows
+from tests.manager.managers import HOSTS, OPERATOR, PLENTY, Manager, caller, form, raw
+from tests.notation import document
+from tests.strategies import Document, families
+
+STRATEGY = pytest.mark.parametrize("strategy", ["pack", "graft", "launch"])
+TENANTS = ("ann", "bob", "eve")
+NAMES = ("weather", "traffic", "power")
+_ANY = st.integers(0, 2**32)
+
+
+class Tenants(RuleBasedStateMachine):
+    """Tenants that submit, replace, remove, and let each other read; the database is loaded anew now and then."""
+
+    template: Path
+    strategy: str
+    names = count()
+
+    def __init__(self) -> None:
+        super().__init__()
+        type(self).names = count()
+        self.folder = Path(tempfile.mkdtemp(prefix="braid-laws-"))
+        shutil.copy(self.template, self.folder / "braid.db")
+        self.manager = Manager(sqlite_url(self.folder / "braid.db"), strategy=self.strategy).lead()
+        self.manager.admit(*TENANTS)
+        self.manager.register(*NAMES)
+        self.alive: dict[str, str] = {}
+        self.keyed: dict[tuple[str, str], str] = {}
+        self.family: tuple[Document, ...] = ()
+        self.seen_instances: set[int] = set()
+        self.seen_jobs: set[str] = set()
+
+    def teardown(self) -> None:
+        self.manager.close()
+        shutil.rmtree(self.folder)
+
+    @initialize(family=families(confined=True, sources=NAMES, least=2, most=6))
+    def begin(self, family: tuple[Document, ...]) -> None:
+        self.family = family
+
+    def tried(self, step: Callable[[], Any]) -> Any:
+        """Do a step; where it is refused, nothing may have changed."""
+        before, stored = pictured(self.manager), rows(self.manager.store)
+        try:
+            return step()
+        except Trouble:
+            assert (before, stored) == (pictured(self.manager), rows(self.manager.store))
+            return None
+
+    def note_started(self, instances: set[int]) -> None:
+        """Hold that what starts has ids that nothing had before."""
+        assert not instances & self.seen_instances
+        self.seen_instances |= instances
+
+    def some(self, seed: int) -> str:
+        return Random(seed).choice(list(self.alive))
+
+    @rule(
+        seed=_ANY,
+        tenant=st.sampled_from(TENANTS),
+        keyed=st.booleans(),
+        start=st.sampled_from([Start.LATEST, Start.LATEST, Start.EARLIEST]),
+    )
+    def submit(self, seed: int, tenant: str, keyed: bool, start: Start) -> None:  # noqa: FBT001 - drawn
+        text = raw(Random(seed).choice(self.family))
+        key = f"key {seed}" if keyed else None
+        service, before = self.manager.service, rows(self.manager.store)
+        answer = self.tried(lambda: service.submit(caller(tenant), text, idempotency_key=key, start=start))
+        if answer is None:
+            return
+        if key is not None and (tenant, key) in self.keyed:
+            # The first answer again, even if its dataflow has been replaced or removed since.
+            assert self.keyed[tenant, key] == answer.id
+            assert before == rows(self.manager.store)
+            return
+        assert start is Start.LATEST or not answer.reused
+        self.alive[answer.id] = tenant
+        self.note_started({task.instance for task in answer.started})
+        if key is not None:
+            self.keyed[tenant, key] = answer.id
+            before = rows(self.manager.store)
+            assert answer == service.submit(caller(tenant), text, idempotency_key=key, start=start)
+            assert before == rows(self.manager.store)
+
+    @precondition(lambda self: self.alive)
+    @rule(seed=_ANY)
+    def remove(self, seed: int) -> None:
+        dataflow = self.some(seed)
+        self.manager.service.remove(caller(self.alive.pop(dataflow)), dataflow, Stop.NOW)
+
+    @precondition(lambda self: self.alive)
+    @rule(seed=_ANY, document=_ANY)
+    def replace(self, seed: int, document: int) -> None:
+        dataflow = self.some(seed)
+        tenant = self.alive[dataflow]
+        text = raw(Random(document).choice(self.family))
+        with self.manager.committer.looking() as state:
+            name = next(each for each in state.running.dataflows if each.partition("~")[0] == dataflow)
+            produced = state.running.produced(name)
+            tasks = state.running.tasks
+            before = {_common(tasks[each]): each for each in state.running.dataflow(name).instances}
+            running = set(state.running.tasks)
+            epochs = {sink: state.epochs.get(Delivered(name, sink), 1) for sink in produced}
+        answer = self.tried(lambda: self.manager.service.replace(caller(tenant), dataflow, text))
+        if answer is None:
+            return
+        started = {task.instance for task in answer.started}
+        self.note_started(started)
+        with self.manager.committer.looking() as state:
+            name = f"{dataflow}~{answer.revision}"
+            for instance in state.running.dataflow(name).instances:
+                # Whatever both documents have in common keeps its instance.
+                assert before.get(_common(state.running.tasks[instance]), instance) == instance
+                assert (instance in started) == (instance not in running)
+            for sink, instance in state.running.produced(name).items():
+                epoch = state.epochs.get(Delivered(name, sink), 1)
+                if sink in produced:
+                    assert epoch == epochs[sink] + (produced[sink] != instance)
+
+    @rule(source=st.sampled_from(NAMES), visibility=st.sampled_from(Visibility), who=st.sampled_from(TENANTS))
+    def open_to(self, source: str, visibility: Visibility, who: str) -> None:
+        owner = SOURCES[source].owner
+        shown = VisibilityForm(visibility=visibility, readers=frozenset({who}))
+        done = self.tried(lambda: self.manager.service.set_visibility(caller(owner), source, shown))
+        self.leave(done)
+
+    @rule(source=st.sampled_from(NAMES))
+    def revoke_or_register(self, source: str) -> None:
+        owner = SOURCES[source].owner
+        with self.manager.committer.looking() as state:
+            registered = f"{owner}:{source}" in state.sources
+        if registered:
+            self.leave(self.tried(lambda: self.manager.service.revoke_source(caller(owner), source)))
+        else:
+            self.tried(lambda: self.manager.service.register_source(OPERATOR, form(source)))
+
+    def leave(self, done: Any) -> None:
+        """Those that may not read any more are gone; all others stay."""
+        with self.manager.committer.looking() as state:
+            left = {each.partition("~")[0] for each in state.running.dataflows}
+        assert left <= self.alive.keys()
+        assert len(self.alive) - len(left) == (done.dataflows if done else 0)
+        self.alive = {each: tenant for each, tenant in self.alive.items() if each in left}
+
+    @rule(tenant=st.sampled_from(TENANTS), seed=_ANY)
+    def ask_for_too_much(self, tenant: str, seed: int) -> None:
+        """What a quota does not allow is refused."""
+        self.manager.service.set_quota(OPERATOR, tenant, Quota(dataflows=0))
+        before, stored = pictured(self.manager), rows(self.manager.store)
+        with pytest.raises(Trouble):
+            self.manager.submit(tenant, Random(seed).choice(self.family))
+        assert (before, stored) == (pictured(self.manager), rows(self.manager.store))
+        self.manager.service.set_quota(OPERATOR, tenant, PLENTY)
+
+    @rule()
+    def find_no_host(self) -> None:
+        """Where nobody can run what starts, nothing changes, and the memory is not loaded anew."""
+        self.manager.hosts = ()
+        try:
+            for text in map(raw, self.family):
+                self.tried(lambda text=text: self.refused_or_reused(text))  # type: ignore[misc]
+        finally:
+            self.manager.hosts = HOSTS
+
+    def refused_or_reused(self, text: bytes) -> None:
+        with self.manager.committer.looking() as state:
+            memory = id(state)
+        try:
+            answer = self.manager.service.submit(caller("bob"), text)
+        except Trouble:
+            with self.manager.committer.looking() as state:
+                assert memory == id(state)
+            raise
+        self.alive[answer.id] = "bob"
+        assert answer.started == ()
+
+    @rule()
+    def begin_anew(self) -> None:
+        """Another manager takes over."""
+        url = self.manager.url
+        self.manager.close()
+        self.manager = Manager(url, "one", strategy=self.strategy).lead()
+
+    @rule()
+    def hear_that_jobs_stopped(self) -> None:
+        """Jobs that were to stop have stopped."""
+        for job, each in self.manager.changes.jobs.wanted().items():
+            if each.plan is None:
+                self.manager.changes.jobs.ended(job)
+        assert all(each.plan is not None for each in self.manager.changes.jobs.wanted().values())
+
+    @invariant()
+    def everything_holds(self) -> None:
+        """The laws hold, and jobs have ids of their own."""
+        hold(self.manager)
+        with self.manager.committer.looking() as state:
+            running = {str(job) for job in state.plans.keys() | state.stopped.keys()}
+            assert all(int(job) < state.jobs.next_job for job in running)
+            jobs = {str(job) for job in state.plans}
+            assert {each.partition("~")[0] for each in state.running.dataflows} == self.alive.keys()
+        # One that is gone does not come back.
+        assert not jobs & (self.seen_jobs - getattr(self, "running_jobs", set()))
+        self.running_jobs = jobs
+        self.seen_jobs |= jobs
+
+
+def _common(task: RunningTask) -> Key:
+    """By what a task of one revision is found in the next: what is younger is not told apart from what it is beside."""
+    scope = task.key.scope
+    return task.key if scope and scope.dataflow else Key(task.key.signature, None)
+
+
+@STRATEGY
+def test_a_submission_repeated_later_is_answered_as_at_first(migrated: Path, strategy: str) -> None:
+    """Other steps between them change nothing of it: a replacement, a removal, a manager that begins anew."""
+    machine = type("Machine", (Tenants,), {"template": migrated, "strategy": strategy})()
+    try:
+        machine.begin(family=(document("s:source > a:map{'add': 1} > k:sink"),))
+        for step in (lambda: None, lambda: machine.replace(0, 0), lambda: machine.remove(0), machine.begin_anew):
+            step()
+            machine.submit(0, "ann", keyed=True, start=Start.LATEST)
+            machine.everything_holds()
+    finally:
+        machine.teardown()
+
+
+@pytest.mark.hypothesis
+@STRATEGY
+def test_whatever_tenants_do_the_laws_hold(migrated: Path, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both constraints, plans, places, users and what a new manager would load hold after every step."""
+    machine: type[Tenants] = type("Machine", (Tenants,), {"template": migrated, "strategy": strategy})
+    # Chance is hypothesis's alone, or it could not shrink what it finds.
+    monkeypatch.setattr("secrets.token_hex", lambda _: f"{next(machine.names):012x}")
+    run_state_machine_as_test(machine, settings=settings(max_examples=12, stateful_step_count=15))

@@ -1,0 +1,327 @@
+"""Moves as they are committed: what each turn makes of homes and plans, and what comes of changes meanwhile."""
+
+from collections.abc import Iterator
+from threading import Thread
+
+import pytest
+
+from manager.answers import OperationKind, Stop
+from manager.cases.base import Paging
+from manager.committed.state import State
+from manager.committer import committer as committers
+from manager.committer.draft import Ground
+from manager.defragmenting.choosing import Chooser
+from manager.problem import Conflict, InvalidDataflow, StateNotReady
+from manager.reconciler.concerning import needs_of
+from manager.transitions.life import LIVES, Phase, TransitionKind
+from manager.transitions.meeting import MEETINGS, Comer
+from manager.transitions.move import Chosen, Move
+from merge import Assignment, Home, Instance, JobId
+from tests.manager.committer.pictures import hold, loaded, pictured
+from tests.manager.managers import OPERATOR, Manager, caller, raw
+
+ANN = caller("ann")
+CHAIN = "s:source > a:map{'add': 1} > k:sink"
+LONGER = "s:source > a:map{'add': 1} > b:count > k:sink"
+LONGEST = "s:source > a:map{'add': 1} > b:count > c:map{'add': 2} > k:sink"
+
+
+@pytest.fixture
+def manager(sqlite: str) -> Iterator[Manager]:
+    """Three dataflows that share tasks, each residue in a job of its own."""
+    yield from scattered(sqlite)
+
+
+def scattered(url: str) -> Iterator[Manager]:
+    made = Manager(url, strategy="launch").lead()
+    made.admit("ann")
+    made.register("weather")
+    for text in (CHAIN, LONGER, LONGEST):
+        made.submit("ann", text)
+    yield made
+    made.close()
+
+
+def begin(manager: Manager) -> Move:
+    return manager.changes.moves.begin(Chooser(manager.seen).asked_for, who="operator")
+
+
+def passed(move: Move) -> dict[JobId, dict[str, int]]:
+    return {job: {"source/1": 7, f"bridge/{job}:out": 3} for job in move.left}
+
+
+def notes(manager: Manager) -> list[str]:
+    page = manager.service.operations(OPERATOR, Paging(), kind=OperationKind.MOVE)
+    return [each.note for each in page.items]
+
+
+@pytest.fixture
+def on_any(empty_url: str) -> Iterator[Manager]:
+    """The same, on each kind of database."""
+    yield from scattered(empty_url)
+
+
+def test_all_that_moves_comes_together_in_one_job(on_any: Manager) -> None:
+    """It is left at the cut, begins there with its states in the next epoch, and nothing of the old jobs is left."""
+    manager = on_any
+    committer = manager.committer
+    before = {each.job: each for each in manager.service.jobs(OPERATOR, Paging()).items}
+    assert len(before) == 3
+    move = begin(manager)
+    with committer.looking() as state:
+        for job in move.left:
+            assert (move.cut, ()) == (state.plans[job].at_cut, state.plans[job].slots)
+        (new,) = move.opens
+        assert ((), 1) == (state.plans[new].slots, state.plans[new].version)
+    assert loaded(manager.store) == pictured(manager)
+    manager.changes.moves.cut(move.id)
+    manager.changes.moves.take_over(move.id, passed(move))
+    with committer.looking() as state:
+        plan = state.plans[new]
+        assert {(each.instance, each.cut) for each in plan.imports} == {
+            (step.instance, move.cut) for step in move.steps if step.works
+        }
+        assert {str(step.leaves) for step in move.steps if step.works} == {each.job for each in plan.imports}
+        assert [7] == [each.start for each in plan.ingress]
+        assert {2} == {each.epoch for each in plan.deliveries}
+        assert () == plan.forwards
+    assert loaded(manager.store) == pictured(manager)
+    manager.changes.moves.end(move.id)
+    hold(manager)
+    assert [str(new)] == [each.job for each in manager.service.jobs(OPERATOR, Paging()).items]
+    (note,) = notes(manager)
+    assert note.startswith("it was asked for. It is worth it: ")
+    assert "; outputs stood still for at most" in note
+    # A second time there is nothing to do.
+    with pytest.raises(Conflict, match="no task would be better off elsewhere"):
+        begin(manager)
+
+
+def test_what_went_back_goes_on_from_where_it_was_cut(manager: Manager) -> None:
+    """In its old jobs, in the next epoch there too; the job that was opened for it is stopped."""
+    committer = manager.committer
+    jobs = {each.job for each in manager.service.jobs(OPERATOR, Paging()).items}
+    move = begin(manager)
+    manager.changes.moves.cut(move.id)
+    manager.changes.moves.go_back(move.id, why="job 3 did not come")
+    assert loaded(manager.store) == pictured(manager)
+    with committer.looking() as state:
+        for job in move.left:
+            plan = state.plans[job]
+            assert {each.job for each in plan.imports} == {str(job)}
+            assert {each.instance for each in plan.imports} == {slot.instance for slot in plan.slots}
+            assert {2} == {each.epoch for each in plan.forwards} | {each.epoch for each in plan.deliveries}
+    manager.changes.moves.end(move.id)
+    hold(manager)
+    assert jobs == {each.job for each in manager.service.jobs(OPERATOR, Paging()).items}
+    (note,) = notes(manager)
+    assert "went back: job 3 did not come" in note
+    begin(manager)
+
+
+@pytest.mark.parametrize("change", ["submit", "remove", "replace", "drain", "revoke"])
+def test_a_change_puts_off_a_move_that_is_only_prepared(manager: Manager, change: str) -> None:
+    """It is done as if there had been no move, and the journal says why that one was given up."""
+    flow = manager.submit("ann", CHAIN)
+    move = begin(manager)
+    if change == "submit":
+        manager.submit("ann", CHAIN)
+    elif change == "replace":
+        manager.service.replace(ANN, flow, raw(LONGER))
+    elif change == "revoke":
+        manager.service.revoke_source(OPERATOR, "ann:weather")
+    else:
+        manager.service.remove(ANN, flow, Stop.NOW if change == "remove" else Stop.DRAIN)
+    assert () == manager.changes.moves.under_way()
+    hold(manager)
+    (note,) = notes(manager)
+    assert note.endswith("; given up: something else was asked for meanwhile")
+    # Whoever drives the old one on is told that it is over.
+    with pytest.raises(Conflict, match="is over"):
+        manager.changes.moves.cut(move.id)
+
+
+@pytest.mark.parametrize("phase", [Phase.CUTTING, Phase.TAKING, Phase.RETURNING])
+def test_a_change_waits_for_a_move_that_is_cut(manager: Manager, phase: Phase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for ever: whoever asked is told when to ask again, and nothing is done."""
+    monkeypatch.setattr(committers, "MOST_WAITED", 0.05)
+    move = begin(manager)
+    manager.changes.moves.cut(move.id)
+    if phase is Phase.TAKING:
+        manager.changes.moves.take_over(move.id, passed(move))
+    elif phase is Phase.RETURNING:
+        manager.changes.moves.go_back(move.id, why="it was late")
+    before = pictured(manager)
+    with pytest.raises(StateNotReady, match="tasks are being moved") as refused:
+        manager.submit("ann", CHAIN)
+    assert refused.value.retry_after == 1.0
+    assert before == pictured(manager)
+
+
+def test_what_is_refused_puts_off_no_move(manager: Manager) -> None:
+    """A document with a fault is refused as ever, and the move goes on."""
+    move = begin(manager)
+    with pytest.raises(InvalidDataflow):
+        manager.submit("ann", "s:source > a:map{'add': 'much'} > k:sink")
+    manager.changes.moves.cut(move.id)
+
+
+def test_changes_that_waited_for_a_move_see_what_the_others_did(manager: Manager) -> None:
+    """One submission under one key is one dataflow, and what a source was taken from meanwhile is refused."""
+    move = begin(manager)
+    manager.changes.moves.cut(move.id)
+    flows, refused = list[str](), list[Exception]()
+
+    def submit(key: str | None) -> None:
+        try:
+            flows.append(manager.submit("ann", CHAIN, key=key))
+        except InvalidDataflow as error:
+            refused.append(error)
+
+    threads = [Thread(target=submit, args=(key,)) for key in ("once", "once", None)]
+    for thread in threads:
+        thread.start()
+    revoking = Thread(target=manager.service.revoke_source, args=(OPERATOR, "ann:weather"))
+    revoking.start()
+    manager.changes.moves.take_over(move.id, passed(move))
+    manager.changes.moves.end(move.id)
+    for thread in (*threads, revoking):
+        thread.join()
+    hold(manager)
+    # In whichever order they came to it.
+    assert 3 == len(flows) + len(refused)
+    assert len(set(flows)) <= 2
+    assert [] == [each for each in manager.service.dataflows(OPERATOR, Paging()).items if each.state != "removed"]
+
+
+def test_nothing_moves_while_a_dataflow_drains(manager: Manager) -> None:
+    """A cut of its own is on its way, and two would wait for each other."""
+    manager.service.remove(ANN, manager.submit("ann", LONGER), Stop.DRAIN)
+    with pytest.raises(Conflict, match="drains"):
+        begin(manager)
+
+
+def test_a_dataflow_runs_on_while_its_tasks_move(manager: Manager) -> None:
+    """It needs of its jobs what they have run before, so that its tenant is not told that it is deployed anew."""
+    committer = manager.committer
+
+    def needs() -> dict[str, int]:
+        with committer.looking() as state:
+            flows = state.running.dataflows.values()
+            return {need.job: need.version for flow in flows for need in needs_of(state, flow)}
+
+    before = needs()
+    move = begin(manager)
+    assert before == needs()
+    manager.changes.moves.cut(move.id)
+    manager.changes.moves.take_over(move.id, passed(move))
+    assert {str(job): 0 for job in move.opens} == needs()
+
+
+def test_a_move_that_meets_another_is_refused(manager: Manager) -> None:
+    """Its tasks would have two plans at once."""
+    begin(manager)
+    with pytest.raises(Conflict, match="moved already"):
+        begin(manager)
+
+
+@pytest.fixture
+def apart(sqlite: str) -> Iterator[Manager]:
+    """The same three of one source, and two dataflows of another."""
+    made = Manager(sqlite, strategy="launch").lead()
+    made.admit("ann")
+    made.register("weather", "power")
+    for text in (CHAIN, LONGER, LONGEST, *ELSEWHERE):
+        made.submit("ann", text)
+    yield made
+    made.close()
+
+
+ELSEWHERE = tuple(f"s:source{{'source': 'power'}} > a:map{{'add': 1}} > {more}k:sink" for more in ("", "b:count > "))
+
+
+def elsewhere(state: State, _ground: Ground) -> Chosen:
+    """All tasks that power feeds go to one new job."""
+    power = [each for each, task in state.running.tasks.items() if not task.inputs and "power" in task.config["source"]]
+    dag = state.running.dag_of(power[0])
+    job = state.jobs.next_job
+    places = tuple(
+        (each, Home(job, state.jobs.homes[each].busy))
+        for each in sorted(state.running.tasks)
+        if state.running.dag_of(each) == dag
+    )
+    return Chosen(Assignment(base=state.jobs.version, opens=((job, "north"),), places=places), "a test")
+
+
+def here(state: State, _ground: Ground) -> Chosen:
+    """All tasks that weather feeds go to one new job."""
+    weather, job = state.running.dag_of(Instance(1)), state.jobs.next_job
+    places = tuple(
+        (each, Home(job, state.jobs.homes[each].busy))
+        for each in sorted(state.running.tasks)
+        if state.running.dag_of(each) == weather
+    )
+    return Chosen(Assignment(base=state.jobs.version, opens=((job, "north"),), places=places), "a test")
+
+
+def test_moves_whose_scopes_are_disjoint_go_on_together(apart: Manager) -> None:
+    """In any order of their turns; each ends for itself, and both are known after a restart."""
+    moves = apart.changes.moves
+    first, second = moves.begin(here, who="operator"), moves.begin(elsewhere, who="operator")
+    assert loaded(apart.store) == pictured(apart)
+    moves.cut(second.id)
+    moves.cut(first.id)
+    moves.take_over(second.id, passed(second))
+    assert loaded(apart.store) == pictured(apart)
+    moves.end(second.id)
+    assert [first.id] == [each.move.id for each in moves.under_way()]
+    moves.take_over(first.id, passed(first))
+    moves.end(first.id)
+    hold(apart)
+    assert sorted(map(str, (*first.opens, *second.opens))) == sorted(
+        each.job for each in apart.service.jobs(OPERATOR, Paging()).items
+    )
+
+
+def test_who_changes_something_else_neither_waits_nor_puts_off_a_move(apart: Manager) -> None:
+    """Dataflows come and go beside tasks that stand still, in other jobs than theirs."""
+    move = apart.changes.moves.begin(here, who="operator")
+    guest = apart.submit("ann", "s:source{'source': 'power'} > x:map{'add': 9} > k:sink")
+    apart.changes.moves.cut(move.id)
+    apart.service.remove(ANN, guest, Stop.NOW)
+    apart.service.remove(ANN, apart.submit("ann", ELSEWHERE[0]), Stop.DRAIN)
+    apart.register("diary")
+    apart.changes.moves.take_over(move.id, passed(move))
+    another = apart.submit("ann", "s:source{'source': 'power'} > x:map{'add': 8} > k:sink")
+    apart.service.replace(ANN, another, raw("s:source{'source': 'power'} > x:map{'add': 7} > k:sink"))
+    apart.changes.moves.end(move.id)
+    hold(apart)
+
+
+def test_nothing_is_placed_where_tasks_stand_still(apart: Manager) -> None:
+    """A dataflow that might have gone into such a job opens another, so that it need not wait."""
+    packed = Manager(apart.url, "packs", strategy="pack").lead()
+    move = packed.changes.moves.begin(here, who="operator")
+    packed.changes.moves.cut(move.id)
+    flow = packed.submit("ann", "s:source{'source': 'power'}! > x:map{'add': 9}! > k:sink")
+    with packed.committer.looking() as state:
+        assert not state.jobs_of(flow) & move.concerned
+    packed.close()
+
+
+def test_every_turn_of_the_tables_leads_to_the_end() -> None:
+    """From each phase some way leads to one that is the last, and those that are last go nowhere."""
+    for life in LIVES.values():
+        last = {phase for phase, turns in life.items() if not turns}
+        assert {Phase.DONE, Phase.RETURNED, Phase.ABANDONED} == last
+        reached = set(last)
+        for _ in life:
+            reached |= {phase for phase, turns in life.items() if set(turns.values()) & reached}
+        assert set(life) == reached
+
+
+def test_the_rule_of_meetings_is_whole() -> None:
+    """Whatever comes, and whatever is under way in whichever phase, the table has a verdict."""
+    assert {(comer, kind) for comer in Comer for kind in TransitionKind} == MEETINGS.keys()
+    for (_, kind), verdicts in MEETINGS.items():
+        assert {phase for phase, turns in LIVES[kind].items() if turns} == verdicts.keys()
