@@ -85,7 +85,7 @@ docs: $(READY)  ## build the documentation as a site in build/site
 	$(BIN)/zensical build --clean --strict
 
 screenshots: $(READY)  ## take the console's pictures for docs/console.md anew
-	BRAID_SCREENSHOTS=docs/console $(BIN)/python -m pytest -q tests/console/test_pictures.py
+	BRAID_SCREENSHOTS=docs/console $(BIN)/python -m pytest -q tests/console/test_screenshots.py
 
 docs-rest: $(READY)  ## write docs/rest.md anew
 	$(BIN)/python -m tests.documentation.rest_reference

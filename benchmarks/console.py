@@ -18,9 +18,9 @@ from typing import Any
 from fastapi import FastAPI
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from manager.rest import console
-from tests.console.graphs import answer_with, jobs_of, running
-from tests.manager.rest.serving import serving
+from manager.rest import console_files
+from tests.console.running_graphs import answer_with, jobs_of, running
+from tests.manager.rest.socket_server import serving
 
 SIZES = (1_000, 5_000)
 FRAMES = 300
@@ -70,7 +70,7 @@ _PAN = [
 def main(*, quick: bool) -> None:
     """Measure everything."""
     app = FastAPI()
-    app.include_router(console.router)
+    app.include_router(console_files.router)
     frames = FRAMES // 5 if quick else FRAMES
     found: dict[str, Any] = {}
     with serving(app) as url, sync_playwright() as playwright:

@@ -16,16 +16,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.engine_plans import FIELDS, Twelve, bare, event, events
 from bridge import Item, ItemKind, Spool, between, packed
-from bridge.raw import all_events_in
+from bridge.events.raw_events import all_events_in
 from dags import Schema
-from engine.java import find_java
-from engine.metering import Metering
+from engine.host.cpu_meter import CpuMeter
 from engine.offset import Offset
-from engine.record import Record
-from engine.record_store import RecordStore
-from engine.spark import start_session
-from engine.staged import packed_key, packed_value
-from engine.state import JobState
+from engine.records.record import Record
+from engine.records.record_store import RecordStore
+from engine.records.staged_state import packed_key, packed_value
+from engine.records.state import InstanceStates
+from engine.spark.java import find_java
+from engine.spark.session import start_session
 
 R = TypeVar("R")
 CHANGED = 1_000
@@ -84,7 +84,7 @@ def plain_spark(per_second: int) -> int:
     # Here each event is a row, and code for rows is worth its while.
     session.conf.set("spark.sql.codegen.wholeStage", "true")
     session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
-    metering = Metering()
+    metering = CpuMeter()
     query = (
         session.readStream.format("rate")
         .option("rowsPerSecond", per_second)
@@ -134,7 +134,7 @@ def plain_batch(seconds: int) -> float:
     session = builder.getOrCreate()
     # That a query is stopped amid a batch it tells as an error; what ends one by itself is raised below.
     session.sparkContext.setLogLevel("OFF")
-    metering = Metering()
+    metering = CpuMeter()
     rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).option("numPartitions", 1).load()
     passed = rows.mapInArrow(lambda batches: batches, rows.schema).writeStream.format("noop")
     with _folder() as folder:
@@ -191,7 +191,7 @@ def state(keys: int) -> float:
     """Milliseconds of CPU for the state of one batch, at so many keys of which a thousand change."""
     names = [packed_key((f"key {number}",)) for number in range(keys)]
     with _folder() as folder:
-        store, kept = RecordStore(folder), JobState()
+        store, kept = RecordStore(folder), InstanceStates()
         _batch(store, kept, names, 0)
         batches = 200
         begun = time.process_time()
@@ -202,7 +202,7 @@ def state(keys: int) -> float:
         return round((time.process_time() - begun) / batches * 1000, 2)
 
 
-def _batch(store: RecordStore, kept: JobState, names: list[bytes], batch: int) -> None:
+def _batch(store: RecordStore, kept: InstanceStates, names: list[bytes], batch: int) -> None:
     staged = kept.of(1)
     staged.get_many(names)
     staged.put_many(names, [packed_value([batch, 1.5])] * len(names))

@@ -13,14 +13,14 @@ import psutil
 
 from benchmarks.engine_plans import HOST
 from bridge import Message, topics
-from bridge.broker import start_broker
-from bridge.mqtt import Client
+from bridge.brokers.broker import start_broker
 from bridge.sender import Sender
-from engine.host_keeper import HostKeeper
-from engine.job_folder import JobFolder, job_folder
-from engine.metering import Metering
+from bridge.transport.mqtt_client import MqttClient
+from engine.host.cpu_meter import CpuMeter
+from engine.host.keeper import HostKeeper
 from engine.plan import Plan, written_plan
-from engine.record_store import RecordStore
+from engine.records.job_folder import JobFolder, job_folder
+from engine.records.record_store import RecordStore
 
 T = TypeVar("T")
 BOUND = 120.0
@@ -57,8 +57,8 @@ class Bed:
         self._broker = start_broker(root / "broker", {"braid": "of the benchmark alone"})
         address = self._broker.address("braid")
         heard = [topics.job("+", "status"), topics.job("+", "refused"), topics.host(HOST, "status"), "braid/1/out/#"]
-        self.client = Client(address, "bench", topics=heard, on_message=self._take)
-        self._feeding = Client(
+        self.client = MqttClient(address, "bench", topics=heard, on_message=self._take)
+        self._feeding = MqttClient(
             address,
             "bench-feed",
             # It is made before the sender that it tells.
@@ -72,7 +72,7 @@ class Bed:
         self._feeding.start()
         self.keeper = HostKeeper(HOST, self.root, address)
         self.wait(lambda: self.status.get(HOST, {}).get("alive"))
-        self._metering = Metering(self.keeper.pid)
+        self._metering = CpuMeter(self.keeper.pid)
 
     def close(self) -> None:
         """End all of it."""

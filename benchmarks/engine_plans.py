@@ -10,7 +10,7 @@ import pyarrow as pa
 from dags import Kind
 from engine.behaviour import Behaviour, behaviours_of, installed_behaviours
 from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Slot
-from engine.state import JobState
+from engine.records.state import InstanceStates
 from engine.supply import Bridged, Rated, Subscribed, Supply
 
 HOST = "bench"
@@ -116,7 +116,7 @@ class Twelve:
 
     def __init__(self) -> None:
         plan = twelve("bare", 0, Bridged())
-        self._state = JobState()
+        self._state = InstanceStates()
         self._behaviours: Mapping[int, Behaviour] = behaviours_of(plan.active, installed_behaviours())
 
     def run(self, batch: pa.RecordBatch) -> None:

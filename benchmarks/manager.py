@@ -25,8 +25,8 @@ from manager.answers import KeyForm, Quota, Role, SourceForm, Stop, TenantForm
 from manager.cases.base import Caller
 from manager.committer.changes import changes_of
 from manager.committer.committer import Committer
-from manager.committer.draft import Ground
-from manager.committer.seen import HostSeen, JobSeen
+from manager.committer.draft import DecisionGround
+from manager.observations.reports import HostSeen, JobSeen
 from manager.service import Service
 from manager.store.database import Store, sqlite_url
 from manager.store.leadership import Candidate
@@ -146,7 +146,7 @@ def start_seconds(path: str) -> float:
 def _started(path: Path) -> Service:
     store = Store(sqlite_url(path))
     hosts = (Host(name="host", cores=10_000.0),)
-    committer = Committer(store, drawn.CATALOGUE, Ground(hosts=lambda: hosts), name="bench")
+    committer = Committer(store, drawn.CATALOGUE, DecisionGround(hosts=lambda: hosts), name="bench")
     candidate = Candidate(store, "bench", won=committer.lead, lost=committer.step_down)
     # Whoever led this database before does not any more.
     with store.write() as session:

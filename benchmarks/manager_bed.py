@@ -18,12 +18,12 @@ import httpx
 import psutil
 
 from bridge import Message, topics
-from bridge.address import Address
-from bridge.mqtt import Client as Line
+from bridge.transport.address import Address
+from bridge.transport.mqtt_client import MqttClient as Line
 from manager.answers import KeyForm, Quota, TenantForm
 from manager.client import Client
-from manager.keeper_process import read_record
-from manager.settings import read_key
+from manager.process.keeper_process import read_record
+from manager.process.settings import read_key
 from workloads.replay.cores import cores_between, look
 
 T = TypeVar("T")

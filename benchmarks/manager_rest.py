@@ -14,7 +14,7 @@ from typing import NamedTuple
 import uvicorn
 
 from manager.client.client import Client
-from manager.reconciler.events import Events
+from manager.reconciler.live_events import Events
 from manager.rest import make_app
 from manager.service import Service
 

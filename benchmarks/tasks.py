@@ -20,16 +20,16 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.task_configs import ANY, CONFIGS, FIELDS, NAMES, OWNER, Config
-from bridge.raw import ARROW_TYPES
+from bridge.events.raw_events import ARROW_TYPES
 from dags import Kind, Schema
-from engine.acting import Origins
 from engine.behaviour import implementation_of, installed_behaviours
-from engine.outside import HostOutside
-from engine.streams import Run, Stream
-from engine.task_run import Taken, TaskRun
+from engine.host_outside import HostOutside
+from engine.kernel.streams import EventStream, PortRun
+from engine.kernel.task_run import TaskInput, TaskRun
+from engine.kernel.task_watch import Unwatched
+from engine.side_effect import Origins
 from engine.tasks import TYPES
-from engine.trying import At, Trial, tried
-from engine.watch import Unwatched
+from engine.trial import At, Trial, try_out
 
 MOST = 10_000
 
@@ -68,13 +68,13 @@ def measured(name: str, rows: pa.RecordBatch, outside: HostOutside, before: Sequ
 
 def run(trial: Trial, rows: pa.RecordBatch, taken: int) -> float:
     """Work a batch off, as a worker does; the CPU time that it takes."""
-    stream = Stream(later(rows, taken), np.arange(taken, taken + len(rows)))
+    stream = EventStream(later(rows, taken), np.arange(taken, taken + len(rows)))
     task = TaskRun(
         instance=1,
         behaviour=trial.behaviour,
         outputs=trial.outputs,
         state=trial.state,
-        taken=Taken([Run("in", stream)]),
+        taken=TaskInput([PortRun("in", stream)]),
         watch=Unwatched(),
         origins=Origins(batch=taken),
     )
@@ -168,7 +168,7 @@ def beforehand() -> Mapping[str, list[At]]:
 
 def _model(trained_by: str, config: Config, events: list[dict[str, Any]]) -> list[At]:
     """What a task that uses a model takes beforehand: the model that another one makes of some events."""
-    return [("model", {"model": tried(trained_by, config, events)["out"][0]["model"]})]
+    return [("model", {"model": try_out(trained_by, config, events)["out"][0]["model"]})]
 
 
 if __name__ == "__main__":

@@ -4,41 +4,39 @@ A message is acknowledged only once its events lie in a spool, so that nothing i
 Begin with `Sender`, which publishes what jobs emitted, and `Receiver`, which fills the `Spool` that other jobs read.
 """
 
-from bridge.births import Birth
-from bridge.casting import Unreplayable
-from bridge.clock import Clock, MemoryClock, SystemClock
 from bridge.consumers import commit, consumers, leave, unread_since
 from bridge.emitted import Emitted, Stream
-from bridge.generating import Generating
-from bridge.generators import Generator, Rate, Replay, Timer
-from bridge.index import Reach, SpoolIndex
+from bridge.events.births import Birth
+from bridge.events.output_messages import dead_letter, output_message, unread_letter
+from bridge.events.raw_events import Unfit, events_in
+from bridge.generated.file_columns import Unreplayable
+from bridge.generated.generator_run import GeneratorRun
+from bridge.generated.generators import Generator, Rate, Replay, Timer
 from bridge.intake import Counts, Expected, Intake, Taken, expire, offer
-from bridge.lease import Lease, LeaseTaken
-from bridge.log import Item, ItemKind, Placed, PositionsGone, SpoolDamaged, packed, unpacked
-from bridge.memory_spool import MemorySpool
-from bridge.mqtt import Client, NotConnected
-from bridge.output import dead_letter, output_message, unread_letter
-from bridge.raw import Unfit, events_in
-from bridge.reading import FolderReader, SpoolReader, between, position_since, read
-from bridge.receiver import Feed, Message, Receiver, Unread
-from bridge.sender import Sender, Trouble
-from bridge.spool import Spool, SpoolClosed, SpoolFull, SpoolOwner, SpoolState
+from bridge.machine.clock import Clock, MemoryClock, SystemClock
+from bridge.machine.lease import Lease, LeaseTaken
+from bridge.receiver import Message, Receiver, SpoolFeed, Unread
+from bridge.sender import Sender, StreamTrouble
+from bridge.spools.index import SpoolIndex, SpoolReach
+from bridge.spools.log import Item, ItemKind, Placed, PositionsGone, SpoolDamaged, packed, unpacked
+from bridge.spools.memory_spool import MemorySpool
+from bridge.spools.reader import FolderReader, SpoolReader, between, position_since, read
+from bridge.spools.spool import Spool, SpoolClosed, SpoolFull, SpoolOwner, SpoolState
+from bridge.transport.mqtt_client import MqttClient, NotConnected
 from bridge.wire import Again, Frame, FrameKind, Have, MalformedFrame, cut, decode, encode
 
 __all__ = [
     "Again",
     "Birth",
-    "Client",
     "Clock",
     "Counts",
     "Emitted",
     "Expected",
-    "Feed",
     "FolderReader",
     "Frame",
     "FrameKind",
-    "Generating",
     "Generator",
+    "GeneratorRun",
     "Have",
     "Intake",
     "Item",
@@ -49,27 +47,29 @@ __all__ = [
     "MemoryClock",
     "MemorySpool",
     "Message",
+    "MqttClient",
     "NotConnected",
     "Placed",
     "PositionsGone",
     "Rate",
-    "Reach",
     "Receiver",
     "Replay",
     "Sender",
     "Spool",
     "SpoolClosed",
     "SpoolDamaged",
+    "SpoolFeed",
     "SpoolFull",
     "SpoolIndex",
     "SpoolOwner",
+    "SpoolReach",
     "SpoolReader",
     "SpoolState",
     "Stream",
+    "StreamTrouble",
     "SystemClock",
     "Taken",
     "Timer",
-    "Trouble",
     "Unfit",
     "Unread",
     "Unreplayable",

@@ -4,8 +4,8 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from bridge.files import Steps, make_folder, no_steps, sync_folder, write_whole
-from bridge.log import damage_named
+from bridge.machine.files import Steps, make_folder, no_steps, sync_folder, write_whole
+from bridge.spools.log import damage_named
 
 _CONSUMERS, _POSITION = "consumers", ".position"
 _LONGEST = 200

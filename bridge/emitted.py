@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from bridge.births import Birth, part_of
+from bridge.events.births import Birth, part_of
 from bridge.wire import Frame, FrameKind, cut
 
 

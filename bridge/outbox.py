@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from bridge.wire import Again, Have
 
-PATIENCE = 2.0
+_PATIENCE = 2.0
 """Seconds without news after which the first unconfirmed frame is sent again."""
 MOST_PATIENCE = 30.0
 """What that becomes, doubled each time, where no news comes at all."""
@@ -67,7 +67,7 @@ class Outbox:
     """The first number that the consumer's spool is not known to have."""
     moved: float
     """When there was news last: something confirmed, or sent where nothing waited."""
-    patience: float = PATIENCE
+    patience: float = _PATIENCE
     """How long to wait for news."""
     told: bool = False
     """Whether the receiver has spoken in this epoch, and so knows of the opening."""
@@ -177,7 +177,7 @@ def told(outbox: Outbox, have: Have, now: float) -> Outbox | Superseded | Finish
         asked=asked,
         probe=None if news else outbox.probe,
         moved=now if news else outbox.moved,
-        patience=PATIENCE if news else outbox.patience,
+        patience=_PATIENCE if news else outbox.patience,
     )
 
 
@@ -205,7 +205,7 @@ def answered(outbox: Outbox, now: float) -> Outbox:
 
 def reconnected(outbox: Outbox, now: float) -> Outbox:
     """After a new connection began: the broker may have lost its last second, so nothing is waited for."""
-    return _probed(replace(outbox, patience=PATIENCE), now) if outbox.waits else outbox
+    return _probed(replace(outbox, patience=_PATIENCE), now) if outbox.waits else outbox
 
 
 def _probed(outbox: Outbox, now: float) -> Outbox:

@@ -22,26 +22,26 @@ from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, Protocol
 
-from bridge.births import Birth
-from bridge.clock import Clock, SystemClock
-from bridge.grouping import SHORTEST
+from bridge.events.births import Birth
+from bridge.events.numbered_events import Receipt, Sent, next_of, taken
+from bridge.events.raw_events import Unfit, all_events_in
 from bridge.intake import Expected, Intake, Taken, expire, offer
-from bridge.log import Item, ItemKind, packed
-from bridge.raw import Unfit, all_events_in
-from bridge.sent import Kept, Sent, next_of, taken
-from bridge.spool import Spool, SpoolState
+from bridge.machine.clock import Clock, SystemClock
+from bridge.spools.log import Item, ItemKind, packed
+from bridge.spools.spool import Spool, SpoolState
+from bridge.transport.fetch_interval import SHORTEST_FETCH_INTERVAL
 from bridge.wire import Again, Frame, FrameKind, Have, MalformedFrame, decode
 from dags import Schema
 
-PATIENCE = 60.0
+_PATIENCE = 60.0
 """Seconds for which a producer that is there may be asked for what is missing; then what came early goes on without."""
-SILENCE = 45.0
+_SILENCE = 45.0
 """Seconds after which a producer that says nothing is taken to be away; one that waits for a word says more often."""
-IDLE = 1.0
+_IDLE = 1.0
 """Seconds between two looks at what is due, where nothing comes."""
-ASKING = 1.0
+_ASK_INTERVAL = 1.0
 """Seconds after which what is still missing is asked for again."""
-TELLING = 0.25
+_REPORT_INTERVAL = 0.25
 """Seconds between two words about what a spool has, so that many small groups cost few messages."""
 MOST_SPOOLED = 8_000_000
 """Bytes of messages that are spooled together, if one has no more: so a spool grows little beyond its limit."""
@@ -57,7 +57,7 @@ class Message(NamedTuple):
     """What to acknowledge it by, on the connection that it came over."""
 
 
-class Transport(Protocol):
+class ReceiverTransport(Protocol):
     """What a receiver needs of a broker's client."""
 
     def acknowledge(self, tokens: Iterable[int]) -> None:
@@ -68,7 +68,7 @@ class Transport(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Feed:
+class SpoolFeed:
     """One topic that a receiver spools: raw events of a schema, numbered ones, or else frames of one producer."""
 
     spool: Spool
@@ -100,15 +100,15 @@ class Receiver:
 
     def __init__(
         self,
-        feeds: Mapping[str, Feed],
-        transport: Transport,
+        feeds: Mapping[str, SpoolFeed],
+        transport: ReceiverTransport,
         *,
         on_unread: Callable[[Unread], None],
         clock: Clock | None = None,
-        grouping: float = SHORTEST,
+        grouping: float = SHORTEST_FETCH_INTERVAL,
     ) -> None:
         """For `grouping` seconds messages are grouped into one file; 0 where the client groups them already."""
-        self.feeds: dict[str, Feed] = {}
+        self.feeds: dict[str, SpoolFeed] = {}
         self.intakes: dict[str, Intake[int]] = {}
         self._transport = transport
         self._on_unread = on_unread
@@ -125,7 +125,7 @@ class Receiver:
         for topic, feed in feeds.items():
             self._take(topic, feed)
 
-    def add(self, topic: str, feed: Feed) -> None:
+    def add(self, topic: str, feed: SpoolFeed) -> None:
         """Take the messages of one more feed from now on; any thread may call it, before the topic is subscribed.
 
         Messages of topics that have no feed yet wait for it, unacknowledged.
@@ -172,7 +172,7 @@ class Receiver:
                 if feed.is_bridge:
                     self._tell(topic, feed)
 
-    def _take(self, topic: str, feed: Feed) -> None:
+    def _take(self, topic: str, feed: SpoolFeed) -> None:
         self.feeds[topic] = feed
         self.intakes[topic] = Intake(expected=feed.spool.producers.get(topic, Expected()))
         self._untold.add(topic)
@@ -195,7 +195,7 @@ class Receiver:
         # What was told a moment ago and is news by now, and what waits for a spool to have room.
         with self._guard:
             waits = any(topic in self._told for topic in self._untold) or any(self._waiting.values())
-        return TELLING if waits else IDLE
+        return _REPORT_INTERVAL if waits else _IDLE
 
     def _forget(self) -> None:
         self._waiting.clear()
@@ -205,7 +205,7 @@ class Receiver:
         self._told.clear()
         self._untold.update(self.feeds)
 
-    def _spool(self, topic: str, feed: Feed) -> None:
+    def _spool(self, topic: str, feed: SpoolFeed) -> None:
         """Spool what waits, as far as there is room."""
         for group in _groups(self._waiting.pop(topic, [])):
             if feed.spool.state is SpoolState.FULL:
@@ -217,7 +217,7 @@ class Receiver:
             elif group and feed.schema is not None:
                 self._spool_raw(topic, feed, feed.schema, group)
 
-    def _spool_raw(self, topic: str, feed: Feed, schema: Schema, messages: Sequence[Message]) -> None:
+    def _spool_raw(self, topic: str, feed: SpoolFeed, schema: Schema, messages: Sequence[Message]) -> None:
         events, unfit = all_events_in((message.payload for message in messages), schema)
         for each in unfit:
             self._on_unread(_unread(topic, each))
@@ -227,7 +227,7 @@ class Receiver:
             feed.spool.append([item])
         self._transport.acknowledge(message.token for message in messages)
 
-    def _spool_sent(self, topic: str, feed: Feed, messages: Sequence[Message]) -> None:
+    def _spool_sent(self, topic: str, feed: SpoolFeed, messages: Sequence[Message]) -> None:
         """Spool what is new of numbered events, and answer how far each producer is."""
         expected, items, stamp = dict(feed.spool.producers), list[Item](), self._stamp()
         asked: list[Sent] = []
@@ -244,11 +244,11 @@ class Receiver:
                 items.append(Item(count=count, stamp=stamp, payload=packed(new), births=(Birth(count, stamp),)))
         feed.spool.append(items, expected)
         for sent in asked:
-            answer = Kept(ask=sent.ask, next=next_of(feed.spool.producers, sent.producer))
+            answer = Receipt(ask=sent.ask, next=next_of(feed.spool.producers, sent.producer))
             self._transport.publish(feed.answers_at, answer.encoded())
         self._transport.acknowledge(message.token for message in messages)
 
-    def _spool_frames(self, topic: str, feed: Feed, messages: Sequence[Message]) -> None:
+    def _spool_frames(self, topic: str, feed: SpoolFeed, messages: Sequence[Message]) -> None:
         intake, now = self.intakes[topic], self._clock.passed()
         frames: list[Frame] = []
         done: set[int] = set()
@@ -266,7 +266,7 @@ class Receiver:
             self._untold.add(topic)
             if frame.kind is FrameKind.OPEN:
                 self._told.pop(topic, None)
-        late = expire(intake, now, PATIENCE if self._was_there(topic, now, spoke=bool(messages)) else math.inf)
+        late = expire(intake, now, _PATIENCE if self._was_there(topic, now, spoke=bool(messages)) else math.inf)
         intake = self._noted(late, frames, done)
         items = [
             Item(kind=ItemKind.MARKER, count=1, stamp=self._stamp(), payload=frame.marker.encode())
@@ -283,11 +283,11 @@ class Receiver:
     def _was_there(self, topic: str, now: float, *, spoke: bool) -> bool:
         """Whether a producer spoke all the patience through: one that is away still has what is missing."""
         since, last = self._speaking.get(topic, (now, now))
-        if now - last > SILENCE:
+        if now - last > _SILENCE:
             since = now
         if spoke:
             self._speaking[topic] = (since, now)
-        return now - since >= PATIENCE
+        return now - since >= _PATIENCE
 
     @staticmethod
     def _noted(taken: Taken[int], frames: list[Frame], done: set[int]) -> Intake[int]:
@@ -295,20 +295,20 @@ class Receiver:
         done |= set(taken.done)
         return taken.intake
 
-    def _ask(self, topic: str, feed: Feed, missing: tuple[int, int] | None, now: float) -> None:
+    def _ask(self, topic: str, feed: SpoolFeed, missing: tuple[int, int] | None, now: float) -> None:
         if missing is None or not feed.asks_at:
             return
         asked, at = self._asked.get(topic, (None, 0.0))
-        if asked == missing and now - at < ASKING:
+        if asked == missing and now - at < _ASK_INTERVAL:
             return
         self._asked[topic] = (missing, now)
         wish = Again(epoch=self.intakes[topic].expected.epoch, first=missing[0], end=missing[1])
         self._transport.publish(feed.asks_at, wish.encoded())
 
-    def _tell(self, topic: str, feed: Feed) -> None:
+    def _tell(self, topic: str, feed: SpoolFeed) -> None:
         expected, now = feed.spool.producers.get(topic, Expected()), self._clock.passed()
         told = self._told.get(topic)
-        if topic not in self._untold or not feed.has_at or (told is not None and now - told < TELLING):
+        if topic not in self._untold or not feed.has_at or (told is not None and now - told < _REPORT_INTERVAL):
             return
         # Before the stream has opened in this epoch, its producer must not believe that the opening came.
         if expected.opened and expected.next is not None:

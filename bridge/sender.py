@@ -19,8 +19,7 @@ from typing import Protocol
 
 from bridge import topics
 from bridge.emitted import Emitted, Stream
-from bridge.hearing import note_failed
-from bridge.line import Kept, Line
+from bridge.forward_line import Line, ReadEmitted
 from bridge.outbox import (
     DueKind,
     Finished,
@@ -35,15 +34,16 @@ from bridge.outbox import (
     told,
 )
 from bridge.receiver import Message
+from bridge.transport.dispatch import note_failed
 from bridge.wire import Again, Have, MalformedFrame, encode
 
 MOST_UNCONFIRMED = 16_000_000
 """Bytes of one stream that may be on their way to its consumer's spool."""
-MOST_UNANSWERED = 64_000_000
+_MOST_UNANSWERED = 64_000_000
 """Bytes of everything together for which the broker may owe an answer; they are held in memory."""
 EVERYTHING = 2**63 - 1
 """What `Sender.needed` says of a stream that needs no record: more than any number."""
-RETRYING = 1.0
+_RETRY_INTERVAL = 1.0
 """Seconds after which what a broker refused is sent again, and records that could not be read are read again."""
 OPENINGS = 1 << 16
 """How often a stream may be forwarded in one epoch of its host: each time gets an epoch of its own on the wire."""
@@ -51,7 +51,7 @@ _MOST_UNANSWERED_MESSAGES = 10_000  # message ids are few
 _TICK = 0.25
 
 
-class Transport(Protocol):
+class SenderTransport(Protocol):
     """What a sender needs of a broker's client."""
 
     def acknowledge(self, tokens: Iterable[int]) -> None:
@@ -70,7 +70,7 @@ class Transport(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class StreamTrouble:
     """Something that a sender cannot mend; handed to whoever made the sender."""
 
     topic: str
@@ -82,13 +82,13 @@ class Sender:
 
     def __init__(  # noqa: PLR0913 - one transport, two bounds, a clock and two to tell
         self,
-        transport: Transport,
+        transport: SenderTransport,
         *,
         clock: Callable[[], float] = time.monotonic,
         most_unconfirmed: int = MOST_UNCONFIRMED,
-        most_unanswered: int = MOST_UNANSWERED,
+        most_unanswered: int = _MOST_UNANSWERED,
         on_superseded: Callable[[Stream, int], None] = lambda _stream, _epoch: None,
-        on_trouble: Callable[[Trouble], None] = lambda _trouble: None,
+        on_trouble: Callable[[StreamTrouble], None] = lambda _trouble: None,
     ) -> None:
         self._transport = transport
         self._clock = clock
@@ -109,7 +109,7 @@ class Sender:
         self._epochs: dict[Stream, tuple[int, int]] = {}
         self._stopping = threading.Event()
 
-    def forward(self, stream: Stream, *, epoch: int, first: int, kept: Kept) -> None:
+    def forward(self, stream: Stream, *, epoch: int, first: int, kept: ReadEmitted) -> None:
         """Open a stream at a number, and send what was emitted from there on until it is closed.
 
         `kept` is called in the sender's thread. Where the stream was closed before, its end is awaited first. A host
@@ -198,7 +198,7 @@ class Sender:
         except Empty:
             return
 
-    def _forward(self, stream: Stream, epoch: int, first: int, kept: Kept) -> None:
+    def _forward(self, stream: Stream, epoch: int, first: int, kept: ReadEmitted) -> None:
         line = Line(stream, epoch=epoch, first=first, kept=kept, now=self._clock())
         if (before := self._lines.get(stream)) is not None and before.last.outbox.closing:
             # Else the receiver would take what was not forwarded between the two for missing.
@@ -244,7 +244,7 @@ class Sender:
             else:
                 decided = asked(line.outbox, Again.decoded(message.payload))
         except MalformedFrame as error:
-            self._on_trouble(Trouble(topic=message.topic, reason=str(error)))
+            self._on_trouble(StreamTrouble(topic=message.topic, reason=str(error)))
             return
         except Exception as error:  # noqa: BLE001 - no single word of a receiver may end what all streams share
             note_failed(f"topic {message.topic}", error)
@@ -291,7 +291,7 @@ class Sender:
         try:
             frame = line.frame(what)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one stream's records is no fault of the others
-            line.idle_until = now + RETRYING
+            line.idle_until = now + _RETRY_INTERVAL
             self._report(line.stream, f"the records cannot be read from {what.first} on: {error!r}")
             return False
         if frame is None:
@@ -309,7 +309,7 @@ class Sender:
         return True
 
     def _report(self, stream: Stream, reason: str) -> None:
-        self._on_trouble(Trouble(topic=topics.stream(*stream), reason=reason))
+        self._on_trouble(StreamTrouble(topic=topics.stream(*stream), reason=reason))
 
     def _has_room(self) -> bool:
         return self._unanswered_bytes < self._most_unanswered and self._unanswered_messages < _MOST_UNANSWERED_MESSAGES
@@ -323,7 +323,7 @@ class Sender:
             self._unanswered_bytes -= len(payload)
             self._unanswered_messages -= 1
             if refusal:
-                self._on_trouble(Trouble(topic=topic, reason=f"the broker refused a message: {refusal}"))
+                self._on_trouble(StreamTrouble(topic=topic, reason=f"the broker refused a message: {refusal}"))
             then(refusal)
 
         self._transport.publish(topic, payload, answered=lambda refusal: self._commands.put(partial(note, refusal)))
@@ -335,7 +335,7 @@ class Sender:
 
     def _answered_plain(self, topic: str, payload: bytes, done: Callable[[], None], refusal: str) -> None:
         if refusal:
-            self._refused.append((self._clock() + RETRYING, topic, payload, done))
+            self._refused.append((self._clock() + _RETRY_INTERVAL, topic, payload, done))
         else:
             done()
 

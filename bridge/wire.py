@@ -14,10 +14,10 @@ from typing import Self
 
 import pyarrow as pa
 
-from bridge.births import Birth, births_in, births_text, part_of
+from bridge.events.births import Birth, births_in, births_text, part_of
 
-VERSION = b"1"
-MOST_BYTES = 1_000_000
+_VERSION = b"1"
+MOST_MESSAGE_BYTES = 1_000_000
 """The most event data in one frame; a single larger event still goes in a frame of its own."""
 
 _NOTHING = pa.record_batch([], schema=pa.schema([]))
@@ -132,7 +132,7 @@ def _named(what: str) -> Iterator[None]:
 def encode(frame: Frame) -> bytes:
     """A frame as the bytes of one message."""
     metadata = {
-        b"braid": VERSION,
+        b"braid": _VERSION,
         b"instance": str(frame.instance).encode(),
         b"port": frame.port.encode(),
         b"epoch": str(frame.epoch).encode(),
@@ -156,7 +156,7 @@ def decode(message: bytes) -> Frame:
     try:
         with pa.ipc.open_stream(message) as reader:
             told = reader.schema.metadata or {}
-            if told.get(b"braid") != VERSION:
+            if told.get(b"braid") != _VERSION:
                 raise MalformedFrame(f"the frame has version {told.get(b'braid', b'none').decode()}, not 1")
             batches = list(reader)
         if len(batches) > 1:
@@ -185,7 +185,7 @@ def decode(message: bytes) -> Frame:
     return frame
 
 
-def cut(events: pa.RecordBatch, most: int = MOST_BYTES) -> Iterator[pa.RecordBatch]:
+def cut(events: pa.RecordBatch, most: int = MOST_MESSAGE_BYTES) -> Iterator[pa.RecordBatch]:
     """The events in batches of at most so many bytes, as far as single events allow."""
     if events.num_rows <= 1 or events.nbytes <= most:
         if events.num_rows:

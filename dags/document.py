@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from dags.ports import LONGEST_PORT
 
 MOST_TASKS = 10_000
-MOST_STREAMS = 100_000
+MOST_DOCUMENT_STREAMS = 100_000
 LONGEST_KEY = 1_000
 """Of a config, at every level: each problem below a key repeats it in its pointer."""
 
@@ -67,4 +67,4 @@ class Document(_Form):
     """A name for people; it has no part in what is shared."""
     # Not strict here only: JSON has no tuples.
     tasks: Annotated[tuple[TaskForm, ...], Field(min_length=1, max_length=MOST_TASKS, strict=False)]
-    streams: Annotated[tuple[StreamForm, ...], Field(max_length=MOST_STREAMS, strict=False)]
+    streams: Annotated[tuple[StreamForm, ...], Field(max_length=MOST_DOCUMENT_STREAMS, strict=False)]

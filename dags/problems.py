@@ -14,7 +14,7 @@ _LONGEST_PLACE = 9
 _PARTS = ("version", "name", "tasks", "streams")
 
 
-MOST_PROBLEMS = 1_000
+MOST_DOCUMENT_PROBLEMS = 1_000
 """After so many problems of one kind (form, configs, fields) the rest is not looked at: a bad document stays cheap."""
 
 

@@ -1,6 +1,6 @@
 """A Spark host: the jobs it runs, the plans they execute, the library of tasks.
 
-`engine.host` is the application, `engine.job` one streaming query, and `engine.kernel` what a batch does with a plan.
+`engine.host.host` is the application, `engine.job.job` one streaming query, and `engine.kernel.batch` what a batch does with a plan.
 Whoever checks documents needs `installed_catalogue` alone, and loads nothing of all that.
 """
 

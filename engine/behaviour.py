@@ -10,7 +10,7 @@ What a behaviour has to keep to:
 - Its outputs hang on its config, the events, their order and the state alone, and not on where batches are cut.
 - It takes an empty batch too, and answers with an empty batch for each output port: that is how its schemas are known.
 - It keeps what it remembers in the state it is given and nowhere else.
-- Where it writes outside, it is an `engine.acting.Acting`, and writes nothing twice though its batch be run again.
+- Where it writes outside, it is an `engine.side_effect.ActingBehaviour`, and writes nothing twice though its batch be run again.
 """
 
 import importlib
@@ -24,15 +24,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dags import Config, Outside, TaskType
+from engine.kernel.task_watch import TaskWatch, Unwatched
 from engine.plan import Slot
-from engine.staged import Staged
-from engine.watch import Unwatched, Watch
+from engine.records.staged_state import Staged
 
-GROUP = "braid.behaviours"
+_GROUP = "braid.behaviours"
 """The entry point group: each entry is named as a task type and names its `Implementation`."""
 
 
-class Emission(NamedTuple):
+class PortEmission(NamedTuple):
     """What a behaviour emits at one port for a batch of events."""
 
     rows: pa.RecordBatch
@@ -40,7 +40,7 @@ class Emission(NamedTuple):
     """For each row the index of the event that caused it, never falling; None where each event causes just one row."""
 
 
-Behaviour: TypeAlias = Callable[[str, pa.RecordBatch, Staged], Mapping[str, Emission]]
+Behaviour: TypeAlias = Callable[[str, pa.RecordBatch, Staged], Mapping[str, PortEmission]]
 """Takes an input port, the events in order and the instance's state; gives what is emitted at each output port."""
 
 C = TypeVar("C", bound=Config)
@@ -74,7 +74,7 @@ AnyImplementation: TypeAlias = Implementation[Any]
 def installed_behaviours() -> dict[str, str]:
     """For each task type the place of its implementation, as `module:attribute`; looked up by hosts."""
     found: dict[str, str] = {}
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
+    for entry in sorted(entry_points(group=_GROUP), key=lambda entry: (entry.name, entry.value)):
         if found.setdefault(entry.name, entry.value) != entry.value:
             raise NoBehaviour(
                 f"task type {entry.name!r} is implemented by {found[entry.name]} and by {entry.value}; "
@@ -99,7 +99,7 @@ _UNWATCHED = Unwatched()
 def behaviours_of(
     slots: Iterable[Slot],
     places: Mapping[str, str],
-    watch: Watch = _UNWATCHED,
+    watch: TaskWatch = _UNWATCHED,
     outside: Outside | None = None,
 ) -> dict[int, Behaviour]:
     """What each instance runs; made in a worker, whose host knows what configs name outside.
@@ -114,7 +114,7 @@ def behaviours_of(
     return found
 
 
-def _behaviour(slot: Slot, places: Mapping[str, str], watch: Watch, outside: Outside | None) -> Behaviour:
+def _behaviour(slot: Slot, places: Mapping[str, str], watch: TaskWatch, outside: Outside | None) -> Behaviour:
     if reason := watch.parked(slot.instance):
         return _refuses(reason)
     try:
@@ -144,7 +144,7 @@ def implementation_of(name: str, places: Mapping[str, str]) -> AnyImplementation
 
 
 def _refuses(reason: str) -> Behaviour:
-    def refuse(_port: str, _events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+    def refuse(_port: str, _events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         raise NoBehaviour(reason)
 
     return refuse
@@ -161,7 +161,7 @@ def each_event(function: EachEvent, outputs: Callable[[pa.Schema], Mapping[str, 
     field that the schema does not have is an error.
     """
 
-    def behave(port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, Emission]:
+    def behave(port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         schemas = outputs(events.schema)
         rows: dict[str, list[Mapping[str, Any]]] = {name: [] for name in schemas}
         origins: dict[str, list[int]] = {name: [] for name in schemas}
@@ -174,7 +174,7 @@ def each_event(function: EachEvent, outputs: Callable[[pa.Schema], Mapping[str, 
                 rows[name].append(emitted)
                 origins[name].append(index)
         return {
-            name: Emission(pa.RecordBatch.from_pylist(rows[name], schema=schema), np.array(origins[name], np.int64))
+            name: PortEmission(pa.RecordBatch.from_pylist(rows[name], schema=schema), np.array(origins[name], np.int64))
             for name, schema in schemas.items()
         }
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from dags import AnyTaskType, Catalogue, Namespace, TaskType
 
-GROUP = "braid.task_types"
+_GROUP = "braid.task_types"
 """The entry point group: each entry names a task type, a namespace, or several of them."""
 
 
@@ -22,7 +22,7 @@ class BrokenTaskTypes(RuntimeError):
 def installed_catalogue(more: Iterable[str] = ()) -> Catalogue:
     """Everything that the installed packages offer, and what is found at more places, see `types_at`."""
     entries: list[AnyTaskType | Namespace] = []
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
+    for entry in sorted(entry_points(group=_GROUP), key=lambda entry: (entry.name, entry.value)):
         package = entry.dist.name if entry.dist else "an unknown package"
         what = f"the entry point {entry.name!r} of {package}"
         entries += _offered(entry.load, what, "repair or uninstall that package")

@@ -44,10 +44,10 @@ def about(**parts: Any) -> Iterator[None]:
     """Within this, each line tells what it is about, as fields for programs; what is around it stays.
 
     >>> with about(job="7"), about(dataflow="d-1"):
-    ...     told_about()
+    ...     log_context()
     {'job': '7', 'dataflow': 'd-1'}
     """
-    outer = _ABOUT.set({**told_about(), **parts})
+    outer = _ABOUT.set({**log_context(), **parts})
     try:
         yield
     finally:
@@ -64,7 +64,7 @@ def note(**parts: Any) -> None:
         told.update(parts)
 
 
-def told_about() -> dict[str, Any]:
+def log_context() -> dict[str, Any]:
     """What a line that is logged now is about."""
     return dict(_ABOUT.get() or {})
 
@@ -93,7 +93,7 @@ class _Lines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **told_about(),
+            **log_context(),
             **getattr(record, _NAMED, {}),
         }
         if record.exc_info:
@@ -109,5 +109,5 @@ class _Sentences(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as the base class has it
         """As the base class says."""
-        parts = " ".join(f"{name}={value}" for name, value in told_about().items())
+        parts = " ".join(f"{name}={value}" for name, value in log_context().items())
         return f"{super().formatMessage(record)} [{parts}]" if parts else super().formatMessage(record)

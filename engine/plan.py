@@ -13,7 +13,7 @@ from typing import NamedTuple
 import networkx as nx
 from pydantic import TypeAdapter, ValidationError
 
-from bridge.nesting import DEEPEST_PARKED, deeper_than
+from bridge.events.json_depth import DEEPEST_PARKED, deeper_than
 from engine.supply import Bridged, Supply, unfit
 
 

@@ -69,7 +69,7 @@ class Timed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
+class ReplayedFile:
     """The events of a file that the host can read."""
 
     kind: Literal["replay"] = "replay"
@@ -107,7 +107,7 @@ def unfit(supply: "Supply") -> str:
         case Subscribed(topic=topic):
             if not topic or _WILD & set(topic) or topic.startswith(("braid/", "$")):
                 return f"{topic!r} is no topic of raw events; name one without wildcards, and not below braid/ or $"
-        case Rated() | Timed() | Replayed():
+        case Rated() | Timed() | ReplayedFile():
             try:
                 supply.generator  # noqa: B018 - it says what is wrong with it
             except ValueError as error:
@@ -117,4 +117,4 @@ def unfit(supply: "Supply") -> str:
     return ""
 
 
-Supply: TypeAlias = Annotated[Subscribed | Bridged | Rated | Timed | Replayed, Field(discriminator="kind")]
+Supply: TypeAlias = Annotated[Subscribed | Bridged | Rated | Timed | ReplayedFile, Field(discriminator="kind")]

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 from uuid import uuid4
 
-from bridge.files import make_folder, sync_folder, write_whole
+from bridge.machine.files import make_folder, sync_folder, write_whole
 
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet
 
-KEY = "secrets.key"
-FOLDER = "secrets"
+VAULT_KEY = "secrets.key"
+VAULT_FOLDER = "secrets"
 
 
 class NoSecret(LookupError):
@@ -28,8 +28,8 @@ class Vault:
     """The vault of a root; any process may open it."""
 
     def __init__(self, root: Path) -> None:
-        self._folder = root / FOLDER
-        self._key = root / KEY
+        self._folder = root / VAULT_FOLDER
+        self._key = root / VAULT_KEY
 
     def put(self, owner: str, name: str, secret: str) -> None:
         """Keep a secret, in place of what its owner kept under this name."""

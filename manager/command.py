@@ -18,7 +18,7 @@ import typer.main
 
 from manager.commands.exit_codes import ExitCode
 
-GROUP = "braid.commands"
+_ENTRY_POINT_GROUP = "braid.commands"
 """The entry point group: each entry names a function that becomes a command."""
 
 HANDED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
@@ -47,33 +47,33 @@ COMMANDS = (
     _command("Dataflows", "list", "manager.commands.dataflows:list_dataflows"),
     _command("Dataflows", "show", "manager.commands.dataflows:show"),
     _command("Dataflows", "explain", "manager.commands.dataflows:explain"),
-    _command("Dataflows", "send", "manager.commands.flowing:send"),
-    _command("Dataflows", "tail", "manager.commands.flowing:tail"),
+    _command("Dataflows", "send", "manager.commands.event_flow:send"),
+    _command("Dataflows", "tail", "manager.commands.event_flow:tail"),
     _command("Dataflows", "dead-letters", "manager.commands.dead_letters:app"),
     _command("Dataflows", "sources", "manager.commands.sources:app"),
-    _command("Dataflows", "secrets", "manager.commands.secrets:app"),
-    _command("What runs", "watch", "manager.commands.running:watch"),
-    _command("What runs", "jobs", "manager.commands.running:jobs"),
-    _command("What runs", "hosts", "manager.commands.running:hosts"),
-    _command("What runs", "operations", "manager.commands.running:operations"),
-    _command("What runs", "defragment", "manager.commands.defragmenting:defragment"),
+    _command("Dataflows", "secrets", "manager.commands.tenant_secrets:app"),
+    _command("What runs", "watch", "manager.commands.jobs:watch"),
+    _command("What runs", "jobs", "manager.commands.jobs:jobs"),
+    _command("What runs", "hosts", "manager.commands.jobs:hosts"),
+    _command("What runs", "operations", "manager.commands.jobs:operations"),
+    _command("What runs", "defragment", "manager.commands.defragmentation:defragment"),
     _command("What runs", "savings", "manager.commands.savings:savings"),
     _command("What runs", "bill", "manager.commands.bills:bill"),
     _command("Administration", "tenants", "manager.commands.tenants:app"),
     _command("Administration", "keys", "manager.commands.keys:app"),
-    _command("On this machine", "serve", "manager.commands.serve:serve"),
-    _command("On this machine", "backup", "manager.commands.backup:backup"),
-    _command("On this machine", "restore", "manager.commands.backup:restore"),
-    _command("On this machine", "doctor", "manager.commands.doctor:doctor"),
-    _command("On this machine", "check", "manager.checking:check"),
-    _command("On this machine", "schema", "manager.checking:schema"),
-    _command("On this machine", "version", "manager.checking:show_version"),
+    _command("On this machine", "serve", "manager.commands.local.serve:serve"),
+    _command("On this machine", "backup", "manager.commands.local.backup:backup"),
+    _command("On this machine", "restore", "manager.commands.local.backup:restore"),
+    _command("On this machine", "doctor", "manager.commands.local.doctor:doctor"),
+    _command("On this machine", "check", "manager.commands.local.check:check"),
+    _command("On this machine", "schema", "manager.commands.local.check:schema"),
+    _command("On this machine", "version", "manager.commands.local.check:show_version"),
 )
 
 
 def _added() -> tuple[Command, ...]:
     """The commands that installed packages add, this one included."""
-    found = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+    found = sorted(entry_points(group=_ENTRY_POINT_GROUP), key=lambda entry: entry.name)
     return tuple(_command("On this machine", entry.name, entry.value) for entry in found)
 
 

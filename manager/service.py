@@ -8,13 +8,13 @@ from manager.cases.base import Caller, Paging
 from manager.cases.bills import Bills
 from manager.cases.dataflows import Dataflows
 from manager.cases.dead_letters import DeadLetters
-from manager.cases.defragmenting import Defragmenting
-from manager.cases.looking import Looking
+from manager.cases.defragmentation import Defragmentation
+from manager.cases.jobs import RunningJobs
 from manager.cases.overview import Overview
-from manager.cases.secrets import Secrets
-from manager.cases.sending import SourceEvents
 from manager.cases.sessions import Sessions
-from manager.metrics.collecting import Metrics
+from manager.cases.source_events import SourceEvents
+from manager.cases.tenant_secrets import Secrets
+from manager.metrics.collector import Metrics
 
 
 class Service(
@@ -23,10 +23,10 @@ class Service(
     SourceEvents,
     Administration,
     Sessions,
-    Looking,
+    RunningJobs,
     DeadLetters,
     Secrets,
-    Defragmenting,
+    Defragmentation,
     Bills,
     Metrics,
 ):

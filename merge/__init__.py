@@ -8,13 +8,14 @@ consolidation pays, by its `gain` and its `disruption`.
 """
 
 from merge.change import Change
+from merge.cost_benefit import Disruption, Gain, Worth, disruption, gain, worth
 from merge.defragmentation import Fragmentation, consolidate, fragmentation
 from merge.errors import DataflowExists, NoHost, NoSuchDataflow, SignatureCollision, StaleChange
 from merge.estimates import ASSUMED_BUSY, Basis, MeasuredCosts, TaskEstimate, estimated
-from merge.explaining import Explanation, Reuse, explain, explained
+from merge.explanation import Explanation, Reuse, explain, explained
 from merge.isolation import isolate, overloaded
 from merge.jobs import Assignment, Bridge, Costs, Home, Host, Job, JobId, Jobs, release
-from merge.merging import merge, swap, unmerge
+from merge.merger import merge, swap, unmerge
 from merge.placement import STRATEGIES, place
 from merge.regimes import Regime, Saves
 from merge.regions import Region, regions
@@ -23,7 +24,6 @@ from merge.running_graph import RunningGraph
 from merge.step import BATCH_SECONDS, MOST_PAUSED, Conditions, Remove, Replace, Request, Step, Submit, decide
 from merge.task import Instance, RunningTask, Submitted
 from merge.task_counts import TaskCounts, counted
-from merge.weighing import Disruption, Gain, Worth, disruption, gain, worth
 from merge.work import Amount, Flow, Weighed, declared, each_step, each_task, flows, numbered, work_saved, works
 
 __all__ = [

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import networkx as nx
 
+from merge.bundles import bundled, holds, pieces, regrouped
 from merge.jobs import Assignment, Bridge, Costs, Host, Job, JobId, Jobs, crossings, parents
-from merge.placement import Ground, Group, tags_of
-from merge.regrouping import bundled, holds, pieces, regrouped
+from merge.placement import Group, PlacementBoard, tags_of
 from merge.running_dags import DagId
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask
@@ -74,7 +74,7 @@ def consolidate(  # noqa: PLR0913 - what runs, where, on what, at which cost, an
     So is one that is apart, whatever it holds: it stands elsewhere in its streams than the others do. A job that is
     shared runs something else as well, which is not shown here: all that is shown leaves it, and it goes on.
     """
-    ground = Ground(jobs, hosts, costs)
+    ground = PlacementBoard(jobs, hosts, costs)
     left_out = _left_out(jobs, apart)
     concerned = {job.id: job for _, job in sorted(jobs.jobs.items()) if job.id not in left_out}
     settled = {
@@ -126,7 +126,7 @@ def _left_out(jobs: Jobs, apart: Container[JobId]) -> frozenset[JobId]:
 
 def _target(
     running: RunningGraph,
-    ground: Ground,
+    ground: PlacementBoard,
     concerned: Mapping[JobId, Job],
     settled: Container[frozenset[Instance]],
 ) -> list[Group]:
@@ -156,7 +156,7 @@ def _target(
     return min(choice, key=lambda groups: (*jobs_and_bridges(groups), moved(groups)))
 
 
-def _whole_jobs(ground: Ground, present: Mapping[JobId, Group]) -> Iterator[tuple[Group, ...]]:
+def _whole_jobs(ground: PlacementBoard, present: Mapping[JobId, Group]) -> Iterator[tuple[Group, ...]]:
     """The jobs in units: those that bridges join as one, if a job can hold them all, and else as they are."""
     components = nx.weakly_connected_components(ground.jobs.streams_between().subgraph(present))
     for joined in sorted(map(sorted, components)):

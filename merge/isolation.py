@@ -12,9 +12,9 @@ from itertools import accumulate
 
 import networkx as nx
 
+from merge.bundles import bundled, pieces, regrouped
 from merge.jobs import Assignment, Bridge, Costs, Host, Job, JobId, Jobs, crossings, parents
-from merge.placement import Ground, Group, connected_parts
-from merge.regrouping import bundled, pieces, regrouped
+from merge.placement import Group, PlacementBoard, connected_parts
 from merge.running_graph import RunningGraph
 from merge.task import Instance
 
@@ -49,7 +49,7 @@ def isolate(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wha
     hosts = tuple(hosts)
     for job in overloaded(jobs, costs, batch_seconds):
         if job not in apart:
-            ground = Ground(jobs, hosts, _as_measured(jobs.jobs[job], costs, batch_seconds[job]))
+            ground = PlacementBoard(jobs, hosts, _as_measured(jobs.jobs[job], costs, batch_seconds[job]))
             if moving := _moving(running, ground, jobs.jobs[job]):
                 rest = jobs.jobs[job].active.difference(*map(_instances, moving))
                 stays = replace(
@@ -72,7 +72,7 @@ def _as_measured(job: Job, costs: Costs, seconds: float) -> Costs:
     return replace(costs, busy={**costs.busy, **{each: costs.busy[each] * dearer for each in job.active}})
 
 
-def _moving(running: RunningGraph, ground: Ground, job: Job) -> list[Group]:
+def _moving(running: RunningGraph, ground: PlacementBoard, job: Job) -> list[Group]:
     """The groups that leave a job, each for a job of its own; none where that would not help."""
     tasks = tuple(running.tasks[instance] for instance in sorted(job.active))
     parts = sorted(connected_parts(tasks), key=lambda part: (-ground.work(part), part[0].instance))
@@ -125,13 +125,13 @@ def _instances(group: Group) -> frozenset[Instance]:
     return frozenset(task.instance for task in group)
 
 
-def _groups(ground: Ground, tasks: Group, moving: frozenset[Instance]) -> list[Group]:
+def _groups(ground: PlacementBoard, tasks: Group, moving: frozenset[Instance]) -> list[Group]:
     """What moves, as the jobs that it needs."""
     parts = connected_parts(tuple(task for task in tasks if task.instance in moving))
     return bundled((pieces(part, ground) for part in parts), ground)
 
 
-def _bridges(ground: Ground, tasks: Group, groups: list[Group]) -> list[Bridge]:
+def _bridges(ground: PlacementBoard, tasks: Group, groups: list[Group]) -> list[Bridge]:
     """The bridges that lead to a job's tasks once groups have left it."""
     homes = {parent: ground.job_of(parent) for task in tasks for parent in parents(task)}
     homes |= {task.instance: ground.job_of(task.instance) for task in tasks}

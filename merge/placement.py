@@ -25,7 +25,7 @@ Group: TypeAlias = tuple[RunningTask, ...]
 _NONE: frozenset[JobId] = frozenset()
 
 
-class Ground:
+class PlacementBoard:
     """The jobs while groups are being placed; lives as long as one placement."""
 
     def __init__(self, jobs: Jobs, hosts: Iterable[Host], costs: Costs, apart: Container[JobId] = frozenset()) -> None:
@@ -146,7 +146,7 @@ class Strategy(NamedTuple):
 
     groups: Callable[[Group], Iterable[Group]]
     """How a residue is cut into groups."""
-    likes: Callable[[Ground, Group], Iterable[JobId]]
+    likes: Callable[[PlacementBoard, Group], Iterable[JobId]]
     """The jobs that a group would join, best first."""
 
 
@@ -161,7 +161,7 @@ def place(  # noqa: PLR0913 - what starts, what runs, and the ground it is place
     apart: Container[JobId] = frozenset(),
 ) -> Assignment:
     """Where the residue shall run; the running graph is the one that has it already. Jobs that are apart take none."""
-    ground = Ground(jobs, hosts, costs, apart)
+    ground = PlacementBoard(jobs, hosts, costs, apart)
     started = tuple(running.tasks[instance] for instance in sorted(residue))
     for group in STRATEGIES[strategy].groups(started):
         job = ground.first(STRATEGIES[strategy].likes(ground, group), group)
@@ -200,16 +200,16 @@ def _whole(residue: Group) -> Iterable[Group]:
     return [residue] if residue else []
 
 
-def _likes_new(_ground: Ground, _group: Group) -> Iterable[JobId]:
+def _likes_new(_ground: PlacementBoard, _group: Group) -> Iterable[JobId]:
     return ()
 
 
-def _likes_its_inputs_job(ground: Ground, group: Group) -> Iterable[JobId]:
+def _likes_its_inputs_job(ground: PlacementBoard, group: Group) -> Iterable[JobId]:
     jobs = list(ground.entering(group))
     return jobs if len(jobs) == 1 else ()
 
 
-def _likes_company(ground: Ground, group: Group) -> Iterable[JobId]:
+def _likes_company(ground: PlacementBoard, group: Group) -> Iterable[JobId]:
     entering = ground.entering(group)
     yield from sorted(entering, key=lambda job: (-entering[job], job))
     # Most jobs are full, and need no order.

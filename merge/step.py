@@ -14,7 +14,7 @@ from dags import Dataflow
 from merge.change import Change
 from merge.estimates import ASSUMED_BUSY, MeasuredCosts, estimated, placed_busy
 from merge.jobs import Assignment, Costs, Host, JobId, Jobs, release
-from merge.merging import merge, swap, unmerge
+from merge.merger import merge, swap, unmerge
 from merge.placement import place
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask, Submitted

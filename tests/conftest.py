@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from manager.keeper_process import STANDARD
+from manager.process.keeper_process import MQTT_PORT
 from tests.integration.hosting import Hosting, hosting_in
 
 
@@ -18,7 +18,7 @@ def _no_standard_port() -> Iterator[None]:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         # Where somebody else has it, no test gets it either.
         with suppress(OSError):
-            held.bind(("", STANDARD))
+            held.bind(("", MQTT_PORT))
             held.listen()
         yield
 

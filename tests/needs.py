@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge import broker_mosquitto
+from bridge.brokers import mosquitto_setup
 
 _REMEDIES = {
     "mosquitto": "apt-get install mosquitto",
@@ -18,7 +18,7 @@ _REMEDIES = {
 
 def mosquitto() -> None:
     """Skip the test, or fail it, where mosquitto is not installed."""
-    _needs("mosquitto", there=broker_mosquitto.executable() is not None)
+    _needs("mosquitto", there=mosquitto_setup.executable() is not None)
 
 
 def openssl() -> None:

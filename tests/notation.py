@@ -11,8 +11,8 @@ import re
 from typing import Any
 
 from dags import Dataflow, canonicalise
-from dags.canonical import CHECKS, FORMS, Accepted, Draft, accept
-from dags.reading import read
+from dags.canonical import DRAFT_CHECKS, FORMS, Accepted, Draft, accept
+from dags.document_reader import read
 from tests.catalogue import CATALOGUE, SOURCES
 
 _TOKEN = re.compile(
@@ -71,7 +71,7 @@ def draft(text: str, tenant: str = "ann") -> Draft:
 def accepted(text: str) -> Accepted:
     """A line's document as the first form sees it."""
     checked = draft(text)
-    for check in CHECKS:
+    for check in DRAFT_CHECKS:
         checked = check(checked)
     return accept(checked)
 

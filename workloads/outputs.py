@@ -12,9 +12,9 @@ from typing import Any
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import Message
-from bridge.address import Address
-from bridge.mqtt import Client as Line
-from bridge.mqtt import NotConnected, spoken
+from bridge.transport.address import Address
+from bridge.transport.mqtt_client import MqttClient as Line
+from bridge.transport.mqtt_client import NotConnected, detect_protocol
 from manager.answers import BrokerCredentials
 from workloads.service import RunFailed
 
@@ -127,7 +127,7 @@ def listening(outputs: Outputs, credentials: Mapping[str, BrokerCredentials]) ->
 def _connect(lines: ExitStack, outputs: Outputs, address: Address, name: str, wanted: Sequence[str]) -> None:
     """Subscribe until the context ends; whose credentials were just made is let in a moment later."""
     deadline = time.monotonic() + _LET_IN
-    protocol = spoken(address)
+    protocol = detect_protocol(address)
     while True:
         line = _line(outputs, address, name, wanted, protocol)
         try:

@@ -16,9 +16,9 @@ from types import FrameType
 import httpx
 import psutil
 
-from bridge.mqtt import NotConnected
+from bridge.transport.mqtt_client import NotConnected
 from manager.client import Client, NotDone
-from manager.settings import PREFIX, read_key
+from manager.process.settings import SETTINGS_PREFIX, read_key
 
 STARTING = 240.0
 """Seconds that the service may take until it is ready; it takes 10 to 20 where nothing else goes on."""
@@ -53,7 +53,7 @@ class Service:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 [sys.executable, "-c", command, "serve", "--root", str(self.root), "--port", port, *self._options],
                 # What the user set for a service of their own is not for this one.
-                env={name: value for name, value in os.environ.items() if not name.startswith(PREFIX)},
+                env={name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIX)},
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from manager.commands.asking import AsJson, NoUse, ending
-from manager.commands.showing import Shown
+from manager.commands.client_command import AsJson, WrongUsage, exit_on_error
+from manager.commands.display import Shown
 from workloads.loading import WrongWorkload, load_workload
 from workloads.trace import Trace, write_trace
 from workloads.tracing import ARRIVALS, BETWEEN, LIFETIME, SPREAD, WALK, poisson, random_walk, sequential
@@ -36,14 +36,14 @@ def trace(  # noqa: PLR0913 - one for each number of a distribution
         "rw": partial(random_walk, steps=steps),
         "poisson": partial(poisson, arrivals=arrivals, between=between, lifetime=lifetime, spread=spread),
     }
-    with ending(as_json=as_json):
+    with exit_on_error(as_json=as_json):
         try:
             drawn = draws[model](workload, tuple(load_workload(workload).dataflows), seed)
             write_trace(drawn, into)
         except (WrongWorkload, ValueError) as error:
-            raise NoUse(str(error)) from None
+            raise WrongUsage(str(error)) from None
         except OSError as error:
-            raise NoUse(f"{into}: {error.strerror}; name a file that can be written") from None
+            raise WrongUsage(f"{into}: {error.strerror}; name a file that can be written") from None
         Shown(
             data={"name": drawn.name, "steps": len(drawn.steps), "into": str(into)},
             text=f"{into}: {drawn.name}, {len(drawn.steps)} steps over {workload}; replay it with braid replay {into}",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
-from manager.settings import Placement
+from manager.process.settings import Placement
 
 Mode: TypeAlias = Literal["default", "reuse"]
 """Whether nothing is shared, or all that can be."""

@@ -19,7 +19,7 @@ from .connection import Connection
 from .exchange import Exchange
 from .packets import Code, Published
 
-_TELLING = 1.0
+_REPORT_INTERVAL = 1.0
 """Seconds between two looks at what is published below $SYS."""
 log = logging.getLogger("broker")
 
@@ -33,7 +33,7 @@ class Opening:
     door: Door
 
 
-class House:
+class EmbeddedBroker:
     """A broker with its listeners, until it is told to end."""
 
     def __init__(self, listeners: list[Opening], most_waiting: int) -> None:
@@ -65,7 +65,7 @@ class House:
             self._tell("uptime", f"{self._loop.time() - began:.0f} seconds")
             self._tell("publish/messages/dropped", str(self._exchange.dropped))
             try:
-                await asyncio.wait_for(self._ending.wait(), _TELLING)
+                await asyncio.wait_for(self._ending.wait(), _REPORT_INTERVAL)
             except TimeoutError:
                 continue
         for connection in list(self._connections):
@@ -94,7 +94,7 @@ class House:
 
 
 async def _serve(listeners: list[Opening], most_waiting: int) -> None:
-    await House(listeners, most_waiting).run()
+    await EmbeddedBroker(listeners, most_waiting).run()
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ kinds of lines; a list with any of them is refused as a whole, because to pass o
 from pathlib import Path
 from typing import Literal
 
-from .filters import Filters, why_no_filter
+from .filters import TopicFilters, why_no_filter
 from .passwords import is_hash, matches
 
 Access = Literal["read", "write"]
@@ -27,7 +27,7 @@ class Door:
         self._passwords = passwords
         self._access_list = access_list
         self._users: dict[str, str] = {}
-        self._granted: dict[tuple[str, Access], Filters[bool]] | None = None
+        self._granted: dict[tuple[str, Access], TopicFilters[bool]] | None = None
         """What each user may do; None where everybody who is let in may do everything."""
         self._answers: dict[tuple[str, Access, str], bool] = {}
         self.read()
@@ -76,8 +76,8 @@ def _read_users(path: Path) -> dict[str, str]:
     return users
 
 
-def _read_list(path: Path) -> dict[tuple[str, Access], Filters[bool]]:
-    granted: dict[tuple[str, Access], Filters[bool]] = {}
+def _read_list(path: Path) -> dict[tuple[str, Access], TopicFilters[bool]]:
+    granted: dict[tuple[str, Access], TopicFilters[bool]] = {}
     user = None
     for number, line in enumerate(_lines(path), start=1):
         what, _, rest = line.partition(" ")
@@ -88,7 +88,7 @@ def _read_list(path: Path) -> dict[tuple[str, Access], Filters[bool]]:
             if access not in _ACCESSES or why_no_filter(topic):
                 raise UnfitList(f"{path}, line {number}: expected topic read, write or readwrite, and a topic")
             for each in _ACCESSES[access]:
-                granted.setdefault((user, each), Filters())[topic] = True
+                granted.setdefault((user, each), TopicFilters())[topic] = True
         elif line.strip() and not line.startswith("#"):
             raise UnfitList(f"{path}, line {number}: expected user NAME, and then topic ACCESS TOPIC")
     return granted

@@ -12,10 +12,10 @@ from typing import cast
 from . import incoming, outgoing
 from .access import Door
 from .exchange import Exchange
-from .packets import MOST_BYTES, V5, V311, Code, Connect, Malformed, Packet, Published
+from .packets import MOST_PACKET_BYTES, V5, V311, Code, Connect, Malformed, Packet, Published
 from .sessions import ClientSession, Who
 
-INTRODUCTION = 10.0
+_INTRODUCTION = 10.0
 """Seconds within which a client has to say who it is."""
 LINGERING = 5.0
 """Seconds for which a client that is hung up on may take to read what it was sent."""
@@ -32,7 +32,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, exchange: Exchange, door: Door, connections: set["Connection"]) -> None:
         self.version = V311
         self.receive_maximum = 65_535
-        self.packet_maximum = MOST_BYTES
+        self.packet_maximum = MOST_PACKET_BYTES
         self._exchange = exchange
         self._door = door
         self._connections = connections
@@ -50,7 +50,7 @@ class Connection(asyncio.Protocol):
         self._patience = 0.0
         """Seconds without a packet after which the client counts as dead; 0 stands for none."""
         self._heard = self._loop.time()
-        self._timer = self._loop.call_later(INTRODUCTION, self._end)
+        self._timer = self._loop.call_later(_INTRODUCTION, self._end)
 
     # What the event loop calls.
 

@@ -8,7 +8,7 @@ list holds at once, for subscriptions and retained messages alike.
 import asyncio
 from collections.abc import Iterator
 
-from .filters import Filters
+from .filters import TopicFilters
 from .packets import Published, Subscription
 from .sessions import ClientSession, Who
 
@@ -25,7 +25,7 @@ class Exchange:
         self._sessions: dict[Who, ClientSession] = {}
         self._ends: dict[ClientSession, asyncio.TimerHandle] = {}
         self._bequests: dict[ClientSession, tuple[asyncio.TimerHandle, Published]] = {}
-        self._subscribers: Filters[dict[ClientSession, Subscription]] = Filters()
+        self._subscribers: TopicFilters[dict[ClientSession, Subscription]] = TopicFilters()
         self._routes: dict[str, Route] = {}
         """Who subscribed to a topic, for those that were published on lately."""
         self._retained: dict[str, tuple[Published, float]] = {}
@@ -150,6 +150,6 @@ class Exchange:
             if (found := self._retained.get(topic_filter)) is not None:
                 yield found
             return
-        asked: Filters[bool] = Filters()
+        asked: TopicFilters[bool] = TopicFilters()
         asked[topic_filter] = True
         yield from (found for topic, found in self._retained.items() if any(asked.match(topic)))

@@ -12,7 +12,7 @@ _DEEPEST = 200
 """How many slashes mosquitto lets a topic have."""
 
 
-class Filters(Generic[T]):
+class TopicFilters(Generic[T]):
     """Values by topic filter, found by the topics that their filters match; a value is never None."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Filters(Generic[T]):
     def match(self, topic: str) -> Iterator[T]:
         """The values of all filters that match a topic; a wildcard in front matches no topic that begins with $.
 
-        >>> filters = Filters[str]()
+        >>> filters = TopicFilters[str]()
         >>> for each in ("a/+", "a/#", "#", "$SYS/#"):
         ...     filters[each] = each
         >>> sorted(filters.match("a/b")), sorted(filters.match("a")), sorted(filters.match("$SYS/x"))

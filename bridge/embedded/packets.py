@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-MOST_BYTES = 268_435_455
+MOST_PACKET_BYTES = 268_435_455
 """How long MQTT lets a packet be."""
 V31, V311, V5 = 3, 4, 5
 
@@ -83,7 +83,7 @@ class Connect:
     expiry: int | None = None
     """Seconds for which the session outlives the connection; None stands for ever."""
     receive_maximum: int = 65_535
-    packet_maximum: int = MOST_BYTES
+    packet_maximum: int = MOST_PACKET_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,16 +12,16 @@ from dags.canonical.draft import Accepted, Draft, accept
 from dags.canonical.fields import check_fields
 from dags.canonical.scopes import confine, settle_scopes
 from dags.canonical.shape import check_shape
-from dags.canonical.signing import SCHEME, sign
+from dags.canonical.signatures import SCHEME, sign
 from dags.canonical.sources import find_sources
 from dags.canonical.types import find_types
-from dags.canonical.wiring import join_streams
+from dags.canonical.wires import join_streams
 from dags.catalogue import Catalogue
 from dags.dataflow import Dataflow
-from dags.reading import read
+from dags.document_reader import read
 from dags.source import Source
 
-CHECKS: tuple[Callable[[Draft], Draft], ...] = (
+DRAFT_CHECKS: tuple[Callable[[Draft], Draft], ...] = (
     find_types,
     fill_configs,
     find_sources,
@@ -48,7 +48,7 @@ def canonicalise(
         sources=sources,
         problems=reading.problems,
     )
-    for check in CHECKS:
+    for check in DRAFT_CHECKS:
         draft = check(draft)
     accepted = accept(draft)
     for form in FORMS:
@@ -57,7 +57,7 @@ def canonicalise(
 
 
 __all__ = [
-    "CHECKS",
+    "DRAFT_CHECKS",
     "FORMS",
     "SCHEME",
     "Accepted",

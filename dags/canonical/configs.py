@@ -11,10 +11,10 @@ from pydantic_core import ErrorDetails
 from dags.canonical.draft import Draft
 from dags.canonical.hooks import ask
 from dags.config import Config
-from dags.problems import MOST_PROBLEMS, Problem, pointer, quoted
-from dags.reading import LARGEST_INTEGER
+from dags.document_reader import LARGEST_INTEGER
+from dags.problems import MOST_DOCUMENT_PROBLEMS, Problem, pointer, quoted
+from dags.pydantic_errors import describe_error
 from dags.task_type import AnyTaskType, Unsuitable
-from dags.wording import worded
 
 
 def fill_configs(draft: Draft) -> Draft:
@@ -39,7 +39,7 @@ def fill_configs(draft: Draft) -> Draft:
             if isinstance(filled, Problem):
                 problems.append(filled)
             elif isinstance(filled, ValidationError):
-                if len(problems) < MOST_PROBLEMS:
+                if len(problems) < MOST_DOCUMENT_PROBLEMS:
                     problems += _problems(i, form.config, kind, filled)
             else:
                 config, text = filled
@@ -100,7 +100,7 @@ def _largest_as_float(value: Any) -> Any:
 
 
 def _problems(task: int, given: dict[str, Any], kind: AnyTaskType, error: ValidationError) -> list[Problem]:
-    if error.error_count() > MOST_PROBLEMS:
+    if error.error_count() > MOST_DOCUMENT_PROBLEMS:
         return [
             Problem(
                 pointer=pointer("tasks", task, "config"),
@@ -137,5 +137,5 @@ def _problem(task: int, given: Any, kind: AnyTaskType, found: ErrorDetails) -> P
         )
     # Which fields are known is only known of the config itself, not of what it is made of.
     fields = kind.config.model_fields.items() if len(place) == 1 else ()
-    code, message, remedy = worded(found, [field.alias or name for name, field in fields])
+    code, message, remedy = describe_error(found, [field.alias or name for name, field in fields])
     return Problem(pointer=pointer("tasks", task, "config", *place), code=code, message=message, remedy=remedy)

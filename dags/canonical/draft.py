@@ -7,8 +7,8 @@ from typing import NamedTuple
 from dags.catalogue import Catalogue
 from dags.config import Config
 from dags.dataflow import JsonField, Scope
+from dags.document_reader import Reading
 from dags.problems import InvalidDocument, Problem
-from dags.reading import Reading
 from dags.source import Source
 from dags.task_type import AnyTaskType
 

@@ -8,7 +8,7 @@ from dags.canonical.draft import Draft, Wire
 from dags.canonical.hooks import ask
 from dags.config import Config
 from dags.dataflow import JsonField
-from dags.problems import MOST_PROBLEMS, Problem, listed, pointer, quoted, suggestion
+from dags.problems import MOST_DOCUMENT_PROBLEMS, Problem, listed, pointer, quoted, suggestion
 from dags.schema import Kind, Schema, meet
 from dags.task_type import AnyTaskType, Read, Schemas, State, Unsuitable
 
@@ -50,7 +50,7 @@ def check_fields(draft: Draft) -> Draft:
         outputs = _outputs(i, kind, config, inputs)
         if isinstance(outputs, list):
             problems += outputs
-            if len(problems) >= MOST_PROBLEMS:
+            if len(problems) >= MOST_DOCUMENT_PROBLEMS:
                 break
         else:
             schemas |= {(i, port): schema for port, schema in outputs.items()}
@@ -137,7 +137,7 @@ def _all_lacking(i: int, kind: AnyTaskType, config: Config, inputs: Schemas) -> 
         if read.port in inputs or read.port not in kind.optional
         for problem in _lacking(i, read, inputs)
     )
-    return list(islice(lacking, MOST_PROBLEMS))
+    return list(islice(lacking, MOST_DOCUMENT_PROBLEMS))
 
 
 def _lacking(i: int, read: Read, inputs: Mapping[str, Schema]) -> Iterable[Problem]:

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from engine.behaviour import Behaviour, Emission, Implementation
-from engine.staged import Staged
+from engine.behaviour import Behaviour, Implementation, PortEmission
+from engine.records.staged_state import Staged
 from engine.tasks.compute import (
     NOOP,
     PI_VIETE,
@@ -30,13 +30,13 @@ _WAITING = ("waiting",)
 def _pi_viete(config: PiVieteConfig) -> Behaviour:
     """Pi for every event, from so many nested square roots; what the event holds is not looked at.
 
-    >>> from engine.trying import tried
-    >>> tried(pi_viete, {"iterations": 20}, [{"room": "a"}])
+    >>> from engine.trial import try_out
+    >>> try_out(pi_viete, {"iterations": 20}, [{"room": "a"}])
     {'out': [{'pi': 3.1415926535886185}]}
     """
 
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
-        return {"out": Emission(_computed(config.iterations, events.num_rows))}
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
+        return {"out": PortEmission(_computed(config.iterations, events.num_rows))}
 
     return behave
 
@@ -71,22 +71,22 @@ def _pis(iterations: int, count: int) -> npt.NDArray[np.float64]:
 def _noop(_config: NoopConfig) -> Behaviour:
     """Every event as it is.
 
-    >>> from engine.trying import tried
-    >>> tried(noop, {}, [{"room": "a"}])
+    >>> from engine.trial import try_out
+    >>> try_out(noop, {}, [{"room": "a"}])
     {'out': [{'room': 'a'}]}
     """
     return _pass_on
 
 
-def _pass_on(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
-    return {"out": Emission(events)}
+def _pass_on(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
+    return {"out": PortEmission(events)}
 
 
 def _step(config: StepConfig) -> Behaviour:
     """The computation of pi, standing for any step of a workflow; parameters of other names change nothing.
 
-    >>> from engine.trying import tried
-    >>> tried(opmw, {"iterations": 2, "threshold": 0.5}, [{"room": "a"}])
+    >>> from engine.trial import try_out
+    >>> try_out(opmw, {"iterations": 2, "threshold": 0.5}, [{"room": "a"}])
     {'out': [{'pi': 3.0614674589207183}]}
     """
     return _pi_viete(config)
@@ -98,14 +98,14 @@ def _join_step(config: JoinStepConfig) -> Behaviour:
     The first event of each port make one set, the second of each the next. What an event holds is not looked at, so
     only the number of events that wait at each port is kept.
 
-    >>> from engine.trying import tried
+    >>> from engine.trial import try_out
     >>> rows = [("in1", {"room": "a"}), ("in1", {"room": "b"}), ("in2", {"table": 7})]
-    >>> tried("opmw-join:Merge", {"inputs": 2, "iterations": 2}, rows)
+    >>> try_out("opmw-join:Merge", {"inputs": 2, "iterations": 2}, rows)
     {'out': [{'pi': 3.0614674589207183}]}
     """
     ports = join_ports(config.inputs)
 
-    def behave(port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, Emission]:
+    def behave(port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         waiting: dict[str, int] = dict(zip(ports, state.get(_WAITING) or [0] * len(ports), strict=True))
         others = min(count for name, count in waiting.items() if name != port)
         # Complete sets never wait. So either another port has nothing, or this one.
@@ -113,7 +113,7 @@ def _join_step(config: JoinStepConfig) -> Behaviour:
         waiting[port] += events.num_rows
         if events.num_rows:
             state.put(_WAITING, [count - whole for count in waiting.values()])
-        return {"out": Emission(_computed(config.iterations, whole), np.arange(whole, dtype=np.int64))}
+        return {"out": PortEmission(_computed(config.iterations, whole), np.arange(whole, dtype=np.int64))}
 
     return behave
 

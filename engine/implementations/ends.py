@@ -4,24 +4,24 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from engine.behaviour import Behaviour, Emission, Implementation
-from engine.staged import Staged
+from engine.behaviour import Behaviour, Implementation, PortEmission
+from engine.records.staged_state import Staged
 from engine.tasks.ends import OUTPUT, OutputConfig
 
 
 def _output(_config: OutputConfig) -> Behaviour:
     """What it takes is delivered as it is.
 
-    >>> from engine.trying import tried
-    >>> tried("output", {}, [{"t": 21.5}])
+    >>> from engine.trial import try_out
+    >>> try_out("output", {}, [{"t": 21.5}])
     {'out': [{'t': 21.5}]}
     """
     return _hand_on
 
 
-def _hand_on(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+def _hand_on(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
     # The type has no output port for other tasks; what is delivered leaves by this one.
-    return {"out": Emission(events)}
+    return {"out": PortEmission(events)}
 
 
 output = Implementation(type=OUTPUT, make=_output)

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.behaviour import Behaviour, Emission, Implementation
-from engine.implementations import membership
-from engine.implementations.reading import unfit
+from engine.behaviour import Behaviour, Implementation, PortEmission
+from engine.implementations import bloom_filters
+from engine.implementations.conversion import unfit
 from engine.implementations.values import replaced
-from engine.staged import Staged
+from engine.records.staged_state import Staged
 from engine.tasks.filters import (
     BLOOM_FILTER,
     BLOOM_FILTER_TRAIN,
@@ -40,19 +40,19 @@ def _range_filter(config: RangeFilterConfig) -> Behaviour:
 
     A null is not in range: it stays null, and its event is dropped where others are. NaN is not in range either.
 
-    >>> from engine.trying import tried
+    >>> from engine.trial import try_out
     >>> bounds, events = {"field": "warmth", "min": -10, "max": 40}, [{"warmth": 20.5}, {"warmth": 99.0}]
-    >>> tried(range_filter, bounds, events)
+    >>> try_out(range_filter, bounds, events)
     {'out': [{'warmth': 20.5}, {'warmth': None}]}
-    >>> tried(range_filter, {**bounds, "outside": "drop"}, events)
+    >>> try_out(range_filter, {**bounds, "outside": "drop"}, events)
     {'out': [{'warmth': 20.5}]}
     """
 
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         column = events.column(config.field)
         inside = _within(column, config.min, config.max)
         if config.outside == "null":
-            return {"out": Emission(replaced(events, config.field, _nulled(column, inside)))}
+            return {"out": PortEmission(replaced(events, config.field, _nulled(column, inside)))}
         return {"out": _kept(events, inside)}
 
     return behave
@@ -64,16 +64,16 @@ def _multi_range_filter(config: MultiRangeFilterConfig) -> Behaviour:
     A null, and NaN, is not in range, as for `range_filter`. With `named_by` each event has one number, and the bounds
     are those of the name that it has in that field; a name without bounds passes with any number, a null too.
 
-    >>> from engine.trying import tried
+    >>> from engine.trial import try_out
     >>> ranges = {"warmth": {"min": -10, "max": 40}, "dust": {"min": 0, "max": 500}}
-    >>> tried(multi_range_filter, {"ranges": ranges}, [{"warmth": 20, "dust": 10}, {"warmth": 99, "dust": 10}])
+    >>> try_out(multi_range_filter, {"ranges": ranges}, [{"warmth": 20, "dust": 10}, {"warmth": 99, "dust": 10}])
     {'out': [{'dust': 10, 'warmth': 20}, {'dust': 10, 'warmth': None}]}
     >>> told = [{"of": "warmth", "is": 99}, {"of": "dust", "is": 99}, {"of": "noise", "is": 99}]
-    >>> tried(multi_range_filter, {"ranges": ranges, "named_by": "of", "field": "is"}, told)["out"]
+    >>> try_out(multi_range_filter, {"ranges": ranges, "named_by": "of", "field": "is"}, told)["out"]
     [{'is': None, 'of': 'warmth'}, {'is': 99, 'of': 'dust'}, {'is': 99, 'of': 'noise'}]
     """
 
-    def by_field(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+    def by_field(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         insides = {name: _within(events.column(name), each.min, each.max) for name, each in config.ranges.items()}
         return {"out": _passed(events, insides, nulls=config.outside == "null")}
 
@@ -81,7 +81,7 @@ def _multi_range_filter(config: MultiRangeFilterConfig) -> Behaviour:
         return by_field
     named_by, field = config.named_by, config.field
 
-    def by_name(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+    def by_name(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         column, names = events.column(field), events.column(named_by)
         inside = pa.array(np.ones(events.num_rows, bool))
         for name, each in config.ranges.items():
@@ -110,18 +110,18 @@ def _nulled(column: pa.Array, inside: pa.Array) -> pa.Array:
     return pc.if_else(inside, column, pa.scalar(None, column.type))
 
 
-def _kept(events: pa.RecordBatch, inside: pa.Array) -> Emission:
+def _kept(events: pa.RecordBatch, inside: pa.Array) -> PortEmission:
     if pc.all(inside).as_py() is not False:
-        return Emission(events)
-    return Emission(events.filter(inside), np.flatnonzero(inside))
+        return PortEmission(events)
+    return PortEmission(events.filter(inside), np.flatnonzero(inside))
 
 
-def _passed(events: pa.RecordBatch, insides: Mapping[str, pa.Array], *, nulls: bool) -> Emission:
+def _passed(events: pa.RecordBatch, insides: Mapping[str, pa.Array], *, nulls: bool) -> PortEmission:
     """Events of which all fields are inside; or all, with those fields null that are not."""
     if nulls:
         for name, inside in insides.items():
             events = replaced(events, name, _nulled(events.column(name), inside))
-        return Emission(events)
+        return PortEmission(events)
     all_inside = pa.array(np.ones(events.num_rows, bool))
     for inside in insides.values():
         all_inside = pc.and_(all_inside, inside)
@@ -133,45 +133,45 @@ def _bloom_filter(config: BloomFilterConfig) -> Behaviour:
 
     A null does not belong: its event is dropped where others are. A number is looked up by its digits.
 
-    >>> from engine.trying import tried
+    >>> from engine.trial import try_out
     >>> config = {"field": "sensor", "known": ["a", "b"], "expected": 100, "nulls": "warmth"}
-    >>> tried(bloom_filter, config, [{"sensor": "a", "warmth": 20.5}, {"sensor": "x", "warmth": 21.0}])["out"]
+    >>> try_out(bloom_filter, config, [{"sensor": "a", "warmth": 20.5}, {"sensor": "x", "warmth": 21.0}])["out"]
     [{'sensor': 'a', 'warmth': 20.5}, {'sensor': 'x', 'warmth': None}]
     """
-    bloom = membership.bloom_for(config)
+    bloom = bloom_filters.bloom_for(config)
 
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         return {"out": _looked_up(events, config, bloom)}
 
     return behave
 
 
-def _looked_up(events: pa.RecordBatch, config: LookedUp, bloom: "Bloom") -> Emission:
+def _looked_up(events: pa.RecordBatch, config: LookedUp, bloom: "Bloom") -> PortEmission:
     inside = _belongs(events.column(config.field), bloom)
     if config.outside == "null":
         nulls = config.nulls or config.field
-        return Emission(replaced(events, nulls, _nulled(events.column(nulls), inside)))
+        return PortEmission(replaced(events, nulls, _nulled(events.column(nulls), inside)))
     return _kept(events, inside)
 
 
 def _belongs(column: pa.Array, bloom: "Bloom") -> pa.Array:
     """Where a value belongs; each is looked up once, however often it comes."""
     encoded = column.cast(pa.string()).dictionary_encode()
-    found = pa.array([membership.number(value) in bloom for value in encoded.dictionary.to_pylist()], pa.bool_())
+    found = pa.array([bloom_filters.number(value) in bloom for value in encoded.dictionary.to_pylist()], pa.bool_())
     return found.take(encoded.indices).fill_null(False)  # noqa: FBT003 - it is the value
 
 
 def _multi_bloom_filter(config: MultiBloomFilterConfig) -> Behaviour:
     """What belongs in every field passes, each looked up as `bloom_filter` does.
 
-    >>> from engine.trying import tried
+    >>> from engine.trial import try_out
     >>> filters = {"sensor": {"known": ["a"], "expected": 100}, "street": {"known": ["7"], "expected": 100}}
-    >>> tried(multi_bloom_filter, {"filters": filters}, [{"sensor": "a", "street": 7}, {"sensor": "a", "street": 8}])
+    >>> try_out(multi_bloom_filter, {"filters": filters}, [{"sensor": "a", "street": 7}, {"sensor": "a", "street": 8}])
     {'out': [{'sensor': 'a', 'street': 7}, {'sensor': 'a', 'street': None}]}
     """
-    blooms = {name: membership.bloom_for(members) for name, members in config.filters.items()}
+    blooms = {name: bloom_filters.bloom_for(members) for name, members in config.filters.items()}
 
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         insides = {name: _belongs(events.column(name), bloom) for name, bloom in blooms.items()}
         return {"out": _passed(events, insides, nulls=config.outside == "null")}
 
@@ -183,32 +183,32 @@ def _bloom_filter_train(config: BloomFilterTrainConfig) -> Behaviour:
 
     What is kept is 16 bytes for each event of the block so far.
 
-    >>> from engine.trying import tried
+    >>> from engine.trial import try_out
     >>> config = {"field": "sensor", "every": 2, "expected": 10}
-    >>> [event["model"][:10] for event in tried(bloom_filter_train, config, [{"sensor": "a"}, {"sensor": "b"}])["out"]]
+    >>> [event["model"][:10] for event in try_out(bloom_filter_train, config, [{"sensor": "a"}, {"sensor": "b"}])["out"]]
     ['bloom1:10:']
     """
-    full = config.every * membership.BYTES
-    membership.bloom_of((), 1, 0.5)
+    full = config.every * bloom_filters.BYTES
+    bloom_filters.bloom_of((), 1, 0.5)
 
-    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, Emission]:
+    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         column = events.column(config.field)
         present = np.flatnonzero(column.is_valid())
         kept: bytes = state.get(()) or b""
-        digests = kept + b"".join(map(membership.digest, column.cast(pa.string()).drop_null().to_pylist()))
+        digests = kept + b"".join(map(bloom_filters.digest, column.cast(pa.string()).drop_null().to_pylist()))
         count = len(digests) // full
         models = [_model(digests[at * full : (at + 1) * full], config) for at in range(count)]
         if len(present):
             state.put((), digests[count * full :])
-        ends = present[np.arange(1, count + 1) * config.every - len(kept) // membership.BYTES - 1]
-        return {"out": Emission(pa.record_batch({"model": pa.array(models, pa.string())}), ends)}
+        ends = present[np.arange(1, count + 1) * config.every - len(kept) // bloom_filters.BYTES - 1]
+        return {"out": PortEmission(pa.record_batch({"model": pa.array(models, pa.string())}), ends)}
 
     return behave
 
 
 def _model(digests: bytes, config: BloomFilterTrainConfig) -> str:
-    bloom = membership.bloom_of(membership.numbers(digests), config.expected, config.false_positives)
-    return membership.model_of(bloom, config.expected, config.false_positives)
+    bloom = bloom_filters.bloom_of(bloom_filters.numbers(digests), config.expected, config.false_positives)
+    return bloom_filters.model_of(bloom, config.expected, config.false_positives)
 
 
 def _trained_bloom_filter(config: TrainedBloomFilterConfig) -> Behaviour:
@@ -216,23 +216,23 @@ def _trained_bloom_filter(config: TrainedBloomFilterConfig) -> Behaviour:
 
     A text that is no model is parked, and the model before it stays. The model is kept.
 
-    >>> from engine.trying import tried
-    >>> (model,) = tried(bloom_filter_train, {"field": "sensor", "every": 1, "expected": 10}, [{"sensor": "a"}])["out"]
+    >>> from engine.trial import try_out
+    >>> (model,) = try_out(bloom_filter_train, {"field": "sensor", "every": 1, "expected": 10}, [{"sensor": "a"}])["out"]
     >>> events = [("in", {"sensor": "x"}), ("model", model), ("in", {"sensor": "x"}), ("in", {"sensor": "a"})]
-    >>> tried(trained_bloom_filter, {"field": "sensor"}, events)
+    >>> try_out(trained_bloom_filter, {"field": "sensor"}, events)
     {'out': [{'sensor': 'x'}, {'sensor': None}, {'sensor': 'a'}]}
     """
-    membership.bloom_of((), 1, 0.5)
+    bloom_filters.bloom_of((), 1, 0.5)
     loaded: dict[str, Bloom] = {}
 
     def of(model: str) -> "Bloom":
         if model not in loaded:
-            bloom = membership.bloom_in(model)
+            bloom = bloom_filters.bloom_in(model)
             loaded.clear()
             loaded[model] = bloom
         return loaded[model]
 
-    def behave(port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, Emission]:
+    def behave(port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         if port == "model":
             models = events.column("model").to_pylist()
             for model in models:
@@ -243,7 +243,7 @@ def _trained_bloom_filter(config: TrainedBloomFilterConfig) -> Behaviour:
                 state.put((), models[-1])
             return {}
         latest = state.get(())
-        return {"out": Emission(events) if latest is None else _looked_up(events, config, of(latest))}
+        return {"out": PortEmission(events) if latest is None else _looked_up(events, config, of(latest))}
 
     return behave
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from engine.behaviour import Behaviour, Emission, Implementation
+from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.values import check_finite, check_present, moments, plain, restored
-from engine.staged import Staged
+from engine.records.staged_state import Staged
 from engine.tasks.join import JOIN_BY_ID, JoinByIdConfig
 
 _CLOCK = ("clock",)
@@ -44,15 +44,15 @@ def _join_by_id(config: JoinByIdConfig) -> Behaviour:
     the merged events of the ids that wait, `most_waiting` at the most.
 
     >>> from datetime import UTC, datetime
-    >>> from engine.trying import tried
+    >>> from engine.trial import try_out
     >>> at = {"id": "m7", "time": datetime(2026, 5, 4, tzinfo=UTC)}
     >>> rows = [at | {"field": "dust", "value": 200.5}, at | {"field": "light", "value": 1500.0}]
-    >>> (joined,) = tried("join_by_id", {"by": ["id"], "expected": 2, "observed": ["dust", "light"]}, rows)["out"]
+    >>> (joined,) = try_out("join_by_id", {"by": ["id"], "expected": 2, "observed": ["dust", "light"]}, rows)["out"]
     >>> joined["id"], joined["dust"], joined["light"]
     ('m7', 200.5, 1500.0)
     """
 
-    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, Emission]:
+    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         for name in config.by:
             check_present(events, name)
         for name in events.schema.names:
@@ -162,9 +162,9 @@ def _merging(events: pa.RecordBatch, config: JoinByIdConfig) -> _Merging:
     return _Merging(schema, rows, [known[name] for name in names], plain(value))
 
 
-def _emission(joined: Sequence[_Joined], schema: pa.Schema) -> Emission:
+def _emission(joined: Sequence[_Joined], schema: pa.Schema) -> PortEmission:
     columns = [restored([each.values[at] for each in joined], field.type) for at, field in enumerate(schema)]
-    return Emission(
+    return PortEmission(
         pa.record_batch(columns, schema=schema.remove_metadata()), np.array([each.at for each in joined], np.int64)
     )
 

@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from engine.behaviour import Behaviour, Emission, Implementation
-from engine.implementations.reading import from_json, from_texts, milliseconds, number, unfit
-from engine.staged import Staged
+from engine.behaviour import Behaviour, Implementation, PortEmission
+from engine.implementations.conversion import from_json, from_texts, milliseconds, number, unfit
+from engine.records.staged_state import Staged
 from engine.tasks.parse import (
     CSV_PARSE,
     FIELD,
@@ -40,9 +40,9 @@ def texts_of(events: pa.RecordBatch, field: str) -> list[str]:
 def parsed(keep: Sequence[str], make: Callable[[pa.RecordBatch], Mapping[str, pa.Array]]) -> Behaviour:
     """A behaviour that gives each event some fields that it had, and others in place of the rest."""
 
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         kept = {name: events.column(name) for name in keep}
-        return {"out": Emission(pa.record_batch({**kept, **make(events)}))}
+        return {"out": PortEmission(pa.record_batch({**kept, **make(events)}))}
 
     return behave
 
@@ -75,16 +75,16 @@ def _senml_parse(config: SenmlParseConfig) -> Behaviour:
     may be written as texts. An observed measurement that a row does not have, or has as null, is null; so each row
     gives as many events. A number that cannot be read, or is not finite, parks the row.
 
-    >>> from engine.trying import tried
+    >>> from engine.trial import try_out
     >>> row = '1000,{"e":[{"n":"source","sv":"a1"},{"u":"far","n":"temperature","v":"20.5"}],"bt":2000}'
     >>> config = {"field": "row", "observed": ["temperature"], "also": {"source": "string"}}
-    >>> (event,) = tried(senml_parse, config, [{"row": row}])["out"]
+    >>> (event,) = try_out(senml_parse, config, [{"row": row}])["out"]
     >>> event["source"], event["field"], event["value"], event["time"].isoformat()
     ('a1', 'temperature', 20.5, '1970-01-01T00:00:02+00:00')
     """
     observed = config.observed
 
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         rows = [_measured(config.field, text) for text in texts_of(events, config.field)]
         told = [_named(row) for _, row in rows]
         if config.per == "row":
@@ -107,7 +107,7 @@ def _senml_parse(config: SenmlParseConfig) -> Behaviour:
         if origin is not None:
             columns = {name: column.take(pa.array(origin)) for name, column in columns.items()}
         columns[TIME] = pa.array(times, pa.int64()).cast(pa.timestamp("ms", tz="UTC"))
-        return {"out": Emission(pa.record_batch({**columns, **measured}), origin)}
+        return {"out": PortEmission(pa.record_batch({**columns, **measured}), origin)}
 
     return behave
 
@@ -172,9 +172,9 @@ def _csv_parse(config: CsvParseConfig) -> Behaviour:
 
     An empty value is null. A line with more or fewer values than there are columns is parked.
 
-    >>> from engine.trying import tried
+    >>> from engine.trial import try_out
     >>> columns = [{"name": "room", "kind": "string"}, {"name": "warmth", "kind": "float"}]
-    >>> tried(csv_parse, {"field": "line", "columns": columns}, [{"line": '"a, b",20.5'}, {"line": "c,"}])["out"]
+    >>> try_out(csv_parse, {"field": "line", "columns": columns}, [{"line": '"a, b",20.5'}, {"line": "c,"}])["out"]
     [{'room': 'a, b', 'warmth': 20.5}, {'room': 'c', 'warmth': None}]
     """
     columns = config.columns
@@ -211,9 +211,9 @@ def _json_parse(config: FieldsConfig) -> Behaviour:
 
     A member that is missing or null is null; one of another kind parks its event.
 
-    >>> from engine.trying import tried
+    >>> from engine.trial import try_out
     >>> config = {"field": "text", "fields": {"room": "string", "warmth": "float"}}
-    >>> tried(json_parse, config, [{"text": '{"room": "a", "warmth": 20, "more": [1]}'}])["out"]
+    >>> try_out(json_parse, config, [{"text": '{"room": "a", "warmth": 20, "more": [1]}'}])["out"]
     [{'room': 'a', 'warmth': 20.0}]
     """
 
@@ -242,9 +242,9 @@ def _xml_parse(config: FieldsConfig) -> Behaviour:
     Space around a text does not count, and an empty text is null, as is what the document does not have. A document
     that declares a document type is parked: only such can define entities, and grow when it is read.
 
-    >>> from engine.trying import tried
+    >>> from engine.trial import try_out
     >>> text = '<reading room="a"><warmth unit="C">20.5</warmth></reading>'
-    >>> tried(xml_parse, {"field": "text", "fields": {"room": "string", "warmth": "float"}}, [{"text": text}])["out"]
+    >>> try_out(xml_parse, {"field": "text", "fields": {"room": "string", "warmth": "float"}}, [{"text": text}])["out"]
     [{'room': 'a', 'warmth': 20.5}]
     """
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-MOMENT = pa.timestamp("ms", tz="UTC")
+TIMESTAMP_TYPE = pa.timestamp("ms", tz="UTC")
 """What a timestamp is in a column."""
 
 
@@ -82,5 +82,5 @@ def moments(events: pa.RecordBatch, field: str) -> npt.NDArray[np.int64]:
     if not pa.types.is_timestamp(column.type):
         raise ValueError(f"the field {field!r} holds {column.type} and no times; name a field of kind timestamp")
     check_present(events, field)
-    found: npt.NDArray[np.int64] = column.cast(MOMENT).cast(pa.int64()).to_numpy()
+    found: npt.NDArray[np.int64] = column.cast(TIMESTAMP_TYPE).cast(pa.int64()).to_numpy()
     return found

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from engine.behaviour import Behaviour, Emission, Implementation, NoBehaviour
+from engine.behaviour import Behaviour, Implementation, NoBehaviour, PortEmission
 from engine.implementations.blocks import blocks
 from engine.implementations.keys import keyed
 from engine.implementations.values import Flags, floats, plain
-from engine.staged import Staged
+from engine.records.staged_state import Staged
 from engine.tasks.visual import LINE_PLOT, MULTI_LINE_PLOT, LinePlotConfig, MultiLinePlotConfig
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def _line_plot(config: LinePlotConfig) -> Behaviour:
     Over a time, points are drawn by the seconds since the first one. Of each key the points of the window that has
     begun are kept.
 
-    >>> from engine.trying import tried
-    >>> out = tried("line_plot", {"field": "t", "window": 2}, [{"t": 20.0}, {"t": 21.0}])["out"]
+    >>> from engine.trial import try_out
+    >>> out = try_out("line_plot", {"field": "t", "window": 2}, [{"t": 20.0}, {"t": 21.0}])["out"]
     >>> out[0]["svg"][:14], ">t</text>" in out[0]["svg"]
     ('<?xml version=', True)
     """
@@ -60,9 +60,9 @@ def _line_plot(config: LinePlotConfig) -> Behaviour:
 def _multi_line_plot(config: MultiLinePlotConfig) -> Behaviour:
     """As a line plot, with a line for each name that the window's events have, in the order in which these came.
 
-    >>> from engine.trying import tried
+    >>> from engine.trial import try_out
     >>> rows = [{"field": "dust", "value": 20.0}, {"field": "light", "value": 21.0}]
-    >>> out = tried("multi_line_plot", {"field": "value", "window": 2}, rows)["out"]
+    >>> out = try_out("multi_line_plot", {"field": "value", "window": 2}, rows)["out"]
     >>> ">dust</text>" in out[0]["svg"], ">light</text>" in out[0]["svg"]
     (True, True)
     """
@@ -73,7 +73,7 @@ def _plot(type_: str, config: LinePlotConfig, line: str | None) -> Behaviour:
     draw = _drawing(type_)
     by = tuple(dict.fromkeys(field for field in config.by if field != "svg"))
 
-    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, Emission]:
+    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         ys, present = _numbers(events, config.field)
         columns: list[list[Any]] = [ys]
         for name, read in ((config.x, _across), (line, _names)):
@@ -89,7 +89,7 @@ def _plot(type_: str, config: LinePlotConfig, line: str | None) -> Behaviour:
         drawn = [draw(_picture(config, line, block.columns, timed=timed)) for block in found]
         ends = np.array([block.end for block in found], np.int64)
         kept = {name: there_are.column(name).take(pa.array(ends)) for name in by}
-        return {"out": Emission(pa.record_batch(kept | {"svg": pa.array(drawn, pa.string())}), known[ends])}
+        return {"out": PortEmission(pa.record_batch(kept | {"svg": pa.array(drawn, pa.string())}), known[ends])}
 
     return behave
 

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bridge.raw import ARROW_TYPES
+from bridge.events.raw_events import ARROW_TYPES
 from dags import Kind, Schema
-from engine.behaviour import Behaviour, Emission, Implementation
+from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.values import check_finite
-from engine.staged import Staged
+from engine.records.staged_state import Staged
 from engine.tasks.expressions import Name, Node, Value, names, read, suited
 from engine.tasks.filters import WHERE, WhereConfig
 
@@ -29,16 +29,16 @@ def _where(config: WhereConfig) -> Behaviour:
     `null or true` is true, and `not null` is null. An event of which the expression is null does not pass. An event
     with NaN or an infinity in a field that is named is parked, as is one of which integers grow too large.
 
-    >>> from engine.trying import tried
+    >>> from engine.trial import try_out
     >>> events = [{"warmth": 31.0, "room": "a"}, {"warmth": 31.0, "room": "x"}, {"warmth": None, "room": "a"}]
-    >>> tried(where, {"expression": "warmth * 9 / 5 + 32 > 80 and room in ('a', 'b')"}, events)
+    >>> try_out(where, {"expression": "warmth * 9 / 5 + 32 > 80 and room in ('a', 'b')"}, events)
     {'out': [{'room': 'a', 'warmth': 31.0}]}
     """
     expression = read(config.expression)
     fields = tuple(dict.fromkeys(names(expression)))
     known: dict[pa.Schema, Node] = {}
 
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         found = known.get(events.schema)
         if found is None:
             found = known[events.schema] = suited(expression, _kinds(events.schema, fields))
@@ -53,8 +53,8 @@ def _where(config: WhereConfig) -> Behaviour:
             true = pa.array(np.full(events.num_rows, bool(true.as_py())))
         true = true.fill_null(False)  # noqa: FBT003 - it is the value
         if pc.all(true).as_py() is not False:
-            return {"out": Emission(events)}
-        return {"out": Emission(events.filter(true), np.flatnonzero(true))}
+            return {"out": PortEmission(events)}
+        return {"out": PortEmission(events.filter(true), np.flatnonzero(true))}
 
     return behave
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from engine.behaviour import Behaviour, Emission, Implementation
+from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.blocks import each_key
 from engine.implementations.keys import Keyed, Numbers, keyed
-from engine.implementations.values import MOMENT, Floating, floats, moments, restored
-from engine.staged import Staged
+from engine.implementations.values import TIMESTAMP_TYPE, Floating, floats, moments, restored
+from engine.records.staged_state import Staged
 from engine.tasks.windows import TUMBLING_WINDOW, TumblingWindowConfig
 
 _CLOCK = ("clock",)
@@ -22,8 +22,8 @@ _CLOCK = ("clock",)
 _START = "window_start"
 _SUMMED = pa.schema(
     {
-        _START: MOMENT,
-        "window_end": MOMENT,
+        _START: TIMESTAMP_TYPE,
+        "window_end": TIMESTAMP_TYPE,
         "count": pa.int64(),
         "sum": pa.float64(),
         "mean": pa.float64(),
@@ -63,16 +63,16 @@ def _tumbling_window(config: TumblingWindowConfig) -> Behaviour:
     open for `size_ms` and `lateness_ms` of event time.
 
     >>> from datetime import UTC, datetime
-    >>> from engine.trying import tried
+    >>> from engine.trial import try_out
     >>> noon = datetime(2026, 5, 4, 12, tzinfo=UTC)
     >>> rows = [{"at": noon, "t": 20.0}, {"at": noon, "t": 22.0}, {"at": noon.replace(minute=1), "t": 9.0}]
-    >>> (window,) = tried("tumbling_window", {"time": "at", "field": "t"}, rows)["out"]
+    >>> (window,) = try_out("tumbling_window", {"time": "at", "field": "t"}, rows)["out"]
     >>> window["window_end"].isoformat(), window["count"], window["mean"]
     ('2026-05-04T12:01:00+00:00', 2, 21.0)
     """
     by = tuple(dict.fromkeys(config.by))
 
-    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, Emission]:
+    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         times = moments(events, config.time)
         read = floats(events, config.field)
         latest, windows = _clock(state)
@@ -89,8 +89,8 @@ def _tumbling_window(config: TumblingWindowConfig) -> Behaviour:
             state.put(_CLOCK, [int(reached[-1]), sorted(windows.items())])
         rows = _rows(closed, by, events.schema, config.size_ms)
         return {
-            "out": Emission(rows, np.array([each.at for each in closed], np.int64)),
-            "late": Emission(events.filter(pa.array(late)), np.flatnonzero(late)),
+            "out": PortEmission(rows, np.array([each.at for each in closed], np.int64)),
+            "late": PortEmission(events.filter(pa.array(late)), np.flatnonzero(late)),
         }
 
     return behave

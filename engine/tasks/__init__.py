@@ -7,9 +7,9 @@ the entry point group `braid.task_types`, the same way as third parties do.
 from itertools import chain
 
 from dags import AnyTaskType, Namespace
-from engine.tasks import compute, ends, filters, join, outside, parse, predictive, statistics, visual, windows
+from engine.tasks import compute, ends, filters, join, outside, parse, predictive, stream_statistics, visual, windows
 
-_FAMILIES = (compute, ends, filters, join, outside, parse, predictive, statistics, visual, windows)
+_FAMILIES = (compute, ends, filters, join, outside, parse, predictive, stream_statistics, visual, windows)
 TYPES: tuple[AnyTaskType, ...] = tuple(
     sorted(chain.from_iterable(each.TYPES for each in _FAMILIES), key=lambda kind: kind.name)
 )

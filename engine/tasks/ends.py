@@ -2,7 +2,7 @@
 
 from dags import Config, NamesSource, TaskType
 
-SOURCE = TaskType(
+_SOURCE = TaskType(
     name="source",
     summary="Begins a dataflow: the events of a registered source, by its name.",
     config=NamesSource,
@@ -25,5 +25,5 @@ OUTPUT = TaskType(
 )
 """The dataflow's own output topic. Delivery is per dataflow, so the task itself has no effect and may be shared."""
 
-TYPES = (SOURCE, OUTPUT)
+TYPES = (_SOURCE, OUTPUT)
 """All of this family."""

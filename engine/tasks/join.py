@@ -5,8 +5,8 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from dags import ANY, Config, Emission, Kind, Read, Schemas, State, TaskType
-from engine.tasks.statistics import Key, key_reads
-from engine.tasks.windows import MOMENT, Milliseconds
+from engine.tasks.stream_statistics import Key, key_reads
+from engine.tasks.windows import TIME_KINDS, Milliseconds
 
 
 class JoinByIdConfig(Config):
@@ -45,7 +45,7 @@ def _reads(config: JoinByIdConfig) -> tuple[Read, ...]:
     )
     return (
         *key_reads(config),
-        Read(at="time", field=config.time, kinds=MOMENT),
+        Read(at="time", field=config.time, kinds=TIME_KINDS),
         *(measurement if config.observed else ()),
     )
 

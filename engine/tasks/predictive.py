@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from dags import NUMBER, Config, Emission, Kind, Read, Schema, Schemas, State, TaskType
 from engine.tasks.models import DecisionTree, LinearRegression, M, read_model
 from engine.tasks.parse import TEXT
-from engine.tasks.statistics import Key, Window, key_of
+from engine.tasks.stream_statistics import Key, Window, key_of
 
 Fields = Annotated[tuple[str, ...], Field(min_length=1, max_length=250)]
 

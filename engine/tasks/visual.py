@@ -1,8 +1,8 @@
 """Visual tasks: pictures of what events tell."""
 
 from dags import NUMBER, Config, Kind, Read, Schemas, State, TaskType
-from engine.tasks.statistics import Key, Window, key_of, key_reads
-from engine.tasks.windows import MOMENT
+from engine.tasks.stream_statistics import Key, Window, key_of, key_reads
+from engine.tasks.windows import TIME_KINDS
 
 
 class LinePlotConfig(Config):
@@ -18,7 +18,7 @@ class LinePlotConfig(Config):
 
 
 def _point(config: LinePlotConfig) -> tuple[Read, ...]:
-    across = () if config.x is None else (Read(at="x", field=config.x, kinds=NUMBER | MOMENT),)
+    across = () if config.x is None else (Read(at="x", field=config.x, kinds=NUMBER | TIME_KINDS),)
     return Read(at="field", field=config.field, kinds=NUMBER), *across, *key_reads(config)
 
 

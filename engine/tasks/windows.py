@@ -5,10 +5,10 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from dags import NUMBER, Config, Emission, Kind, Read, Schema, Schemas, State, TaskType
-from engine.tasks.statistics import Key, key_reads
+from engine.tasks.stream_statistics import Key, key_reads
 
 AGGREGATES = ("count", "sum", "mean", "min", "max")
-MOMENT = frozenset({Kind.TIMESTAMP})
+TIME_KINDS = frozenset({Kind.TIMESTAMP})
 Milliseconds = Annotated[int, Field(ge=1, le=366 * 86_400_000)]
 
 
@@ -51,7 +51,7 @@ TUMBLING_WINDOW = TaskType(
     config=TumblingWindowConfig,
     outputs=("out", "late"),
     reads=lambda config: (
-        Read(at="time", field=config.time, kinds=MOMENT),
+        Read(at="time", field=config.time, kinds=TIME_KINDS),
         Read(at="field", field=config.field, kinds=NUMBER),
         *key_reads(config),
     ),

@@ -6,7 +6,7 @@
 
 from bridge.embedded import hashed
 from manager.access.grants import OWN_USER, Grant, OwnedTopic, UnfitName, access_list, grant, user_of
-from manager.access.keeping import AccessKeeper
+from manager.access.keeper import AccessKeeper
 from manager.access.passwords import password_list
 
 __all__ = [

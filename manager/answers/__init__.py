@@ -51,20 +51,20 @@ from manager.answers.dead_letters import (
     Discarded,
     Replayed,
 )
-from manager.answers.defragmenting import FragmentationAnswer, MoveAnswer, SavesAnswer
-from manager.answers.journal import (
-    EventAnswer,
-    OperationAnswer,
-    OperationKind,
-)
-from manager.answers.overview import JobsOverview, KindsAnswer, OverviewAnswer, TroubledJobAnswer
-from manager.answers.running import (
+from manager.answers.defragmentation import FragmentationAnswer, MoveAnswer, SavesAnswer
+from manager.answers.jobs import (
     HostAnswer,
     JobAnswer,
     RunningDagAnswer,
     RunningTaskAnswer,
     StreamAnswer,
 )
+from manager.answers.journal import (
+    EventAnswer,
+    OperationAnswer,
+    OperationKind,
+)
+from manager.answers.overview import JobsOverview, KindsAnswer, OverviewAnswer, TroubledJobAnswer
 from manager.answers.savings import (
     CpuAnswer,
     EstimateAnswer,
@@ -72,7 +72,7 @@ from manager.answers.savings import (
     ShareAnswer,
     WholeAnswer,
 )
-from manager.answers.series import (
+from manager.answers.savings_series import (
     PointAnswer,
     SeriesAnswer,
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from manager.answers.bills import BillAmount, BillAnswer
 
-COLUMNS = (
+BILL_COLUMNS = (
     "from",
     "to",
     "complete",
@@ -34,7 +34,7 @@ def as_csv(bill: BillAnswer) -> str:
     """A bill as RFC 4180 has it."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(BILL_COLUMNS)
     # Text is what others chose; numbers and times are ours.
     writer.writerows(map(harmless, row) for row in _rows(bill))
     return text.getvalue()

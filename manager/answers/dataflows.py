@@ -11,7 +11,7 @@ from merge import Basis
 
 
 class DataflowState(StrEnum):
-    """Where a dataflow is in its life; `manager/reconciler/life.py` has the table."""
+    """Where a dataflow is in its life; `manager/reconciler/dataflow_life.py` has the table."""
 
     DEPLOYING = "deploying"
     RUNNING = "running"
@@ -100,7 +100,7 @@ class RemovalAnswer(Answer):
 
 
 class SampleAnswer(Answer):
-    """Some of what left on an output's topic; made by `manager.watching`."""
+    """Some of what left on an output's topic; made by `manager.event_flow.output_watcher`."""
 
     at: datetime
     """When the manager took it up."""
@@ -113,7 +113,7 @@ class SampleAnswer(Answer):
 
 
 class OutputEvent(Answer):
-    """One event of an output, or how many were missed before the next; made by `manager.flowing.tailing`."""
+    """One event of an output, or how many were missed before the next; made by `manager.event_flow.tail`."""
 
     sink: str
     epoch: int = 0

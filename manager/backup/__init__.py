@@ -5,7 +5,7 @@ not given back stands with them.
 """
 
 from manager.backup.archive import BackupRefused, Manifest
-from manager.backup.making import back_up
-from manager.backup.restoring import restore
+from manager.backup.creation import back_up
+from manager.backup.restoration import restore
 
 __all__ = ["BackupRefused", "Manifest", "back_up", "restore"]

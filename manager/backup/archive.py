@@ -17,8 +17,8 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bridge.files import sync_folder
-from engine.vault import FOLDER, KEY
+from bridge.machine.files import sync_folder
+from engine.vault import VAULT_FOLDER, VAULT_KEY
 
 FORMAT = 1
 DATABASE = "database.sqlite"
@@ -200,6 +200,8 @@ def _reading(path: Path) -> Iterator[tarfile.TarFile]:
 def _check_name(path: Path, name: str) -> None:
     """Refuse what would be written anywhere but below the folder, or where Braid keeps nothing."""
     parts = PurePosixPath(name).parts
-    known = name in {DATABASE, "key", KEY} or (len(parts) > 1 and parts[0] in {"access", "jobs", FOLDER, "spools"})
+    known = name in {DATABASE, "key", VAULT_KEY} or (
+        len(parts) > 1 and parts[0] in {"access", "jobs", VAULT_FOLDER, "spools"}
+    )
     if not known or ".." in parts or str(PurePosixPath(name)) != name:
         raise BackupRefused(f"{path} holds {name!r}, which no backup of Braid's does; use another backup")

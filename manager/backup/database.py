@@ -7,8 +7,8 @@ from pathlib import Path
 from sqlalchemy import Column, Connection, Table, delete, func, insert, make_url, select, text
 from sqlmodel import Session
 
+from bridge.machine.private_files import make_private_file
 from manager.backup.archive import BackupRefused
-from manager.private import make_private_file
 from manager.store.database import WAITING, Store, sqlite_url
 from manager.store.tables import Leadership
 

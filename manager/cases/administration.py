@@ -6,8 +6,8 @@ import time
 from sqlalchemy import bindparam, func, select
 from sqlmodel import Session, col
 
-from bridge.address import Address
 from bridge.embedded import hashed
+from bridge.transport.address import Address
 from manager.access.grants import Grant, OwnedTopic, grant, user_of
 from manager.answers import (
     BrokerCredentials,
@@ -21,9 +21,9 @@ from manager.answers import (
     TenantAnswer,
     TenantForm,
 )
+from manager.cases.api_keys import NewKey, matches, new_key, parse_key
 from manager.cases.base import Base, Caller, Paging, moment, operators_only, paged
 from manager.committer.rows import OPERATOR
-from manager.keys import NewKey, matches, new_key, parsed
 from manager.problem import Conflict, Forbidden, NotFound, Unauthenticated
 from manager.store.tables import CredentialRow, KeyRow, OperationRow, SourceRow, TenantRow, table_of
 from manager.submissions.quota import used
@@ -41,7 +41,7 @@ class Administration(Base):
 
     def caller(self, key: str) -> Caller:
         """Who an API key belongs to; `Unauthenticated` where it is none, or revoked."""
-        if (told := parsed(key)) is None:
+        if (told := parse_key(key)) is None:
             raise Unauthenticated
         with self._store.read() as session:
             row = session.execute(_KEY, {"id": told[0]}).one_or_none()

@@ -10,9 +10,9 @@ from manager.answers import Page, Role
 from manager.committer.changes import Changes
 from manager.committer.committer import Committer
 from manager.committer.rows import OPERATOR
-from manager.committer.seen import Seeing
+from manager.observations.reports import Observations
 from manager.problem import Forbidden, InvalidRequest, NotFound
-from manager.reconciler.driven import Driven
+from manager.reconciler.activity import ReconcilerActivity
 from manager.store.database import Store
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ _DIGITS = 18
 class Base:
     """What the families of use cases share; any thread may call them."""
 
-    driven: Callable[[], Driven | None] = staticmethod(lambda: None)
+    driven: Callable[[], ReconcilerActivity | None] = staticmethod(lambda: None)
     """What its reconciler has done, while it drives hosts; a manager gives it."""
 
     def __init__(
@@ -93,7 +93,7 @@ class Base:
         store: Store,
         committer: Committer,
         changes: Changes,
-        seeing: Seeing,
+        seeing: Observations,
         *,
         access_changed: Callable[[], None] = lambda: None,
     ) -> None:

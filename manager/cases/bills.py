@@ -12,10 +12,10 @@ from manager.cases.base import Caller
 from manager.cases.savings import Savings, refuse_empty, whose_numbers
 from manager.problem import InvalidRequest
 from manager.savings import ledger
-from manager.savings.billed import Billed
-from manager.savings.billing import LONGEST, period
-from manager.savings.reporting import moment
-from manager.savings.stepping import MOST_POINTS, points, steps
+from manager.savings.bill import Billed
+from manager.savings.bill_amounts import LONGEST_BILL, period
+from manager.savings.intervals import moment
+from manager.savings.steps import MOST_POINTS, points, steps
 from manager.store.tables import DataflowRow, table_of
 
 _AT_ONCE = 500
@@ -36,7 +36,7 @@ class Bills(Savings):
         """The bill of some hours; of this month so far if none are given. A tenant gets its own."""
         wanted = period(since, until, time.time())
         refuse_empty(wanted)
-        if wanted.until - wanted.since > LONGEST:
+        if wanted.until - wanted.since > LONGEST_BILL:
             raise InvalidRequest([_TOO_LONG])
         with self._store.read() as session:
             whose = whose_numbers(session, caller, tenant)

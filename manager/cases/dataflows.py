@@ -14,8 +14,8 @@ from sqlmodel import col
 
 from bridge import topics
 from dags import State as Remembers
-from engine.job_folder import job_folder
-from engine.recent import recent_output
+from engine.delivery.recent_output import recent_output
+from engine.records.job_folder import job_folder
 from manager.answers import (
     DataflowAnswer,
     DataflowDetail,
@@ -34,17 +34,17 @@ from manager.cases.base import Base, Caller, Paging, hour, moment, paged, tenant
 from manager.committed.sources import full_name
 from manager.committed.state import State, running_id
 from manager.committer.dataflow_rows import running_dataflow
-from manager.committer.seen import HostSeen
-from manager.figures import output_figures
-from manager.flowing.tailing import Tail
-from manager.measured_costs import measured_costs
+from manager.event_flow.output_watcher import OutputLook, OutputWatcher
+from manager.event_flow.tail import Tail
+from manager.observations.figures import output_figures
+from manager.observations.measured_costs import measured_costs
+from manager.observations.reports import HostSeen
 from manager.problem import Conflict, NotFound, StateNotReady
 from manager.reconciler.concerning import needs_of
-from manager.reconciler.life import Need, find
-from manager.saving import saving
+from manager.reconciler.dataflow_life import Need, find
+from manager.savings.forecast import saving
 from manager.store.tables import DataflowRow, TenantRow
 from manager.submissions.removal_preview import preview_removal
-from manager.watching import Look, Watching
 from merge import Instance
 
 
@@ -64,7 +64,7 @@ _SHORT = defer(DataflowRow.document)  # type: ignore[arg-type]  # SQLModel tells
 class Dataflows(Base):
     """What is done with dataflows."""
 
-    watching: Watching | None = None
+    watching: OutputWatcher | None = None
     """Who looks at outputs, where there is a broker."""
     jobs_root: Path | None = None
     """Below which the jobs lie that record what leaves."""
@@ -120,7 +120,7 @@ class Dataflows(Base):
             ),
         )
 
-    def look(self, caller: Caller, dataflow: str, sink: str) -> AbstractContextManager[Look]:
+    def look(self, caller: Caller, dataflow: str, sink: str) -> AbstractContextManager[OutputLook]:
         """A look at what leaves at an output of the caller's dataflow, or of any where an operator asks."""
         row = self._own_row(caller, dataflow)
         if sink not in row.sinks:

@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Iterable
 
 from dags import AnyTaskType
-from engine.life import JobState
+from engine.job.lifecycle import JobState
 from manager.answers import DataflowState, JobsOverview, KindsAnswer, OverviewAnswer, TroubledJobAnswer
 from manager.cases.base import Base, Caller
-from manager.committer.seen import JobSeen
-from manager.figures import figures_of
+from manager.observations.figures import figures_of
+from manager.observations.reports import JobSeen
 from manager.reconciler.concerning import Committed
-from manager.reconciler.life import find
+from manager.reconciler.dataflow_life import find
 from merge import counted
 
 MOST_TROUBLED = 20

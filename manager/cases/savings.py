@@ -13,7 +13,7 @@ from manager.answers import SavingsAnswer
 from manager.cases.base import Base, Caller
 from manager.problem import InvalidRequest, NotFound
 from manager.savings import ledger
-from manager.savings.reporting import Interval, Told, dataflow_shares, interval, moment, shares, whole_answer
+from manager.savings.intervals import AmountScale, Interval, dataflow_shares, interval, moment, shares, whole_answer
 from manager.store.tables import DataflowRow, TenantRow, table_of
 
 
@@ -60,7 +60,7 @@ class Savings(Base):
     ) -> SavingsAnswer:
         where = (wanted.span, wanted.since, wanted.until)
         whole, tenants = ledger.whole(session, *where), ledger.of_tenants(session, *where)
-        told = Told(seconds=whole.seconds, price_per_core_hour=self.pricing.per_core_hour)
+        told = AmountScale(seconds=whole.seconds, price_per_core_hour=self.pricing.per_core_hour)
         shown = tenants if whose is None else {name: took for name, took in tenants.items() if name == whose}
         own = {} if whose is None else ledger.of_dataflows(session, *where, whose)
         if dataflow is not None:

@@ -6,8 +6,8 @@ from sqlalchemy import bindparam, delete, select
 from sqlmodel import col
 
 from manager.answers import Role
+from manager.cases.api_keys import hash_secret, new_token
 from manager.cases.base import Base, Caller, moment
-from manager.keys import hashed, new_token
 from manager.problem import Unauthenticated
 from manager.store.tables import KeyRow, SessionRow, table_of
 
@@ -28,13 +28,13 @@ class Sessions(Base):
         token, now = new_token(), time.time()
         with self._store.write() as session:
             session.execute(delete(SessionRow).where(col(SessionRow.until) <= now))
-            session.add(SessionRow(hash=hashed(token), key=caller.key, until=now + seconds))
+            session.add(SessionRow(hash=hash_secret(token), key=caller.key, until=now + seconds))
         return token, self.session_caller(token)
 
     def session_caller(self, token: str) -> Caller:
         """Whose a session is; `Unauthenticated` where there is none, it is over, or its key was revoked."""
         with self._store.read() as session:
-            row = session.execute(_SESSION, {"hash": hashed(token), "now": time.time()}).one_or_none()
+            row = session.execute(_SESSION, {"hash": hash_secret(token), "now": time.time()}).one_or_none()
         if row is None:
             raise Unauthenticated("the session is over, or its API key was revoked; sign in again")
         return Caller(key=row.key, role=Role(row.role), tenant=row.tenant, until=moment(row.until))
@@ -42,4 +42,4 @@ class Sessions(Base):
     def end_session(self, token: str) -> None:
         """Have a token let nobody in any more."""
         with self._store.write() as session:
-            session.execute(delete(SessionRow).where(col(SessionRow.hash) == hashed(token)))
+            session.execute(delete(SessionRow).where(col(SessionRow.hash) == hash_secret(token)))

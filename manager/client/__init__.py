@@ -1,6 +1,6 @@
 """The client of the service: `Client`, and `AsyncClient` with the same methods.
 
-What can be asked is written once, in `manager.client.requests`; when it is asked again, in `manager.client.exchange`.
+What can be asked is written once, in `manager.client.requests`; when it is asked again, in `manager.client.retry`.
 What was not done is raised as `NotDone`: `Refused` by the service, `Unreachable`, or `NotUnderstood`.
 """
 

@@ -55,11 +55,11 @@ from manager.answers import (
     VisibilityForm,
 )
 from manager.client import requests
-from manager.client.connecting import TIMEOUT, headers, trusts_environment
-from manager.client.exchange import Step, Wait, exchange
-from manager.client.live import SILENCE, Reading
+from manager.client.connection import TIMEOUT, headers, trusts_environment
+from manager.client.event_stream import STREAM_SILENCE, EventStreamReader
+from manager.client.output_stream import OutputStreamReader
 from manager.client.requests import Document, Request
-from manager.client.tailing import TailReading
+from manager.client.retry import ExchangeStep, Wait, exchange
 
 A = TypeVar("A", bound=BaseModel)
 P = TypeVar("P", bound=BaseModel)
@@ -123,7 +123,7 @@ class Client:
 
     def preview_removal(self, dataflow: str) -> RemovalAnswer:
         """What removing a dataflow would stop, and leave to others; nothing is changed."""
-        return self.send(requests.foretold_removal(dataflow))
+        return self.send(requests.preview_removal(dataflow))
 
     def explain(self, document: Document, *, tenant: str | None = None, start: Start = Start.LATEST) -> ExplainAnswer:
         """What submitting a document would do; nothing is changed."""
@@ -159,7 +159,7 @@ class Client:
 
     def send_events(self, source: str, events: bytes, producer: str | None = None, first: int = 0) -> SentAnswer:
         """Send events as JSON lines, once, however often they have to be sent; without a producer they are new."""
-        name = producer or f"{requests.ONCE}{secrets.token_hex(8)}"
+        name = producer or f"{requests.ONE_TIME_PREFIX}{secrets.token_hex(8)}"
         return self.send(requests.send_events(source, events, producer=name, first=first))
 
     def producer(self, source: str, producer: str) -> ProducerAnswer:
@@ -307,10 +307,10 @@ class Client:
 
         It begins with so many events that left before, as far as they are still known.
         """
-        reading, path = TailReading(self.url, sink, last), requests.outputs(dataflow)
+        reading, path = OutputStreamReader(self.url, sink, last), requests.outputs(dataflow)
         while True:
             try:
-                with self._http.stream("GET", path, params=reading.query, timeout=SILENCE) as answer:
+                with self._http.stream("GET", path, params=reading.query, timeout=STREAM_SILENCE) as answer:
                     if answer.is_error:
                         answer.read()
                         wait = reading.broken(answer)
@@ -324,10 +324,12 @@ class Client:
 
     def events(self) -> Iterator[EventAnswer]:
         """What happens from now on, as it happens; taken up again where the connection breaks."""
-        reading = Reading(self.url)
+        reading = EventStreamReader(self.url)
         while True:
             try:
-                with self._http.stream("GET", requests.EVENTS, headers=reading.headers, timeout=SILENCE) as answer:
+                with self._http.stream(
+                    "GET", requests.EVENTS_PATH, headers=reading.headers, timeout=STREAM_SILENCE
+                ) as answer:
                     if answer.is_error:
                         answer.read()
                         wait = reading.broken(answer)
@@ -342,7 +344,7 @@ class Client:
     def send(self, request: Request[A]) -> A:
         """Send a request; again where that is safe and may help."""
         steps = exchange(self.url, request)
-        step: Step[A] = next(steps)
+        step: ExchangeStep[A] = next(steps)
         while True:
             came: httpx.Response | httpx.TransportError | None = None
             if isinstance(step, Wait):

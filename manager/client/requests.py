@@ -56,11 +56,11 @@ Document = Mapping[str, Any] | bytes
 """A document as it was read from a file, or as data."""
 A = TypeVar("A", bound=BaseModel)
 P = TypeVar("P", bound=BaseModel)
-EVENTS = "/v1/events"
-ONCE = "~"
+EVENTS_PATH = "/v1/events"
+ONE_TIME_PREFIX = "~"
 """What the name of a producer of events begins with that is for one use."""
 IDEMPOTENCY = "Idempotency-Key"
-PAGE = 100
+_PAGE_SIZE = 100
 """How many items of a list are asked for at a time."""
 
 
@@ -129,7 +129,7 @@ def removal(id: str, how: Stop = Stop.NOW) -> Request[DataflowAnswer]:  # noqa: 
     return Request(method="DELETE", path=_path("dataflows", id), answer=DataflowAnswer, query=_given(stop=how))
 
 
-def foretold_removal(id: str) -> Request[RemovalAnswer]:  # noqa: A002 - as above
+def preview_removal(id: str) -> Request[RemovalAnswer]:  # noqa: A002 - as above
     """What removing a dataflow would do."""
     return Request(path=_path("dataflows", id, "removal"), answer=RemovalAnswer)
 
@@ -346,7 +346,7 @@ def discard_dead_letters(dataflow: str) -> Request[Discarded]:
 
 
 def _list(path: str, answer: type[Page[P]], query: Mapping[str, str] | None = None) -> Request[Page[P]]:
-    return Request(path=path, answer=answer, query={**(query or {}), "limit": str(PAGE)})
+    return Request(path=path, answer=answer, query={**(query or {}), "limit": str(_PAGE_SIZE)})
 
 
 def outputs(dataflow: str) -> str:

@@ -13,9 +13,9 @@ from rich.console import RenderableType
 from manager.answers import BillAmount, BillAnswer, BillLine
 from manager.answers.bill_csv import as_csv
 from manager.client.client import Client
-from manager.commands.asking import NoUse, asks
+from manager.commands.client_command import WrongUsage, asks
+from manager.commands.display import Shown, lines, moment, table
 from manager.commands.savings import WHEN, time_in
-from manager.commands.showing import Shown, lines, moment, table
 
 _MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])", re.ASCII)
 _LAST_MONTH = 12
@@ -35,7 +35,7 @@ def bill(  # noqa: PLR0913 - each is an option, which callers name
 ) -> Shown:
     """Show what each tenant and each dataflow costs, this month so far or from one time to another."""
     if month is not None and (since is not None or until is not None):
-        raise NoUse("--month: it says from when to when already; leave --from and --to out")
+        raise WrongUsage("--month: it says from when to when already; leave --from and --to out")
     begin, end = (time_in("--from", since), time_in("--to", until)) if month is None else _bounds(month)
     found = client.bill(since=begin, until=end, tenant=tenant)
     return _Csv(data=found, text="") if csv else Shown(data=found, text=lines(_heading(found), *_tables(found)))
@@ -61,7 +61,7 @@ def _bounds(month: str) -> tuple[datetime, datetime]:
     told = _MONTH.fullmatch(month)
     # The years before the first and after the last have no bounds.
     if told is None or not MINYEAR <= (year := int(told[1])) < MAXYEAR:
-        raise NoUse(f"--month: {month!r} is no month; write one such as 2026-10")
+        raise WrongUsage(f"--month: {month!r} is no month; write one such as 2026-10")
     number = int(told[2])
     following = (year + 1, 1) if number == _LAST_MONTH else (year, number + 1)
     return datetime(year, number, 1, tzinfo=UTC), datetime(*following, 1, tzinfo=UTC)

@@ -18,8 +18,8 @@ from manager.answers import (
     TaskAnswer,
 )
 from manager.client.client import Client
-from manager.commands.asking import File, Tenant, asks, read_file
-from manager.commands.showing import Shown, lines, moment, slashed, table
+from manager.commands.client_command import File, Tenant, asks, read_file
+from manager.commands.display import Shown, lines, moment, slashed, table
 from merge import Basis
 
 Id = Annotated[str, typer.Argument(help="The id of a dataflow.")]
@@ -59,8 +59,8 @@ def remove(
 ) -> Shown:
     """Remove a dataflow; what nobody else needs is paused."""
     if dry_run:
-        foretold = client.preview_removal(dataflow)
-        return Shown(data=foretold, text=_foretold(foretold))
+        preview = client.preview_removal(dataflow)
+        return Shown(data=preview, text=_preview_text(preview))
     answer = client.remove(dataflow, Stop.DRAIN if drain else Stop.NOW)
     return Shown(data=answer, text=f"{answer.id} is {answer.state}")
 
@@ -122,7 +122,7 @@ def _submitted(answer: SubmitAnswer) -> RenderableType:
     )
 
 
-def _foretold(answer: RemovalAnswer) -> RenderableType:
+def _preview_text(answer: RemovalAnswer) -> RenderableType:
     ending = ", ".join(f"{stream.task}.{stream.port}" for stream in answer.streams)
     return lines(
         f"removing {answer.dataflow} would stop {len(answer.stops)} tasks; {answer.goes_on} go on for others",

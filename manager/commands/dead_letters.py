@@ -6,8 +6,8 @@ from typing import Annotated, TypeVar
 import typer
 
 from manager.client.client import Client
-from manager.commands.asking import NoUse, asks
-from manager.commands.showing import Shown, table
+from manager.commands.client_command import WrongUsage, asks
+from manager.commands.display import Shown, table
 
 A = TypeVar("A")
 
@@ -56,4 +56,4 @@ def _either(one: Callable[[int], A], letter: int | None, all_of: Callable[[str],
         case None, str(name):
             return all_of(name)
         case _:
-            raise NoUse("name either the id of a dead letter, or a dataflow with --dataflow")
+            raise WrongUsage("name either the id of a dead letter, or a dataflow with --dataflow")

@@ -6,8 +6,8 @@ import typer
 
 from manager.answers import KeyForm
 from manager.client.client import Client
-from manager.commands.asking import asks, fill
-from manager.commands.showing import Shown, lines, moment, table
+from manager.commands.client_command import asks, fill_form
+from manager.commands.display import Shown, lines, moment, table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -31,7 +31,7 @@ def make(
     note: Annotated[str | None, typer.Option(help="What it is for.")] = None,
 ) -> Shown:
     """Make an API key; its secret is shown this once."""
-    answer = client.make_key(fill(KeyForm, tenant=tenant, note=note))
+    answer = client.make_key(fill_form(KeyForm, tenant=tenant, note=note))
     whose = f"tenant {answer.tenant}" if answer.tenant else f"an {answer.role}"
     return Shown(data=answer, text=lines(f"key {answer.id} of {whose}, shown this once:", answer.key))
 

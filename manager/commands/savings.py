@@ -9,8 +9,8 @@ from rich.console import RenderableType
 
 from manager.answers import CpuAnswer, EstimateAnswer, SavingsAnswer, ShareAnswer
 from manager.client.client import Client
-from manager.commands.asking import NoUse, asks
-from manager.commands.showing import Shown, lines, moment, table
+from manager.commands.client_command import WrongUsage, asks
+from manager.commands.display import Shown, lines, moment, table
 
 WHEN = "such as 2026-03-01T12:00; in this machine's time zone unless it names one."
 """How a time is written."""
@@ -40,7 +40,7 @@ def time_in(option: str, text: str | None) -> datetime | None:
         # One without a zone is taken for local.
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise NoUse(f"{option}: {text!r} is no time; write one {WHEN}") from None
+        raise WrongUsage(f"{option}: {text!r} is no time; write one {WHEN}") from None
 
 
 def _heading(found: SavingsAnswer) -> str:

@@ -7,8 +7,8 @@ import typer
 from dags import Visibility
 from manager.answers import VisibilityForm
 from manager.client.client import Client
-from manager.commands.asking import File, asks, fill, read_file
-from manager.commands.showing import Shown, table
+from manager.commands.client_command import File, asks, fill_form, read_file
+from manager.commands.display import Shown, table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 Name = Annotated[str, typer.Argument(help="The name of a source.")]
@@ -52,7 +52,7 @@ def visibility(
     reader: Annotated[list[str] | None, typer.Option(help="A tenant that may read it; once for each.")] = None,
 ) -> Shown:
     """Say who may read a source; dataflows of those who may not any more are removed."""
-    stopped = client.set_visibility(name, fill(VisibilityForm, visibility=visibility, readers=reader))
+    stopped = client.set_visibility(name, fill_form(VisibilityForm, visibility=visibility, readers=reader))
     return Shown(data=stopped, text=f"{name} is {visibility}; {stopped.dataflows} dataflows were removed")
 
 

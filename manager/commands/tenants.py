@@ -8,8 +8,8 @@ import typer
 from manager.answers import Quota, TenantForm
 from manager.client.client import Client
 from manager.client.errors import Refused
-from manager.commands.asking import asks, fill
-from manager.commands.showing import Shown, lines, table
+from manager.commands.client_command import asks, fill_form
+from manager.commands.display import Shown, lines, table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 Name = Annotated[str, typer.Argument(help="The name of a tenant.")]
@@ -45,7 +45,7 @@ def admit(
 ) -> Iterator[Shown]:
     """Admit tenants; each gets its API keys and broker credentials by commands of their own."""
     wanted = _given(dataflows, tasks, submits_per_minute)
-    forms = [fill(TenantForm, name=each, quota=fill(Quota, **wanted) if wanted else None) for each in name]
+    forms = [fill_form(TenantForm, name=each, quota=fill_form(Quota, **wanted) if wanted else None) for each in name]
     for answer in map(client.admit, forms):
         told = f"{answer.name} is admitted; make a key for it: braid keys make --tenant {answer.name}"
         yield Shown(data=answer, text=told)
@@ -62,7 +62,7 @@ def quota(
         raise Refused(
             status=404, code="not-found", detail=f"There is no tenant '{name}'; list them: braid tenants list"
         )
-    wanted = fill(Quota, **{**before.model_dump(), **_given(dataflows, tasks, submits_per_minute)})
+    wanted = fill_form(Quota, **{**before.model_dump(), **_given(dataflows, tasks, submits_per_minute)})
     answer = client.set_quota(name, wanted)
     text = ", ".join(f"{what.replace('_', ' ')} {number:,}" for what, number in answer.quota.model_dump().items())
     return Shown(data=answer, text=f"{answer.name} may use: {text}")

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pydantic import TypeAdapter
 
 from dags import Kind, Schema, Source, Visibility
-from engine.supply import Rated, Replayed, Subscribed, Timed
+from engine.supply import Rated, ReplayedFile, Subscribed, Timed
 from manager.answers import Connection, RateConnection, ReplayConnection, TimerConnection, TopicConnection
-from manager.planning import Supplied
+from manager.planner import Supplied
 from manager.store.tables import SourceRow
 
 _CONNECTION: TypeAdapter[Connection] = TypeAdapter(Connection)
@@ -102,7 +102,7 @@ def grant(row: SourceRow, grants: Grants, visibility: str, readers: Sequence[str
     row.granted, row.opened = dict(then.named), then.public
 
 
-def supply_of(connection: Connection, fields: Mapping[str, Kind]) -> Subscribed | Rated | Timed | Replayed:
+def supply_of(connection: Connection, fields: Mapping[str, Kind]) -> Subscribed | Rated | Timed | ReplayedFile:
     """What feeds a source."""
     match connection:
         case TopicConnection():
@@ -112,7 +112,7 @@ def supply_of(connection: Connection, fields: Mapping[str, Kind]) -> Subscribed 
         case TimerConnection():
             return Timed(seconds=connection.seconds)
         case ReplayConnection():
-            return Replayed(
+            return ReplayedFile(
                 path=connection.path,
                 fields=fields,
                 time_field=connection.time_field,

@@ -11,7 +11,7 @@ from rpds import HashTrieMap
 
 from engine.plan import Plan
 from manager.committed.sources import Registered
-from manager.planning import Delivered, Made
+from manager.planner import Delivered, Made
 from manager.transitions.drain import Drain
 from manager.transitions.move import Ended, Move
 from merge import Instance, JobId, Jobs, RunningGraph, RunningTask

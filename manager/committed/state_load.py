@@ -18,7 +18,7 @@ from engine.plan import Plan, SlotState, read_plan
 from manager.answers import Start
 from manager.committed.sources import registered
 from manager.committed.state import State, running_id, stands_apart
-from manager.planning import Delivered
+from manager.planner import Delivered
 from manager.store.tables import DataflowRow, JobRow, Leadership, MoveRow, SourceRow, TaskRow, table_of
 from manager.transitions.drain import Drain
 from manager.transitions.life import Phase

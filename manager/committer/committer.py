@@ -18,7 +18,7 @@ from sqlmodel import Session
 from dags import Catalogue
 from manager.committed.state import State
 from manager.committed.state_load import load
-from manager.committer.draft import Draft, Ground
+from manager.committer.draft import DecisionGround, Draft
 from manager.committer.move_steps import abandon
 from manager.problem import Conflict, StateNotReady
 from manager.store.database import Store
@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 class Committer:
     """One manager's committer; any thread may call it."""
 
-    def __init__(self, store: Store, catalogue: Catalogue, ground: Ground, *, name: str) -> None:
+    def __init__(self, store: Store, catalogue: Catalogue, ground: DecisionGround, *, name: str) -> None:
         """`name` is this manager's as a leader."""
         self.name = name
         self.ground = ground

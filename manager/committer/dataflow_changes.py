@@ -19,7 +19,7 @@ from manager.committer.committer import Committer
 from manager.committer.dataflow_rows import dataflow_of, running_dataflow, take_away
 from manager.committer.draft import Draft
 from manager.committer.rows import OPERATOR, dataflow_row, write_dataflow, write_down, write_idempotency
-from manager.planning import Delivered
+from manager.planner import Delivered
 from manager.problem import Conflict
 from manager.store.database import Store
 from manager.store.tables import DataflowRow, IdempotencyRow, table_of

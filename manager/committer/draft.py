@@ -11,14 +11,14 @@ from datetime import datetime
 from engine.plan import Feed, Plan
 from manager.committed.sources import Registered
 from manager.committed.state import State, stands_apart
-from manager.planning import Delivered, Planner, Supplied, public_id
+from manager.planner import Delivered, Planner, Supplied, public_id
 from manager.transitions.drain import Drain
 from manager.transitions.life import Phase
 from merge import Conditions, Host, Instance, JobId, Jobs, MeasuredCosts, Remove, RunningTask, Step, decide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class DecisionGround:
     """The ground that decisions stand on: hosts, settings, and what was measured."""
 
     hosts: Callable[[], tuple[Host, ...]]
@@ -44,7 +44,7 @@ class Draft:
     """Made by the committer for one change."""
 
     state: State
-    ground: Ground
+    ground: DecisionGround
     term: int
     now: datetime
     moved: bool = False

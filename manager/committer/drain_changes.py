@@ -13,7 +13,7 @@ from manager.committer.dataflow_changes import DataflowChanges
 from manager.committer.dataflow_rows import running_dataflow
 from manager.committer.draft import Draft
 from manager.committer.rows import write_down
-from manager.planning import public_id
+from manager.planner import public_id
 from manager.store.database import Store
 from manager.store.tables import DataflowRow
 from manager.transitions.connected_dags import reading_the_same

@@ -6,7 +6,7 @@ from manager.committed.state import State
 from manager.committed.wanted import Moving
 from manager.committer import move_steps
 from manager.committer.committer import Committer
-from manager.committer.draft import Ground
+from manager.committer.draft import DecisionGround
 from manager.problem import Conflict
 from manager.transitions.connected_dags import reading_the_same
 from manager.transitions.meeting import Comer, Scope
@@ -27,7 +27,7 @@ class MoveChanges:
         with self._committer.looking() as state:
             return tuple(_moving(state, move) for move in state.moves.values())
 
-    def begin(self, choose: Callable[[State, Ground], Chosen], *, who: str) -> Move:
+    def begin(self, choose: Callable[[State, DecisionGround], Chosen], *, who: str) -> Move:
         """Begin to move tasks to the places that are chosen by the state as it is."""
 
         def decide(state: State, _now: object) -> tuple[Chosen, tuple[MoveStep, ...]]:

@@ -12,7 +12,7 @@ from manager.answers import OperationKind
 from manager.committed.state_load import jobs_of, move_of
 from manager.committer.draft import Draft
 from manager.committer.rows import write_jobs
-from manager.planning import Delivered, public_id
+from manager.planner import Delivered, public_id
 from manager.problem import Conflict
 from manager.store.tables import DataflowRow, MoveRow, OperationRow, TaskRow, table_of
 from manager.transitions.life import LIVES, Phase, TransitionEvent

@@ -14,7 +14,7 @@ from manager.committer.committer import Committer
 from manager.committer.dataflow_rows import running_dataflow, take_away
 from manager.committer.draft import Draft
 from manager.committer.rows import OPERATOR, write_down
-from manager.planning import public_id
+from manager.planner import public_id
 from manager.problem import Conflict, NotFound
 from manager.store.database import Store
 from manager.store.tables import SourceRow

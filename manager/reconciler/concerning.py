@@ -7,11 +7,11 @@ from typing import Protocol
 
 from manager.committed.state import State
 from manager.committer.committer import Committer
-from manager.planning import public_id
-from manager.reconciler.life import Need
+from manager.planner import public_id
+from manager.reconciler.dataflow_life import Need
 from merge import Instance, JobId, Submitted
 
-AT_ONCE = 500
+_AT_ONCE = 500
 """Dataflows that are looked up in one hold of the committer, so that no commit waits for thousands."""
 
 
@@ -72,7 +72,7 @@ class Committed:
 
     def _concerned(self, dataflows: Collection[str]) -> Iterator[tuple[str, Concerned]]:
         asked = iter(dataflows)
-        while some := tuple(islice(asked, AT_ONCE)):
+        while some := tuple(islice(asked, _AT_ONCE)):
             with self._committer.looking() as state:
                 found = [(name, state.running.dataflows.get(name)) for name in some]
                 yield from [

@@ -8,13 +8,13 @@ all have refused has none begun.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from engine.life import JobState
+from engine.job.lifecycle import JobState
 from engine.plan import CutWish
 from manager.committed.wanted import Moving
-from manager.committer.seen import JobSeen
-from manager.reconciler.deciding import has_taken_up
-from manager.reconciler.draining import Wish, may_wish, taken
-from manager.reconciler.listening import JobSight, Sight
+from manager.observations.listener import JobSight, Sight
+from manager.observations.reports import JobSeen
+from manager.reconciler.drains import Wish, may_wish, taken
+from manager.reconciler.job_decisions import has_taken_up
 from manager.transitions.life import Phase, TransitionEvent
 from manager.transitions.move import MOVE_CUTS, Move
 from merge import JobId

@@ -5,6 +5,6 @@ Begin with `make_app`.
 """
 
 from manager.rest.app import make_app
-from manager.rest.events import Events
+from manager.rest.streams.live_events import Events
 
 __all__ = ["Events", "make_app"]

@@ -7,33 +7,31 @@ from importlib.metadata import version
 from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
 
-from manager.metrics.asked import Asked
-from manager.rest import (
+from manager.metrics.request_counts import RequestCounts
+from manager.rest import console_files
+from manager.rest.dependencies import only_known_parameters
+from manager.rest.openapi import describe, parameters
+from manager.rest.problem_responses import answer_troubles
+from manager.rest.request_log import RequestLog
+from manager.rest.routes import (
     administration,
     bills,
-    console,
     dataflows,
     dead_letters,
-    defragmenting,
+    defragmentation,
+    health,
+    jobs,
     metrics,
     operations,
     overview,
-    running,
     savings,
-    secrets,
-    sending,
-    session,
+    sessions,
+    source_events,
     sources,
-    tailing,
-    watching,
+    tenant_secrets,
 )
-from manager.rest import events as live
-from manager.rest import open as without_key
-from manager.rest.asking import only_known_parameters
-from manager.rest.described import describe, parameters
-from manager.rest.events import Events, Feed
-from manager.rest.problems import answer_troubles
-from manager.rest.requests import Requests
+from manager.rest.streams import live_events, output_samples, output_stream
+from manager.rest.streams.live_events import EventFeed, Events
 from manager.service import Service
 
 ROUTERS = tuple(
@@ -42,22 +40,22 @@ ROUTERS = tuple(
         overview,
         dataflows,
         sources,
-        sending,
+        source_events,
         administration,
-        secrets,
-        running,
-        defragmenting,
+        tenant_secrets,
+        jobs,
+        defragmentation,
         operations,
         savings,
         bills,
         dead_letters,
-        live,
+        live_events,
         metrics,
-        watching,
-        tailing,
-        session,
-        without_key,
-        console,
+        output_samples,
+        output_stream,
+        sessions,
+        health,
+        console_files,
     )
 )
 """All of them, a family each."""
@@ -67,12 +65,12 @@ def make_app(service: Service, events: Events, awaits: Callable[[], str | None])
     """The app over a service; `awaits` says what a manager that is not ready waits for, and None once it is."""
     app = _routed()
     app.state.service = service
-    app.state.feed = Feed(events)
+    app.state.feed = EventFeed(events)
     app.state.awaits = awaits
     app.state.parameters = _parameters()
     answer_troubles(app, ROUTERS)
-    app.state.asked = Asked()
-    app.add_middleware(Requests, asked=app.state.asked)
+    app.state.asked = RequestCounts()
+    app.add_middleware(RequestLog, asked=app.state.asked)
     return app
 
 

@@ -11,12 +11,12 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, from_json
 
+from dags.document_reader import MOST_DOCUMENT_BYTES
 from dags.problems import pointer
-from dags.reading import MOST_BYTES
-from dags.wording import worded
-from manager.flowing import reading
+from dags.pydantic_errors import describe_error
+from manager.event_flow import request_body
 from manager.problem import FieldError, InvalidRequest, TooLarge, UnsupportedMediaType
-from manager.rest.asking import TheCaller
+from manager.rest.dependencies import TheCaller
 
 F = TypeVar("F", bound=BaseModel)
 _JSON, _LINES = "application/json", "application/x-ndjson"
@@ -26,7 +26,7 @@ MOST_OPEN_BYTES = 4 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Events:
+class SentEvents:
     """The events of a request, as they were sent."""
 
     body: bytes
@@ -34,15 +34,15 @@ class Events:
     """Whether each has a line of its own; else they are an array."""
 
 
-async def events(request: Request, caller: TheCaller) -> Events:  # noqa: ARG001 - nobody else's body is read
+async def events(request: Request, caller: TheCaller) -> SentEvents:  # noqa: ARG001 - nobody else's body is read
     """The events in a body, as JSON lines or as an array."""
-    body = await _read(request, reading.MOST_BYTES, (_LINES, _JSON))
-    return Events(body=body, as_lines=_kind(request) == _LINES)
+    body = await _read(request, request_body.MOST_REQUEST_BYTES, (_LINES, _JSON))
+    return SentEvents(body=body, as_lines=_kind(request) == _LINES)
 
 
 async def document(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - nobody else's body is read
     """The bytes of a document."""
-    return await _read(request, MOST_BYTES)
+    return await _read(request, MOST_DOCUMENT_BYTES)
 
 
 def form(model: type[F]) -> Callable[[Request, TheCaller], Awaitable[F]]:
@@ -106,7 +106,7 @@ def _problem(found: ErrorDetails, raw: bytes, model: type[BaseModel]) -> FieldEr
             remedy="send one JSON object",
         )
     known = tuple(field.alias or name for name, field in model.model_fields.items()) if len(found["loc"]) == 1 else ()
-    code, message, remedy = worded(found, known)
+    code, message, remedy = describe_error(found, known)
     return FieldError(pointer=pointer(*_place(found["loc"], from_json(raw))), code=code, message=message, remedy=remedy)
 
 

@@ -11,7 +11,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from engine.log_lines import named
-from manager.settings import Settings
+from manager.process.settings import Settings
 
 GRACE = 5
 """Seconds that requests have to end."""

@@ -13,7 +13,7 @@ from typing import TypeVar
 from sqlalchemy import delete, select
 from sqlmodel import Session
 
-from manager.savings.settling import Estimate, Settled, Share, Work
+from manager.savings.settlement import Estimate, Settled, Share, Work
 from manager.store.tables import Leadership, MeteredRow, MeteredTenantRow, table_of
 
 N = TypeVar("N", str, tuple[str, str])
@@ -138,7 +138,7 @@ class Took:
         )
 
 
-NOTHING = Took(cpu=0, alone=Estimate(), saving=Estimate())
+TOOK_NOTHING = Took(cpu=0, alone=Estimate(), saving=Estimate())
 """Of who took nothing."""
 
 

@@ -20,7 +20,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlmodel import Session
 
-from manager.private import make_private_file
+from bridge.machine.private_files import make_private_file
 from manager.problem import DatabaseAway
 from manager.store.outages import forget_lost_connections, outage, said
 from manager.store.tables import Leadership, table_of
@@ -29,7 +29,7 @@ _LOG = logging.getLogger("braid.database")
 MIGRATIONS = Path(__file__).parent / "migrations"
 WAITING = 30.0
 """Seconds that a writer waits for the one before it."""
-IDLE = 30.0
+_IDLE = 30.0
 """Seconds after which PostgreSQL ends the transaction of a manager that does nothing in it, such as a stopped one."""
 
 
@@ -206,7 +206,7 @@ def _begin_sqlite(connection: Connection) -> None:
 def _prepare_postgresql(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
     cursor.execute(f"SET lock_timeout = {int(WAITING * 1000)}")
-    cursor.execute(f"SET idle_in_transaction_session_timeout = {int(IDLE * 1000)}")
+    cursor.execute(f"SET idle_in_transaction_session_timeout = {int(_IDLE * 1000)}")
     connection.commit()
 
 

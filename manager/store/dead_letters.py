@@ -44,7 +44,7 @@ Readers = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """A dead letter as it came over the broker; made by `manager.reconciler.parking`."""
+    """A dead letter as it came over the broker; made by `manager.reconciler.parked_dead_letters`."""
 
     instance: int
     port: str

@@ -272,7 +272,7 @@ class DeadLetterDropRow(SQLModel, table=True):
 
 
 class LearntRow(SQLModel, table=True):
-    """What whoever leads has learnt of what things cost, as `manager.defragmenting.learnt` has it; one row."""
+    """What whoever leads has learnt of what things cost, as `manager.defragmentation.learnt_costs` has it; one row."""
 
     __tablename__ = "learnt"
     id: int = Field(default=1, primary_key=True, sa_column_kwargs={"autoincrement": False})
@@ -281,7 +281,7 @@ class LearntRow(SQLModel, table=True):
 
 
 class MeteredRow(SQLModel, table=True):
-    """What everything took in a minute or an hour, as `manager.savings.settling` has it; CPU in nanoseconds."""
+    """What everything took in a minute or an hour, as `manager.savings.settlement` has it; CPU in nanoseconds."""
 
     __tablename__ = "metered"
     span: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})

@@ -10,7 +10,7 @@ from dags.problems import listed, pointer
 from engine.plan import Plan
 from manager.answers import Start
 from manager.committed.state import State
-from manager.planning import Supplied
+from manager.planner import Supplied
 from manager.problem import InvalidDataflow
 from merge import BATCH_SECONDS, Conditions, Explanation, Host, Instance, NoHost, Submit, decide, explain, explained
 

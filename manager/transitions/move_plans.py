@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from engine.plan import Import, Ingress, Plan
 from engine.supply import Bridged
-from manager.planning import Planner
+from manager.planner import Planner
 from manager.transitions.life import Phase
 from manager.transitions.move import Move
 from merge import Job, JobId

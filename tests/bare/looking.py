@@ -4,15 +4,15 @@ import os
 import shutil
 import sys
 
-from bridge import broker_mosquitto
-from engine.java import find_java
+from bridge.brokers import mosquitto_setup
+from engine.spark.java import find_java
 from tests import needs
 
 
 def main() -> None:
     """Look, and say what is there."""
     found = {
-        "mosquitto": broker_mosquitto.executable(),
+        "mosquitto": mosquitto_setup.executable(),
         "java": shutil.which("java"),
         "PostgreSQL": needs.postgresql_programs(),
         "chromium": shutil.which("chromium"),

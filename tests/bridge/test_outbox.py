@@ -8,9 +8,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from bridge.emitted import Emitted, Stream, frames
 from bridge.intake import Intake, offer
 from bridge.outbox import (
+    _PATIENCE,
     MOST_FRAMES,
     MOST_PATIENCE,
-    PATIENCE,
     Due,
     DueKind,
     Finished,
@@ -102,7 +102,7 @@ def test_what_is_asked_for_is_sent_again_before_anything_new() -> None:
 def test_without_news_the_first_frame_is_sent_again_and_ever_more_seldom() -> None:
     """After the patience the first unconfirmed frame is due again, then after twice as long, up to a bound."""
     outbox = _still(told(_after(opening(3, 0, 0.0), 10, 20), _have(0), 0.0))
-    assert outbox == passed(outbox, PATIENCE - 0.1)
+    assert outbox == passed(outbox, _PATIENCE - 0.1)
     waited, now = [], 0.0
     for _ in range(7):
         waited.append(outbox.patience)
@@ -112,22 +112,22 @@ def test_without_news_the_first_frame_is_sent_again_and_ever_more_seldom() -> No
         assert again == due(outbox, 0)
         outbox = sent(outbox, again, 10, 10, now)
     assert [2, 4, 8, 16, MOST_PATIENCE, MOST_PATIENCE, MOST_PATIENCE] == waited
-    assert PATIENCE == _still(told(outbox, _have(10), now)).patience
+    assert _PATIENCE == _still(told(outbox, _have(10), now)).patience
 
 
 def test_where_exactly_the_probe_was_taken_the_rest_was_lost_as_well() -> None:
     """A receiver that has the frame sent again and no more gets the rest; one that has more was only slow."""
-    outbox = passed(_still(told(_after(opening(3, 0, 0.0), 10, 20, 30), _have(0), 0.0)), PATIENCE)
-    outbox = sent(outbox, Due(kind=DueKind.AGAIN, first=0, end=10), 10, 10, PATIENCE)
-    assert ((10, 30),) == _still(told(outbox, _have(10), PATIENCE)).asked
-    assert () == _still(told(outbox, _have(20), PATIENCE)).asked
+    outbox = passed(_still(told(_after(opening(3, 0, 0.0), 10, 20, 30), _have(0), 0.0)), _PATIENCE)
+    outbox = sent(outbox, Due(kind=DueKind.AGAIN, first=0, end=10), 10, 10, _PATIENCE)
+    assert ((10, 30),) == _still(told(outbox, _have(10), _PATIENCE)).asked
+    assert () == _still(told(outbox, _have(20), _PATIENCE)).asked
 
 
 def test_an_opening_that_nobody_answers_is_sent_again() -> None:
     """As long as the receiver has not spoken in this epoch, the opening goes out with each probe."""
-    outbox = passed(exhausted(_after(opening(3, 5, 0.0))), PATIENCE)
+    outbox = passed(exhausted(_after(opening(3, 5, 0.0))), _PATIENCE)
     assert Due(kind=DueKind.OPEN, first=5) == due(outbox, 100)
-    outbox = _still(told(exhausted(_after(outbox)), _have(5), PATIENCE))
+    outbox = _still(told(exhausted(_after(outbox)), _have(5), _PATIENCE))
     assert outbox == passed(outbox, 1_000.0)
 
 
@@ -135,9 +135,9 @@ def test_an_end_that_nobody_answers_is_sent_again() -> None:
     """The end goes out again until the receiver says that it came."""
     outbox = closed(exhausted(_still(told(_after(opening(3, 5, 0.0)), _have(5), 0.0))))
     end = Due(kind=DueKind.CLOSE, first=5)
-    outbox = passed(sent(outbox, end, 5, 10, 0.0), PATIENCE)
+    outbox = passed(sent(outbox, end, 5, 10, 0.0), _PATIENCE)
     assert end == due(outbox, 100)
-    assert Finished() == told(outbox, _have(5, ended=True), PATIENCE)
+    assert Finished() == told(outbox, _have(5, ended=True), _PATIENCE)
 
 
 def test_a_new_connection_is_a_reason_to_look() -> None:

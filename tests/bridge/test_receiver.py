@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from bridge import receiver as receiving
 from bridge import topics
-from bridge.births import Birth
-from bridge.clock import MemoryClock
 from bridge.consumers import commit
-from bridge.log import ItemKind, unpacked
-from bridge.memory import MemoryBroker, MemoryClient
-from bridge.reading import read
-from bridge.receiver import IDLE, PATIENCE, TELLING, Feed, Message, Receiver, Unread
-from bridge.sent import Sent
-from bridge.spool import Spool
+from bridge.events.births import Birth
+from bridge.events.numbered_events import Sent
+from bridge.machine.clock import MemoryClock
+from bridge.receiver import _IDLE, _PATIENCE, _REPORT_INTERVAL, Message, Receiver, SpoolFeed, Unread
+from bridge.spools.log import ItemKind, unpacked
+from bridge.spools.reader import read
+from bridge.spools.spool import Spool
+from bridge.transport.memory_broker import MemoryBroker, MemoryClient
 from bridge.wire import Frame, FrameKind, encode
 from dags import Kind, Schema
 
@@ -56,10 +56,10 @@ class Bench:
         self.spools = {name: Spool(self.folder / name, most_bytes=self.most_bytes) for name in ("derived", "raw")}
         self.receiver = Receiver(
             {
-                STREAM: Feed(
+                STREAM: SpoolFeed(
                     spool=self.spools["derived"], asks_at=topics.again(7, "out"), has_at=topics.have(7, "out")
                 ),
-                RAW: Feed(spool=self.spools["raw"], schema=SCHEMA),
+                RAW: SpoolFeed(spool=self.spools["raw"], schema=SCHEMA),
             },
             self,
             on_unread=self.unread.append,
@@ -169,9 +169,9 @@ def test_what_a_spool_has_is_told_once_in_a_while(tmp_path: Path) -> None:
             made.send(data(first, 1))
             made.work()
         assert 1 == len(made.told)
-        made.clock.advance(TELLING)
+        made.clock.advance(_REPORT_INTERVAL)
         made.work()
-        made.clock.advance(TELLING)
+        made.clock.advance(_REPORT_INTERVAL)
         made.work()
         assert [{"epoch": 1, "next": 5, "closed": False}] == made.told[1:]
         for _ in range(2):
@@ -187,7 +187,7 @@ def test_what_was_there_is_told_again(tmp_path: Path) -> None:
             made.send(frame)
         made.work()
         for frame in (data(0, 2, epoch=2), data(0, 2)):
-            made.clock.advance(TELLING)
+            made.clock.advance(_REPORT_INTERVAL)
             made.send(frame)
             made.work()
         assert [{"epoch": 2, "next": 2, "closed": False}] * 3 == made.told
@@ -210,7 +210,7 @@ def test_before_a_stream_opens_nothing_is_told(tmp_path: Path) -> None:
         for frame in (opening(), data(0, 2), data(2, 2, epoch=2)):
             made.send(frame)
         made.work()
-        made.clock.advance(TELLING)
+        made.clock.advance(_REPORT_INTERVAL)
         made.work()
         assert [] == made.told
         assert [0, 1, 2, 3] == made.spooled()
@@ -237,7 +237,7 @@ def test_a_message_that_has_no_feed_yet_waits_for_it(tmp_path: Path) -> None:
     with bench(tmp_path) as made:
         receiver = Receiver({}, made, on_unread=made.unread.append)
         receiver.work([Message(RAW, b'{"t": 1}', 0)])
-        receiver.add(RAW, Feed(spool=made.spools["raw"], schema=SCHEMA))
+        receiver.add(RAW, SpoolFeed(spool=made.spools["raw"], schema=SCHEMA))
         receiver.work([])
         assert 1 == made.spools["raw"].end
 
@@ -256,7 +256,7 @@ class Sleepy(SimpleQueue[Message | None]):
         raise Empty
 
 
-@pytest.mark.parametrize(("untold", "wait"), [(False, IDLE), (True, TELLING)], ids=["idle", "untold"])
+@pytest.mark.parametrize(("untold", "wait"), [(False, _IDLE), (True, _REPORT_INTERVAL)], ids=["idle", "untold"])
 def test_a_receiver_that_gets_nothing_sleeps(tmp_path: Path, *, untold: bool, wait: float) -> None:
     """It looks about once a second, and sooner only while there is something to tell."""
     with bench(tmp_path) as made:
@@ -279,7 +279,7 @@ def test_a_receiver_that_waits_for_room_looks_for_it_often(tmp_path: Path) -> No
             made.work()
         sleepy = made.receiver._queue = Sleepy(made.receiver.stop)
         made.receiver.run()
-        assert [TELLING] * 4 == sleepy.waits
+        assert [_REPORT_INTERVAL] * 4 == sleepy.waits
         assert 1 == made.unacknowledged
 
 
@@ -301,7 +301,7 @@ def test_setting_the_clock_gives_up_no_hole(tmp_path: Path) -> None:
         for frame in (opening(), data(2, 1)):
             made.send(frame)
         made.work()
-        for by in (PATIENCE / 2, PATIENCE / 2, -PATIENCE):
+        for by in (_PATIENCE / 2, _PATIENCE / 2, -_PATIENCE):
             made.clock.set(made.clock.now() + by)
             made.send(data(2, 1))
             made.work()
@@ -321,7 +321,7 @@ def test_a_hole_that_stays_is_passed_over_and_counted(tmp_path: Path) -> None:
         assert made.spooled() == []
         for _ in range(2):
             # It is there, and sends what it has.
-            made.clock.advance(PATIENCE / 2)
+            made.clock.advance(_PATIENCE / 2)
             made.send(data(2, 1))
             made.work()
         assert made.spooled() == [2]
@@ -473,7 +473,7 @@ def test_numbered_events_are_answered_once_they_are_spooled(tmp_path: Path) -> N
         answers.clear()
         spool = Spool(tmp_path / "raw", most_bytes=1 << 20)
         receiver = Receiver(
-            {topic: Feed(spool=spool, answers_at=topics.kept("source/7"))}, Answers(), on_unread=unread.append
+            {topic: SpoolFeed(spool=spool, answers_at=topics.kept("source/7"))}, Answers(), on_unread=unread.append
         )
         receiver.work(Message(topic, payload, token) for token, payload in enumerate(messages))
         spool.close()

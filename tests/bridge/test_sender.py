@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from bridge import topics
 from bridge.emitted import Emitted, Stream
-from bridge.memory import MemoryBroker, MemoryClient
 from bridge.outbox import MOST_PATIENCE
 from bridge.receiver import Message
-from bridge.sender import EVERYTHING, OPENINGS, RETRYING, Sender
+from bridge.sender import _RETRY_INTERVAL, EVERYTHING, OPENINGS, Sender
+from bridge.transport.memory_broker import MemoryBroker, MemoryClient
 from bridge.wire import Again, FrameKind, decode
-from tests.bridge.bridging import STREAM, bridge, events, losing
+from tests.bridge.memory_bridge import STREAM, bridge, events, losing
 
 ON = topics.stream(*STREAM)
 
@@ -248,7 +248,7 @@ def test_records_that_cannot_be_read_hold_up_no_other_stream(tmp_path: Path) -> 
         assert [topics.stream(*other)] == [trouble.topic for trouble in made.troubles]
         damaged.clear()
         came = losing(made.broker, topics.stream(*other))
-        made.clock.advance(RETRYING)
+        made.clock.advance(_RETRY_INTERVAL)
         made.sender.work()
         assert came() > 0
 
@@ -335,7 +335,7 @@ def test_a_plain_message_that_is_refused_is_told_and_sent_again() -> None:
     broker.published[0][2]("Quota exceeded")
     sender.work()
     assert (["the broker refused a message: Quota exceeded"], [], 1) == (troubles, done, len(broker.published))
-    now[0] = RETRYING
+    now[0] = _RETRY_INTERVAL
     sender.work()
     broker.published[1][2]("")
     sender.work()

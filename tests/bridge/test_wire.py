@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bridge.wire import MOST_BYTES, Frame, FrameKind, MalformedFrame, cut, decode, encode
+from bridge.wire import MOST_MESSAGE_BYTES, Frame, FrameKind, MalformedFrame, cut, decode, encode
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 COLUMNS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
@@ -223,4 +223,4 @@ def test_cut_leaves_alone_what_fits() -> None:
     assert [EVENTS] == list(cut(EVENTS, EVENTS.nbytes))
     assert 1 < len(list(cut(EVENTS, EVENTS.nbytes - 1)))
     assert [] == list(cut(EVENTS.slice(0, 0)))
-    assert 1_000_000 == MOST_BYTES
+    assert 1_000_000 == MOST_MESSAGE_BYTES

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from bridge import Feed, FolderReader, ItemKind, Message, Receiver, Spool, Unread, commit, read, topics, unpacked
-from bridge.broker import start_broker
-from bridge.mqtt import Client
-from engine import host_keeper
-from engine.host_keeper import HostKeeper
-from engine.job_folder import JobFolder, job_folder, spool_folder
+from bridge import FolderReader, ItemKind, Message, Receiver, Spool, SpoolFeed, Unread, commit, read, topics, unpacked
+from bridge.brokers.broker import start_broker
+from bridge.transport.mqtt_client import MqttClient
+from engine.host import keeper
+from engine.host.keeper import HostKeeper
 from engine.plan import CutWish, Plan, written_cut, written_plan
+from engine.records.job_folder import JobFolder, job_folder, spool_folder
 
 HOST = "h"
 USERS = {"braid": "a password of its own"}
@@ -32,7 +32,7 @@ class Subscriber:
         self._folder = folder
         self.spools: dict[int, Spool] = {}
         self.unread: list[Unread] = []
-        self._client = Client(
+        self._client = MqttClient(
             arena.broker.address("braid"),
             "subscriber",
             on_message=self._heard,
@@ -48,7 +48,7 @@ class Subscriber:
         """Take what leaves an instance from now on."""
         spool = self.spools[instance] = Spool(self._folder / str(instance), most_bytes=1 << 40)
         asks_at, has_at = topics.again(instance, "out"), topics.have(instance, "out")
-        self._receiver.add(topics.stream(instance, "out"), Feed(spool=spool, asks_at=asks_at, has_at=has_at))
+        self._receiver.add(topics.stream(instance, "out"), SpoolFeed(spool=spool, asks_at=asks_at, has_at=has_at))
         self._client.subscribe([topics.stream(instance, "out")], timeout=BOUND)
 
     def gaps(self) -> int:
@@ -86,7 +86,7 @@ class Arena:
         self.heard: dict[str, Any] = {}
         self.refused: list[Any] = []
         watched = [make("+", what) for make in (topics.job, topics.host) for what in ("status", "refused")]
-        self._client = Client(self.broker.address("braid"), "manager", topics=watched, on_message=self._take)
+        self._client = MqttClient(self.broker.address("braid"), "manager", topics=watched, on_message=self._take)
         self._client.start()
         self.subscriber = Subscriber(self, root / "subscriber")
         self.keeper = HostKeeper(HOST, self.root, self.broker.address("braid"), master="local[2,8]")
@@ -179,7 +179,7 @@ def _events(folder: Path, end: int) -> Iterator[dict[str, Any]]:
 def arena(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Arena]:
     """Everything started, and ended in the end."""
     # How long a keeper holds back from a host that keeps dying is no matter here.
-    patch.setattr(host_keeper, "BACK_OFF", (0.0, 0.2))
+    patch.setattr(keeper, "_BACK_OFF", (0.0, 0.2))
     made = Arena(root)
     try:
         yield made

@@ -7,22 +7,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from bridge import Birth, Feed, Item, Message, Receiver, Sender, Spool, packed, topics, unpacked
-from bridge.clock import MemoryClock
+from bridge import Birth, Item, Message, Receiver, Sender, Spool, SpoolFeed, packed, topics, unpacked
 from bridge.emitted import Stream
-from bridge.files import Steps, no_steps
-from bridge.log import ItemKind
-from bridge.memory import MemoryBroker, MemoryClient
-from bridge.raw import arrow_schema
-from bridge.reading import read
+from bridge.events.raw_events import arrow_schema
+from bridge.machine.clock import MemoryClock
+from bridge.machine.files import Steps, no_steps
+from bridge.spools.log import ItemKind
+from bridge.spools.reader import read
+from bridge.transport.memory_broker import MemoryBroker, MemoryClient
 from dags import Kind, Schema
-from engine.follower import Follower
-from engine.job_folder import JobFolder, job_folder, spool_folder
+from engine.delivery.follower import Follower
+from engine.kernel.batch_rows import Span, arriving
 from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Slot
-from engine.record_store import RecordStore
-from engine.rows import Span, arriving
+from engine.records.job_folder import JobFolder, job_folder, spool_folder
+from engine.records.record_store import RecordStore
 from engine.supply import Subscribed
-from engine.twin import TwinJob
+from engine.twin_job import TwinJob
 from tests.chaos.oracle import LEAST, MOST, WINDOW, averaged, counted, filtered, first_difference
 
 JOB, STREAM = "j", "raw/s"
@@ -30,8 +30,8 @@ COUNTED, AVERAGED = Stream(3, "out"), Stream(4, "out")
 LEAVE = (COUNTED, AVERAGED)
 FIELDS = {"n": Kind.INTEGER, "k": Kind.STRING, "v": Kind.FLOAT}
 BEHAVIOURS = {
-    "block_window_average": "engine.implementations.statistics:block_window_average",
-    "count": "engine.implementations.statistics:count",
+    "block_window_average": "engine.implementations.stream_statistics:block_window_average",
+    "count": "engine.implementations.stream_statistics:count",
     "output": "engine.implementations.ends:output",
     "range_filter": "engine.implementations.filters:range_filter",
 }
@@ -125,7 +125,7 @@ class Chain:
             on_connection=lambda: inbox.append(None),
         )
         feeds = {
-            topics.stream(*stream): Feed(spool=spool, asks_at=topics.again(*stream), has_at=topics.have(*stream))
+            topics.stream(*stream): SpoolFeed(spool=spool, asks_at=topics.again(*stream), has_at=topics.have(*stream))
             for stream, spool in self.spools.items()
         }
         self.inbox, self.receiver_client = inbox, client

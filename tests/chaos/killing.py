@@ -11,7 +11,7 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-from engine.job_folder import JobFolder
+from engine.records.job_folder import JobFolder
 from tests.chaos.arena import BOUND, Arena, newest, pause
 
 _LOOKING = 0.0005

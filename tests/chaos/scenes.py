@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from dags import Kind
-from engine.job_folder import spool_folder
 from engine.plan import Edge, Forward, Ingress, Plan, Slot
-from engine.record_store import RecordStore
-from engine.staged import NUMBERS, packed_key, unpacked_value
-from engine.supply import Bridged, Replayed
+from engine.records.job_folder import spool_folder
+from engine.records.record_store import RecordStore
+from engine.records.staged_state import NUMBERS, packed_key, unpacked_value
+from engine.supply import Bridged, ReplayedFile
 from tests.chaos.arena import HOST, Arena, events_in, subscribed
 from tests.chaos.oracle import LEAST, MOST, WINDOW, averaged, counted, filtered, first_difference
 
@@ -186,7 +186,7 @@ def _source(name: str, base: int, folder: Path) -> Ingress:
     path = folder / f"{name}.jsonl"
     rows = ({"n": row, "k": f"k{row * 7 % 11}", "v": row * 13 % 101 + row % 10 / 10} for row in range(ROWS))
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    supply = Replayed(path=str(path), fields=FIELDS, per_second=PER_SECOND, repeat=True)
+    supply = ReplayedFile(path=str(path), fields=FIELDS, per_second=PER_SECOND, repeat=True)
     return Ingress(stream=f"raw/{name}", instance=base + 1, supply=supply, start=0)
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bridge.log import LOG
-from engine.job_folder import spool_folder
+from bridge.spools.log import LOG
+from engine.records.job_folder import spool_folder
 from tests.chaos import arena as arenas
 from tests.chaos.arena import Arena, newest
 from tests.chaos.killing import Victim, processes

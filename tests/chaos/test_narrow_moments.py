@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge import Frame, encode, topics
-from bridge.files import no_steps, write_whole
-from bridge.log import LOG
+from bridge.machine.files import no_steps, write_whole
 from bridge.sender import OPENINGS
-from engine import follower
-from engine.publishing import RUNS
+from bridge.spools.log import LOG
+from engine.delivery import follower
+from engine.delivery.publisher import RUNS
 from tests.chaos.chain import COUNTED, Chain, Death, dying, full
 
 LINKING = ["open", "write", "sync", "link", "unlink", "sync folder", "done"]

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bridge import PositionsGone, Spool, SpoolDamaged
-from bridge.log import LOG
-from engine.job_folder import spool_folder
-from engine.record_file import RecordDamaged
+from bridge.spools.log import LOG
+from engine.records.job_folder import spool_folder
+from engine.records.record_file import RecordDamaged
 from tests.chaos.chain import AVERAGED, STREAM, Chain
 
 Tear = Callable[[bytes], bytes]

@@ -20,12 +20,12 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from manager.reconciler.events import Events
+from manager.reconciler.live_events import Events
 from manager.rest import make_app
 from manager.service import Service
 from tests import needs
 from tests.manager.managers import Seen
-from tests.manager.rest.serving import serving
+from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
 
 PATIENCE = 10_000.0

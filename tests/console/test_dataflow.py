@@ -9,24 +9,24 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from bridge.memory import MemoryBroker
+from bridge.transport.memory_broker import MemoryBroker
 from manager.answers import Role
 from manager.cases.base import Caller
-from manager.committer.seen import JobSeen
-from manager.rest import examples
-from manager.watching import Watching
+from manager.event_flow.output_watcher import OutputWatcher
+from manager.observations.reports import JobSeen
+from manager.rest.openapi_examples import resources
 from merge import Instance
 from tests.console.conftest import ConsoleService, PageFor
 from tests.manager.managers import OPERATOR
-from tests.manager.watched import connecting, output
+from tests.manager.memory_outputs import connecting, output
 
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
 
 ANN = Caller(key="k", role=Role.TENANT, tenant="ann")
-EDITED = examples.DOCUMENT | {
+EDITED = resources.DOCUMENT | {
     "name": "edited",
-    "tasks": [*examples.DOCUMENT["tasks"], {"id": "all", "type": "output"}],
-    "streams": [*examples.DOCUMENT["streams"], {"from": "street", "to": "all"}],
+    "tasks": [*resources.DOCUMENT["tasks"], {"id": "all", "type": "output"}],
+    "streams": [*resources.DOCUMENT["streams"], {"from": "street", "to": "all"}],
 }
 
 # Asks as soon as the focus is back, once what was decided in the same turn has been done.
@@ -44,7 +44,7 @@ ASKING_AGAIN = """
 def broker(console_service: ConsoleService) -> Iterator[MemoryBroker]:
     """Where outputs leave."""
     before, made = console_service.service.watching, MemoryBroker()
-    console_service.service.watching = Watching(connecting(made))
+    console_service.service.watching = OutputWatcher(connecting(made))
     console_service.service.watching.start()
     yield made
     console_service.service.watching.stop()
@@ -112,7 +112,7 @@ def test_an_output_is_watched(console_service: ConsoleService, page_for: PageFor
     dataflow = _submitted(console_service)
     page = _opened(console_service, page_for, dataflow)
     page.get_by_role("button", name="Watch averages").click()
-    expect(page.get_by_text("Watching, from now on.")).to_be_visible()
+    expect(page.get_by_text("OutputWatcher, from now on.")).to_be_visible()
     topic = f"braid/1/out/ann/{dataflow}/averages"
     broker.publish(topic, output(1, {"temperature": 21.5}))
     events = page.get_by_role("list", name="Events of averages")
@@ -166,7 +166,7 @@ def test_a_document_is_replaced_once_it_was_explained(console_service: ConsoleSe
     page.get_by_role("button", name="Explain").click()
     expect(page.get_by_role("alert").filter(has_text="range_filter")).to_be_visible()
     expect(swap).to_be_disabled()
-    text.fill(json.dumps(examples.DOCUMENT | {"name": "as it was"}))
+    text.fill(json.dumps(resources.DOCUMENT | {"name": "as it was"}))
     page.get_by_role("button", name="Explain").click()
     expect(page.get_by_text("4 tasks run already")).to_be_visible()
     text.press("Space")

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from manager.answers import Role
 from manager.cases.base import Caller
-from manager.rest import examples
+from manager.rest.openapi_examples import resources
 from tests.console.conftest import ConsoleService, PageFor
 
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
@@ -22,7 +22,7 @@ def many(console_service: ConsoleService) -> None:
     """More dataflows of bob's than a part of the list has, one of them with a hostile name."""
     bob = Caller(key="k", role=Role.TENANT, tenant="bob")
     for name in (HOSTILE, *(f"temperatures {number}" for number in range(PART))):
-        console_service.service.submit(bob, json.dumps(examples.DOCUMENT | {"name": name}).encode())
+        console_service.service.submit(bob, json.dumps(resources.DOCUMENT | {"name": name}).encode())
 
 
 def test_a_tenant_sees_its_own_and_an_operator_whose_they_are(

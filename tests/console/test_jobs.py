@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from manager.committer.seen import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
+from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from tests.console.conftest import ConsoleService, PageFor
-from tests.console.graphs import answer_with, job
+from tests.console.running_graphs import answer_with, job
 
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
 

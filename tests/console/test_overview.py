@@ -5,9 +5,9 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from manager.committer.seen import JobSeen, Measured, StreamMeasured
+from manager.observations.reports import JobSeen, Measured, StreamMeasured
 from tests.console.conftest import ConsoleService, PageFor
-from tests.manager.rest.fake import THEN
+from tests.manager.rest.fake_service import THEN
 
 pytestmark = pytest.mark.chromium
 

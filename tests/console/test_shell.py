@@ -5,10 +5,10 @@ import json
 import pytest
 from playwright.sync_api import Page, expect
 
-from manager.committer.seen import JobSeen
-from manager.rest import examples
+from manager.observations.reports import JobSeen
+from manager.rest.openapi_examples import resources
 from tests.console.conftest import ConsoleService, PageFor
-from tests.manager.rest.fake import THEN
+from tests.manager.rest.fake_service import THEN
 
 pytestmark = pytest.mark.chromium
 HOSTILE = '<img src=x onerror="window.harmed = 1"><script>window.harmed = 1</script> \u202egnp.exe {{7*7}} \']\u200f'
@@ -88,7 +88,7 @@ def test_going_to_a_page_tells_where_one_is(console_service: ConsoleService, pag
 def test_names_that_are_out_to_do_harm_are_text(console_service: ConsoleService, page_for: PageFor) -> None:
     """Of dataflows, of tasks, and in what hosts say: they are shown as they are, and nothing of them is done."""
     service = console_service.service
-    document = json.loads(json.dumps(examples.DOCUMENT).replace("plausible", "TASK")) | {"name": HOSTILE}
+    document = json.loads(json.dumps(resources.DOCUMENT).replace("plausible", "TASK")) | {"name": HOSTILE}
     raw = json.dumps(document).replace("TASK", json.dumps(HOSTILE_TASK)[1:-1])
     submitted = service.submit(service.caller(console_service.keys["ann"]), raw.encode())
     job = console_service.places["job"]

@@ -9,10 +9,10 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from manager.reconciler.events import Events
+from manager.reconciler.live_events import Events
 from manager.rest import make_app
-from tests.manager.rest.fake import FakeService
-from tests.manager.rest.serving import serving
+from tests.manager.rest.fake_service import FakeService
+from tests.manager.rest.socket_server import serving
 
 CONSOLE = Path(str(files("manager.console")))
 SCRIPTS = sorted(CONSOLE.rglob("*.js"))

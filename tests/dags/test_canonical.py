@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field
 
 from dags import SCHEME, Config, Dataflow, Input, Namespace, TaskType, config_in
-from dags.canonical import signing
+from dags.canonical import signatures
 from tests.catalogue import CATALOGUE, AnyOrderConfig, MapConfig, NoConfig
 from tests.dags.refusal import FREE, canonicalise, catalogue_with, holding, signature
 from tests.notation import document, flow
@@ -153,7 +153,7 @@ def test_type_and_version_and_scheme_are_signed() -> None:
 def test_the_scheme_version_is_signed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Signatures made in different ways are never equal."""
     before = {task.key.signature for task in flow(FULL).tasks}
-    monkeypatch.setattr(signing, "SCHEME", "braid-2")
+    monkeypatch.setattr(signatures, "SCHEME", "braid-2")
     after = flow(FULL)
     assert not before & {task.key.signature for task in after.tasks}
     assert all(task.text.startswith(b'["braid-2",') for task in after.tasks)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dags import Problem
-from dags.document import MOST_STREAMS, MOST_TASKS
+from dags.document import MOST_DOCUMENT_STREAMS, MOST_TASKS
 from tests.dags.refusal import canonicalise, codes, problem, problems
 from tests.notation import document
 
@@ -112,7 +112,7 @@ def test_a_document_without_tasks_is_too_short() -> None:
     assert [expected] == problems({**document(TWO), "tasks": [], "streams": []})
 
 
-@pytest.mark.parametrize(("part", "most"), [("tasks", MOST_TASKS), ("streams", MOST_STREAMS)])
+@pytest.mark.parametrize(("part", "most"), [("tasks", MOST_TASKS), ("streams", MOST_DOCUMENT_STREAMS)])
 def test_too_many_entries_are_refused_unread(part: str, most: int) -> None:
     """One more than allowed, whatever they are."""
     expected = problem(
@@ -127,7 +127,7 @@ def test_too_many_entries_are_refused_unread(part: str, most: int) -> None:
 
 def test_limits_are_as_promised() -> None:
     """Ten thousand tasks, a hundred thousand streams."""
-    assert (10_000, 100_000) == (MOST_TASKS, MOST_STREAMS)
+    assert (10_000, 100_000) == (MOST_TASKS, MOST_DOCUMENT_STREAMS)
 
 
 def test_entries_that_are_no_objects_are_told_each() -> None:

@@ -8,7 +8,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 
 from dags import Document, InvalidDocument
 from dags.document import MOST_TASKS
-from dags.reading import read
+from dags.document_reader import read
 from tests.notation import document
 
 VALIDATOR = Draft202012Validator(Document.model_json_schema())

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dags import Config, Kind, Read, Schemas, Source, TaskType
-from dags.document import MOST_STREAMS, MOST_TASKS
-from dags.reading import MOST_BYTES
+from dags.document import MOST_DOCUMENT_STREAMS, MOST_TASKS
+from dags.document_reader import MOST_DOCUMENT_BYTES
 from tests.catalogue import SCHEMA, NoConfig
 from tests.dags.refusal import canonicalise, catalogue_with, codes, problem, problems
 
@@ -103,12 +103,12 @@ def test_the_most_streams_that_are_allowed() -> None:
     names = [name for layer in layers for name in layer]
     streams = [("s", name) for name in layers[0]] + [(name, "k") for name in layers[1]]
     streams += [(above, below) for above in layers[0] for below in layers[1]]
-    streams += [("s", name) for name in layers[1][: MOST_STREAMS - len(streams)]]
+    streams += [("s", name) for name in layers[1][: MOST_DOCUMENT_STREAMS - len(streams)]]
     tasks = [{"id": name, "type": "step", "config": {"number": i}} for i, name in enumerate(names)]
-    assert MOST_STREAMS == len(streams)
+    assert MOST_DOCUMENT_STREAMS == len(streams)
     canonical = canonicalise(written([SOURCE, *tasks, SINK], streams), catalogue=CATALOGUE)
     assert 632 == len(canonical.tasks)
-    assert MOST_STREAMS == sum(given.times for task in canonical.tasks for given in task.inputs)
+    assert MOST_DOCUMENT_STREAMS == sum(given.times for task in canonical.tasks for given in task.inputs)
 
 
 def test_as_many_unknown_types_as_tasks() -> None:
@@ -121,15 +121,19 @@ def test_as_many_unknown_types_as_tasks() -> None:
 
 def test_as_many_unknown_ids_as_streams() -> None:
     """At both ends of each."""
-    text = json.dumps(written([SOURCE, SINK], [(f"a{i}", "b") for i in range(MOST_STREAMS)]), separators=(",", ":"))
+    text = json.dumps(
+        written([SOURCE, SINK], [(f"a{i}", "b") for i in range(MOST_DOCUMENT_STREAMS)]), separators=(",", ":")
+    )
     found = problems(text)
-    assert 2 * MOST_STREAMS == len(found)
+    assert 2 * MOST_DOCUMENT_STREAMS == len(found)
     assert ("/streams/99999/to", "unknown-task") == (found[-1].pointer, found[-1].code)
 
 
 def test_as_many_broken_entries_as_there_may_be() -> None:
     """Streams without a field that is known, tasks that are no objects."""
-    text = json.dumps({**written([], []), "tasks": [0] * MOST_TASKS, "streams": [{"a": 0, "b": 0}] * MOST_STREAMS})
+    text = json.dumps(
+        {**written([], []), "tasks": [0] * MOST_TASKS, "streams": [{"a": 0, "b": 0}] * MOST_DOCUMENT_STREAMS}
+    )
     assert [(f"/tasks/{i}", "wrong-type") for i in range(1_000)] == codes(text)
 
 
@@ -169,8 +173,8 @@ def test_a_million_values_that_cannot_be_kept() -> None:
 def test_as_much_of_one_text_as_a_document_may_have(character: str) -> None:
     """As the whole document, and as a text, a key and a number within one."""
     size = len(character.encode("utf-8", "surrogatepass"))
-    assert 1 == len(problems(character * (MOST_BYTES // size)))
-    much = character * ((MOST_BYTES - 200) // size)
+    assert 1 == len(problems(character * (MOST_DOCUMENT_BYTES // size)))
+    much = character * ((MOST_DOCUMENT_BYTES - 200) // size)
     for text in (f'{{"version": 1, "name": "{much}"}}', f'{{"{much}": 1}}', f'{{"version": {much}}}'):
         assert 1 <= len(problems(text)) <= 6
 

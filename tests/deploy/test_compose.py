@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from manager.command import COMMANDS
-from manager.settings import PREFIX, SECRETS, Settings
+from manager.process.settings import SECRET_SETTINGS, SETTINGS_PREFIX, Settings
 from tests.deploy.calls import wrong_with
 from tests.documentation.pages import ROOT
 
@@ -95,10 +95,10 @@ def test_the_command_line_takes_what_our_services_are_told(name: str) -> None:
     """Each command is one of `braid`, with flags that it has and settings that are known."""
     service = SERVICES[name]
     assert "" == wrong_with(service["command"])
-    known = {f"{PREFIX}{setting.upper()}" for setting in Settings.model_fields}
+    known = {f"{SETTINGS_PREFIX}{setting.upper()}" for setting in Settings.model_fields}
     assert not service["environment"].keys() - known
     # A secret would stand in the list of processes.
-    assert not [word for word in service["command"] for secret in SECRETS if word.startswith(f"--{secret}")]
+    assert not [word for word in service["command"] for secret in SECRET_SETTINGS if word.startswith(f"--{secret}")]
 
 
 def test_manager_and_host_share_one_root() -> None:

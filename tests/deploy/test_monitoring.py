@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from manager.metrics.table import METRICS, Metric
+from manager.metrics.catalogue import METRICS, Metric
 from manager.rest.app import _routed
 from tests.documentation.pages import ROOT
 from tests.manager.metrics.observed import observed, scraped

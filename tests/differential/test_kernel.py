@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dags import Kind
-from engine import task_run
-from engine.kernel import Arrived
+from engine.kernel import task_run
+from engine.kernel.batch import Arrived
 from engine.offset import Offset
 from engine.plan import Edge, Entry, Forward, Port, Slot, SlotState
 from tests.engine.kernels import FIELDS, Machine, arrived, dead, enters, entry, events, left, slot

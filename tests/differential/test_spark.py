@@ -15,10 +15,10 @@ import pytest
 from bridge import commit, output_message
 from dags import Kind
 from engine.behaviour import installed_behaviours
-from engine.job_folder import spool_folder
 from engine.plan import Delivery, Edge, Limits, Plan, Slot
-from engine.record import Table
-from engine.twin import TwinJob
+from engine.records.job_folder import spool_folder
+from engine.records.record import Table
+from engine.twin_job import TwinJob
 from tests.integration.hosting import HOST, QUICK, Hosting, deliveries, raw, slot
 
 pytestmark = pytest.mark.spark

@@ -29,13 +29,13 @@ told beside its code. How to add types of your own says [task types](task-types.
 
 An event whose fields a task cannot take (one is missing that it needs, is no finite number, or cannot be read) is
 parked on the dataflow's dead-letter topic with the reason, and the others go on. Each example below tries a type on a
-few events, without a host; `tried` is there for your own types too.
+few events, without a host; `try_out` is there for your own types too.
 """
 _FAMILIES = {
     "ends": "Where dataflows begin and end",
     "parse": "Parsing",
     "filters": "Filters",
-    "statistics": "Statistics",
+    "stream_statistics": "Statistics",
     "windows": "Windows",
     "join": "Joins",
     "predictive": "Prediction",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine import installed_catalogue
-from engine.trying import tried
+from engine.trial import try_out
 from tests.documentation.pages import page
 
 
@@ -45,7 +45,7 @@ def test_a_documented_type_is_found_once_its_package_is_installed() -> None:
 @pytest.mark.usefixtures("_package")
 def test_its_behaviour_is_found_by_hosts_under_its_name() -> None:
     """And does what the text says."""
-    found = tried("acme:convert", {"field": "celsius"}, [{"celsius": 20}])
+    found = try_out("acme:convert", {"field": "celsius"}, [{"celsius": 20}])
     assert [{"celsius": 293.15}] == found["out"]
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import dags
 from dags import Catalogue, Config, InvalidDocument, Kind, Read, Schema, Source, TaskType, canonicalise
-from dags.document import MOST_STREAMS, MOST_TASKS
-from dags.reading import MOST_BYTES
+from dags.document import MOST_DOCUMENT_STREAMS, MOST_TASKS
+from dags.document_reader import MOST_DOCUMENT_BYTES
 from tests.catalogue import SOURCES, TYPES, NoConfig
 from tests.documentation.pages import page
 from tests.notation import document
@@ -45,7 +45,7 @@ STREAM = {"from": "s", "to": "k"}
 TWO = "s:source > k:sink"
 PROVOKED: dict[str, str | bytes] = {
     "cycle": line("s:source > a:map > b:map > a > k:sink"),
-    "document-too-large": " " * (MOST_BYTES + 1),
+    "document-too-large": " " * (MOST_DOCUMENT_BYTES + 1),
     "fruitless-task": line("s:source > a:map s > k:sink"),
     "integer-too-large": line("s:source > a:map{'add': 9007199254740993} > k:sink"),
     "lone-surrogate": line(TWO, name="\ud800"),
@@ -71,7 +71,7 @@ PROVOKED: dict[str, str | bytes] = {
     "too-many-problems": line(
         TWO, tasks=[{"id": "k", "type": "sink", "config": dict.fromkeys(map(str, range(1_001)))}]
     ),
-    "too-many-streams": line(TWO, streams=[STREAM] * (MOST_STREAMS + 1)),
+    "too-many-streams": line(TWO, streams=[STREAM] * (MOST_DOCUMENT_STREAMS + 1)),
     "too-many-tasks": line(TWO, tasks=[{}] * (MOST_TASKS + 1)),
     "too-short": line(TWO, name=""),
     "unfed-port": line("s:source > j:join.left > k:sink"),

@@ -9,12 +9,12 @@ import pytest
 from pydantic import BaseModel
 
 from dags import TaskType
-from dags.canonical import CHECKS, FORMS
+from dags.canonical import DRAFT_CHECKS, FORMS
 from dags.canonical.fields import MOST_FIELDS
-from dags.document import LONGEST_KEY, MOST_STREAMS, MOST_TASKS, Document, StreamForm, TaskForm
+from dags.document import LONGEST_KEY, MOST_DOCUMENT_STREAMS, MOST_TASKS, Document, StreamForm, TaskForm
+from dags.document_reader import LARGEST_INTEGER, MOST_DOCUMENT_BYTES, MOST_NESTING
 from dags.ports import MOST_PORTS
-from dags.reading import LARGEST_INTEGER, MOST_BYTES, MOST_NESTING
-from engine.life import LIFE
+from engine.job.lifecycle import JOB_LIFE
 from merge import STRATEGIES
 from tests.documentation import rest_reference, task_library
 from tests.documentation.pages import ROOT, page
@@ -38,9 +38,9 @@ def test_every_field_of_a_document_is_described(place: int, form: type[BaseModel
 def test_limits_are_those_that_are_held() -> None:
     """Every limit stands in the table with its number."""
     assert {
-        "size of a document, in UTF-8": f"{MOST_BYTES:,} bytes",
+        "size of a document, in UTF-8": f"{MOST_DOCUMENT_BYTES:,} bytes",
         "tasks": f"{MOST_TASKS:,}",
-        "streams": f"{MOST_STREAMS:,}",
+        "streams": f"{MOST_DOCUMENT_STREAMS:,}",
         "length of a document's name": f"{longest(Document, 'name')} characters",
         "length of a task's id": f"{longest(TaskForm, 'id')} characters",
         "length of a type's name": f"{longest(TaskForm, 'type')} characters",
@@ -71,8 +71,8 @@ def test_every_field_of_a_task_type_is_described() -> None:
 
 def test_every_pass_is_described_in_its_order() -> None:
     """The path of a submission names the passes as they run."""
-    checks, forms = ([step.__name__ for step in steps] for steps in (CHECKS, FORMS))
-    expected = ["dags.reading.read", *checks, "accept", *forms, "collapse"]
+    checks, forms = ([step.__name__ for step in steps] for steps in (DRAFT_CHECKS, FORMS))
+    expected = ["dags.document_reader.read", *checks, "accept", *forms, "collapse"]
     assert expected == page("docs/architecture.md").table("The path of a submission").column()
 
 
@@ -101,6 +101,8 @@ def test_the_life_of_a_job_is_told_turn_by_turn() -> None:
     """The table of a job's life is the table that the code follows."""
     rows = page("docs/running.md").table("The life of a job").rows[1:]
     known = [
-        (f"`{state}`", str(event), f"`{after}`") for state, events in LIFE.items() for event, after in events.items()
+        (f"`{state}`", str(event), f"`{after}`")
+        for state, events in JOB_LIFE.items()
+        for event, after in events.items()
     ]
     assert known == [tuple(row) for row in rows]

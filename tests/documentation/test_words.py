@@ -53,4 +53,4 @@ def test_the_glossary_has_one_row_for_each_word() -> None:
 def test_names_and_paths_are_found_in_the_pages() -> None:
     """The tests above have something to hold."""
     assert "merge.RunningGraph" in set(page("docs/architecture.md").code)
-    assert "dags/canonical/signing.py" in set(page("docs/signatures.md").code)
+    assert "dags/canonical/signatures.py" in set(page("docs/signatures.md").code)

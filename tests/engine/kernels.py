@@ -8,22 +8,22 @@ from typing import Any
 import pyarrow as pa
 
 from bridge import packed
-from bridge.raw import arrow_schema
+from bridge.events.raw_events import arrow_schema
 from dags import Kind, Schema
 from engine.behaviour import Behaviour, EachEvent, behaviours_of, each_event
-from engine.kernel import Arrived, run_batch
+from engine.kernel.batch import Arrived, run_batch
+from engine.kernel.task_watch import TaskWatch, Unwatched
 from engine.offset import Offset
 from engine.plan import Delivery, Edge, Entry, Feed, Forward, Ingress, Plan, Slot, SlotState
-from engine.record import Record, Table
-from engine.staged import Staged
-from engine.state import JobState
+from engine.records.record import Record, Table
+from engine.records.staged_state import Staged
+from engine.records.state import InstanceStates
 from engine.supply import Subscribed
 from engine.tasks import TYPES
-from engine.watch import Unwatched, Watch
 
 PLACES = {
-    "block_window_average": "engine.implementations.statistics:block_window_average",
-    "count": "engine.implementations.statistics:count",
+    "block_window_average": "engine.implementations.stream_statistics:block_window_average",
+    "count": "engine.implementations.stream_statistics:count",
     "output": "engine.implementations.ends:output",
     "pi_viete": "engine.implementations.compute:pi_viete",
     "range_filter": "engine.implementations.filters:range_filter",
@@ -150,7 +150,7 @@ class Machine:
 
     entry: Entry
     made: Mapping[int, Behaviour] | None = None
-    state: JobState = field(default_factory=JobState)
+    state: InstanceStates = field(default_factory=InstanceStates)
     begun: int = 0
     """The entry that the last batch ran."""
     records: list[Record] = field(default_factory=list)
@@ -162,7 +162,7 @@ class Machine:
         end: Offset | None = None,
         imports: Sequence[Table] = (),
         feeds: Sequence[Feed] = (),
-        watch: Watch = _UNWATCHED,
+        watch: TaskWatch = _UNWATCHED,
     ) -> Record:
         if self.made is None:
             self.made = behaviours(self.entry.plan.slots)

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.task_configs import CONFIGS, FIELDS
 from dags import Catalogue
 from engine import BrokenTaskTypes, installed_catalogue
-from engine.catalogue import GROUP
+from engine.catalogue import _GROUP
 from engine.tasks import TYPES
 from engine.tasks.compute import JoinStepConfig, join_step_type, step_type
 
@@ -45,7 +45,7 @@ class Site:
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n", encoding="utf-8")
         lines = [f"{name} = {value}\n" for name, value in entry_points.items()]
-        (info / "entry_points.txt").write_text(f"[{GROUP}]\n{''.join(lines)}", encoding="utf-8")
+        (info / "entry_points.txt").write_text(f"[{_GROUP}]\n{''.join(lines)}", encoding="utf-8")
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from dags import Config, Ports, TaskType
 from engine.behaviour import Behaviour, Implementation, each_event
-from engine.staged import Staged
-from engine.trying import tried
+from engine.records.staged_state import Staged
+from engine.trial import try_out
 
 
 class DealConfig(Config):
@@ -46,5 +46,5 @@ def test_a_behaviour_gives_at_the_ports_of_its_config() -> None:
     """Two tasks of one type have each their own, and take what comes at the ports that are fed."""
     events = [("a", {"n": 1}), ("c", {"n": 2}), ("a", {"n": 3})]
     config = {"takes": ["a"], "may": ["b", "c"], "gives": ["x", "y"]}
-    assert {"x": [{"n": 1}, {"n": 3}], "y": [{"n": 2}]} == tried(IMPLEMENTATION, config, events)
-    assert {"out": [{"n": 1}]} == tried(IMPLEMENTATION, {}, [{"n": 1}])
+    assert {"x": [{"n": 1}, {"n": 3}], "y": [{"n": 2}]} == try_out(IMPLEMENTATION, config, events)
+    assert {"out": [{"n": 1}]} == try_out(IMPLEMENTATION, {}, [{"n": 1}])

@@ -9,7 +9,7 @@ from contextvars import copy_context
 
 import pytest
 
-from engine.log_lines import about, note, told_about
+from engine.log_lines import about, log_context, note
 
 PROGRAM = """
 import logging, subprocess, sys
@@ -60,9 +60,9 @@ def test_what_a_line_is_about_ends_with_its_context() -> None:
     with about(request="r-1"):
         with pytest.raises(ZeroDivisionError), about(job="7"):
             raise ZeroDivisionError
-        assert {"request": "r-1"} == told_about()
+        assert {"request": "r-1"} == log_context()
     note(dataflow="nobody's")
-    assert {} == told_about()
+    assert {} == log_context()
 
 
 def test_what_a_thread_learns_its_caller_knows() -> None:
@@ -71,4 +71,4 @@ def test_what_a_thread_learns_its_caller_knows() -> None:
         threads.submit(copy_context().run, note, dataflow="d-1").result()
         with about(job="7"):
             note(dataflow="d-2")
-        assert {"request": "r-1", "dataflow": "d-1"} == told_about()
+        assert {"request": "r-1", "dataflow": "d-1"} == log_context()

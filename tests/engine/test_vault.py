@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.vault import FOLDER, KEY, NoSecret, Vault
+from engine.vault import VAULT_FOLDER, VAULT_KEY, NoSecret, Vault
 
 NAMES = st.one_of(
     st.sampled_from(["", ".", "..", "tmp", "=.", "a/b", "changed"]), st.text(st.characters(codec="utf-8"), max_size=15)
@@ -35,7 +35,7 @@ def test_files_and_key_are_for_their_owner_only(tmp_path: Path) -> None:
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     for path in files:
         assert b"sesame" not in path.read_bytes()
-    for path in (tmp_path / KEY, tmp_path / FOLDER / "=ann" / "=lake"):
+    for path in (tmp_path / VAULT_KEY, tmp_path / VAULT_FOLDER / "=ann" / "=lake"):
         assert 0o600 == stat.S_IMODE(path.stat().st_mode)
 
 
@@ -60,14 +60,14 @@ def test_a_secret_is_nobody_elses(tmp_path: Path) -> None:
     vault = Vault(tmp_path)
     vault.put("ann", "lake", "sesame")
     vault.put("bob", "lake", "his own")
-    folder = tmp_path / FOLDER
+    folder = tmp_path / VAULT_FOLDER
     (folder / "=bob" / "=lake").write_bytes((folder / "=ann" / "=lake").read_bytes())
     with pytest.raises(NoSecret, match="put it anew with `braid secrets put lake`"):
         vault.reveal("bob", "lake")
     for content, told in ((None, "is missing; bring it back"), (b"short", "holds no key"), (None, "is missing")):
-        (tmp_path / KEY).unlink(missing_ok=True)
+        (tmp_path / VAULT_KEY).unlink(missing_ok=True)
         if content is not None:
-            (tmp_path / KEY).write_bytes(content)
+            (tmp_path / VAULT_KEY).write_bytes(content)
         with pytest.raises(NoSecret, match=told):
             vault.reveal("ann", "lake")
     vault.put("bob", "lake", "anew")

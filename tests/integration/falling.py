@@ -10,9 +10,9 @@ from typing import Literal
 import pyarrow as pa
 
 from dags import Config, TaskType
-from engine.behaviour import Behaviour, Emission, Implementation
+from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.plan import Limits
-from engine.staged import Staged
+from engine.records.staged_state import Staged
 
 _LONG = 3_600.0
 _MUCH = Limits().memory + 1
@@ -29,12 +29,12 @@ class FallConfig(Config):
 
 
 def _fall(config: FallConfig) -> Behaviour:
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         if not (config.until and Path(config.until).exists()):
             for number in events.column("n").to_pylist():
                 if not config.at or number in config.at:
                     _do(config.how, number)
-        return {"out": Emission(events)}
+        return {"out": PortEmission(events)}
 
     return behave
 

@@ -16,15 +16,15 @@ import psutil
 import pytest
 
 from bridge import Message, topics
-from bridge.broker import Kind as Make
-from bridge.broker import start_broker
-from bridge.mqtt import Client, spoken
+from bridge.brokers.broker import BrokerKind as Make
+from bridge.brokers.broker import start_broker
+from bridge.transport.mqtt_client import MqttClient, detect_protocol
 from dags import Kind
-from engine.host_keeper import HostKeeper
-from engine.job_folder import JobFolder, job_folder, spool_folder
+from engine.host.keeper import HostKeeper
 from engine.plan import CutWish, Delivery, Edge, Forward, Ingress, Plan, Slot, written_cut, written_plan
-from engine.record import Table
-from engine.record_store import RecordStore
+from engine.records.job_folder import JobFolder, job_folder, spool_folder
+from engine.records.record import Table
+from engine.records.record_store import RecordStore
 from engine.supply import Bridged, Subscribed
 from tests.engine.kernels import VERSIONS
 
@@ -65,12 +65,12 @@ class Hosting:
         self._heard: list[Heard] = []
         self._retained: dict[str, Any] = {}
         self._news = threading.Condition()
-        self.client = Client(
+        self.client = MqttClient(
             self.broker.address("braid"),
             "tester",
             topics=[f"{topics.ROOT}/{each}/#" for each in ("jobs", "hosts", "out", "dead")],
             on_message=self._take,
-            protocol=spoken(self.broker.address("braid")),
+            protocol=detect_protocol(self.broker.address("braid")),
         )
         self.client.start()
         self.keeper = HostKeeper(HOST, self.root, self.broker.address("braid"), master=master, environment=environment)

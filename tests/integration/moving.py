@@ -18,9 +18,9 @@ import pytest
 
 from manager.answers import DataflowState, SubmitAnswer
 from manager.client.errors import Refused
-from manager.defragmenting.watcher import LOOKING, Watcher
-from manager.serving import Manager, _Word
-from manager.settings import Placement, Settings
+from manager.defragmentation.watcher import WATCHER_PERIOD, Watcher
+from manager.process.manager import Manager, _Word
+from manager.process.settings import Placement, Settings
 from tests.integration.hosting import counted, numbers
 from tests.integration.serving import BOUND, Served, counting, passing, street
 
@@ -61,7 +61,7 @@ class Within(Served):
         """Wait for something that the watcher is to do, a hundred times as fast as it would."""
 
         def passes() -> bool:
-            self._now += LOOKING
+            self._now += WATCHER_PERIOD
             return condition()
 
         self.until(passes, what)

@@ -17,9 +17,10 @@ import httpx
 import psutil
 import pytest
 
-from bridge import Message, broker_mosquitto, topics
-from bridge.address import Address
-from bridge.mqtt import Client as Line
+from bridge import Message, topics
+from bridge.brokers import mosquitto_setup
+from bridge.transport.address import Address
+from bridge.transport.mqtt_client import MqttClient as Line
 from manager.answers import (
     DataflowState,
     KeyForm,
@@ -29,8 +30,8 @@ from manager.answers import (
 )
 from manager.client.client import Client
 from manager.client.errors import NotDone
-from manager.keeper_process import read_record
-from manager.settings import read_key
+from manager.process.keeper_process import read_record
+from manager.process.settings import read_key
 
 T = TypeVar("T")
 BRAID = Path(sys.executable).parent / "braid"
@@ -163,7 +164,7 @@ class Served:
 
         The embedded broker saves nothing, and sends nothing again.
         """
-        if broker_mosquitto.executable() is None:
+        if mosquitto_setup.executable() is None:
             return
         saved, now = self.root / "broker" / "mosquitto.db", time.time()
         self.until(lambda: saved.exists() and saved.stat().st_mtime > now, "the broker to have saved")

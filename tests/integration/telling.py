@@ -10,8 +10,8 @@ import pyarrow as pa
 
 import engine
 from dags import Config, TaskType
-from engine.behaviour import Behaviour, Emission, Implementation
-from engine.staged import Staged
+from engine.behaviour import Behaviour, Implementation, PortEmission
+from engine.records.staged_state import Staged
 
 _PATIENCE = 120.0
 
@@ -26,7 +26,7 @@ class TellConfig(Config):
 
 
 def _tell(config: TellConfig) -> Behaviour:
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         if events.num_rows and config.stuck:
             ctypes.PyDLL(None).sleep(int(_PATIENCE))
         if events.num_rows and config.until:
@@ -37,7 +37,7 @@ def _tell(config: TellConfig) -> Behaviour:
             "code": pa.array([engine.__file__] * events.num_rows, pa.string()),
             "process": pa.array([os.getpid()] * events.num_rows, pa.int64()),
         }
-        return {"out": Emission(pa.record_batch(told))}
+        return {"out": PortEmission(pa.record_batch(told))}
 
     return behave
 

@@ -17,10 +17,10 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from bridge import Client, Message
-from bridge.address import Address
-from bridge.broker import Broker, BrokerDown, Kind, NoAccessLists, start_broker
-from bridge.entrance import ACCESS_LIST, PASSWORDS, Entrance
+from bridge import Message, MqttClient
+from bridge.brokers.broker import Broker, BrokerDown, BrokerKind, NoAccessLists, start_broker
+from bridge.brokers.entrance import ACCESS_LIST, PASSWORDS, Entrance
+from bridge.transport.address import Address
 from manager.access import AccessKeeper, OwnedTopic, grant, hashed, password_list, user_of
 from tests.brokers import KINDS, MOSQUITTO
 
@@ -120,7 +120,7 @@ class Visitor:
 class House:
     """A broker of Braid's with tenants, of whom none is known yet."""
 
-    def __init__(self, folder: Path, kind: Kind) -> None:
+    def __init__(self, folder: Path, kind: BrokerKind) -> None:
         self.hashes = {user_of(tenant): hashed(secret) for tenant, secret in SECRETS.items()}
         self.broker: Broker | None = None
         self._fences = count()
@@ -297,7 +297,7 @@ def test_braid_goes_on_during_reloads(house: House, protocol: MQTTProtocolVersio
         if len(came) == many:
             done.set()
 
-    receiver = Client(
+    receiver = MqttClient(
         house.own,
         "receives",
         topics=["braid/1/streams/7/out"],
@@ -305,7 +305,7 @@ def test_braid_goes_on_during_reloads(house: House, protocol: MQTTProtocolVersio
         on_connection=lambda: connections.append(1),
         protocol=protocol,
     )
-    sender = Client(house.own, "sends", on_connection=lambda: connections.append(1), protocol=protocol)
+    sender = MqttClient(house.own, "sends", on_connection=lambda: connections.append(1), protocol=protocol)
     receiver.start()
     sender.start()
     try:
@@ -327,7 +327,7 @@ def test_a_tenant_cannot_take_the_place_of_a_client_of_braid(house: House, proto
     house.admit("ann")
     came = threading.Event()
     connections = list[int]()
-    receiver = Client(
+    receiver = MqttClient(
         house.own,
         "braid-north-host",
         topics=["braid/1/jobs/1/plan"],
@@ -423,7 +423,7 @@ def test_a_broker_takes_the_hash_of_any_password(house: House, password: str) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_entrance_is_where_it_is_told(tmp_path: Path, kind: Kind) -> None:
+def test_an_entrance_is_where_it_is_told(tmp_path: Path, kind: BrokerKind) -> None:
     """Tenants may be let in from everywhere while Braid's own listener is reached from this machine only."""
     AccessKeeper(tmp_path / "access", lambda: None).keep({}, {})
     everywhere = "0.0.0.0"  # noqa: S104 - what is tested
@@ -450,7 +450,7 @@ def test_an_entrance_on_a_port_in_use_is_named(house: House, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("missing", [ACCESS_LIST, PASSWORDS])
-def test_an_entrance_without_its_files_is_refused(tmp_path: Path, kind: Kind, missing: str) -> None:
+def test_an_entrance_without_its_files_is_refused(tmp_path: Path, kind: BrokerKind, missing: str) -> None:
     """A broker does not start before the files of its entrance are there; the message names which is not."""
     AccessKeeper(tmp_path / "access", lambda: None).keep({}, {})
     (tmp_path / "access" / missing).unlink()
@@ -461,7 +461,7 @@ def test_an_entrance_without_its_files_is_refused(tmp_path: Path, kind: Kind, mi
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_broker_without_an_entrance_says_so(tmp_path: Path, kind: Kind) -> None:
+def test_a_broker_without_an_entrance_says_so(tmp_path: Path, kind: BrokerKind) -> None:
     """A broker that was started without a list cannot be told of one, and says what to do."""
     with start_broker(tmp_path, OWN, kind=kind) as broker, pytest.raises(NoAccessLists) as told:
         broker.reload()

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import Feed, Message, Receiver, Sender, Spool, Stream, Trouble, topics
-from bridge.broker import Broker, start_broker
-from bridge.mqtt import Client
+from bridge import Message, Receiver, Sender, Spool, SpoolFeed, Stream, StreamTrouble, topics
+from bridge.brokers.broker import Broker, start_broker
 from bridge.sender import EVERYTHING
-from tests.bridge.bridging import Records, events, spooled
+from bridge.transport.mqtt_client import MqttClient
+from tests.bridge.memory_bridge import Records, events, spooled
 from tests.brokers import KINDS
 from tests.integration.test_receiving import until
 
@@ -33,7 +33,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
         yield started
 
 
-class Losing(Client):
+class Losing(MqttClient):
     """A client whose broker may lose messages that it has acknowledged."""
 
     loses: Callable[[str, bytes], bool] = staticmethod(lambda _topic, _payload: False)
@@ -52,7 +52,7 @@ class Sending:
     """A sender in a thread, with its client."""
 
     def __init__(self, broker: Broker, protocol: MQTTProtocolVersion, *, most_unconfirmed: int = 1 << 20) -> None:
-        self.troubles: list[Trouble] = []
+        self.troubles: list[StreamTrouble] = []
         self.client = Losing(
             broker.address("braid"),
             "sender",
@@ -83,7 +83,7 @@ class Receiving:
     def __init__(self, broker: Broker, folder: Path, protocol: MQTTProtocolVersion) -> None:
         self.spool = Spool(folder, most_bytes=1 << 30)
         self.unread: list[object] = []
-        self.client = Client(
+        self.client = MqttClient(
             broker.address("braid"),
             "receiver",
             on_message=self.deliver,
@@ -95,7 +95,7 @@ class Receiving:
         self.thread = threading.Thread(target=self.receiver.run)
         self.thread.start()
         self.client.start()
-        feed = Feed(spool=self.spool, asks_at=topics.again(*STREAM), has_at=topics.have(*STREAM))
+        feed = SpoolFeed(spool=self.spool, asks_at=topics.again(*STREAM), has_at=topics.have(*STREAM))
         self.receiver.add(ON, feed)
         self.client.subscribe([ON])
 
@@ -220,7 +220,7 @@ def test_plain_messages_are_done_over_a_restart(broker: Broker, protocol: MQTTPr
     The embedded broker forgets subscriptions when it ends: there it comes to who is back before the sender is.
     """
     got, done = list[bytes](), list[int]()
-    tenant = Client(
+    tenant = MqttClient(
         broker.address("braid"), "tenant", on_message=lambda message: got.append(message.payload), protocol=protocol
     )
     tenant.start()
@@ -241,14 +241,14 @@ def test_what_is_retained_and_the_will_come_to_who_subscribes_later(
 ) -> None:
     """A client that is gone without a word leaves its will, retained; one that was unsubscribed hears no more."""
     got = list[tuple[str, bytes]]()
-    gone = Client(broker.address("braid"), "gone", will=("status", b"gone"), protocol=protocol)
+    gone = MqttClient(broker.address("braid"), "gone", will=("status", b"gone"), protocol=protocol)
     gone.start()
     answers = list[str]()
     gone.publish("word", b"kept", retain=True, answered=answers.append)
     until(lambda: answers == [""])
     gone._client._sock_close()  # no goodbye: the connection breaks
     gone._client.loop_stop()
-    late = Client(
+    late = MqttClient(
         broker.address("braid"), "late", on_message=lambda m: got.append((m.topic, m.payload)), protocol=protocol
     )
     late.start()
@@ -271,8 +271,8 @@ def test_only_for_a_lasting_client_the_broker_keeps_what_comes_meanwhile(
     got = list[tuple[str, bytes]]()
     name = f"listener {protocol} {lasting}"
 
-    def listening() -> Client:
-        return Client(
+    def listening() -> MqttClient:
+        return MqttClient(
             broker.address("braid"),
             name,
             topics=[f"{name}/+"],
@@ -284,7 +284,7 @@ def test_only_for_a_lasting_client_the_broker_keeps_what_comes_meanwhile(
     first = listening()
     first.start()
     first.stop()
-    sender = Client(broker.address("braid"), f"sender of {name}", protocol=protocol)
+    sender = MqttClient(broker.address("braid"), f"sender of {name}", protocol=protocol)
     sender.start()
     answers = list[str]()
     sender.publish(f"{name}/word", b"gone", answered=answers.append)

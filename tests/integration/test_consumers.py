@@ -19,12 +19,12 @@ import pytest
 
 from bridge import (
     Emitted,
-    Feed,
     Frame,
     FrameKind,
     Message,
     Receiver,
     Spool,
+    SpoolFeed,
     Stream,
     SystemClock,
     encode,
@@ -32,26 +32,26 @@ from bridge import (
     topics,
     unpacked,
 )
-from bridge.address import Address
-from bridge.broker import Broker, start_broker
-from bridge.hearing import MOST_UNHANDLED, passed_over
-from bridge.mqtt import UNACKNOWLEDGED, Client, spoken
+from bridge.brokers.broker import Broker, start_broker
+from bridge.transport.address import Address
+from bridge.transport.dispatch import MOST_UNHANDLED, passed_over
+from bridge.transport.mqtt_client import UNACKNOWLEDGED, MqttClient, detect_protocol
 from bridge.wire import Have
 from dags import Schema
 from dags.schema import Kind as FieldKind
-from engine import reception
-from engine.host import Host
-from engine.host_jobs import HostJobs
-from engine.host_line import HostLine
-from engine.reception import Receptions
+from engine.host import reception
+from engine.host.connection import HostConnection
+from engine.host.host import SparkHost
+from engine.host.jobs import HostJobs
+from engine.host.reception import Receptions
 from manager.answers import BrokerCredentials
-from manager.reconciler.listening import Listener
-from manager.reconciler.parking import Parking
+from manager.event_flow.output_watcher import OutputWatcher
+from manager.observations.listener import Listener
+from manager.reconciler.parked_dead_letters import DeadLetterParking
 from manager.store.database import Store, sqlite_url
 from manager.store.dead_letters import Readers
-from manager.watching import Watching
 from tests.brokers import KINDS
-from tests.manager.watched import output
+from tests.manager.memory_outputs import output
 from workloads.outputs import Outputs, listening
 
 BOUND = 30.0
@@ -102,7 +102,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
 def send(broker: Broker) -> Iterator[Sent]:
     """Publishes, and returns once the broker has taken it."""
     address = broker.address("braid")
-    client = Client(address, "sends", lasting=False, protocol=spoken(address))
+    client = MqttClient(address, "sends", lasting=False, protocol=detect_protocol(address))
     client.start()
 
     def publish(topic: str, payload: bytes, *, retain: bool = False) -> None:
@@ -114,9 +114,9 @@ def send(broker: Broker) -> Iterator[Sent]:
     client.stop()
 
 
-def connecting(address: Address, *, lasting: bool = False) -> Callable[..., Client]:
-    def connect(client_id: str, **told: Any) -> Client:
-        client = Client(address, client_id, lasting=lasting, protocol=spoken(address), **told)
+def connecting(address: Address, *, lasting: bool = False) -> Callable[..., MqttClient]:
+    def connect(client_id: str, **told: Any) -> MqttClient:
+        client = MqttClient(address, client_id, lasting=lasting, protocol=detect_protocol(address), **told)
         client.start()
         return client
 
@@ -144,7 +144,7 @@ def an_audience(address: Address, _folder: Path, send: Sent) -> Iterator[Scene]:
 
 @contextmanager
 def a_look(address: Address, _folder: Path, send: Sent) -> Iterator[Scene]:
-    watching = Watching(connecting(address))
+    watching = OutputWatcher(connecting(address))
     watching.start()
     with watching.look("ann", OUT) as look:
         yield [OUT], lambda: send(OUT, output(0, 1, 2)), lambda: (seen := look.take()) is not None and seen.events
@@ -173,7 +173,7 @@ def a_parking(address: Address, folder: Path, send: Sent) -> Iterator[Scene]:
         return {instance: {"ann": ["d-1"]} for instance in instances}
 
     store = Store(sqlite_url(folder / "db"))
-    parking = Parking(store, connecting(address, lasting=True), serving)
+    parking = DeadLetterParking(store, connecting(address, lasting=True), serving)
     parking.start()
     until(lambda: parking._line, "a connection")
     letter = {"instance": 7, "port": "in", "reason": "why", "batch": 0, "first": 0, "events": [{"n": 1}]}
@@ -192,14 +192,14 @@ def a_parking(address: Address, folder: Path, send: Sent) -> Iterator[Scene]:
 def a_receiver(address: Address, folder: Path, send: Sent, *, schema: Schema | None = None) -> Iterator[Scene]:
     topic, spool = topics.stream(7, "out"), Spool(folder / "spool", most_bytes=1 << 30)
     unread: list[object] = []
-    client = Client(
+    client = MqttClient(
         address,
         "receiver",
         topics=[topic],
         on_message=lambda message: receiver.deliver(message),  # noqa: PLW0108 - it is made below
-        protocol=spoken(address),
+        protocol=detect_protocol(address),
     )
-    receiver = Receiver({topic: Feed(spool=spool, schema=schema)}, client, on_unread=unread.append)
+    receiver = Receiver({topic: SpoolFeed(spool=spool, schema=schema)}, client, on_unread=unread.append)
     thread = threading.Thread(target=receiver.run)
     thread.start()
     client.start()
@@ -234,7 +234,7 @@ def a_receiver_of_raw_events(address: Address, folder: Path, send: Sent) -> Iter
 @contextmanager
 def a_sender(address: Address, _folder: Path, send: Sent) -> Iterator[Scene]:
     stream = Stream(7, "out")
-    line = HostLine("h", address, heard=lambda _message: None)
+    line = HostConnection("h", address, heard=lambda _message: None)
     line.begin()
     line.sender.forward(stream, epoch=1, first=0, kept=lambda _number: iter(()))
     line.sender.emit(stream, Emitted(first=0, events=pa.record_batch({"n": [5]})))
@@ -253,16 +253,16 @@ def a_sender(address: Address, _folder: Path, send: Sent) -> Iterator[Scene]:
 
 @contextmanager
 def a_host(address: Address, folder: Path, send: Sent) -> Iterator[Scene]:
-    host = Host("h", folder / "root", address, no_session(), behaviours={})
+    host = SparkHost("h", folder / "root", address, no_session(), behaviours={})
     thread = threading.Thread(target=host.run)
     refused, alive = list[Message](), list[Message]()
-    hears = Client(
+    hears = MqttClient(
         address,
         "hears",
         topics=[topics.host("h", "refused"), topics.job("1", "refused"), topics.host("h", "status")],
         on_message=lambda message: (alive if message.topic.endswith("status") else refused).append(message),
         lasting=False,
-        protocol=spoken(address),
+        protocol=detect_protocol(address),
     )
     hears.start()
     thread.start()
@@ -317,13 +317,13 @@ def test_a_plan_that_nobody_foresaw_ends_no_host(
 
     monkeypatch.setattr(HostJobs, "take", take)
     address, refused, before = broker.address("braid"), list[bytes](), passed_over().failed
-    heard = Client(
+    heard = MqttClient(
         address,
         "hears besides",
         topics=[topics.job("1", "refused")],
         on_message=lambda message: refused.append(message.payload),
         lasting=False,
-        protocol=spoken(address),
+        protocol=detect_protocol(address),
     )
     heard.start()
     with a_host(address, tmp_path, send):
@@ -349,7 +349,7 @@ def test_a_tenant_hears_nothing_that_it_did_not_ask_for(broker: Broker, send: Se
 
 
 @contextmanager
-def heard(broker: Broker, asked: list[str], **how: Any) -> Iterator[tuple[Client, list[Message]]]:
+def heard(broker: Broker, asked: list[str], **how: Any) -> Iterator[tuple[MqttClient, list[Message]]]:
     """A client whose session outlives it, and what it hears; it acknowledges that."""
     address, got = broker.address("braid"), list[Message]()
 
@@ -357,8 +357,8 @@ def heard(broker: Broker, asked: list[str], **how: Any) -> Iterator[tuple[Client
         got.append(message)
         client.acknowledge([message.token])
 
-    told: dict[str, Any] = {"topics": asked, "on_message": take, "protocol": spoken(address), **how}
-    client = Client(address, "hears", **told)
+    told: dict[str, Any] = {"topics": asked, "on_message": take, "protocol": detect_protocol(address), **how}
+    client = MqttClient(address, "hears", **told)
     client.start()
     try:
         yield client, got
@@ -433,7 +433,7 @@ def test_what_waits_for_a_reception_is_not_passed_over(tmp_path: Path, monkeypat
     """What its broker has kept of a stream is spooled, even where it comes before anything else is said."""
     folder, before = tmp_path / "spool", passed_over().unasked
 
-    class Prompt(Client):
+    class Prompt(MqttClient):
         """It has heard what was kept for it by the time that it has begun."""
 
         def begin(self) -> None:
@@ -443,7 +443,7 @@ def test_what_waits_for_a_reception_is_not_passed_over(tmp_path: Path, monkeypat
     def spooled() -> list[int]:
         return [number for _, item in read(folder, 0, 1 << 30) for number in unpacked(item.payload)["n"].to_pylist()]
 
-    monkeypatch.setattr(reception, "Client", Prompt)
+    monkeypatch.setattr(reception, "MqttClient", Prompt)
     with (
         start_broker(tmp_path / "broker", USERS, kind="mosquitto") as broker,
         ExitStack() as closing,
@@ -451,10 +451,10 @@ def test_what_waits_for_a_reception_is_not_passed_over(tmp_path: Path, monkeypat
         spool = Spool(folder, most_bytes=1 << 30)
         address = broker.address("braid")
         receptions = Receptions(
-            tmp_path, "h", address, spoken(address), on_unread=lambda _unread: None, clock=SystemClock()
+            tmp_path, "h", address, detect_protocol(address), on_unread=lambda _unread: None, clock=SystemClock()
         )
         closing.callback(spool.close)
-        feed = Feed(spool=spool, schema=Schema.of(n=FieldKind.INTEGER))
+        feed = SpoolFeed(spool=spool, schema=Schema.of(n=FieldKind.INTEGER))
         again: Receptions | None = None
         receptions.begin("raw/t", {"t": feed}, pace=lambda: 1.0, on_trouble=lambda _trouble: None).stop()
         with heard(broker, []) as (client, _):

@@ -12,10 +12,10 @@ import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import NotConnected, Unread, topics
-from bridge.broker import Broker, Kind, start_broker
-from bridge.mqtt import Client
-from engine import host_line
-from engine.host_line import HostLine
+from bridge.brokers.broker import Broker, BrokerKind, start_broker
+from bridge.transport.mqtt_client import MqttClient
+from engine.host import connection
+from engine.host.connection import HostConnection
 from tests.brokers import KINDS
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
@@ -32,11 +32,11 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 
 @contextmanager
-def lined(folder: Path, kind: Kind, *, most_queued: int = 0) -> Iterator[tuple[Broker, HostLine]]:
+def lined(folder: Path, kind: BrokerKind, *, most_queued: int = 0) -> Iterator[tuple[Broker, HostConnection]]:
     """A broker of the test's own, and a host's line to it."""
     users = {"braid": "a password of its own"}
     with start_broker(folder / "broker", users, kind=kind, max_queued_messages=most_queued) as broker:
-        line = HostLine("h", broker.address("braid"), heard=lambda _message: None)
+        line = HostConnection("h", broker.address("braid"), heard=lambda _message: None)
         line.begin()
         line.listen()
         try:
@@ -50,7 +50,7 @@ def lined(folder: Path, kind: Kind, *, most_queued: int = 0) -> Iterator[tuple[B
 def heard(broker: Broker, topic: str, **how: Any) -> Iterator[list[bytes]]:
     """What comes on a topic, which is not acknowledged."""
     got: list[bytes] = []
-    client = Client(
+    client = MqttClient(
         broker.address("braid"), "tester", topics=[topic], on_message=lambda told: got.append(told.payload), **how
     )
     client.start()
@@ -61,9 +61,9 @@ def heard(broker: Broker, topic: str, **how: Any) -> Iterator[list[bytes]]:
 
 
 @contextmanager
-def sending(broker: Broker) -> Iterator[Client]:
+def sending(broker: Broker) -> Iterator[MqttClient]:
     """Somebody who publishes."""
-    client = Client(broker.address("braid"), "sender")
+    client = MqttClient(broker.address("braid"), "sender")
     client.start()
     try:
         yield client
@@ -71,7 +71,7 @@ def sending(broker: Broker) -> Iterator[Client]:
         client.stop()
 
 
-def test_what_its_broker_drops_is_counted(tmp_path: Path, kind: Kind) -> None:
+def test_what_its_broker_drops_is_counted(tmp_path: Path, kind: BrokerKind) -> None:
     """A host tells how many messages went after the broker had taken them."""
     with lined(tmp_path, kind, most_queued=2) as (broker, line):
         with heard(broker, "t"):
@@ -84,11 +84,11 @@ def test_what_its_broker_drops_is_counted(tmp_path: Path, kind: Kind) -> None:
 
 
 def test_what_cannot_be_read_is_told_no_faster_than_the_broker_answers(
-    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: BrokerKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever tells it hears that the broker stands still; once it goes on nothing of what was taken is missing."""
-    monkeypatch.setattr(host_line, "MOST_UNANSWERED", 3)
-    monkeypatch.setattr(host_line, "PATIENCE", 0.1)
+    monkeypatch.setattr(connection, "_MOST_UNANSWERED", 3)
+    monkeypatch.setattr(connection, "_PATIENCE", 0.1)
     with lined(tmp_path, kind) as (broker, line), heard(broker, topics.unread("t")) as got:
 
         def tell(event: str) -> bool:
@@ -112,7 +112,7 @@ def test_what_cannot_be_read_is_told_no_faster_than_the_broker_answers(
         assert ["0", "1", "2", "5"] == [json.loads(letter)["event"] for letter in got]
 
 
-def test_an_outage_of_any_length_ends_no_host(tmp_path: Path, kind: Kind) -> None:
+def test_an_outage_of_any_length_ends_no_host(tmp_path: Path, kind: BrokerKind) -> None:
     """What jobs measure meanwhile is not kept, so that it neither takes all message ids nor comes late."""
     with lined(tmp_path, kind) as (broker, line), heard(broker, "metrics") as got:
         process = psutil.Process(broker.pid)
@@ -131,7 +131,7 @@ def test_an_outage_of_any_length_ends_no_host(tmp_path: Path, kind: Kind) -> Non
         assert len([each for each in got if each != b'{"n": -1}']) < 35_000
 
 
-def test_a_client_of_any_version_gets_more_than_it_has_acknowledged(tmp_path: Path, kind: Kind) -> None:
+def test_a_client_of_any_version_gets_more_than_it_has_acknowledged(tmp_path: Path, kind: BrokerKind) -> None:
     """Brokers send some twenty ahead unless they are told otherwise, and a spool acknowledges only what it has."""
     with (
         lined(tmp_path, kind) as (broker, _),
@@ -143,7 +143,7 @@ def test_a_client_of_any_version_gets_more_than_it_has_acknowledged(tmp_path: Pa
         until(lambda: len(got) == 500, "all of them")
 
 
-def test_what_a_broker_may_have_lost_is_told_again(tmp_path: Path, kind: Kind) -> None:
+def test_what_a_broker_may_have_lost_is_told_again(tmp_path: Path, kind: BrokerKind) -> None:
     """A status that is no news is published once, and once more after a reconnect: the broker may have lost it."""
     with lined(tmp_path, kind) as (broker, line), heard(broker, "status", lasting=False) as got:
         for _ in range(3):

@@ -15,8 +15,10 @@ import psutil
 import pytest
 
 from bridge import Spool, topics
-from engine import host_process, jvm, verdicts
+from engine.host import process
+from engine.kernel import watchdog
 from engine.plan import Plan
+from engine.spark import jvm_watch
 from tests.integration import telling
 from tests.integration.clusters import offering
 from tests.integration.hosting import HOST, QUICK, Hosting, counted, delivery, numbers, raw, slot
@@ -26,14 +28,14 @@ pytestmark = pytest.mark.spark
 KEEPER = """
 import sys
 from pathlib import Path
-from bridge.address import Address
-from engine.host_keeper import HostKeeper
+from bridge.transport.address import Address
+from engine.host.keeper import HostKeeper
 with HostKeeper(sys.argv[1], Path(sys.argv[2]), Address.parse(sys.argv[3]), master="local[1]"):
     sys.stdin.read()
 """
 BOUND = 180.0
 """Seconds that a busy machine may take to start Spark, and what else is awaited."""
-HANGING = BOUND + 2 * jvm.LOOKING * jvm.HANGS_AFTER
+HANGING = BOUND + 2 * jvm_watch._POLL_SECONDS * jvm_watch.HANGS_AFTER
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +141,7 @@ def test_a_host_comes_back_whose_jvm(
         job.publish(5)
         hosting.until(lambda: hosting.keeper.pid != before, "another host process", bound=HANGING)
     job.settle()
-    assert [f"host {HOST} ended with {host_process.JVM_DIED}"] == [each.split(";")[0] for each in caplog.messages]
+    assert [f"host {HOST} ended with {process.JVM_DIED}"] == [each.split(";")[0] for each in caplog.messages]
     assert ended(java)
 
 
@@ -169,7 +171,7 @@ def test_a_task_that_hangs_in_c_does_not_keep_its_job_from_stopping(hosting: Hos
     hung = hosting.until(lambda: [path for path in attempts.iterdir() if path.is_file()], "the task to hang")
     hosting.stop_job(job.name)
     # An attempt holds a lock of its file as long as it lives.
-    hosting.until(lambda: all(verdicts._left(path) is not None for path in hung), "the end of what hung")
+    hosting.until(lambda: all(watchdog._left(path) is not None for path in hung), "the end of what hung")
     stream = f"raw/{job.topic}"
     hosting.until(lambda: stream not in hosting.host_status()["spools"], "nobody supplies the spool")
     spool = Spool(hosting.spool(stream), most_bytes=1 << 20)
@@ -202,7 +204,7 @@ def test_a_query_that_does_not_stop_costs_its_host_a_start(hosting: Hosting, cap
         hosting.until(lambda: hosting.keeper.pid != before, "another host process", bound=BOUND)
     stays.publish(5)
     stays.settle()
-    assert [f"host {HOST} ended with {host_process.STUCK}"] == [each.split(";")[0] for each in caplog.messages]
+    assert [f"host {HOST} ended with {process.STUCK}"] == [each.split(";")[0] for each in caplog.messages]
 
 
 @pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.full), True], ids=["stopped", "killed"])

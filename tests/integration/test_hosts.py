@@ -11,7 +11,7 @@ import pytest
 from bridge import topics
 from dags import Kind
 from engine.plan import Forward, Plan
-from engine.supply import Rated, Replayed, Supply, Timed
+from engine.supply import Rated, ReplayedFile, Supply, Timed
 from tests.integration.hosting import (
     HOST,
     QUICK,
@@ -60,14 +60,14 @@ def test_a_file_is_replayed(hosting: Hosting, tmp_path: Path) -> None:
     """The events of a file come as they lie in it."""
     path = tmp_path / "events.jsonl"
     path.write_text("".join(json.dumps(event) + "\n" for event in numbers(0, 50)))
-    supply = Replayed(path=str(path), fields={"n": Kind.INTEGER, "k": Kind.STRING}, per_second=1_000.0)
+    supply = ReplayedFile(path=str(path), fields={"n": Kind.INTEGER, "k": Kind.STRING}, per_second=1_000.0)
     plan = hosting.run(generated(hosting, supply))
     assert numbers(0, 50) == hosting.until_delivered(plan.deliveries[0], 50)
 
 
 def test_a_file_that_is_missing_is_told_where_its_stream_stands(hosting: Hosting, tmp_path: Path) -> None:
     """The host says why nothing comes, and everything else goes on."""
-    supply = Replayed(path=str(tmp_path / "missing.jsonl"), fields={"n": Kind.INTEGER}, per_second=10.0)
+    supply = ReplayedFile(path=str(tmp_path / "missing.jsonl"), fields={"n": Kind.INTEGER}, per_second=10.0)
     plan = hosting.run(generated(hosting, supply))
     [stream] = plan.streams
     hosting.until(lambda: "missing.jsonl" in hosting.host_status()["spools"].get(stream, ""), "the trouble is told")

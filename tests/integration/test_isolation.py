@@ -8,14 +8,14 @@ import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import FolderReader, SystemClock, Unread, commit, encode, leave, read, unpacked
-from bridge.broker import Broker, start_broker
-from bridge.log import LOG
-from bridge.mqtt import UNACKNOWLEDGED, Client
+from bridge.brokers.broker import Broker, start_broker
+from bridge.spools.log import LOG
+from bridge.transport.mqtt_client import UNACKNOWLEDGED, MqttClient
 from dags import Kind
-from engine.host_spools import HostSpools
-from engine.job_folder import spool_folder
+from engine.host.reception import Receptions
+from engine.host.spools import HostSpools
 from engine.plan import Ingress, Limits, Plan
-from engine.reception import Receptions
+from engine.records.job_folder import spool_folder
 from engine.supply import Bridged, Subscribed
 from tests.brokers import KINDS
 from tests.integration.test_receiving import STREAM, data, opening, until
@@ -41,7 +41,7 @@ class Streams:
         self.address = broker.address("braid")
         self.protocol = protocol
         self.unread: list[Unread] = []
-        self.client = Client(self.address, "publisher")
+        self.client = MqttClient(self.address, "publisher")
         self.client.start()
         self.begin()
 
@@ -175,7 +175,7 @@ def test_a_stream_that_cannot_be_written_stands_alone_and_goes_on(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says why; the other one receives meanwhile, and what came for it is spooled once it can be."""
-    monkeypatch.setattr("engine.host_spools.RETRYING", 0.0)
+    monkeypatch.setattr("engine.host.spools._RETRY_SECONDS", 0.0)
     streams = Streams(broker, tmp_path / "root")
     try:
         for topic in ("a", "b"):
@@ -249,8 +249,8 @@ def test_a_stream_that_is_needed_while_the_broker_is_away_is_received_later(
 ) -> None:
     """Nobody has to ask again."""
     streams = Streams(broker, tmp_path / "root")
-    subscribe = Client.subscribe
-    monkeypatch.setattr(Client, "subscribe", lambda client, topics: subscribe(client, topics, timeout=0.1))
+    subscribe = MqttClient.subscribe
+    monkeypatch.setattr(MqttClient, "subscribe", lambda client, topics: subscribe(client, topics, timeout=0.1))
     try:
         broker.stop()
         streams.need("a")

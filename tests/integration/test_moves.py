@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from manager.committed.state import State
-from manager.committer.draft import Ground
+from manager.committer.draft import DecisionGround
 from manager.transitions.move import Chosen
 from merge import Assignment, Home
 from tests.integration.hosting import QUICK
@@ -17,7 +17,7 @@ from tests.integration.serving import BROKER, Served
 pytestmark = [pytest.mark.full, pytest.mark.spark]
 
 
-_WORDS = {"host": "engine.host_process", "broker": BROKER}
+_WORDS = {"host": "engine.host.process", "broker": BROKER}
 """By what the command lines of processes are told."""
 
 
@@ -32,7 +32,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         made.close()
 
 
-def chosen(assignment: Assignment) -> Callable[[State, Ground], Chosen]:
+def chosen(assignment: Assignment) -> Callable[[State, DecisionGround], Chosen]:
     return lambda _state, _ground: Chosen(assignment, "a test")
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bridge.address import Address
-from engine.host_keeper import HostKeeper
-from manager.keeper_process import read_record
+from bridge.transport.address import Address
+from engine.host.keeper import HostKeeper
+from manager.process.keeper_process import read_record
 from manager.transitions.move import Chosen
 from merge import Assignment, Home
 from tests.integration.moving import Scattered, Within, scatter

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bridge import topics
-from bridge.nesting import DEEPEST
+from bridge.events.json_depth import DEEPEST
 from dags import Kind
 from tests.integration.hosting import Hosting, delivery, job, raw, slot
 

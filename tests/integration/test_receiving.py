@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from paho.mqtt.enums import MQTTProtocolVersion
 
-from bridge import Feed, Frame, FrameKind, Message, Receiver, Spool, Unread, encode, read, topics, unpacked
-from bridge.broker import Broker, start_broker
-from bridge.mqtt import Client
+from bridge import Frame, FrameKind, Message, Receiver, Spool, SpoolFeed, Unread, encode, read, topics, unpacked
+from bridge.brokers.broker import Broker, start_broker
+from bridge.transport.mqtt_client import MqttClient
 from tests.brokers import KINDS
 
 USERS = {"braid": "a password of its own"}
@@ -32,7 +32,7 @@ class Receiving:
     def __init__(self, broker: Broker, folder: Path, protocol: MQTTProtocolVersion) -> None:
         self.spool = Spool(folder, most_bytes=1 << 30)
         self.unread: list[Unread] = []
-        self.client = Client(
+        self.client = MqttClient(
             broker.address("braid"),
             "receiver",
             topics=[STREAM],
@@ -40,7 +40,7 @@ class Receiving:
             on_connection=self.reconnected,
             protocol=protocol,
         )
-        self.receiver = Receiver({STREAM: Feed(spool=self.spool)}, self.client, on_unread=self.unread.append)
+        self.receiver = Receiver({STREAM: SpoolFeed(spool=self.spool)}, self.client, on_unread=self.unread.append)
         self.thread = threading.Thread(target=self.receiver.run)
         self.thread.start()
         self.client.start()
@@ -69,7 +69,7 @@ def receiving(broker: Broker, folder: Path, protocol: MQTTProtocolVersion) -> It
 
 @contextmanager
 def publishing(broker: Broker) -> Iterator[Callable[[Frame], None]]:
-    client = Client(broker.address("braid"), "publisher")
+    client = MqttClient(broker.address("braid"), "publisher")
     client.start()
     try:
         yield lambda frame: client.publish(STREAM, encode(frame))

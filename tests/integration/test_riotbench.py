@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from bridge import Message, topics
-from bridge.mqtt import Client
+from bridge.transport.mqtt_client import MqttClient
 from dags import Source, canonicalise
 from engine import installed_catalogue
-from engine.outside import FILES
+from engine.host_outside import FILES
 from engine.plan import Delivery, Edge, Ingress, Plan, Slot
-from engine.supply import Replayed, Subscribed
-from engine.trying import tried
+from engine.supply import ReplayedFile, Subscribed
+from engine.trial import try_out
 from tests.integration.hosting import HOST, QUICK, Hosting
 from tests.tasks.pictures import Point, read_back
 from tests.tasks.references import join, predictive, statistics
@@ -122,7 +122,7 @@ def started(hosting: Hosting, document: Document, *taps: str, replayed: Path | N
         if not task.inputs:
             topic = task.config["source"]
             fields = dict(SCHEMAS[topic].fields)
-            supply = Replayed(path=str(replayed), fields=fields, per_second=1_000.0) if replayed else None
+            supply = ReplayedFile(path=str(replayed), fields=fields, per_second=1_000.0) if replayed else None
             stream = f"generated/{number}" if replayed else f"raw/{topic}"
             ingress.append(
                 Ingress(stream=stream, instance=number, supply=supply or Subscribed(topic=topic, fields=fields))
@@ -169,7 +169,7 @@ def heard(hosting: Hosting) -> Iterator[dict[str, list[Event]]]:
         found[message.topic] += told if isinstance(told, list) else [told]
         client.acknowledge([message.token])
 
-    client = Client(hosting.broker.address("braid"), "listener", topics=list(found), on_message=take)
+    client = MqttClient(hosting.broker.address("braid"), "listener", topics=list(found), on_message=take)
     client.start()
     yield found
     client.stop()
@@ -216,7 +216,7 @@ def loaded(hosting: Hosting, heard: dict[str, list[Event]], replayed: Path, expe
     assert [tuple(each[name] for name in names) for each in expected] == found
     hosting.until(lambda: len(heard[SENML]) >= len(expected), "all rows of SenML")
     config = {"field": "senml", "per": "row", "observed": list(OBSERVED), "also": {"city": "string"}}
-    again = tried("senml_parse", config, [{"senml": each["senml"]} for each in heard[SENML]])["out"]
+    again = try_out("senml_parse", config, [{"senml": each["senml"]} for each in heard[SENML]])["out"]
     wanted = ("city", "time", *OBSERVED)
     assert [[each[name] for name in wanted] for each in expected] == [[each[name] for name in wanted] for each in again]
 
@@ -295,7 +295,7 @@ def test_stats(hosting: Hosting, replayed: Path) -> None:
         "kalman": ("v", smooth),
         "regression": ("predicted", emitted(statistics.sliding_linear_regression(iter(smooth), by, 10, 10))),
         # Held against its definition in a test of its own.
-        "distinct": ("distinct", tried("distinct_approx_count", BUCKETS, events)["out"]),
+        "distinct": ("distinct", try_out("distinct_approx_count", BUCKETS, events)["out"]),
     }
     for tap, (name, wanted) in expected.items():
         found = hosting.until_delivered(stats.deliveries[f"{tap} output"], len(wanted))

@@ -7,8 +7,8 @@ import pytest
 
 from bridge import topics
 from engine.plan import Delivery, Forward, Import
-from engine.record_store import RecordStore
-from engine.staged import unpacked_value
+from engine.records.record_store import RecordStore
+from engine.records.staged_state import unpacked_value
 from tests.integration.hosting import HOST, Hosting, bridged, counted, delivery, job, numbers, raw, slot
 
 pytestmark = pytest.mark.spark

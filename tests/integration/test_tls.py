@@ -1,4 +1,4 @@
-"""Over TLS: who shows a certificate of an authority that the system trusts is spoken to, and nobody else."""
+"""Over TLS: who shows a certificate of an authority that the system trusts is detect_protocol to, and nobody else."""
 
 import gc
 import random
@@ -18,12 +18,13 @@ from urllib.parse import quote
 
 import pytest
 
-from bridge import Message, broker_mosquitto
-from bridge.address import Address
-from bridge.broker import start_broker
-from bridge.drops import watch_drops
+from bridge import Message
+from bridge.brokers import mosquitto_setup
+from bridge.brokers.broker import start_broker
 from bridge.embedded import hashed
-from bridge.mqtt import Client, NotConnected, spoken
+from bridge.transport.address import Address
+from bridge.transport.broker_drops import watch_drops
+from bridge.transport.mqtt_client import MqttClient, NotConnected, detect_protocol
 from tests import needs
 
 pytestmark = pytest.mark.mosquitto
@@ -89,7 +90,7 @@ def trusted(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def mosquitto(folder: Path, authority: Authority, certificate: Path, key: Path) -> Iterator[int]:
     """A mosquitto that speaks TLS only; its port."""
-    program = broker_mosquitto.executable()
+    program = mosquitto_setup.executable()
     assert program is not None
     (folder / "passwords").write_text(f"anna:{hashed(PASSWORD)}\n")
     port = next(filter(is_free, random.sample(PORTS, 50)))
@@ -141,7 +142,7 @@ def await_tls(port: int, authority: Authority, told: Callable[[], str]) -> None:
 
 def refusals(address: Address) -> list[str]:
     """What a client and a watch say that are not let in."""
-    client = Client(address, "refused")
+    client = MqttClient(address, "refused")
     with warnings.catch_warnings():
         # paho leaves the socket of a handshake that failed to the garbage collector.
         warnings.simplefilter("ignore", ResourceWarning)
@@ -175,7 +176,7 @@ def test_a_trusted_broker_is_spoken_to(address: Address, host: str) -> None:
         came.set()
 
     there = Address.parse(replace(address, host=host).url)
-    client = Client(there, f"speaks to {host}", topics=["said"], on_message=hear, protocol=spoken(there))
+    client = MqttClient(there, f"speaks to {host}", topics=["said"], on_message=hear, protocol=detect_protocol(there))
     client.start()
     try:
         client.publish("said", b"something")
@@ -226,7 +227,7 @@ def test_a_wrong_password_is_refused(address: Address) -> None:
 @pytest.mark.usefixtures("trusted")
 def test_who_is_turned_away_does_not_wait(address: Address) -> None:
     """A wrong password is told as soon as the broker has refused it, however long whoever asks would wait."""
-    client = Client(replace(address, password=f"{PASSWORD} not"), "waits")
+    client = MqttClient(replace(address, password=f"{PASSWORD} not"), "waits")
     with ThreadPoolExecutor(1) as threads:
         refused = threads.submit(client.start, timeout=4 * BOUND)
         error = refused.exception(timeout=BOUND)

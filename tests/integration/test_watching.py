@@ -6,28 +6,28 @@ from typing import Any
 
 import pytest
 
-from bridge.broker import Kind, start_broker
-from bridge.mqtt import UNACKNOWLEDGED, Client
-from manager.watching import Watching
+from bridge.brokers.broker import BrokerKind, start_broker
+from bridge.transport.mqtt_client import UNACKNOWLEDGED, MqttClient
+from manager.event_flow.output_watcher import OutputWatcher
 from tests.brokers import KINDS
-from tests.manager.watched import output
+from tests.manager.memory_outputs import output
 
 TOPIC = "braid/1/out/ann/d-1/out"
 BOUND = 30.0
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_look_sees_what_leaves_until_it_is_closed(tmp_path: Path, kind: Kind) -> None:
+def test_a_look_sees_what_leaves_until_it_is_closed(tmp_path: Path, kind: BrokerKind) -> None:
     """More messages than a client may leave unacknowledged come through, and every event is shown or counted."""
     with start_broker(tmp_path / "broker", {"braid": "a password of its own"}, kind=kind) as broker:
         address = broker.address("braid")
 
-        def connect(client_id: str, **told: Any) -> Client:
-            client = Client(address, client_id, lasting=False, **told)
+        def connect(client_id: str, **told: Any) -> MqttClient:
+            client = MqttClient(address, client_id, lasting=False, **told)
             client.start()
             return client
 
-        watching, publisher = Watching(connect), Client(address, "publishes", lasting=False)
+        watching, publisher = OutputWatcher(connect), MqttClient(address, "publishes", lasting=False)
         watching.start()
         publisher.start()
         with watching.look("ann", TOPIC) as look:

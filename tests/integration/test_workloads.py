@@ -21,7 +21,7 @@ import pytest
 from bridge import topics
 from dags.task_type import State
 from engine import installed_catalogue
-from engine.life import JobState
+from engine.job.lifecycle import JobState
 from engine.plan import CutWish, written_cut
 from manager.answers import DataflowState, Stop, SubmitAnswer, TenantForm
 from manager.client.client import Client

@@ -12,18 +12,18 @@ from typing import Any
 from bridge.emitted import Emitted as Sent
 from bridge.emitted import Stream, frames
 from bridge.intake import Intake, offer
-from bridge.log import Item, ItemKind, packed
-from bridge.memory_spool import MemorySpool
+from bridge.spools.log import Item, ItemKind, packed
+from bridge.spools.memory_spool import MemorySpool
 from bridge.wire import Frame, FrameKind
 from engine.behaviour import Behaviour
-from engine.coming import Standing, begins, brought, check_return, returning
-from engine.job_folder import KeptCut
-from engine.kernel import Arrived, run_batch
+from engine.job.pace import next_batch
+from engine.job.start import Standing, begins, brought, check_return, returning
+from engine.kernel.batch import Arrived, run_batch
 from engine.offset import Offset
-from engine.pacing import next_step
 from engine.plan import Entry, Import, Plan, Port
-from engine.record import Emitted, Record, Table
-from engine.state import JobState
+from engine.records.job_folder import KeptCut
+from engine.records.record import EmittedEvents, Record, Table
+from engine.records.state import InstanceStates
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Member:
         self.entries: list[Entry] = []
         self.offset = Offset()
         self.run = 1
-        self.state = JobState()
+        self.state = InstanceStates()
         self.kept: dict[KeptCut, Table] = {}
         self.given_up = frozenset[str]()
         self._town = town
@@ -98,7 +98,7 @@ class Member:
         """Run the next batch; False where there is nothing to do."""
         entries = [entry for entry in self.entries if entry.number >= max(1, self.offset.entry)]
         start, spools = self.offset, self._town.spools
-        end = next_step(start, run=self.run, entries=entries, spools=spools, given_up=self.given_up).end
+        end = next_batch(start, run=self.run, entries=entries, spools=spools, given_up=self.given_up).end
         if end == start:
             return False
         entry = self.entries[end.entry - 1]
@@ -239,7 +239,7 @@ class Town:
                     assert number not in of_one, f"number {number} of {emitted.origin} left twice"
                     of_one[number] = event
 
-    def _forward(self, emitted: Emitted) -> None:
+    def _forward(self, emitted: EmittedEvents) -> None:
         crossing = self.crossings[emitted.origin]
         sent = Sent(first=emitted.first, events=emitted.events, marker=emitted.marker)
         for frame in frames(Stream(*emitted.origin), crossing.epoch, [sent], emitted.first):

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from dags import Kind
 from engine.behaviour import each_event
 from engine.plan import Delivery, Edge, Forward, Import, Ingress, Plan, Port, RefusedPlan, Slot
-from engine.record import Table
-from engine.staged import NUMBERS, Staged, unpacked_value
+from engine.records.record import Table
+from engine.records.staged_state import NUMBERS, Staged, unpacked_value
 from engine.supply import Bridged, Subscribed
 from tests.engine.kernels import enters, events, slot
 from tests.laws.several import Town

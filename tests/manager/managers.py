@@ -8,8 +8,8 @@ from manager.answers import Quota, Role, SourceForm, TenantForm
 from manager.cases.base import Caller
 from manager.committer.changes import changes_of
 from manager.committer.committer import Committer
-from manager.committer.draft import Ground
-from manager.committer.seen import HostSeen, JobSeen
+from manager.committer.draft import DecisionGround
+from manager.observations.reports import HostSeen, JobSeen
 from manager.service import Service
 from manager.store.database import Store
 from manager.store.leadership import Candidate
@@ -60,7 +60,7 @@ class Manager:
         self.store = Store(url)
         self.hosts = hosts
         self.seen = Seen()
-        ground = Ground(hosts=lambda: self.hosts, strategy=strategy)
+        ground = DecisionGround(hosts=lambda: self.hosts, strategy=strategy)
         self.committer = Committer(self.store, catalogue, ground, name=name)
         self.changes = changes_of(self.committer, self.store, catalogue)
         self.candidate = Candidate(self.store, name, won=self.committer.lead, lost=self.committer.step_down)

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 
 from hypothesis import settings
 
-from bridge.raw import ARROW_TYPES
+from bridge.events.raw_events import ARROW_TYPES
 from dags import Emission, Schema
 from engine.behaviour import AnyImplementation
-from engine.task_run import Outcome
-from engine.trying import At, Event, Trial, schemas_of
+from engine.kernel.task_run import Outcome
+from engine.trial import At, Event, Trial, schemas_of
 
 Reference: TypeAlias = Callable[[Iterator[Any]], Iterable[At]]
 """A generator function that takes events one after the other and yields (port, event) for each before the next.

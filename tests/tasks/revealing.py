@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from dags import Config, Secret, TaskType
-from engine.behaviour import Behaviour, Emission, Implementation
-from engine.staged import Staged
+from engine.behaviour import Behaviour, Implementation, PortEmission
+from engine.records.staged_state import Staged
 
 
 class RevealConfig(Config):
@@ -18,8 +18,8 @@ class RevealConfig(Config):
 def _reveal(config: RevealConfig) -> Behaviour:
     length = len(config.password.revealed)
 
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
-        return {"out": Emission(pa.record_batch({"length": pa.array([length] * len(events), pa.int64())}))}
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
+        return {"out": PortEmission(pa.record_batch({"length": pa.array([length] * len(events), pa.int64())}))}
 
     return behave
 

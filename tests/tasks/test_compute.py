@@ -15,7 +15,7 @@ from dags.ports import MOST_PORTS
 from engine.catalogue import installed_catalogue
 from engine.implementations.compute import noop, opmw, opmw_join, pi_viete
 from engine.plan import Slot
-from engine.trying import At, Trial, tried
+from engine.trial import At, Trial, try_out
 from tests.tasks.agreeing import agrees, few
 
 EVENTS = st.lists(st.fixed_dictionaries({"a": st.none() | st.floats(allow_nan=False)}), max_size=12)
@@ -42,9 +42,9 @@ def test_pi_is_the_product_of_nested_roots(events: list[dict[str, Any]], iterati
 
 def test_with_the_steps_of_the_benchmark_it_is_pi() -> None:
     """As near as the rounding of so many factors allows; many events at once give the same as one."""
-    (one,) = tried(pi_viete, {}, [{"a": 1}])["out"]
+    (one,) = try_out(pi_viete, {}, [{"a": 1}])["out"]
     assert math.isclose(math.pi, one["pi"], rel_tol=1e-12)
-    assert [{"pi": 2.0 / (math.sqrt(2.0) / 2.0)}] * 5_000 == tried(pi_viete, {"iterations": 1}, [{"a": 1}] * 5_000)[
+    assert [{"pi": 2.0 / (math.sqrt(2.0) / 2.0)}] * 5_000 == try_out(pi_viete, {"iterations": 1}, [{"a": 1}] * 5_000)[
         "out"
     ]
 
@@ -65,7 +65,9 @@ def test_a_step_of_any_name_computes_pi() -> None:
     assert {"iterations": 3, "language": "en"} == config.model_dump()
     assert {"pi": Kind.FLOAT} == dict(found.output_schema(config, {})["out"].fields)
     assert catalogue.find("opmw:") is None
-    assert tried(pi_viete, {"iterations": 3}, [{}, {}]) == tried(opmw, {"iterations": 3, "language": "en"}, [{}, {}])
+    assert try_out(pi_viete, {"iterations": 3}, [{}, {}]) == try_out(
+        opmw, {"iterations": 3, "language": "en"}, [{}, {}]
+    )
 
 
 def sets(events: Iterator[At], ports: int, iterations: int) -> Iterator[At]:
@@ -127,4 +129,4 @@ def test_its_implementation_is_found_by_name(type_: str) -> None:
     """A namespace is implemented by one entry point; its steps run under their own names."""
     slot = Slot(instance=1, type=type_, version=2 if type_ == "pi_viete" else 1, config="{}", inputs=())
     assert slot.type == type_
-    assert len(tried(type_, {"iterations": 2} if type_ != "noop" else {}, [{"a": 1}])["out"]) == 1
+    assert len(try_out(type_, {"iterations": 2} if type_ != "noop" else {}, [{"a": 1}])["out"]) == 1

@@ -9,7 +9,7 @@ import pytest
 
 from dags import Kind, Schema
 from engine.behaviour import NoBehaviour
-from engine.trying import tried
+from engine.trial import try_out
 
 SCHEMA = Schema.of(v=Kind.FLOAT, w=Kind.INTEGER)
 
@@ -35,7 +35,7 @@ def test_a_package_that_is_missing_is_named(
     """With what to install; only tasks that need it miss it, and only when they are made."""
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(NoBehaviour, match=re.escape(f"{remedy} on every worker")):
-        tried(type_, config, [], SCHEMA)
+        try_out(type_, config, [], SCHEMA)
 
 
 def test_no_package_is_loaded_before_it_is_needed() -> None:

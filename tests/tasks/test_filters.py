@@ -20,7 +20,7 @@ from engine.implementations.filters import (
     range_filter,
     trained_bloom_filter,
 )
-from engine.trying import At, Parked, tried
+from engine.trial import At, Parked, try_out
 from tests.tasks.agreeing import agrees, few
 
 NUMBERS = st.none() | st.floats(-10, 10) | st.just(math.nan)
@@ -140,8 +140,8 @@ def test_few_strangers_pass() -> None:
     """About as many as the config allows, and every member does."""
     known = [f"member {at}" for at in range(2_000)]
     config = {"field": "id", "known": known, "expected": 2_000, "false_positives": 0.05, "outside": "drop"}
-    assert 2_000 == len(tried(bloom_filter, config, [{"id": each} for each in known])["out"])
-    passed = len(tried(bloom_filter, config, [{"id": f"stranger {at}"} for at in range(2_000)])["out"])
+    assert 2_000 == len(try_out(bloom_filter, config, [{"id": each} for each in known])["out"])
+    passed = len(try_out(bloom_filter, config, [{"id": f"stranger {at}"} for at in range(2_000)])["out"])
     assert 40 < passed < 200
 
 
@@ -156,7 +156,7 @@ def models(seen: Iterator[dict[str, Any]]) -> Iterator[At]:
             block.append(event["id"])
         if len(block) == 3:
             # A model of one block is that of its values in any order: a filter is a set.
-            yield "out", tried(bloom_filter_train, TRAIN, [{"id": each} for each in reversed(block)])["out"][0]
+            yield "out", try_out(bloom_filter_train, TRAIN, [{"id": each} for each in reversed(block)])["out"][0]
             block = []
 
 
@@ -169,12 +169,12 @@ def test_a_model_is_made_of_every_block(ids: list[str | None]) -> None:
 
 def test_a_model_is_the_same_on_every_machine() -> None:
     """And from release to release: this one was written down."""
-    (event,) = tried(bloom_filter_train, {"field": "id", "every": 1, "expected": 5}, [{"id": "a"}])["out"]
+    (event,) = try_out(bloom_filter_train, {"field": "id", "every": 1, "expected": 5}, [{"id": "a"}])["out"]
     assert "bloom1:5:0.01:BgAAAAAAAAAAAAIQLgA=" == event["model"]
 
 
 MODEL_A, MODEL_B = (
-    tried(bloom_filter_train, {"field": "id", "every": 1, "expected": 9}, [{"id": each}])["out"][0] for each in "ab"
+    try_out(bloom_filter_train, {"field": "id", "every": 1, "expected": 9}, [{"id": each}])["out"][0] for each in "ab"
 )
 
 
@@ -227,7 +227,7 @@ def test_the_latest_model_counts(events: list[At], outside: str) -> None:
 def test_a_text_that_is_no_model_is_refused(model: str) -> None:
     """Whatever is wrong with it; it costs neither much memory nor time."""
     with pytest.raises(Parked, match="is no Bloom filter"):
-        tried(trained_bloom_filter, {"field": "id"}, [("model", {"model": model})], BOTH)
+        try_out(trained_bloom_filter, {"field": "id"}, [("model", {"model": model})], BOTH)
 
 
 class Folder:
@@ -252,11 +252,11 @@ def test_a_model_may_lie_in_a_file(tmp_path: Path) -> None:
     digest = hashlib.sha256((tmp_path / "known").read_bytes()).hexdigest()
     config = {"field": "id", "file": {"place": "known"}, "sha256": digest}
     events, outside = [{"id": "a"}, {"id": "b"}], Folder(tmp_path)
-    assert [{"id": "a"}, {"id": None}] == tried(bloom_filter, config, events, outside=outside)["out"]
+    assert [{"id": "a"}, {"id": None}] == try_out(bloom_filter, config, events, outside=outside)["out"]
     with pytest.raises(NoBehaviour, match="has the digest"):
-        tried(bloom_filter, config | {"sha256": "0" * 64}, events, outside=outside)
+        try_out(bloom_filter, config | {"sha256": "0" * 64}, events, outside=outside)
     with pytest.raises(NoBehaviour, match="cannot be read"):
-        tried(bloom_filter, config | {"file": {"place": "elsewhere"}}, events, outside=outside)
+        try_out(bloom_filter, config | {"file": {"place": "elsewhere"}}, events, outside=outside)
 
 
 @pytest.mark.parametrize(
@@ -276,4 +276,4 @@ def test_a_config_that_contradicts_itself_is_refused(
 ) -> None:
     """Before anything runs, and it says where."""
     with pytest.raises(ValueError, match=told):
-        tried(implementation, config, [])
+        try_out(implementation, config, [])

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from dags import Kind, Schema
 from engine.implementations.join import join_by_id
 from engine.tasks.join import JoinByIdConfig
-from engine.trying import Event, Parked, Trial, tried
+from engine.trial import Event, Parked, Trial, try_out
 from tests.tasks.agreeing import agrees
 from tests.tasks.references import join as references
 from tests.tasks.references.windows import EPOCH
@@ -82,7 +82,7 @@ def test_an_id_that_was_given_up_begins_anew() -> None:
         {"id": "a", "time": EPOCH + timedelta(seconds=second), "dust": dust, "light": light}
         for second, dust, light in ((0, 1.0, None), (60, None, 2.0), (61, 3.0, 4.0))
     ]
-    found = tried("join_by_id", {"by": ["id"], "expected": 2}, rows)
+    found = try_out("join_by_id", {"by": ["id"], "expected": 2}, rows)
     assert [rows[0]] == found["expired"]
     assert [{**rows[1], "dust": 3.0}] == found["out"]
 
@@ -91,7 +91,7 @@ def test_a_measurement_that_is_not_observed_is_refused() -> None:
     """The reason names it."""
     config = {"by": ["id"], "expected": 2, "observed": ["dust"]}
     with pytest.raises(Parked, match="the field 'field' is 'snow', which is no measurement that is observed"):
-        tried("join_by_id", config, [{"id": "a", "time": EPOCH, "field": "snow", "value": 1.0}])
+        try_out("join_by_id", config, [{"id": "a", "time": EPOCH, "field": "snow", "value": 1.0}])
 
 
 def test_an_id_has_fields_of_its_own() -> None:

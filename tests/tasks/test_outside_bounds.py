@@ -10,11 +10,11 @@ import fsspec
 import pytest
 
 from dags import Kind, Secret
-from engine.acting import Unreachable
-from engine.implementations.outside.remotes import KINDS, hosts_of
-from engine.implementations.outside.shelves import LocalShelf, RemoteShelf
-from engine.outside import HostOutside
-from engine.reachable import allowed, barred, listed
+from engine.host_outside import HostOutside
+from engine.implementations.outside.file_stores import LocalFileStore, RemoteFileStore
+from engine.implementations.outside.remote_folders import FILE_SYSTEMS, hosts_of
+from engine.reachable_hosts import allowed, barred, listed
+from engine.side_effect import OutsideUnreachable
 from tests.tasks.worksite import Worksite, allow, keep_secret
 
 NOT_LISTED = (
@@ -31,7 +31,7 @@ def test_a_database_is_none_of_the_operators(tmp_path: Path, host: str) -> None:
     """However its address is written; the URL is not told, and no event is tried alone."""
     database = keep_secret(tmp_path, "warehouse", f"postgresql://me:sesame@{host}/d")
     insert = Worksite(tmp_path, "table_insert", {"n": Kind.INTEGER}, database=database, table="t", fields=["n"])
-    expected = f"engine.acting.Unreachable: the database 'warehouse' cannot be used: {NOT_LISTED}"
+    expected = f"engine.side_effect.OutsideUnreachable: the database 'warehouse' cannot be used: {NOT_LISTED}"
     assert [expected, expected] == insert.parked([{"n": 1}, {"n": 2}])
 
 
@@ -52,7 +52,7 @@ def test_a_url_leads_where_the_operator_allows_it(tmp_path: Path, name: str) -> 
     assert [True] == [NOT_LISTED in reason for reason in insert.parked([{"n": 1}])]
     allow(tmp_path, "# our warehouse", "", name)
     (reason,) = insert.parked([{"n": 2}])
-    assert reason.startswith("engine.acting.Unreachable: the database 'warehouse' cannot be used: ")
+    assert reason.startswith("engine.side_effect.OutsideUnreachable: the database 'warehouse' cannot be used: ")
     assert NOT_LISTED not in reason
 
 
@@ -98,7 +98,7 @@ def test_every_host_that_a_secret_names_is_looked_at(
     url: str, options: dict[str, Any], expected: tuple[str, ...]
 ) -> None:
     """In its URL and its options; what should be a URL and names no host has an empty one, which is never found."""
-    assert expected == hosts_of(KINDS[url.partition(":")[0]], url, options)
+    assert expected == hosts_of(FILE_SYSTEMS[url.partition(":")[0]], url, options)
 
 
 @pytest.mark.parametrize(
@@ -118,11 +118,11 @@ def test_an_account_leads_to_no_other_host(tmp_path: Path, secret: dict[str, str
 def test_a_remote_shelf_asks_before_each_connection() -> None:
     """The addresses of a name may be others by then."""
     told = ["", "it moved"]
-    shelf = RemoteShelf(
+    shelf = RemoteFileStore(
         fsspec.filesystem("memory"), "memory://asks/", "lake", renames=False, why_not=lambda: told.pop(0)
     )
     shelf.put("a", b"warm")
-    with pytest.raises(Unreachable, match="lake cannot be read: it moved"):
+    with pytest.raises(OutsideUnreachable, match="lake cannot be read: it moved"):
         shelf.read("a", 4)
 
 
@@ -153,11 +153,11 @@ def test_places_leave_room_on_the_disk(
     refused: bool,  # noqa: FBT001 - it is a column of the table
 ) -> None:
     """For what hosts record: files and rows are parked, and files are still read."""
-    LocalShelf(tmp_path).put("before", b"warm")
+    LocalFileStore(tmp_path).put("before", b"warm")
     monkeypatch.setattr(shutil, "disk_usage", lambda _folder: Usage(total, total - free, free))
     insert = Worksite(tmp_path, "table_insert", {"n": Kind.INTEGER}, database={"place": "db"}, table="t", fields=["n"])
     sink = Worksite(tmp_path, "file_sink", {"n": Kind.INTEGER}, to={"place": "own"})
     parked = [*insert.parked([{"n": 1}]), *sink.parked([{"n": 1}])]
     assert (2 if refused else 0) == len(parked)
     assert all("have to stay so; make room" in reason for reason in parked)
-    assert b"warm" == LocalShelf(tmp_path).read("before", 4)
+    assert b"warm" == LocalFileStore(tmp_path).read("before", 4)

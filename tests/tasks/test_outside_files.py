@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dags import Kind, Schema
-from engine.acting import Unreachable
 from engine.implementations.outside.archives import zip_files
-from engine.implementations.outside.shelves import LocalShelf, Missing, RemoteShelf
+from engine.implementations.outside.file_stores import LocalFileStore, Missing, RemoteFileStore
+from engine.kernel.task_watch import Unwatched
 from engine.plan import Port
-from engine.trying import At
-from engine.watch import Unwatched
+from engine.side_effect import OutsideUnreachable
+from engine.trial import At
 from tests.tasks.agreeing import agrees
 from tests.tasks.worksite import OWNER, Worksite, keep_secret
 
@@ -132,8 +132,8 @@ def test_a_secret_brings_its_own_credentials(tmp_path: Path, secret: Any, why: s
 def test_a_remote_shelf_is_as_a_local_one(tmp_path: Path, *, renames: bool) -> None:
     """Puts in place of what was there, reads up to a bound, knows what is missing; and what fails tells no URL."""
     system = fsspec.filesystem("memory")
-    remote = RemoteShelf(system, f"memory://{tmp_path.name}-{renames}/", "lake", renames=renames)
-    for shelf in (LocalShelf(tmp_path), remote):
+    remote = RemoteFileStore(system, f"memory://{tmp_path.name}-{renames}/", "lake", renames=renames)
+    for shelf in (LocalFileStore(tmp_path), remote):
         for content in (b"cold", b"warm"):
             shelf.put("a/b.txt", content)
         assert b"warm" == shelf.read("a/b.txt", 4)
@@ -142,8 +142,8 @@ def test_a_remote_shelf_is_as_a_local_one(tmp_path: Path, *, renames: bool) -> N
         with pytest.raises(Missing, match="there is no file 'a/c'"):
             shelf.read("a/c", 4)
     assert ["b.txt"] == [path.rpartition("/")[2] for path in system.find(f"{tmp_path.name}-{renames}")]
-    broken = RemoteShelf(object(), "sesame", "lake", renames=renames)
-    with pytest.raises(Unreachable) as error:
+    broken = RemoteFileStore(object(), "sesame", "lake", renames=renames)
+    with pytest.raises(OutsideUnreachable) as error:
         broken.put("a", b"")
     assert "lake cannot be written: AttributeError" == str(error.value)
 

@@ -9,11 +9,11 @@ import pytest
 from bridge import Item, Spool, packed
 from dags import Secret
 from engine.behaviour import NoBehaviour
-from engine.job_folder import spool_folder
-from engine.outside import HostOutside
+from engine.host_outside import HostOutside
 from engine.plan import Forward, Plan
-from engine.twin import TwinJob
-from engine.vault import KEY, Vault
+from engine.records.job_folder import spool_folder
+from engine.twin_job import TwinJob
+from engine.vault import VAULT_KEY, Vault
 from tests.engine.kernels import enters, events, slot
 from tests.tasks.revealing import RevealConfig
 
@@ -72,4 +72,4 @@ def test_a_root_has_one_name_for_good(tmp_path: Path) -> None:
     """Whoever asks for it, and another root has another; no key comes of it."""
     names = [HostOutside(tmp_path / root).deployment for root in ("one", "one", "two")]
     assert names[0] == names[1] != names[2]
-    assert not (tmp_path / "one" / KEY).exists()
+    assert not (tmp_path / "one" / VAULT_KEY).exists()

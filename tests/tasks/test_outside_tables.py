@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 
 from dags import Kind
-from engine.watch import EventName, Unwatched
+from engine.kernel.task_watch import EventName, Unwatched
 from tests import needs
 from tests.manager.databases import Server, server
 from tests.tasks.worksite import OWNER, Worksite, allow, keep_secret
@@ -130,7 +130,7 @@ def test_a_database_that_cannot_be_reached_is_tried_once_a_batch(tmp_path: Path)
     reasons = site.parked(numbered(0, 5))
     assert 5 == len(reasons)
     assert 1 == len(set(reasons))
-    assert reasons[0].startswith("engine.acting.Unreachable: the database 'warehouse' cannot be used: ")
+    assert reasons[0].startswith("engine.side_effect.OutsideUnreachable: the database 'warehouse' cannot be used: ")
     assert "sesame" not in reasons[0]
 
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from dags import Kind, Schema
 from engine.behaviour import AnyImplementation
+from engine.implementations.annotation import annotate, csv_to_senml
 from engine.implementations.parse import csv_parse, json_parse, senml_parse, xml_parse
-from engine.implementations.writing import annotate, csv_to_senml
-from engine.trying import At, Parked, tried
+from engine.trial import At, Parked, try_out
 from tests.tasks.agreeing import agrees, few
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -93,13 +93,13 @@ def test_rows_of_senml_give_their_measurements(texts: list[str], per: str) -> No
 def test_a_row_that_cannot_be_read_says_why(row: str | None, told: str) -> None:
     """With the field and the value."""
     with pytest.raises(Parked) as parked:
-        tried(senml_parse, SENML, [{"row": row, "id": 1}], ROW)
+        try_out(senml_parse, SENML, [{"row": row, "id": 1}], ROW)
     assert told in str(parked.value)
 
 
 def test_a_base_name_stands_for_names_that_are_missing() -> None:
     """As the benchmark reads it."""
-    (event,) = tried(senml_parse, {"field": "row", "observed": ["t"]}, [{"row": '5,{"bn":"t","e":[{"v":1}]}'}])["out"]
+    (event,) = try_out(senml_parse, {"field": "row", "observed": ["t"]}, [{"row": '5,{"bn":"t","e":[{"v":1}]}'}])["out"]
     assert ("t", 1.0) == (event["field"], event["value"])
 
 
@@ -162,7 +162,7 @@ def test_a_text_of_another_kind_is_refused(kind: str, text: str) -> None:
     """It says which field, and what it should be."""
     config = {"field": "line", "columns": [{"name": "x", "kind": kind}]}
     with pytest.raises(Parked, match=f"the field 'x' is '.*': it should be of kind {kind}"):
-        tried(csv_parse, config, [{"line": text}])
+        try_out(csv_parse, config, [{"line": text}])
 
 
 @pytest.mark.parametrize("text", ['"open', 'a"b"\n', '"a"b', "a\nb", ""])
@@ -170,7 +170,7 @@ def test_a_line_that_is_no_csv_is_refused(text: str) -> None:
     """It neither swallows the next one nor counts as two; no line at all is no line of two values."""
     config = {"field": "line", "columns": [{"name": each, "kind": "string"} for each in "xy"]}
     with pytest.raises(Parked, match="the field 'line' is"):
-        tried(csv_parse, config, [{"line": text}])
+        try_out(csv_parse, config, [{"line": text}])
 
 
 JSON = {"field": "text", "fields": {"a": "string", "b": "float", "c": "integer", "d": "boolean", "e": "json"}}
@@ -209,7 +209,7 @@ def test_every_json_that_does_not_fit_is_refused() -> None:
     """Whatever is wrong with it."""
     for text in ('{"a": 1}', '{"b": "1"}', '{"c": 1.5}', '{"c": true}', '{"d": 0}', "[]", "{", "[" * 100_000, None):
         with pytest.raises(Parked):
-            tried(json_parse, JSON, [{"text": text}], Schema.of(text=Kind.STRING))
+            try_out(json_parse, JSON, [{"text": text}], Schema.of(text=Kind.STRING))
 
 
 XML = {"field": "text", "fields": {"a": "string", "b": "float", "unit": "string"}}
@@ -262,8 +262,8 @@ def test_an_xml_document_that_grows_is_refused() -> None:
     outer = '<!DOCTYPE r SYSTEM "file:///etc/passwd"><r>a</r>'
     for text in (bomb, outer):
         with pytest.raises(Parked, match="it declares a document type"):
-            tried(xml_parse, XML, [{"text": text}])
-    (event,) = tried(xml_parse, XML, [{"text": f"{'<a>' * 5_000}x{'</a>' * 5_000}"}])["out"]
+            try_out(xml_parse, XML, [{"text": text}])
+    (event,) = try_out(xml_parse, XML, [{"text": f"{'<a>' * 5_000}x{'</a>' * 5_000}"}])["out"]
     assert "x" == event["a"]
 
 
@@ -294,7 +294,7 @@ def test_events_become_rows_of_senml(events: list[dict[str, Any]]) -> None:
     poisonous: list[dict[str, Any]] = [{"at": None}, {"at": 1, "t": math.inf}]
     config = {"time": "at", "measurements": ENTRIES}
     found = agrees(csv_to_senml, config, events, senml, schema, poisonous=poisonous, exact=True)
-    again = tried(
+    again = try_out(
         senml_parse,
         {"field": "senml", "per": "row", "observed": ["t", "n"], "also": {"s": "string"}},
         found["out"],
@@ -309,10 +309,10 @@ def test_lines_of_csv_become_rows_of_senml() -> None:
     """As the benchmark writes them; a number that is none is parked."""
     config = {"time": "at", "measurements": ENTRIES, "field": "line", "columns": ["at", "x", "s", "t", "n"]}
     row = '{"e":[{"u":"far","n":"t","v":"20.50"},{"u":"","n":"s","sv":"a"}],"bt":7}'
-    assert [{"senml": row}] == tried(csv_to_senml, config, [{"line": "7,,a,20.50,"}])["out"]
+    assert [{"senml": row}] == try_out(csv_to_senml, config, [{"line": "7,,a,20.50,"}])["out"]
     for line in ("7,,a,warm,", "noon,,a,1,", "7,,a,1"):
         with pytest.raises(Parked):
-            tried(csv_to_senml, config, [{"line": line}])
+            try_out(csv_to_senml, config, [{"line": line}])
 
 
 KNOWN = {"a": {"floor": 2, "since": "2020-01-01"}, "7": {"floor": None}}
@@ -342,7 +342,7 @@ def test_an_id_is_annotated(ids: list[str | None], unknown: str) -> None:
 def test_a_number_is_known_by_its_digits() -> None:
     """And what the event had in a field of that name is replaced."""
     config = {"field": "id", "fields": {"floor": "integer"}, "known": {"7": {"floor": 3}}}
-    assert [{"floor": 3, "id": 7}] == tried(annotate, config, [{"id": 7, "floor": 9}])["out"]
+    assert [{"floor": 3, "id": 7}] == try_out(annotate, config, [{"id": 7, "floor": 9}])["out"]
 
 
 @pytest.mark.parametrize(
@@ -369,4 +369,4 @@ def test_a_config_that_contradicts_itself_is_refused(
 ) -> None:
     """Before anything runs, and it says where."""
     with pytest.raises(ValueError, match=told):
-        tried(implementation, config, [])
+        try_out(implementation, config, [])

@@ -15,7 +15,7 @@ from dags import Kind, Schema
 from engine.implementations import predictive
 from engine.tasks.models import DecisionTree, LinearRegression, read_model, written
 from engine.tasks.predictive import DecisionTreeClassifyConfig
-from engine.trying import At, Event, Parked, tried
+from engine.trial import At, Event, Parked, try_out
 from tests.tasks.agreeing import agrees
 from tests.tasks.references import predictive as references
 
@@ -78,8 +78,8 @@ def test_a_tree_that_was_grown_classifies_as_the_library_does() -> None:
         {"v": v, "w": w, "class": "best" if v * w > 1 else "bad" if v < 0.1 else "good"}
         for v, w in ((random.uniform(-3, 3), random.randrange(-3, 4)) for _ in range(900))
     ]
-    (model,) = tried("decision_tree_train", {"fields": FIELDS}, rows[:300])["out"]
-    found = tried(
+    (model,) = try_out("decision_tree_train", {"fields": FIELDS}, rows[:300])["out"]
+    found = try_out(
         "decision_tree_classify", {"fields": FIELDS}, [("model", model), *(("in", row) for row in rows[300:])]
     )["out"]
     grown = references.grown(rows[:300], FIELDS, "class")
@@ -141,7 +141,7 @@ def test_predicting(events: list[At]) -> None:
 def test_a_number_on_a_threshold_goes_left() -> None:
     """As a float of 32 bits: 0.1 is a little more there than the threshold 0.1 is."""
     rows = [{"v": v, "w": w} for v, w in ((0.0, 2), (0.09999999, 2), (0.1, 1), (0.1, 2))]
-    found = tried("decision_tree_classify", {"fields": FIELDS, "initial": tree()}, rows)["out"]
+    found = try_out("decision_tree_classify", {"fields": FIELDS, "initial": tree()}, rows)["out"]
     assert ["bad", "bad", "good", "best"] == [each["class"] for each in found]
 
 
@@ -150,17 +150,17 @@ def test_equal_events_grow_equal_trees() -> None:
     fields = [f"v{number}" for number in range(8)]
     rows = [dict.fromkeys(fields, float(number)) | {"class": "few" if number < 5 else "many"} for number in range(10)]
     config = {"fields": fields, "window": 10}
-    assert 1 == len({tried("decision_tree_train", config, rows)["out"][0]["model"] for _ in range(5)})
+    assert 1 == len({try_out("decision_tree_train", config, rows)["out"][0]["model"] for _ in range(5)})
 
 
 def test_a_first_model_may_be_given() -> None:
     """It holds until one comes; a model that is none is refused with the document."""
     rows: list[At] = [("in", {"v": 0.0, "w": 0}), ("model", {"model": tree(classes=["C", "B", "A"])})]
-    found = tried("decision_tree_classify", {"fields": FIELDS, "initial": tree()}, [*rows, rows[0]])["out"]
+    found = try_out("decision_tree_classify", {"fields": FIELDS, "initial": tree()}, [*rows, rows[0]])["out"]
     assert ["bad", "C"] == [each["class"] for each in found]
     with pytest.raises(ValidationError, match="the initial model is of another kind; give a decision tree"):
         DecisionTreeClassifyConfig(fields=("v",), initial=line())
-    found = tried("linear_regression_predict", {"fields": FIELDS, "initial": line()}, rows[:1])["out"]
+    found = try_out("linear_regression_predict", {"fields": FIELDS, "initial": line()}, rows[:1])["out"]
     assert [0.5] == [each["prediction"] for each in found]
 
 
@@ -183,7 +183,7 @@ def test_a_first_model_may_be_given() -> None:
 def test_a_tree_is_whole_or_refused(changed: dict[str, Any], told: str) -> None:
     """Before any event is led through it."""
     with pytest.raises(Parked, match=told):
-        tried("decision_tree_classify", {"fields": FIELDS}, [("model", {"model": tree(**changed)})], BOTH)
+        try_out("decision_tree_classify", {"fields": FIELDS}, [("model", {"model": tree(**changed)})], BOTH)
 
 
 def test_a_line_is_whole_or_refused() -> None:
@@ -196,9 +196,9 @@ def test_a_line_is_whole_or_refused() -> None:
         (line(fields=["v" * 4_000_000]), "characters; it may have 4,000,000"),
     ):
         with pytest.raises(Parked, match=told):
-            tried("linear_regression_predict", {"fields": FIELDS}, [("model", {"model": text})], BOTH)
+            try_out("linear_regression_predict", {"fields": FIELDS}, [("model", {"model": text})], BOTH)
     with pytest.raises(Parked, match="the field 'prediction' would be inf; what it is computed of is too large"):
-        tried(
+        try_out(
             "linear_regression_predict",
             {"fields": ["v"], "initial": line(fields=["v"], coefficients=[10.0])},
             [{"v": 1.7e308}],
@@ -223,7 +223,7 @@ def test_fitting_a_line() -> None:
     config = {"fields": FIELDS, "target": "sold", "window": 20}
     models = [
         as_line(each)
-        for each in tried("linear_regression_train", config, [*rows[:20], {**rows[0], "w": None}, *rows[20:]])["out"]
+        for each in try_out("linear_regression_train", config, [*rows[:20], {**rows[0], "w": None}, *rows[20:]])["out"]
     ]
     for model, block in zip(models, (rows[:20], rows[20:]), strict=True):
         exact = references.least_squares([[row["v"], row["w"]] for row in block], [row["sold"] for row in block])
@@ -237,7 +237,9 @@ def test_fitting_lines(events: list[Event], window: int) -> None:
 
     def in_one_batch(seen: Any) -> Any:
         for rows in references.whole(seen, ["v", "w"], window):
-            ((port, model),) = (("out", each) for each in tried("linear_regression_train", config, rows, SCHEMA)["out"])
+            ((port, model),) = (
+                ("out", each) for each in try_out("linear_regression_train", config, rows, SCHEMA)["out"]
+            )
             yield port, model
 
     config = {"fields": ["w"], "target": "v", "window": window}
@@ -304,12 +306,12 @@ def test_annotating_classes(events: list[Event], window: int, many: int) -> None
 def test_classes_are_learned_from_as_they_leave() -> None:
     """What is annotated can be trained on: a number that decides its own class is learned without fault."""
     rows = [{"v": float(number % 300)} for number in range(300)]
-    annotated = tried("annotate_class", {"field": "v"}, rows)["out"]
+    annotated = try_out("annotate_class", {"field": "v"}, rows)["out"]
     assert dict.fromkeys(("BAD", "GOOD", "VERYGOOD", "EXCELLENT"), 75) == {
         name: sum(each["class"] == name for each in annotated) for name in ("BAD", "GOOD", "VERYGOOD", "EXCELLENT")
     }
-    (model,) = tried("decision_tree_train", {"fields": ["v"]}, annotated)["out"]
-    found = tried("decision_tree_classify", {"fields": ["v"]}, [("model", model), *(("in", row) for row in rows)])[
+    (model,) = try_out("decision_tree_train", {"fields": ["v"]}, annotated)["out"]
+    found = try_out("decision_tree_classify", {"fields": ["v"]}, [("model", model), *(("in", row) for row in rows)])[
         "out"
     ]
     assert annotated == found

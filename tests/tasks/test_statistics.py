@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from bridge.raw import ARROW_TYPES
+from bridge.events.raw_events import ARROW_TYPES
 from dags import Kind, Schema
-from engine.implementations import statistics
-from engine.tasks.statistics import DistinctApproxCountConfig
-from engine.trying import Event, Parked, Trial, rows_of, tried
+from engine.implementations import stream_statistics
+from engine.tasks.stream_statistics import DistinctApproxCountConfig
+from engine.trial import Event, Parked, Trial, rows_of, try_out
 from tests.tasks.agreeing import agrees
 from tests.tasks.references import statistics as references
 
@@ -38,7 +38,7 @@ few = settings(max_examples=12)
 def test_an_average_of_blocks(events: list[Event], by: list[str], window: int) -> None:
     """To the last bit, because values are added in the order of events."""
     agrees(
-        statistics.block_window_average,
+        stream_statistics.block_window_average,
         {"field": "v", "by": by, "window": window},
         events,
         lambda seen: references.block_window_average(seen, by, window),
@@ -52,7 +52,7 @@ def test_an_average_of_blocks(events: list[Event], by: list[str], window: int) -
 @given(ROWS, BY)
 def test_a_count(events: list[Event], by: list[str]) -> None:
     """Every event is counted, whatever it holds."""
-    agrees(statistics.count, {"by": by}, events, lambda seen: references.count(seen, by), SCHEMA)
+    agrees(stream_statistics.count, {"by": by}, events, lambda seen: references.count(seen, by), SCHEMA)
 
 
 @few
@@ -60,7 +60,7 @@ def test_a_count(events: list[Event], by: list[str]) -> None:
 def test_a_kalman_filter(events: list[Event], by: list[str], process: float, sensor: float, error: float) -> None:
     """The five equations of the filter in one dimension."""
     agrees(
-        statistics.kalman_filter,
+        stream_statistics.kalman_filter,
         {"field": "v", "by": by, "process_noise": process, "sensor_noise": sensor, "estimated_error": error},
         events,
         lambda seen: references.kalman_filter(seen, by, process, sensor, error),
@@ -71,7 +71,7 @@ def test_a_kalman_filter(events: list[Event], by: list[str], process: float, sen
 
 def test_a_kalman_filter_goes_to_what_is_measured() -> None:
     """With the benchmark's noises: at once from a first guess of which nothing is known, then slowly."""
-    found = [each["v"] for each in tried("kalman_filter", {"field": "v"}, [{"v": 10.0}] * 3 + [{"v": 20.0}])["out"]]
+    found = [each["v"] for each in try_out("kalman_filter", {"field": "v"}, [{"v": 10.0}] * 3 + [{"v": 20.0}])["out"]]
     assert [9.895, 9.956, 9.978, 14.678] == [round(value, 3) for value in found]
 
 
@@ -80,7 +80,7 @@ def test_a_kalman_filter_goes_to_what_is_measured() -> None:
 def test_interpolation(events: list[Event], by: list[str], window: int) -> None:
     """A null becomes the mean of the last values that were none; what it became is no value."""
     agrees(
-        statistics.interpolate,
+        stream_statistics.interpolate,
         {"field": "v", "by": by, "window": window},
         events,
         lambda seen: references.interpolate(seen, by, window),
@@ -96,7 +96,7 @@ def test_the_second_order_moment(events: list[Event], by: list[str], counters: i
     """For values of any kind; both zeros are one value."""
     told = [{**event, "v": event["v"] + 0.0 if event["v"] is not None else None} for event in events]
     agrees(
-        statistics.second_order_moment,
+        stream_statistics.second_order_moment,
         {"field": field, "by": by, "counters": counters},
         told,
         lambda seen: (
@@ -126,10 +126,11 @@ def test_the_second_order_moment_is_near() -> None:
     """With many counters it is as near as the algorithm promises; 0.0 and -0.0 are one value."""
     rows = [{"v": float(value)} for value in range(1, 40) for _ in range(value)]
     exact = sum(value * value for value in range(1, 40))
-    (*_, last) = tried("second_order_moment", {"field": "v", "counters": 512}, rows)["out"]
+    (*_, last) = try_out("second_order_moment", {"field": "v", "counters": 512}, rows)["out"]
     assert math.isclose(exact, last["second_order_moment"], rel_tol=4 * math.sqrt(2 / 512))
     assert (
-        4.0 == tried("second_order_moment", {"field": "v"}, [{"v": 0.0}, {"v": -0.0}])["out"][-1]["second_order_moment"]
+        4.0
+        == try_out("second_order_moment", {"field": "v"}, [{"v": 0.0}, {"v": -0.0}])["out"][-1]["second_order_moment"]
     )
 
 
@@ -142,7 +143,7 @@ def test_the_second_order_moment_is_near() -> None:
 def test_a_distinct_count(events: list[Event], by: list[str], log: int) -> None:
     """The estimate is the same wherever batches are cut, which takes the sketch through its state."""
     agrees(
-        statistics.distinct_approx_count,
+        stream_statistics.distinct_approx_count,
         {"field": "v", "by": by, "buckets": 2**log},
         events,
         lambda seen: references.distinct_approx_count(seen, by, log),
@@ -155,7 +156,7 @@ def test_a_distinct_count(events: list[Event], by: list[str], log: int) -> None:
 def test_a_distinct_count_is_near(values: list[Any]) -> None:
     """Within four times the relative error that its buckets promise, for texts and numbers; null and again are none."""
     rows = [{"v": value} for value in [*values, None, *values]]
-    (*_, last) = tried("distinct_approx_count", {"field": "v"}, rows)["out"]
+    (*_, last) = try_out("distinct_approx_count", {"field": "v"}, rows)["out"]
     assert math.isclose(len(values), last["distinct"], rel_tol=4 * 1.04 / math.sqrt(1_024))
 
 
@@ -165,7 +166,7 @@ def test_a_distinct_count_is_near(values: list[Any]) -> None:
 )
 def test_few_values_are_counted_exactly(values: list[Any], expected: int) -> None:
     """The empty text is a text, both zeros are one."""
-    (*_, last) = tried("distinct_approx_count", {"field": "v"}, [{"v": value} for value in values])["out"]
+    (*_, last) = try_out("distinct_approx_count", {"field": "v"}, [{"v": value} for value in values])["out"]
     assert expected == round(last["distinct"], 3)
 
 
@@ -173,7 +174,7 @@ def test_what_is_not_finite_is_not_counted() -> None:
     """It is parked, with the field and the value."""
     for type_ in ("distinct_approx_count", "second_order_moment"):
         with pytest.raises(Parked, match="the field 'v' is nan; it needs a finite number"):
-            tried(type_, {"field": "v"}, [{"v": math.nan}])
+            try_out(type_, {"field": "v"}, [{"v": math.nan}])
 
 
 def test_buckets_are_a_power_of_two() -> None:
@@ -187,7 +188,7 @@ def test_buckets_are_a_power_of_two() -> None:
 def test_accumulating(events: list[Event], by: list[str], window: int, fields: list[str]) -> None:
     """Fields become arrays of what they held, nulls included; a field of the key too where it is collected."""
     agrees(
-        statistics.accumulate,
+        stream_statistics.accumulate,
         {"fields": fields, "by": by, "window": window},
         events,
         lambda seen: references.accumulate(seen, by, fields, window),
@@ -201,7 +202,7 @@ def test_accumulating(events: list[Event], by: list[str], window: int, fields: l
 def test_a_sliding_regression(events: list[Event], by: list[str], train: int, predict: int) -> None:
     """To the last bit, because values are added in the order of events."""
     agrees(
-        statistics.sliding_linear_regression,
+        stream_statistics.sliding_linear_regression,
         {"field": "v", "by": by, "train": train, "predict": predict},
         events,
         lambda seen: references.sliding_linear_regression(seen, by, train, predict),
@@ -215,9 +216,9 @@ def test_a_sliding_regression(events: list[Event], by: list[str], train: int, pr
 def test_a_sliding_regression_is_the_line_of_least_squares(values: list[float]) -> None:
     """By the textbook, in fractions, over running numbers that begin at 1."""
     train = len(values)
-    (*_, last) = tried("sliding_linear_regression", {"field": "v", "train": train}, [{"v": value} for value in values])[
-        "out"
-    ]
+    (*_, last) = try_out(
+        "sliding_linear_regression", {"field": "v", "train": train}, [{"v": value} for value in values]
+    )["out"]
     numbers, ys = range(1, train + 1), [Fraction(value) for value in values]
     sxy = train * sum(x * y for x, y in zip(numbers, ys, strict=True)) - sum(numbers) * sum(ys)
     slope = sxy / (train * sum(x * x for x in numbers) - sum(numbers) ** 2)
@@ -245,7 +246,7 @@ def test_what_a_shorter_window_finds_is_used() -> None:
 def test_a_text_is_no_number(type_: str) -> None:
     """A stream whose schema is not declared may hold one; the reason says what to name instead."""
     with pytest.raises(ValueError, match="the field 'v' holds string and no numbers"):
-        tried(type_, {"field": "v"}, [{"v": "warm"}])
+        try_out(type_, {"field": "v"}, [{"v": "warm"}])
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from dags import Kind, Schema
 from engine.implementations import visual
 from engine.implementations.visual import line_plot, multi_line_plot
-from engine.trying import At, Event, Parked, tried
+from engine.trial import At, Event, Parked, try_out
 from tests.tasks.agreeing import agrees
 from tests.tasks.pictures import Drawn, drawn, read_back, texts
 from tests.tasks.references.statistics import key_of
@@ -45,7 +45,7 @@ def in_one_batch(config: dict[str, Any], type_: str, lacking: tuple[str, ...]) -
                 block = kept[key_of(event, config["by"])]
                 block.append(event)
                 if len(block) == config["window"]:
-                    yield "out", tried(type_, config, block, SCHEMA)["out"][0]
+                    yield "out", try_out(type_, config, block, SCHEMA)["out"][0]
                     block.clear()
 
     return reference
@@ -111,7 +111,7 @@ def pictures(events: list[Event], config: dict[str, Any], *, line: bool) -> list
 def test_a_picture_shows_the_points_of_its_window(events: list[Event], window: int, x: str | None, line: bool) -> None:  # noqa: FBT001 - hypothesis calls it
     """Read back by its axes: each point in its place, in its line and in its turn, under what it is named."""
     config = {"field": "value", "x": x, "by": ["k"], "window": window}
-    made = tried("multi_line_plot" if line else "line_plot", config, events, SCHEMA)["out"]
+    made = try_out("multi_line_plot" if line else "line_plot", config, events, SCHEMA)["out"]
     expected = pictures(events, config, line=line)
     assert [key for key, _ in expected] == [each["k"] for each in made]
     for (_, wanted), each in zip(expected, made, strict=True):
@@ -136,7 +136,7 @@ def test_a_picture_has_nothing_of_those_before_it(windows: list[list[tuple[str, 
 
     def shown(window: list[tuple[str, float]]) -> str:
         rows = [{"field": name, "value": value} for name, value in window]
-        (picture,) = tried("multi_line_plot", {"field": "value", "window": len(rows)}, rows)["out"]
+        (picture,) = try_out("multi_line_plot", {"field": "value", "window": len(rows)}, rows)["out"]
         return str(picture["svg"])
 
     together = [shown(window) for window in windows]
@@ -148,7 +148,7 @@ def test_a_picture_has_nothing_of_those_before_it(windows: list[list[tuple[str, 
 def test_what_could_not_be_drawn_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the next picture."""
     rows = [{"t": 1.0}, {"t": 2.0}]
-    plain = tried("line_plot", {"field": "t", "window": 2}, rows)
+    plain = try_out("line_plot", {"field": "t", "window": 2}, rows)
 
     def fail(*_: object, **__: object) -> None:
         raise OSError("there is no font")
@@ -156,19 +156,19 @@ def test_what_could_not_be_drawn_leaves_nothing_behind(monkeypatch: pytest.Monke
     with monkeypatch.context() as broken:
         broken.setattr(Figure, "savefig", fail)
         with pytest.raises(Parked, match="there is no font"):
-            tried("line_plot", {"field": "t", "window": 2}, [{"t": 3.0}, {"t": 3.5}])
-    assert plain == tried("line_plot", {"field": "t", "window": 2}, rows)
+            try_out("line_plot", {"field": "t", "window": 2}, [{"t": 3.0}, {"t": 3.5}])
+    assert plain == try_out("line_plot", {"field": "t", "window": 2}, rows)
 
 
 def test_a_picture_has_no_date() -> None:
     """It would be another at every time."""
-    (picture,) = tried("line_plot", {"field": "t", "window": 2}, [{"t": 1.0}, {"t": 4.0}])["out"]
+    (picture,) = try_out("line_plot", {"field": "t", "window": 2}, [{"t": 1.0}, {"t": 4.0}])["out"]
     assert "<dc:date>" not in picture["svg"]
 
 
 def test_several_lines_over_time() -> None:
     """One for each name, with a legend; times are told by the seconds since the first."""
-    (picture,) = tried("multi_line_plot", {"field": "value", "x": "at", "window": 10}, ROWS, SCHEMA)["out"]
+    (picture,) = try_out("multi_line_plot", {"field": "value", "x": "at", "window": 10}, ROWS, SCHEMA)["out"]
     assert [4, 6] == [len(points) for points in drawn(picture["svg"]).values()]
     told = texts(picture["svg"])
     assert {"dust", "light", "value", "at: seconds since 1970-01-01T00:00:00.000Z"} <= set(told)
@@ -180,16 +180,16 @@ def test_names_of_lines_are_only_text() -> None:
     rows = [{"field": name, "value": 1.0} for name in names]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        (picture,) = tried("multi_line_plot", {"field": "value", "window": len(names)}, rows)["out"]
+        (picture,) = try_out("multi_line_plot", {"field": "value", "window": len(names)}, rows)["out"]
     assert {"$x^$", "<b>&", "_hidden", "a\N{REPLACEMENT CHARACTER}b", "線"} <= set(texts(picture["svg"]))
 
 
 def test_a_picture_heeds_no_settings() -> None:
     """Whatever else in the process has set matplotlib to, and it is left so."""
     rows = [{"t": 1.0}, {"t": 2.0}]
-    plain = tried("line_plot", {"field": "t", "window": 2}, rows)
+    plain = try_out("line_plot", {"field": "t", "window": 2}, rows)
     with mpl.rc_context({"lines.linewidth": 9.0, "svg.hashsalt": "pepper"}):
-        assert plain == tried("line_plot", {"field": "t", "window": 2}, rows)
+        assert plain == try_out("line_plot", {"field": "t", "window": 2}, rows)
         assert mpl.rcParams["lines.linewidth"] == pytest.approx(9.0)
 
 
@@ -197,11 +197,11 @@ def test_a_picture_heeds_no_settings() -> None:
 def test_any_two_numbers_are_drawn(values: tuple[float, float]) -> None:
     """The smallest, the greatest, equal ones and next to equal ones."""
     rows = [{"t": value} for value in values]
-    (picture,) = tried("line_plot", {"field": "t", "x": "t", "window": 2}, rows)["out"]
+    (picture,) = try_out("line_plot", {"field": "t", "x": "t", "window": 2}, rows)["out"]
     assert all(math.isfinite(x) and math.isfinite(y) for x, y in drawn(picture["svg"])["line-0"])
 
 
 def test_a_number_too_large_to_draw_is_refused() -> None:
     """Alone, before it could spoil the picture that others are in."""
     with pytest.raises(Parked, match=re.escape("the field 't' is 1e+31; plots draw numbers up to 1e+30")):
-        tried("line_plot", {"field": "t"}, [{"t": 1e31}])
+        try_out("line_plot", {"field": "t"}, [{"t": 1e31}])

@@ -14,7 +14,7 @@ from dags import Catalogue, InvalidDocument, Kind, Schema, Source, canonicalise
 from engine.implementations.where import where
 from engine.tasks import TYPES
 from engine.tasks.expressions import Call, Name, Node, Value, read, written
-from engine.trying import At, Parked, tried
+from engine.trial import At, Parked, try_out
 from tests.notation import document
 from tests.tasks.agreeing import agrees, few
 
@@ -212,4 +212,4 @@ def test_integers_that_grow_too_large_park_their_event() -> None:
     """And it says of what."""
     events = [{"b": 2**62}]
     with pytest.raises(Parked, match=r"the expression cannot be computed of \{'b': 4611686018427387904\}: overflow"):
-        tried(where, {"expression": "b * 4 > 0"}, events)
+        try_out(where, {"expression": "b * 4 > 0"}, events)

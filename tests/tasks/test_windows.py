@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from dags import Kind, Schema
 from engine.implementations.windows import tumbling_window
 from engine.tasks.windows import TumblingWindowConfig
-from engine.trying import Event, Parked, Trial, tried
+from engine.trial import Event, Parked, Trial, try_out
 from tests.tasks.agreeing import agrees
 from tests.tasks.references import windows as references
 from tests.tasks.references.windows import EPOCH
@@ -57,7 +57,7 @@ def test_a_tumbling_window(events: list[Event], by: list[str], size: int, latene
 def test_lateness_keeps_a_window_open() -> None:
     """An event that is late within it counts; what is later leaves by the other port, as it came."""
     config = {"time": "at", "field": "v", "size_ms": 1_000, "lateness_ms": 500}
-    found = tried("tumbling_window", config, [at(0.1), at(1.4), at(0.9, 3.0), at(1.5), at(0.8)])
+    found = try_out("tumbling_window", config, [at(0.1), at(1.4), at(0.9, 3.0), at(1.5), at(0.8)])
     assert [(2, 4.0)] == [(each["count"], each["sum"]) for each in found["out"]]
     assert [at(0.8)] == found["late"]
 
@@ -73,9 +73,9 @@ def test_a_closed_window_leaves_nothing() -> None:
 def test_a_time_is_needed() -> None:
     """The reason names the field."""
     with pytest.raises(Parked, match="the field 'at' is null; it needs a value"):
-        tried("tumbling_window", {"time": "at", "field": "v"}, [at(1), {"at": None, "v": 1.0}])
+        try_out("tumbling_window", {"time": "at", "field": "v"}, [at(1), {"at": None, "v": 1.0}])
     with pytest.raises(ValueError, match="the field 'v' holds double and no times"):
-        tried("tumbling_window", {"time": "v", "field": "v"}, [at(1)])
+        try_out("tumbling_window", {"time": "v", "field": "v"}, [at(1)])
 
 
 def test_a_key_is_not_called_as_what_is_emitted() -> None:

@@ -6,16 +6,16 @@ from typing import Any
 
 from dags import Kind
 from engine.behaviour import Behaviour, behaviours_of, installed_behaviours
-from engine.kernel import run_batch
+from engine.host_outside import HostOutside
+from engine.kernel.batch import run_batch
+from engine.kernel.streams import Arrived
+from engine.kernel.task_watch import TaskWatch, Unwatched
 from engine.offset import Offset
-from engine.outside import HostOutside
 from engine.plan import Edge, Entry, Forward, Plan
-from engine.reachable import REACHABLE
-from engine.record import Record
-from engine.state import JobState
-from engine.streams import Arrived
+from engine.reachable_hosts import REACHABLE
+from engine.records.record import Record
+from engine.records.state import InstanceStates
 from engine.vault import Vault
-from engine.watch import Unwatched, Watch
 from tests.engine.kernels import arrived, dead, enters, events, left, slot
 
 OWNER = "ann"
@@ -39,7 +39,7 @@ class Worksite:
             forwards=(Forward(instance=2),),
         )
         self._entry = Entry(number=1, plan=plan, starts={})
-        self._state = JobState()
+        self._state = InstanceStates()
         self._position = 0
         self._arrived: list[Arrived] = []
         self.made = self.behaviours()
@@ -58,17 +58,17 @@ class Worksite:
             self._position += count
             at += count
 
-    def die(self, watch: Watch = _UNWATCHED) -> Record:
+    def die(self, watch: TaskWatch = _UNWATCHED) -> Record:
         """Run the batch of what has come, and lose its record."""
         record = self._run(watch)
         self._state.discard()
         return record
 
-    def run(self, rows: Sequence[Mapping[str, Any]] = (), watch: Watch = _UNWATCHED) -> list[dict[str, Any]]:
+    def run(self, rows: Sequence[Mapping[str, Any]] = (), watch: TaskWatch = _UNWATCHED) -> list[dict[str, Any]]:
         """Run the batch of what has come for good; what leaves the task."""
         return left(self.batch(rows, watch), 2)
 
-    def batch(self, rows: Sequence[Mapping[str, Any]] = (), watch: Watch = _UNWATCHED) -> Record:
+    def batch(self, rows: Sequence[Mapping[str, Any]] = (), watch: TaskWatch = _UNWATCHED) -> Record:
         """Run the batch of what has come for good; its record."""
         if rows:
             self.arrive(rows)
@@ -81,7 +81,7 @@ class Worksite:
         """Why events are parked."""
         return [reason for _, _, reason, _ in dead(self.batch(rows))]
 
-    def _run(self, watch: Watch) -> Record:
+    def _run(self, watch: TaskWatch) -> Record:
         batch = self._state.version + 1
         return run_batch(
             batch,

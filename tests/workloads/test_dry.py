@@ -14,9 +14,9 @@ from dags import Kind, Schema
 from engine.plan import SlotState
 from manager.answers import Stop
 from manager.committed.state import State
-from manager.defragmenting.choosing import Chooser
+from manager.defragmentation.choice import Chooser
 from manager.problem import Conflict
-from manager.settings import Placement
+from manager.process.settings import Placement
 from manager.store.database import Store, sqlite_url
 from merge import JobId, Weighed, each_step, each_task, works
 from merge.defragmentation import forwarded

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.raw import events_in
+from bridge.events.raw_events import events_in
 from dags import Kind, Schema
 from tests.workloads.replay import toy
 from workloads.loading import WrongWorkload, load_workload, made_up

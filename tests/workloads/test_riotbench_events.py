@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.tasks.models import DecisionTree, LinearRegression, read_model
-from engine.trying import tried
+from engine.trial import try_out
 from workloads.riotbench.datasets import DATA_SETS, FITNESS, GRID, TAXI, URBAN, DataSet
 from workloads.riotbench.generating import MISSING, STRAY, events, rows
 from workloads.riotbench.models import models
@@ -95,12 +95,12 @@ def test_models_are_such_as_the_tasks_take(data: DataSet) -> None:
     assert read_model(line, LinearRegression, data.features)
     assert read_model(tree, DecisionTree, data.features)
     config = {"field": "row", "per": "row", "observed": list(data.observed)}
-    parsed = tried("senml_parse", config, [dict(event) for event in islice(events(data, 1), data.learned)])["out"]
+    parsed = try_out("senml_parse", config, [dict(event) for event in islice(events(data, 1), data.learned)])["out"]
     asked = [each for each in parsed if all(each[name] is not None for name in (*data.features, data.target))]
     fields = {"fields": list(data.features)}
     placed = [("in", {name: each[name] for name in (*data.features, data.target)}) for each in asked]
-    classified = tried("decision_tree_classify", fields, [("model", {"model": tree}), *placed])["out"]
-    predicted = tried("linear_regression_predict", fields, [("model", {"model": line}), *placed])["out"]
+    classified = try_out("decision_tree_classify", fields, [("model", {"model": tree}), *placed])["out"]
+    predicted = try_out("linear_regression_predict", fields, [("model", {"model": line}), *placed])["out"]
     guess = fmean(each[data.target] for each in asked)
     erred = fmean((each[data.target] - each["prediction"]) ** 2 for each in predicted)
     assert erred < fmean((each[data.target] - guess) ** 2 for each in asked)

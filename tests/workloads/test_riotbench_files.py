@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from engine.trying import tried
+from engine.trial import try_out
 from manager.command import app
 from workloads.riotbench.datasets import DATA_SETS, FITNESS, GRID, TAXI, DataSet
 from workloads.riotbench.files import WrongFile, read_events, read_rows
@@ -36,7 +36,7 @@ def test_a_published_row_is_parsed(tmp_path: Path) -> None:
     path.write_text(PUBLISHED, encoding="utf-8")
     (event,) = read_events(path, FITNESS)
     config = {"field": "row", "per": "row", "observed": ["acc_chest_x"], "also": {"subjectId": "string"}}
-    (parsed,) = tried("senml_parse", config, [dict(event)])["out"]
+    (parsed,) = try_out("senml_parse", config, [dict(event)])["out"]
     assert ("subject8", -9.5, 1_417_890_600_000) == (
         parsed["subjectId"],
         parsed["acc_chest_x"],

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from bridge import packed
-from bridge.raw import arrow_schema
+from bridge.events.raw_events import arrow_schema
 from dags import Dataflow, Schema, Source, Task, canonicalise
 from engine import installed_catalogue
 from engine.behaviour import behaviours_of, installed_behaviours
+from engine.host_outside import FILES, HostOutside
 from engine.implementations import visual
-from engine.kernel import Arrived, run_batch
+from engine.kernel.batch import Arrived, run_batch
 from engine.offset import Offset
-from engine.outside import FILES, HostOutside
 from engine.plan import Edge, Entry, Forward, Ingress, Plan, Slot
-from engine.state import JobState
+from engine.records.state import InstanceStates
 from engine.supply import Subscribed
-from engine.trying import rows_of
+from engine.trial import rows_of
 from merge import RunningGraph, RunningTask, merge
 from workloads.riotbench.building import riotbench
 from workloads.riotbench.datasets import URBAN
@@ -122,7 +122,7 @@ class Job:
         )
         self._entry = Entry(number=1, plan=plan, starts={})
         self._behaviours = behaviours_of(plan.slots, installed_behaviours(), outside=HostOutside(root))
-        self._state = JobState()
+        self._state = InstanceStates()
         self.left: dict[int, list[Event]] = {each.instance: [] for each in plan.forwards}
         """What reached each sink."""
         self.dead: list[tuple[int, str]] = []

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from manager.answers import SavingsAnswer
-from manager.commands.asking import AsJson
+from manager.commands.client_command import AsJson
+from manager.commands.display import Shown
 from manager.commands.exit_codes import ExitCode
-from manager.commands.showing import Shown
 from workloads.demo.outcome import Outcome
 from workloads.demo.programme import NAMES, PACING, SEED
 from workloads.demo.showing import Board, show_end, show_progress, show_removal, show_submission, show_window

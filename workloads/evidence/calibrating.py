@@ -6,8 +6,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from statistics import median
 
-from engine.trying import tried
-from manager.defragmenting.calibrating import ASSUMED
+from engine.trial import try_out
+from manager.defragmentation.calibration import ASSUMED
 from workloads.evidence.alike import ITERATIONS
 from workloads.evidence.work import Tempo
 from workloads.results import StepRow
@@ -45,6 +45,6 @@ def _event_seconds(iterations: int) -> float:
     found = []
     for _ in range(_TIMES):
         begun = time.process_time()
-        tried("pi_viete", {"iterations": iterations}, events)
+        try_out("pi_viete", {"iterations": iterations}, events)
         found.append((time.process_time() - begun) / len(events))
     return median(found)

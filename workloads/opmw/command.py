@@ -10,9 +10,9 @@ import typer
 from rich.console import RenderableType
 
 from engine import BrokenTaskTypes, installed_catalogue
-from manager.commands.asking import AsJson, NoUse, ending
+from manager.commands.client_command import AsJson, WrongUsage, exit_on_error
+from manager.commands.display import Shown, complain, lines, table
 from manager.commands.exit_codes import ExitCode
-from manager.commands.showing import Shown, complain, lines, table
 from workloads.opmw.counting import Counted, counted
 from workloads.opmw.encoding import ITERATIONS, Inputs, SourcesBy
 from workloads.opmw.importing import Import, import_files, workload_file
@@ -42,13 +42,13 @@ def opmw(  # noqa: PLR0913, PLR0917 - a command's options
 
     Every document is checked as `braid check` does it. What had to be skipped or repaired is told with its reason.
     """
-    with ending(as_json=as_json):
+    with exit_on_error(as_json=as_json):
         try:
             catalogue = installed_catalogue()
         except BrokenTaskTypes as error:
-            raise NoUse(str(error)) from None
+            raise WrongUsage(str(error)) from None
         if (into / "workload.json").exists():
-            raise NoUse(f"{into}: holds a workload already; name another folder, or remove that one")
+            raise WrongUsage(f"{into}: holds a workload already; name another folder, or remove that one")
         found = import_files(files, catalogue, sources=sources, inputs=inputs, sinks=sinks)
         counts = counted([each.dataflow for each in found.imported])
         if found.imported:
@@ -83,7 +83,7 @@ def _write(found: Import, into: Path, about: dict[str, object]) -> None:
         # Last, so that a folder with this file is complete.
         _put(into / "workload.json", workload_file(found, about))
     except OSError as error:
-        raise NoUse(f"{error.filename}: {error.strerror}; name a folder that can be written") from None
+        raise WrongUsage(f"{error.filename}: {error.strerror}; name a folder that can be written") from None
 
 
 def _put(path: Path, data: object) -> None:

@@ -7,10 +7,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from manager.commands.asking import AsJson, NoUse, ending
+from manager.commands.client_command import AsJson, WrongUsage, exit_on_error
+from manager.commands.display import Shown
 from manager.commands.exit_codes import ExitCode
-from manager.commands.showing import Shown
-from manager.settings import Placement
+from manager.process.settings import Placement
 from workloads.loading import WrongWorkload, load_workload
 from workloads.replay.counting import replay_dry
 from workloads.replay.dry import NotReplayed
@@ -45,7 +45,7 @@ def replay(  # noqa: PLR0913 - one for each setting of a replay
 ) -> None:
     """Replay a trace on a service of its own, and keep what runs and what it takes after each step."""
     out = Console(highlight=False, stderr=True)
-    with ending(as_json=as_json):
+    with exit_on_error(as_json=as_json):
         try:
             drawn = read_trace(trace)
             workload = load_workload(drawn.workload)
@@ -59,7 +59,7 @@ def replay(  # noqa: PLR0913 - one for each setting of a replay
                     part = Part(workload=workload, trace=drawn, ways={into: way}, rate=rate)
                     replay_live((part,), pacing, told)
         except (WrongTrace, WrongWorkload, WrongResults, NotReplayed) as error:
-            raise NoUse(str(error)) from None
+            raise WrongUsage(str(error)) from None
         except RunFailed as error:
             _end(out, ExitCode.FAILED, "replay-failed", f"{error}\nTo resume: the same command again.", as_json=as_json)
         except KeyboardInterrupt:
@@ -77,7 +77,7 @@ def _points(measure: str) -> int:
     except ValueError:
         points = 0
     if points < 1:
-        raise NoUse(f"--measure {measure}: is neither all nor how many steps are to be measured")
+        raise WrongUsage(f"--measure {measure}: is neither all nor how many steps are to be measured")
     return points
 
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import psutil
 
-from engine.metering import DRIVER, JVM, WORKER, part_below
-from engine.process_tree import Tree, spent_between
-from engine.process_tree import look as look_at
-from manager.savings.growing import BROKER
+from engine.host.cpu_meter import DRIVER, JVM, WORKER, part_below
+from engine.host.process_tree import Tree, spent_between
+from engine.host.process_tree import look as look_at
+from manager.savings.counter_growth import BROKER
 
 MANAGER = "manager"
 PARTS = (BROKER, DRIVER, JVM, WORKER, MANAGER)
-_KEEPER, _HOST = "manager.keeper_process", "engine.host_process"
+_KEEPER, _HOST = "manager.process.keeper_process", "engine.host.process"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

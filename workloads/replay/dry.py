@@ -14,9 +14,9 @@ from typing import Literal, TypeAlias
 
 from dags import Dataflow, InvalidDocument, Source, Visibility, canonicalise
 from engine import installed_catalogue
-from manager.defragmenting.calibrating import ASSUMED, ASSUMED_DISRUPTIONS, costs
-from manager.defragmenting.measuring import busy
-from manager.settings import Placement
+from manager.defragmentation.calibration import ASSUMED, ASSUMED_DISRUPTIONS, costs
+from manager.defragmentation.measurement import busy
+from manager.process.settings import Placement
 from merge import (
     Bridge,
     Conditions,

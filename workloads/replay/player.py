@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from statistics import median
 
 from engine import installed_catalogue
-from engine.life import JobState
+from engine.job.lifecycle import JobState
 from manager.answers import DataflowState, JobAnswer, Quota, SavingsAnswer, SubmitAnswer, TenantForm
 from manager.client import Client, Refused
 from merge import counted

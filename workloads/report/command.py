@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from manager.commands.asking import AsJson, NoUse, ending
-from manager.commands.showing import Shown
+from manager.commands.client_command import AsJson, WrongUsage, exit_on_error
+from manager.commands.display import Shown
 from workloads.report.summary import markdown_of
 from workloads.report.writing import page_in, write_report
 from workloads.tables import WrongResults
@@ -20,11 +20,11 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write one page on what sharing saved in replays, with figures and a summary beside it."""
-    with ending(as_json=as_json):
+    with exit_on_error(as_json=as_json):
         try:
             summary = write_report(results, into)
         except WrongResults as error:
-            raise NoUse(str(error)) from None
+            raise WrongUsage(str(error)) from None
         except OSError as error:
-            raise NoUse(f"{error.filename or into}: {error.strerror}; name a file that can be written") from None
+            raise WrongUsage(f"{error.filename or into}: {error.strerror}; name a file that can be written") from None
         Shown(data=summary.told(), text=Text(f"{markdown_of(summary)}\n{page_in(into)}")).print(as_json=as_json)

@@ -8,7 +8,7 @@ from statistics import fmean
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
-from manager.defragmenting.calibrating import ASSUMED
+from manager.defragmentation.calibration import ASSUMED
 from workloads.report.means import MANY, latencies, packed_or_shared, shares_by_users
 from workloads.report.panels import (
     FAINT,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from manager.defragmenting.calibrating import ASSUMED
+from manager.defragmentation.calibration import ASSUMED
 from merge import Regime
 from workloads.report.means import job_cores
 from workloads.report.runs import Runs

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from manager.commands.asking import AsJson, NoUse, ending
-from manager.commands.showing import Shown
+from manager.commands.client_command import AsJson, WrongUsage, exit_on_error
+from manager.commands.display import Shown
 from workloads.riotbench.datasets import DATA_SETS
 from workloads.riotbench.files import WrongFile, read_rows
 
@@ -24,13 +24,13 @@ def riotbench(
     as_json: AsJson = False,
 ) -> None:
     """Make files of RIoTBench into events that a source can replay."""
-    with ending(as_json=as_json):
+    with exit_on_error(as_json=as_json):
         try:
             written = _write(chain.from_iterable(read_rows(path, DATA_SETS[data]) for path in files), into)
         except WrongFile as error:
-            raise NoUse(str(error)) from None
+            raise WrongUsage(str(error)) from None
         except OSError as error:
-            raise NoUse(f"{into}: {error.strerror}; name a file that can be written") from None
+            raise WrongUsage(f"{into}: {error.strerror}; name a file that can be written") from None
         Shown(
             data={"set": data, "rows": written, "into": str(into)},
             text=f"{into}: {written:,} rows of the set {data}",

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from engine.behaviour import Behaviour, Emission, Implementation
+from engine.behaviour import Behaviour, Implementation, PortEmission
 from engine.implementations.outside.contents import contents, texts
-from engine.implementations.outside.shelves import check_name
-from engine.staged import Staged
+from engine.implementations.outside.file_stores import check_name
+from engine.records.staged_state import Staged
 from engine.tasks.outside import ZIP_FILES, ZipFilesConfig
 
 _TIME = (1980, 1, 1, 0, 0, 0)
@@ -24,14 +24,14 @@ _WAITING = ("waiting",)
 def _zip_files(config: ZipFilesConfig) -> Behaviour:
     """An archive leaves at the event that completes it; of a name that comes twice in it, both files are in it.
 
-    >>> from engine.trying import tried
+    >>> from engine.trial import try_out
     >>> files = [{"name": f"{i}.txt", "text": "warm"} for i in range(5)]
-    >>> made = tried("zip_files", {"field": "text", "name": "name", "files": 2}, files)["out"]
+    >>> made = try_out("zip_files", {"field": "text", "name": "name", "files": 2}, files)["out"]
     >>> [each["files"] for each in made], zipfile.ZipFile(io.BytesIO(base64.b64decode(made[1]["archive"]))).namelist()
     ([2, 2], ['2.txt', '3.txt'])
     """
 
-    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, Emission]:
+    def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         blobs = contents(events, config.field, config.encoding)
         names = [check_name(config.name, each) for each in texts(events, config.name)]
         before = state.get(_WAITING) or 0
@@ -44,7 +44,7 @@ def _zip_files(config: ZipFilesConfig) -> Behaviour:
                 ends.append(at)
                 files = []
         _keep(state, files, before, anew=bool(ends))
-        return {"out": Emission(pa.RecordBatch.from_pylist(archives, schema=_SCHEMA), np.array(ends, np.int64))}
+        return {"out": PortEmission(pa.RecordBatch.from_pylist(archives, schema=_SCHEMA), np.array(ends, np.int64))}
 
     return behave
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from engine.acting import Act, Acting, EventNames
-from engine.behaviour import Behaviour, Emission, Implementation
-from engine.implementations.outside.contents import contents, texts, told
+from engine.behaviour import Behaviour, Implementation, PortEmission
+from engine.implementations.outside.contents import contents, field_value, texts
+from engine.implementations.outside.file_stores import check_name, file_store
 from engine.implementations.outside.receipts import with_field, with_receipts
-from engine.implementations.outside.shelves import check_name, shelf
-from engine.staged import Staged
+from engine.records.staged_state import Staged
+from engine.side_effect import Act, ActingBehaviour, EventNames
 from engine.tasks.outside import BLOB_DOWNLOAD, BLOB_UPLOAD, BlobDownloadConfig, BlobUploadConfig
 
 
@@ -21,18 +21,18 @@ def _blob_upload(config: BlobUploadConfig) -> Behaviour:
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from engine.outside import HostOutside
-    >>> from engine.trying import tried
+    >>> from engine.host_outside import HostOutside
+    >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> outside, here = HostOutside(Path(folder.name)), {"place": "plots", "owner": "ann"}
     >>> upload = {"to": here, "field": "svg", "name": "name"}
-    >>> tried("blob_upload", upload, [{"name": "t.svg", "svg": "<svg/>"}], outside=outside)
+    >>> try_out("blob_upload", upload, [{"name": "t.svg", "svg": "<svg/>"}], outside=outside)
     {'out': [{'name': 't.svg', 'svg': '<svg/>', 'receipt': 't.svg'}]}
     >>> folder.cleanup()
     """
-    kept = shelf(config.to)
+    kept = file_store(config.to)
 
-    def upload(_port: str, events: pa.RecordBatch, _state: Staged, _names: EventNames) -> Mapping[str, Emission]:
+    def upload(_port: str, events: pa.RecordBatch, _state: Staged, _names: EventNames) -> Mapping[str, PortEmission]:
         blobs = contents(events, config.field, config.encoding)
         names = (
             [check_name(config.name, each) for each in texts(events, config.name)]
@@ -42,10 +42,10 @@ def _blob_upload(config: BlobUploadConfig) -> Behaviour:
         # Of a name that comes twice the last one stays.
         for name, blob in dict(zip(names, blobs, strict=True)).items():
             kept.put(name, blob)
-        return {"out": Emission(with_receipts(events, names))}
+        return {"out": PortEmission(with_receipts(events, names))}
 
     act: Act = upload
-    return Acting(act=act)
+    return ActingBehaviour(act=act)
 
 
 def _blob_download(config: BlobDownloadConfig) -> Behaviour:
@@ -53,25 +53,28 @@ def _blob_download(config: BlobDownloadConfig) -> Behaviour:
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from engine.outside import HostOutside
-    >>> from engine.trying import tried
+    >>> from engine.host_outside import HostOutside
+    >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> outside, here = HostOutside(Path(folder.name)), {"place": "notes", "owner": "ann"}
-    >>> (written,) = tried("blob_upload", {"to": here, "field": "text"}, [{"text": "warm"}], outside=outside)["out"]
+    >>> (written,) = try_out("blob_upload", {"to": here, "field": "text"}, [{"text": "warm"}], outside=outside)["out"]
     >>> written["receipt"][:12]
     '0f0aa408c183'
-    >>> read = tried("blob_download", {"of": here}, [{"receipt": written["receipt"]}], outside=outside)["out"][0]
+    >>> read = try_out("blob_download", {"of": here}, [{"receipt": written["receipt"]}], outside=outside)["out"][0]
     >>> read["content"]
     'warm'
     >>> folder.cleanup()
     """
-    kept = shelf(config.of)
+    kept = file_store(config.of)
 
-    def download(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+    def download(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         names = [check_name(config.field, each) for each in texts(events, config.field)]
-        found = {name: told(kept.read(name, config.most_bytes), name, config.encoding) for name in dict.fromkeys(names)}
+        found = {
+            name: field_value(kept.read(name, config.most_bytes), name, config.encoding)
+            for name in dict.fromkeys(names)
+        }
         values = pa.array([found[name] for name in names], pa.string())
-        return {"out": Emission(with_field(events, config.into, values))}
+        return {"out": PortEmission(with_field(events, config.into, values))}
 
     return download
 

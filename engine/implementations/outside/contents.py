@@ -28,10 +28,10 @@ def contents(events: pa.RecordBatch, field: str, encoding: Encoding) -> list[byt
     return [_content(each, field, encoding) for each in texts(events, field)]
 
 
-def told(content: bytes, name: str, encoding: Encoding) -> str:
+def field_value(content: bytes, name: str, encoding: Encoding) -> str:
     """A content as a field holds it.
 
-    >>> told(b"warm", "a.txt", "base64"), told(b"warm", "a.txt", "text")
+    >>> field_value(b"warm", "a.txt", "base64"), field_value(b"warm", "a.txt", "text")
     ('d2FybQ==', 'warm')
     """
     if encoding == "base64":

@@ -19,12 +19,12 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.pool import NullPool
 
-from bridge.files import make_folder
+from bridge.machine.files import make_folder
 from dags import Place
-from engine.acting import Unreachable
 from engine.behaviour import NoBehaviour
 from engine.implementations.outside.contents import label
-from engine.implementations.outside.room import check_room
+from engine.implementations.outside.disk_space import check_room
+from engine.side_effect import OutsideUnreachable
 from engine.tasks.outside import Where
 
 _SERVERS = frozenset({"mariadb", "mssql", "mysql", "oracle", "postgresql"})
@@ -36,7 +36,7 @@ _WAITING = 10
 _PASSWORD = re.compile(r"//[^/@\s]*@")
 
 
-class Refused(ValueError):
+class DatabaseRefusal(ValueError):
     """A database does not take what it is given; says why."""
 
 
@@ -61,14 +61,14 @@ class Database:
         if isinstance(self._where, Place):
             make_folder(Path(self._where.path).parent)
         elif why := self._where.barred(str(self._engine.url.host)):
-            raise Unreachable(f"the database {self.label!r} cannot be used: {why}")
+            raise OutsideUnreachable(f"the database {self.label!r} cannot be used: {why}")
         try:
             with self._engine.begin() as connection:
                 yield connection
         except (OperationalError, InterfaceError) as error:
-            raise Unreachable(f"the database {self.label!r} cannot be used: {_said(error)}") from None
+            raise OutsideUnreachable(f"the database {self.label!r} cannot be used: {_said(error)}") from None
         except DBAPIError as error:
-            raise Refused(f"the database {self.label!r} refuses it: {_said(error)}") from None
+            raise DatabaseRefusal(f"the database {self.label!r} refuses it: {_said(error)}") from None
         except SQLAlchemyError as error:
             raise ValueError(f"the database {self.label!r} cannot do it: {type(error).__name__}") from None
 

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from bridge.output import event_texts
-from engine.acting import Act, Acting, EventNames
-from engine.behaviour import Behaviour, Emission, Implementation
-from engine.implementations.outside.shelves import shelf
-from engine.staged import Staged
+from bridge.events.output_messages import event_texts
+from engine.behaviour import Behaviour, Implementation, PortEmission
+from engine.implementations.outside.file_stores import file_store
+from engine.records.staged_state import Staged
+from engine.side_effect import Act, ActingBehaviour, EventNames
 from engine.tasks.outside import FILE_SINK, NULL_SINK, FileSinkConfig, NullSinkConfig
 
 _RECEIPTS = pa.schema({"file": pa.string(), "events": pa.int64()})
@@ -23,17 +23,17 @@ def _file_sink(config: FileSinkConfig) -> Behaviour:
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from engine.outside import HostOutside
-    >>> from engine.trying import tried
+    >>> from engine.host_outside import HostOutside
+    >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> to = {"place": "readings", "owner": "ann"}
-    >>> tried("file_sink", {"to": to}, [{"t": 21.5}, {"t": 19.0}], outside=HostOutside(Path(folder.name)))
+    >>> try_out("file_sink", {"to": to}, [{"t": 21.5}, {"t": 19.0}], outside=HostOutside(Path(folder.name)))
     {'out': [{'file': '-1/-000000000000.jsonl', 'events': 2}]}
     >>> folder.cleanup()
     """
-    kept = shelf(config.to)
+    kept = file_store(config.to)
 
-    def write(_port: str, events: pa.RecordBatch, _state: Staged, names: EventNames) -> Mapping[str, Emission]:
+    def write(_port: str, events: pa.RecordBatch, _state: Staged, names: EventNames) -> Mapping[str, PortEmission]:
         receipts = []
         if len(events):
             writer = names.writer.replace("/", "-")
@@ -42,14 +42,14 @@ def _file_sink(config: FileSinkConfig) -> Behaviour:
             receipts.append({"file": file, "events": len(events)})
         # As with an output, what a sink emits is delivered to its tenant.
         return {
-            "out": Emission(
+            "out": PortEmission(
                 pa.RecordBatch.from_pylist(receipts, schema=_RECEIPTS),
                 np.full(len(receipts), len(events) - 1, np.int64),
             )
         }
 
     act: Act = write
-    return Acting(act=act, whole=True)
+    return ActingBehaviour(act=act, whole=True)
 
 
 def _lines(events: pa.RecordBatch) -> bytes:
@@ -65,8 +65,8 @@ def _parquet(events: pa.RecordBatch) -> bytes:
 def _null_sink(_config: NullSinkConfig) -> Behaviour:
     """What comes goes nowhere.
 
-    >>> from engine.trying import tried
-    >>> tried("null_sink", {}, [{"t": 21.5}])
+    >>> from engine.trial import try_out
+    >>> try_out("null_sink", {}, [{"t": 21.5}])
     {}
     """
     return lambda _port, _events, _state: {}

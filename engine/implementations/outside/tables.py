@@ -26,13 +26,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-from bridge.raw import ARROW_TYPES
+from bridge.events.raw_events import ARROW_TYPES
 from dags import Kind
-from engine.acting import Act, Acting, EventNames
-from engine.behaviour import Behaviour, Emission, Implementation
-from engine.implementations.outside.databases import Database, Refused
+from engine.behaviour import Behaviour, Implementation, PortEmission
+from engine.implementations.outside.databases import Database, DatabaseRefusal
 from engine.implementations.outside.receipts import with_receipts
-from engine.staged import Staged
+from engine.records.staged_state import Staged
+from engine.side_effect import Act, ActingBehaviour, EventNames
 from engine.tasks.outside import TABLE_INSERT, TABLE_RANGE_QUERY, TableInsertConfig, TableRangeQueryConfig
 
 _TYPES: Mapping[Kind, TypeEngine[Any]] = {
@@ -63,35 +63,35 @@ _AT_ONCE = 500
 def _table_insert(config: TableInsertConfig) -> Behaviour:
     """Rows and the names of their events are written in one transaction, and an event whose name is there is passed by.
 
-    Whoever still runs the same batch at the same time meets the names that the other one wrote, fails, and is tried
+    Whoever still runs the same batch at the same time meets the names that the other one wrote, fails, and is try_out
     again.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from engine.outside import HostOutside
-    >>> from engine.trying import tried
+    >>> from engine.host_outside import HostOutside
+    >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> outside, here = HostOutside(Path(folder.name)), {"place": "own.db", "owner": "ann"}
     >>> insert = {"database": here, "table": "readings", "fields": ["room", "t"]}
-    >>> tried("table_insert", insert, [{"room": "a", "t": 21.5}, {"room": "b", "t": 19.0}], outside=outside)["out"][1]
+    >>> try_out("table_insert", insert, [{"room": "a", "t": 21.5}, {"room": "b", "t": 19.0}], outside=outside)["out"][1]
     {'room': 'b', 't': 19.0, 'receipt': 'own.db/readings#:1.0'}
     >>> folder.cleanup()
     """
     database = Database(config.database)
 
-    def write(_port: str, events: pa.RecordBatch, _state: Staged, names: EventNames) -> Mapping[str, Emission]:
+    def write(_port: str, events: pa.RecordBatch, _state: Staged, names: EventNames) -> Mapping[str, PortEmission]:
         told = names.each()
         if told:
             _check(events, config.fields)
             try:
                 _insert(database, config, events, names)
-            except Refused:
+            except DatabaseRefusal:
                 _insert(database, config, events, names)
         place = f"{database.label}/{config.table}"
-        return {"out": Emission(with_receipts(events, [f"{place}#{name}" for name in told]))}
+        return {"out": PortEmission(with_receipts(events, [f"{place}#{name}" for name in told]))}
 
     act: Act = write
-    return Acting(act=act)
+    return ActingBehaviour(act=act)
 
 
 def _insert(database: Database, config: TableInsertConfig, events: pa.RecordBatch, names: EventNames) -> None:
@@ -147,14 +147,14 @@ def _table_range_query(config: TableRangeQueryConfig) -> Behaviour:
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from engine.outside import HostOutside
-    >>> from engine.trying import tried
+    >>> from engine.host_outside import HostOutside
+    >>> from engine.trial import try_out
     >>> folder = TemporaryDirectory()
     >>> outside, rooms = HostOutside(Path(folder.name)), {"database": {"place": "db", "owner": "ann"}, "table": "t"}
     >>> rows = [{"room": "a", "t": 21.5}, {"room": "b", "t": 19.0}, {"room": "c", "t": 20.0}]
-    >>> made = tried("table_insert", {**rooms, "fields": ["room", "t"]}, rows, outside=outside)
+    >>> made = try_out("table_insert", {**rooms, "fields": ["room", "t"]}, rows, outside=outside)
     >>> query = {**rooms, "column": "t", "low": "from", "high": "to", "columns": {"room": "string", "t": "float"}}
-    >>> tried("table_range_query", query, [{"from": 20.0, "to": 30.0}], outside=outside)
+    >>> try_out("table_range_query", query, [{"from": 20.0, "to": 30.0}], outside=outside)
     {'out': [{'room': 'c', 't': 20.0}, {'room': 'a', 't': 21.5}]}
     >>> folder.cleanup()
     """
@@ -163,7 +163,7 @@ def _table_range_query(config: TableRangeQueryConfig) -> Behaviour:
         config.table, column(config.column), *(column(name, _TYPES.get(kind)) for name, kind in _read(config))
     )
 
-    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, Emission]:
+    def behave(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
         found = {name: list[Any]() for name in config.columns}
         origins: list[int] = []
         if len(events):
@@ -177,7 +177,7 @@ def _table_range_query(config: TableRangeQueryConfig) -> Behaviour:
         columns = dict(zip(kept.schema.names, kept.columns, strict=True))
         for name, kind in config.columns.items():
             columns[name] = _column(name, kind, found[name])
-        return {"out": Emission(pa.record_batch(columns), np.array(origins, np.int64))}
+        return {"out": PortEmission(pa.record_batch(columns), np.array(origins, np.int64))}
 
     return behave
 

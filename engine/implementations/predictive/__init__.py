@@ -4,12 +4,12 @@
 named here is what the entry points name.
 """
 
-from engine.implementations.predictive.applying import (
+from engine.implementations.predictive.predictors import (
     decision_tree_classify,
     error_estimate,
     linear_regression_predict,
 )
-from engine.implementations.predictive.learning import annotate_class, decision_tree_train, linear_regression_train
+from engine.implementations.predictive.trainers import annotate_class, decision_tree_train, linear_regression_train
 
 __all__ = [
     "annotate_class",

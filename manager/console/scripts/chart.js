@@ -44,11 +44,11 @@ export function chart({ label, times, lines, told, signal }) {
   }
 
   function reading(at) {
-    const known = lines.map((line) => `${line.name} ${spoken(line, at)}`).join("; ");
+    const known = lines.map((line) => `${line.name} ${detect_protocol(line, at)}`).join("; ");
     return `${time(times[at])}: ${known}`;
   }
 
-  function spoken(line, at) {
+  function detect_protocol(line, at) {
     if (!isKnown(line.values[at])) {
       return "not metered";
     }

@@ -11,8 +11,8 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from bridge.address import Address
-from bridge.broker import Broker, start_broker
+from bridge.brokers.broker import Broker, start_broker
+from bridge.transport.address import Address
 from tests import needs
 from tests.bridge.embedded.visitor import BOUND, V5, V311, Visitor
 from tests.brokers import KINDS

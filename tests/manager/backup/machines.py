@@ -8,15 +8,15 @@ import pyarrow as pa
 from sqlalchemy import select
 
 from bridge import Item, Spool, commit, packed
-from bridge.files import write_whole
 from bridge.intake import Expected
+from bridge.machine.files import write_whole
 from dags import Kind
 from engine.behaviour import installed_behaviours
-from engine.job_folder import job_folder, spool_folder
 from engine.plan import Delivery, Edge, Ingress, Plan, Slot
-from engine.record_store import RecordStore
+from engine.records.job_folder import job_folder, spool_folder
+from engine.records.record_store import RecordStore
 from engine.supply import Subscribed
-from engine.twin import TwinJob
+from engine.twin_job import TwinJob
 from manager.store.database import Store
 from manager.store.tables import Leadership
 

@@ -20,22 +20,22 @@ from sqlalchemy import text
 
 from bridge import FolderReader, Spool, commit, consumers
 from bridge.intake import Expected
-from bridge.log import read_mark
-from engine.job_folder import KeptCut, job_folder, spool_folder
+from bridge.spools.log import read_mark
 from engine.plan import Forward
-from engine.record_file import Header
-from engine.record_store import RecordStore
-from engine.twin import TwinJob
+from engine.records.job_folder import KeptCut, job_folder, spool_folder
+from engine.records.record_file import Header
+from engine.records.record_store import RecordStore
+from engine.twin_job import TwinJob
 from engine.vault import NoSecret, Vault
 from manager import store
 from manager.answers import OperationKind
-from manager.backup import BackupRefused, back_up, making, restore
-from manager.backup import restoring as how
+from manager.backup import BackupRefused, back_up, creation, restore
+from manager.backup import restoration as how
 from manager.backup.archive import Contents, verified, write_archive
-from manager.backup.picture import take_picture
+from manager.backup.live_copy import copy_live
 from manager.cases.base import Paging
-from manager.reconciler.parking import Served
-from manager.settings import write_key
+from manager.process.settings import write_key
+from manager.reconciler.parked_dead_letters import CommittedReaderLookup
 from manager.store.database import Store, sqlite_url
 from manager.store.dead_letters import Letter, keep
 from tests.manager.backup.machines import JOB, STREAM, CountingJob, counting, everything, kept
@@ -86,7 +86,7 @@ def filled(url: str, name: str = "one") -> Manager:
 def park(manager: Manager, *batches: int) -> None:
     letters = [Letter(instance=2, port="in", batch=batch, reason="é\u2192", events=[{"n": 1.5}]) for batch in batches]
     with manager.store.write() as session:
-        keep(session, letters, Served(manager.committer)({2}), at=1.25)
+        keep(session, letters, CommittedReaderLookup(manager.committer)({2}), at=1.25)
 
 
 def small(root: Path) -> str:
@@ -186,7 +186,7 @@ def test_a_backup_is_made_while_nothing_moves(
         return moving.move.id
 
     begun = move()
-    monkeypatch.setattr(making, "PATIENCE", 0.0)
+    monkeypatch.setattr(creation, "_PATIENCE", 0.0)
     with pytest.raises(BackupRefused, match="tasks are being moved"):
         back_up(root, empty_url, tmp_path / "early.tar")
     manager.changes.moves.put_off(begun, why="it was late")
@@ -195,11 +195,11 @@ def test_a_backup_is_made_while_nothing_moves(
     def take(*arguments: Any, **named: Any) -> int:
         if not taken:
             manager.changes.moves.put_off(move(), why="it was late")
-        taken.append(take_picture(*arguments, **named))
+        taken.append(copy_live(*arguments, **named))
         return taken[-1]
 
-    monkeypatch.setattr(making, "take_picture", take)
-    monkeypatch.setattr(making, "PATIENCE", 10.0)
+    monkeypatch.setattr(creation, "copy_live", take)
+    monkeypatch.setattr(creation, "_PATIENCE", 10.0)
     back_up(root, empty_url, tmp_path / "backup.tar")
     assert 2 == len(taken)
     manager.close()

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from manager.answers import KeyForm, OperationKind, Quota, Role, Stop, TenantForm
+from manager.cases.api_keys import parse_key
 from manager.cases.base import Caller, Paging
-from manager.keys import parsed
 from manager.problem import Conflict, Forbidden, NotFound, Unauthenticated
 from manager.store.tables import CredentialRow, KeyRow
-from tests.manager.cases.parts import every
+from tests.manager.cases.pages import every
 from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")
@@ -35,7 +35,7 @@ def test_the_first_key_is_made_once(manager: Manager) -> None:
     with manager.store.read() as session:
         row = session.get_one(KeyRow, who.key)
     assert row.hash not in first
-    found = parsed(first)
+    found = parse_key(first)
     assert found is not None
     assert found[1] not in row.hash
 

@@ -9,8 +9,8 @@ import pytest
 from manager.cases.savings import Pricing
 from manager.problem import InvalidRequest, NotFound
 from manager.savings.ledger import HOUR, MINUTE, Minute, write
-from manager.savings.settling import Estimate, Share
-from tests.manager.cases.minutes import CORE_MINUTE, minute
+from manager.savings.settlement import Estimate, Share
+from tests.manager.cases.metered_minutes import CORE_MINUTE, minute
 from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")

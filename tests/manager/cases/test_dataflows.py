@@ -11,10 +11,10 @@ import pytest
 from dags import Visibility
 from manager.answers import DataflowState, OperationKind, Stop, VisibilityForm
 from manager.cases.base import Caller, Paging
-from manager.committer.seen import InstanceMeasured, JobSeen, Measured
+from manager.observations.reports import InstanceMeasured, JobSeen, Measured
 from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound, StateNotReady
 from merge import Basis, Host
-from tests.manager.cases.parts import every, parts
+from tests.manager.cases.pages import every, parts
 from tests.manager.managers import OPERATOR, Manager, caller, raw
 from tests.notation import document
 

@@ -11,7 +11,7 @@ from engine.plan import Feed
 from manager.answers import OperationKind, Replayed
 from manager.cases.base import Caller, Paging
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady
-from manager.reconciler.parking import Served
+from manager.reconciler.parked_dead_letters import CommittedReaderLookup
 from manager.store.dead_letters import Letter, keep, replayed
 from manager.store.tables import DeadLetterDropRow, DeadLetterReaderRow, DeadLetterReplayRow, DeadLetterRow
 from tests.manager.managers import OPERATOR, Manager, caller, raw
@@ -37,7 +37,7 @@ def letter(
 
 def park(manager: Manager, *letters: Letter, **most: int) -> int:
     """Keep letters as the manager does when they come; how many older ones had to go."""
-    readers = Served(manager.committer)({each.instance for each in letters})
+    readers = CommittedReaderLookup(manager.committer)({each.instance for each in letters})
     with manager.store.write() as session:
         return keep(session, letters, readers, at=5.0, **most)
 

@@ -7,8 +7,8 @@ import pytest
 from manager.answers import DataflowState, JobsOverview, KindsAnswer, Stop, TroubledJobAnswer
 from manager.cases.base import Paging
 from manager.cases.overview import MOST_TROUBLED
-from manager.committer.seen import JobSeen, Measured, StreamMeasured
-from manager.reconciler.driven import Driven
+from manager.observations.reports import JobSeen, Measured, StreamMeasured
+from manager.reconciler.activity import ReconcilerActivity
 from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")
@@ -100,7 +100,7 @@ def test_who_drives_hosts_has_counted_everybodys_dataflows(manager: Manager) -> 
     """Operators get the states that its last look found, without those in which there are none; tenants their own."""
     manager.submit("ann", "s:source > k:sink")
     counts = {"running": 3, "degraded": 0}
-    driven = Driven(connected=True, unread=0, looks=1, failures=0, steps={}, turns={}, dataflows=counts)
+    driven = ReconcilerActivity(connected=True, unread=0, looks=1, failures=0, steps={}, turns={}, dataflows=counts)
     manager.service.driven = lambda: driven
     assert {DataflowState.RUNNING: 3} == manager.service.overview(OPERATOR).dataflows
     assert {DataflowState.DEPLOYING: 1} == manager.service.overview(ANN).dataflows

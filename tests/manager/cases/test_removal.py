@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from manager.answers import Stop
 from manager.cases.base import Paging
 from manager.problem import Conflict, NotFound
-from tests.manager.cases.parts import every
+from tests.manager.cases.pages import every
 from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")

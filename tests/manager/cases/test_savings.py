@@ -10,11 +10,11 @@ from sqlmodel import select
 from manager.answers import SavingsAnswer
 from manager.cases.savings import Pricing
 from manager.problem import InvalidRequest, NotFound
+from manager.savings.intervals import Interval, interval
 from manager.savings.ledger import HOUR, MINUTE, write
-from manager.savings.reporting import Interval, interval
-from manager.savings.settling import Estimate, Share, Work
+from manager.savings.settlement import Estimate, Share, Work
 from manager.store.tables import MeteredTenantRow
-from tests.manager.cases.minutes import CORE_MINUTE, minute
+from tests.manager.cases.metered_minutes import CORE_MINUTE, minute
 from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")

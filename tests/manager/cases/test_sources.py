@@ -11,7 +11,7 @@ from manager.answers import SourceForm, VisibilityForm
 from manager.cases.base import Caller, Paging
 from manager.problem import Conflict, Forbidden, InvalidRequest, NotFound
 from manager.store.tables import SourceRow
-from tests.manager.cases.parts import every
+from tests.manager.cases.pages import every
 from tests.manager.managers import OPERATOR, Manager, caller, form, raw
 
 ANN, BOB, EVE = caller("ann"), caller("bob"), caller("eve")

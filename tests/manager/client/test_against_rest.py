@@ -11,11 +11,11 @@ import pytest
 
 from manager.answers import DataflowState, KeyForm, Quota, Start, Stop, TenantForm, VisibilityForm
 from manager.client import AsyncClient, Client, Refused
-from manager.reconciler.events import Events
+from manager.reconciler.live_events import Events
 from manager.rest import make_app
 from tests.manager.client.test_clients import LISTS, ROUTES
-from tests.manager.rest.fake import FakeService
-from tests.manager.rest.serving import serving
+from tests.manager.rest.fake_service import FakeService
+from tests.manager.rest.socket_server import serving
 
 DOCUMENT = {
     "version": 1,

@@ -13,22 +13,9 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from manager.answers import KeyForm, Quota, SecretForm, SourceForm, Stop, TenantForm, VisibilityForm
-from manager.client import AsyncClient, Client, NotDone, NotUnderstood, Refused, Unreachable, live
-from manager.client.connecting import trusts_environment
-from manager.client.exchange import ATTEMPTS, PATIENCE
-from tests.manager.client.answering import (
-    KEY,
-    URL,
-    Ask,
-    Service,
-    asynchronously,
-    event,
-    lines,
-    ok,
-    page,
-    refusal,
-    synchronously,
-)
+from manager.client import AsyncClient, Client, NotDone, NotUnderstood, Refused, Unreachable, event_stream
+from manager.client.connection import trusts_environment
+from manager.client.retry import REQUEST_ATTEMPTS, RETRY_PATIENCE
 from tests.manager.client.samples import (
     BILL,
     CREDENTIALS,
@@ -54,6 +41,19 @@ from tests.manager.client.samples import (
     STREAM,
     SUBMITTED,
     TENANT,
+)
+from tests.manager.client.scripted_service import (
+    KEY,
+    URL,
+    Ask,
+    Service,
+    asynchronously,
+    event,
+    lines,
+    ok,
+    page,
+    refusal,
+    synchronously,
 )
 
 BOTH = pytest.mark.parametrize("ask", [synchronously, asynchronously])
@@ -298,7 +298,7 @@ def test_the_service_says_how_long_to_wait(ask: Ask) -> None:
     "answer",
     [
         refusal(429, "quota-exceeded"),
-        refusal(429, "quota-exceeded", **{"Retry-After": f"{PATIENCE + 1:g}"}),
+        refusal(429, "quota-exceeded", **{"Retry-After": f"{RETRY_PATIENCE + 1:g}"}),
         refusal(409, "conflict"),
         refusal(500, "failed"),
     ],
@@ -334,7 +334,7 @@ def test_a_service_that_is_not_there_is_one_clear_message(ask: Ask) -> None:
         f"no service answers at {URL}: [Errno 111] Connection refused; "
         "start one with: braid serve; or name another in BRAID_URL"
     )
-    assert ATTEMPTS == len(service.asked)
+    assert REQUEST_ATTEMPTS == len(service.asked)
 
 
 TROUBLES = st.sampled_from(
@@ -357,8 +357,8 @@ def test_asking_again_has_an_end(troubles: list[Any]) -> None:
     service = Service(troubles)
     with pytest.raises(NotDone):
         synchronously(service, "jobs")
-    assert len(service.asked) <= ATTEMPTS
-    assert sum(service.waited) <= PATIENCE
+    assert len(service.asked) <= REQUEST_ATTEMPTS
+    assert sum(service.waited) <= RETRY_PATIENCE
 
 
 def take(count: int, service: Service) -> list[int]:
@@ -385,9 +385,9 @@ def test_a_broken_stream_is_taken_up_where_it_broke() -> None:
 @pytest.mark.parametrize(
     ("trouble", "expected", "attempts"),
     [
-        (httpx.ConnectError("refused"), Unreachable, live.ATTEMPTS),
-        (lines(), Unreachable, live.ATTEMPTS),
-        (refusal(503, "not-ready"), Refused, live.ATTEMPTS),
+        (httpx.ConnectError("refused"), Unreachable, event_stream.STREAM_ATTEMPTS),
+        (lines(), Unreachable, event_stream.STREAM_ATTEMPTS),
+        (refusal(503, "not-ready"), Refused, event_stream.STREAM_ATTEMPTS),
         (refusal(401, "unauthenticated"), Refused, 1),
         (lines("data: {}", ""), NotUnderstood, 1),
     ],

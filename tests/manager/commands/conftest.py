@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.manager.commands.calling import Braid
+from tests.manager.commands.braid_runner import Braid
 
 
 @pytest.fixture

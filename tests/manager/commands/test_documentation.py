@@ -6,9 +6,9 @@ import pytest
 import typer.main
 
 from manager.command import COMMANDS, app
-from manager.commands import dead_letters, keys, secrets, sources, tenants
+from manager.commands import dead_letters, keys, sources, tenant_secrets, tenants
 from manager.commands.exit_codes import ExitCode
-from manager.settings import SECRETS, ClientSettings, Settings
+from manager.process.settings import SECRET_SETTINGS, ClientSettings, Settings
 from tests.documentation.pages import page
 
 PAGE = page("docs/commands.md")
@@ -18,7 +18,7 @@ GROUPS = {
     "sources": sources.app,
     "tenants": tenants.app,
     "keys": keys.app,
-    "secrets": secrets.app,
+    "secrets": tenant_secrets.app,
 }
 
 
@@ -57,7 +57,7 @@ def test_every_setting_is_documented() -> None:
             f"`{name}`",
             f"`BRAID_{name.upper()}`",
             "both" if name in service and name in client else "service" if name in service else "client",
-            name in SECRETS,
+            name in SECRET_SETTINGS,
         )
         for name in dict.fromkeys([*service, *client])
     ]

@@ -9,8 +9,8 @@ import pytest
 
 from manager.command import app
 from manager.commands.exit_codes import ExitCode
-from tests.manager.client.answering import ok, page, refusal
-from tests.manager.commands.calling import Braid
+from tests.manager.client.scripted_service import ok, page, refusal
+from tests.manager.commands.braid_runner import Braid
 
 ENDINGS: list[tuple[Any, ExitCode, str]] = [
     (page(), ExitCode.WELL, ""),

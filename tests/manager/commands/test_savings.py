@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.manager.client.answering import ok
 from tests.manager.client.samples import SAVINGS
-from tests.manager.commands.calling import Braid
+from tests.manager.client.scripted_service import ok
+from tests.manager.commands.braid_runner import Braid
 
 
 def test_savings_are_shown_as_tables(braid: Braid) -> None:

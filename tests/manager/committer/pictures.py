@@ -14,8 +14,8 @@ from manager.answers import Start
 from manager.committed.sources import Readable
 from manager.committed.state import State, running_id
 from manager.committer.committer import Committer
-from manager.committer.draft import Ground
-from manager.planning import Planner
+from manager.committer.draft import DecisionGround
+from manager.planner import Planner
 from manager.store.database import Store
 from manager.store.tables import DataflowRow, JobRow, Leadership, TaskRow
 from merge import Instance, RunningTask
@@ -74,7 +74,7 @@ def pictured(manager: Manager) -> dict[str, Any]:
 
 def loaded(store: Store) -> dict[str, Any]:
     """The picture of what a manager that starts now finds."""
-    another = Committer(store, CATALOGUE, Ground(hosts=lambda: HOSTS), name="another")
+    another = Committer(store, CATALOGUE, DecisionGround(hosts=lambda: HOSTS), name="another")
     another.lead(1)
     with another.looking() as state:
         return picture(state)

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 
 from dags import Key, Visibility
 from manager.answers import Quota, Start, Stop, VisibilityForm
-from manager.planning import Delivered
+from manager.planner import Delivered
 from manager.problem import Trouble
 from manager.store.database import sqlite_url
 from merge import RunningTask

@@ -11,9 +11,9 @@ from prometheus_client import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
 from manager.answers import DataflowState
-from manager.committer.seen import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
-from manager.reconciler.driven import Driven
-from tests.manager.rest.serving import serving
+from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
+from manager.reconciler.activity import ReconcilerActivity
+from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -29,7 +29,7 @@ HOST = HostSeen(
     cores=4.0,
     seen=NOW,
 )
-DRIVEN = Driven(
+DRIVEN = ReconcilerActivity(
     connected=True,
     unread=1,
     looks=5,

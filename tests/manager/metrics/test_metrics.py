@@ -8,10 +8,10 @@ import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 
-from manager.metrics import sampling
-from manager.metrics.table import METRICS
+from manager.metrics import samples
+from manager.metrics.catalogue import METRICS
 from tests.manager.metrics.observed import HOST, Seen, did, instances_of, measured, observed, running, scraped
-from tests.manager.rest.serving import serving
+from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import TENANTS, Town
 
 
@@ -90,7 +90,7 @@ def test_no_label_holds_a_name_that_tenants_chose(living: tuple[Town, Seen]) -> 
 def test_series_are_bounded(living: tuple[Town, Seen], monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a bound only those with the lowest numbers have samples, and how many were left out is told."""
     town, _ = living
-    monkeypatch.setattr(sampling, "MOST_INSTANCES", 2)
+    monkeypatch.setattr(samples, "MOST_INSTANCE_SAMPLES", 2)
     instances = instances_of(town)
     told = scraped(town)
     shown = [each.labels["instance_id"] for each in told["braid_instance_cpu_seconds"].samples]

@@ -12,17 +12,17 @@ from manager.answers import OperationKind, Role, TenantForm
 from manager.cases.base import Caller
 from manager.committer.changes import changes_of
 from manager.committer.committer import Committer
-from manager.committer.draft import Ground
+from manager.committer.draft import DecisionGround
+from manager.observations.listener import Listener
 from manager.reconciler.concerning import Committed
-from manager.reconciler.events import Events
-from manager.reconciler.journal import JournalTail
-from manager.reconciler.listening import Listener
+from manager.reconciler.journal_tail import JournalTail
+from manager.reconciler.live_events import Events
 from manager.service import Service
 from manager.store.database import Store, sqlite_url
 from manager.store.leadership import Candidate
 from merge import Host
 from tests.integration.serving import counting, passing, street
-from tests.manager.reconciler.hearing import Hearing
+from tests.manager.observations.listened_host import Hearing
 
 OPERATOR = Caller(key="k", role=Role.OPERATOR, tenant=None)
 
@@ -32,7 +32,7 @@ class Stored:
 
     def __init__(self, path: Path) -> None:
         self.store = Store(sqlite_url(path))
-        ground = Ground(hosts=lambda: (Host(name="h", cores=2.0),))
+        ground = DecisionGround(hosts=lambda: (Host(name="h", cores=2.0),))
         self.committer = Committer(self.store, installed_catalogue(), ground, name="me")
         self.listener: Listener = Hearing().listener
         self.changes = changes_of(self.committer, self.store, installed_catalogue())

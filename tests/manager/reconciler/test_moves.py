@@ -10,9 +10,9 @@ import pytest
 from engine.plan import CutWish, Ingress, Plan
 from engine.supply import Bridged
 from manager.committed.wanted import Moving
-from manager.committer.seen import HostSeen, JobSeen
-from manager.reconciler.draining import WISHING, Wish
-from manager.reconciler.listening import JobSight, Sight
+from manager.observations.listener import JobSight, Sight
+from manager.observations.reports import HostSeen, JobSeen
+from manager.reconciler.drains import WISHING, Wish
 from manager.reconciler.moves import CUTTING, PREPARING, Turn, go_on
 from manager.transitions.life import Phase, TransitionEvent
 from manager.transitions.move import Move, MoveStep

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from engine.life import JobState
+from engine.job.lifecycle import JobState
 from engine.plan import Forward, Ingress, Plan, Port
 from engine.supply import Bridged
 from manager.committed.wanted import WantedJob
-from manager.committer.seen import HostSeen, JobSeen
-from manager.reconciler.deciding import Clean, Decision, Memory, Tell, decide, has_taken_up
-from manager.reconciler.listening import JobSight, Sight
-from manager.reconciler.saying import wiring
+from manager.observations.host_messages import wiring
+from manager.observations.listener import JobSight, Sight
+from manager.observations.reports import HostSeen, JobSeen
+from manager.reconciler.job_decisions import Clean, Decision, Memory, PublishPlan, decide, has_taken_up
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)
 
@@ -140,7 +140,7 @@ class World:
         goal = {job: each.plan for job, each in wanted.items() if each.plan is not None}
         return goal == {job: known.in_effect for job, known in running.items()}
 
-    def _publish(self, step: Tell, wanted: Mapping[str, WantedJob]) -> None:
+    def _publish(self, step: PublishPlan, wanted: Mapping[str, WantedJob]) -> None:
         if step.plan is None:
             self._check_stop(step.job, wanted)
             self.retained.pop(step.job, None)

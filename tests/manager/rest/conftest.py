@@ -7,10 +7,10 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from manager.reconciler.events import Events
+from manager.reconciler.live_events import Events
 from manager.rest import make_app
-from tests.manager.rest.fake import FakeService
-from tests.manager.rest.serving import Switch, serving
+from tests.manager.rest.fake_service import FakeService
+from tests.manager.rest.socket_server import Switch, serving
 
 Asking = Callable[[str | None], httpx.Client]
 

@@ -10,15 +10,15 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from dags.reading import MOST_BYTES
+from dags.document_reader import MOST_DOCUMENT_BYTES
 from manager.problem import TROUBLES, Trouble
-from manager.rest import examples
 from manager.rest.app import ROUTERS
+from manager.rest.openapi_examples import resources
 from manager.service import Caller
 from tests.manager.rest.conftest import Asking
-from tests.manager.rest.fake import FakeService
+from tests.manager.rest.fake_service import FakeService
 
-DOCUMENT = json.dumps(examples.DOCUMENT).encode()
+DOCUMENT = json.dumps(resources.DOCUMENT).encode()
 JSON = {"Content-Type": "application/json"}
 ROUTES = [
     (method, route.path.format(id="x", name="x", tenant="ann", job="x", sink="x", producer="x"))
@@ -67,7 +67,7 @@ def test_a_key_is_a_bearer_token(ask: Asking, service: FakeService, scheme: str)
     assert "/problems/unauthenticated" == _problem(answer)["type"]
 
 
-@pytest.mark.parametrize("trouble", examples.TROUBLES.values(), ids=lambda trouble: trouble.code)
+@pytest.mark.parametrize("trouble", resources.TROUBLE_EXAMPLES.values(), ids=lambda trouble: trouble.code)
 def test_each_trouble_is_answered_as_documented(
     ann: httpx.Client, monkeypatch: pytest.MonkeyPatch, service: FakeService, trouble: Trouble
 ) -> None:
@@ -101,7 +101,9 @@ def test_every_operation_documents_its_problems_with_examples(app: FastAPI) -> N
                     if media == "application/problem+json":
                         for code, example in content["examples"].items():
                             assert (status, f"/problems/{code}") == (str(codes[code].status), example["value"]["type"])
-                        retried = any(examples.TROUBLES[codes[code]].retry_after for code in content["examples"])
+                        retried = any(
+                            resources.TROUBLE_EXAMPLES[codes[code]].retry_after for code in content["examples"]
+                        )
                         assert retried == ("Retry-After" in response["headers"])
                     else:
                         assert "example" in content or not path.startswith("/v1")
@@ -113,7 +115,7 @@ def test_every_reference_in_the_schema_leads_somewhere(app: FastAPI) -> None:
     known = {f"#/components/schemas/{name}" for name in schema["components"]["schemas"]}
     assert set() == set(_references(schema)) - known
     body = schema["paths"]["/v1/dataflows"]["post"]["requestBody"]["content"]["application/json"]
-    assert ("#/components/schemas/Document-Input", examples.DOCUMENT) == (body["schema"]["$ref"], body["example"])
+    assert ("#/components/schemas/Document-Input", resources.DOCUMENT) == (body["schema"]["$ref"], body["example"])
 
 
 def _references(value: Any) -> Iterator[str]:
@@ -157,7 +159,7 @@ def test_a_body_has_to_be_plain_json(ann: httpx.Client, method: str, path: str) 
 def test_a_body_has_its_bound(ann: httpx.Client, method: str, path: str) -> None:
     """More bytes than are taken are refused, whether their number is announced or not."""
     part = b" " * 65_536
-    parts = MOST_BYTES // len(part) + 1
+    parts = MOST_DOCUMENT_BYTES // len(part) + 1
 
     announced = ann.request(method, path, content=part * parts, headers=JSON)
     assert (413, "/problems/too-large") == (announced.status_code, _problem(announced)["type"])

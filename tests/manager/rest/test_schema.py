@@ -17,12 +17,13 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis.core.result import Ok
 from schemathesis.core.transport import Response
 
-from manager.reconciler.events import Events
-from manager.rest import examples, make_app
-from manager.rest.problems import MEDIA_TYPE
-from tests.manager.rest.fake import FakeService
-from tests.manager.rest.reaching import ROUTES
-from tests.manager.rest.serving import Switch, serving
+from manager.reconciler.live_events import Events
+from manager.rest import make_app
+from manager.rest.openapi_examples import resources
+from manager.rest.problem_responses import PROBLEM_MEDIA_TYPE
+from tests.manager.rest.documented_answers import ROUTES
+from tests.manager.rest.fake_service import FakeService
+from tests.manager.rest.socket_server import Switch, serving
 from tests.manager.rest.town import OTHER, OWN, Town, town
 
 EXAMPLES = 3
@@ -40,7 +41,7 @@ _QUIET = settings(
 )
 # What has the right form may still be refused for what it means; the callers' keys are added afterwards.
 _EXCLUDED = [schemathesis.checks.positive_data_acceptance, schemathesis.checks.ignored_auth]
-_DOCUMENTS = (examples.DOCUMENT, OTHER, OWN)
+_DOCUMENTS = (resources.DOCUMENT, OTHER, OWN)
 _MADE: dict[str, Callable[[int], Any]] = {
     "submit": lambda number: _DOCUMENTS[number % len(_DOCUMENTS)],
     "register_source": lambda number: {"name": f"made-{number}", "connection": {"kind": "rate", "per_second": 1.0}},
@@ -171,9 +172,9 @@ def _settle(case: schemathesis.Case[Any], town: Town) -> str:
 
 def _known_problem(_context: Any, response: Response, case: schemathesis.Case[Any]) -> None:
     """The problem is one of those that the operation documents for its status."""
-    if response.headers.get("content-type") == [MEDIA_TYPE]:
+    if response.headers.get("content-type") == [PROBLEM_MEDIA_TYPE]:
         documented = case.operation.definition.raw["responses"]
-        known = documented[str(response.status_code)]["content"][MEDIA_TYPE]["examples"]
+        known = documented[str(response.status_code)]["content"][PROBLEM_MEDIA_TYPE]["examples"]
         assert response.json()["type"].removeprefix("/problems/") in known, response.text
 
 

@@ -13,27 +13,28 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from bridge.memory import MemoryBroker
+from bridge.transport.memory_broker import MemoryBroker
 from engine.vault import Vault
 from manager.answers import KeyForm, Quota, SourceForm, Stop, TenantForm
-from manager.flowing.sending import MOST_OF_ONE, Sending
-from manager.keys import parsed
-from manager.reconciler.events import Events
-from manager.rest import examples, make_app
+from manager.cases.api_keys import parse_key
+from manager.event_flow.output_watcher import MOST_LOOKS_OF_ONE, OutputWatcher
+from manager.event_flow.sender import MOST_OF_ONE, EventSender
+from manager.reconciler.live_events import Events
+from manager.rest import make_app
+from manager.rest.openapi_examples import resources
 from manager.savings.ledger import MINUTE, Minute, write
-from manager.savings.settling import Estimate, Settled, Share, Work
+from manager.savings.settlement import Estimate, Settled, Share, Work
 from manager.service import Caller, Service
 from manager.store.dead_letters import Letter, keep
-from manager.watching import MOST_LOOKS_OF_ONE, Watching
-from tests.manager.rest.real import NAME, in_folder, real_service
-from tests.manager.watched import Spools, connecting
+from tests.manager.memory_outputs import Spools, connecting
+from tests.manager.rest.real_service import NAME, in_folder, real_service
 
 TENANTS = ("ann", "bob", "city", "poor")
 USED = "used-once"
 """An idempotency key of ann's that was used for another document than the example."""
-OTHER: dict[str, Any] = examples.DOCUMENT | {"name": "another"}
-OWN: dict[str, Any] = examples.DOCUMENT | {
-    "tasks": [each | {"fresh": True} if each["type"] != "source" else each for each in examples.DOCUMENT["tasks"]]
+OTHER: dict[str, Any] = resources.DOCUMENT | {"name": "another"}
+OWN: dict[str, Any] = resources.DOCUMENT | {
+    "tasks": [each | {"fresh": True} if each["type"] != "source" else each for each in resources.DOCUMENT["tasks"]]
 }
 """The example with tasks that nobody else has."""
 
@@ -61,10 +62,10 @@ def town(folder: Path) -> Iterator[Town]:
             keys[tenant] = service.make_key(operator, KeyForm(tenant=tenant)).key
         callers = {name: service.caller(each) for name, each in keys.items()}
         for name in ("street", "spare"):
-            form = examples.BODIES[SourceForm] | {"name": name, "readers": ["ann", "bob", "poor"]}
+            form = resources.BODY_EXAMPLES[SourceForm] | {"name": name, "readers": ["ann", "bob", "poor"]}
             connection = {"kind": "topic", "topic": f"city/{name}"}
             service.register_source(callers["city"], SourceForm.model_validate(form | {"connection": connection}))
-        quiet = examples.BODIES[SourceForm] | {"name": "quiet", "readers": []}
+        quiet = resources.BODY_EXAMPLES[SourceForm] | {"name": "quiet", "readers": []}
         quiet["connection"] = {"kind": "topic", "topic": "bob/quiet"}
         service.register_source(callers["bob"], SourceForm.model_validate(quiet))
         service.vault = Vault(folder / "root")
@@ -72,9 +73,9 @@ def town(folder: Path) -> Iterator[Town]:
         places = _dataflows(service, callers)
         service.set_quota(operator, "poor", Quota(dataflows=1, tasks=4, submits_per_minute=0))
         broker = MemoryBroker()
-        service.watching = Watching(connecting(broker))
+        service.watching = OutputWatcher(connecting(broker))
         service.watching.start()
-        service.sending, service.deploying = Sending(connecting(broker), patience=0.05), 0.0
+        service.sending, service.deploying = EventSender(connecting(broker), patience=0.05), 0.0
         service.sending.start()
         looks.callback(service.sending.stop)
         with service._committer.looking() as state:
@@ -97,7 +98,7 @@ def town(folder: Path) -> Iterator[Town]:
 
 
 def _dataflows(service: Service, callers: dict[str, Caller]) -> dict[str, str]:
-    raw, other, own = (json.dumps(each).encode() for each in (examples.DOCUMENT, OTHER, OWN))
+    raw, other, own = (json.dumps(each).encode() for each in (resources.DOCUMENT, OTHER, OWN))
     ann = callers["ann"]
     places = {name: service.submit(ann, raw).id for name in ("running", "edited", "drained")}
     places |= {name: service.submit(ann, own).id for name in ("alone", "removed")}
@@ -150,6 +151,6 @@ def _metered(service: Service, places: dict[str, str]) -> None:
 
 
 def _id(key: str) -> str:
-    told = parsed(key)
+    told = parse_key(key)
     assert told is not None
     return told[0]

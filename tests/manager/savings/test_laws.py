@@ -7,10 +7,10 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.savings.growing import Grown
-from manager.savings.settling import Price, Settled, Work, packed, settle
-from manager.savings.splitting import Split, split, together
-from manager.savings.using import Use
+from manager.savings.cost_split import CostSplit, split, together
+from manager.savings.counter_growth import Grown
+from manager.savings.settlement import Price, Settled, Work, packed, settle
+from manager.savings.usage import Use
 
 DATAFLOWS = ("a", "b", "c", "d")
 PRICE = Price(batch=0.06, batch_low=0.04, batch_high=0.08, bridge=0.01, paused=0.0001, pace=1.0)
@@ -33,7 +33,7 @@ def use(tasks: dict[int, tuple[str, ...]], jobs: dict[int, str], **more: int) ->
 
 
 @st.composite
-def whiles(draw: st.DrawFn) -> Split:
+def whiles(draw: st.DrawFn) -> CostSplit:
     """A while in which some tasks in some jobs ran for some dataflows; what was measured may be less than they took."""
     users = st.sets(st.sampled_from(DATAFLOWS), min_size=1).map(lambda each: tuple(sorted(each)))
     tasks = draw(st.dictionaries(st.integers(1, 6), users, min_size=1))
@@ -55,7 +55,7 @@ def shares(settled: Settled) -> dict[str, int]:
 
 
 @given(whiles(), whiles())
-def test_shares_and_overhead_are_the_measured_whole(one: Split, two: Split) -> None:
+def test_shares_and_overhead_are_the_measured_whole(one: CostSplit, two: CostSplit) -> None:
     """To the nanosecond, none of them below nothing, and no share beyond what its dataflow would take alone."""
     for settled in (settle(one, PRICE), settle(together((one, two)), PRICE)):
         assert settled.whole == sum(shares(settled).values()) + settled.overhead
@@ -65,7 +65,7 @@ def test_shares_and_overhead_are_the_measured_whole(one: Split, two: Split) -> N
 
 
 @given(whiles())
-def test_estimates_lie_between_their_bounds(done: Split) -> None:
+def test_estimates_lie_between_their_bounds(done: CostSplit) -> None:
     """Of what a dataflow would take alone, and of what all of them would."""
     settled = settle(done, PRICE)
     for each in (settled.launched, settled.packed, *(share.alone for share in settled.shares.values())):
@@ -76,7 +76,7 @@ def test_estimates_lie_between_their_bounds(done: Split) -> None:
 
 
 @given(whiles())
-def test_work_is_what_tasks_took_and_would_have_taken_for_each_user(done: Split) -> None:
+def test_work_is_what_tasks_took_and_would_have_taken_for_each_user(done: CostSplit) -> None:
     """The shares of it are no more than was done; those of who took nothing by the host's clock are left out."""
     settled = settle(done, PRICE)
     assert settled.work.done == done.tasks <= settled.work.alone
@@ -87,14 +87,14 @@ def test_work_is_what_tasks_took_and_would_have_taken_for_each_user(done: Split)
 
 
 @given(whiles())
-def test_packing_takes_no_more_than_launching(done: Split) -> None:
+def test_packing_takes_no_more_than_launching(done: CostSplit) -> None:
     """Fewer jobs than dataflows do no more batches than one for each."""
     settled = settle(done, PRICE)
     assert settled.packed.likely <= settled.launched.likely
 
 
 @given(st.permutations(DATAFLOWS), whiles())
-def test_names_decide_nothing(names: list[str], done: Split) -> None:
+def test_names_decide_nothing(names: list[str], done: CostSplit) -> None:
     """Whoever is called otherwise pays what he paid, so equals pay the same."""
     new = dict(zip(DATAFLOWS, names, strict=True))
     renamed = replace(

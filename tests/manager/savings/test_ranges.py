@@ -2,8 +2,8 @@
 
 from random import Random
 
-from manager.defragmenting.calibrating import ASSUMED, FEWEST, Calibration, batch_range, prices
-from manager.defragmenting.measuring import Sample
+from manager.defragmentation.calibration import ASSUMED, FEWEST, Calibration, batch_range, prices
+from manager.defragmentation.measurement import HostSample
 
 
 def calibrated(samples: int, *, batch: float, noise: float, rates: tuple[float, ...] = (0.0, 1.0, 3.0)) -> Calibration:
@@ -13,7 +13,7 @@ def calibrated(samples: int, *, batch: float, noise: float, rates: tuple[float, 
     for number in range(samples):
         rate = rates[number % len(rates)]
         cores = ASSUMED.host + batch * rate + draw.gauss(0.0, noise)
-        found = found.learn(Sample(seconds=60.0, cpu=cores * 60, batches=round(rate * 60), bridges=0.0, paused=0.0))
+        found = found.learn(HostSample(seconds=60.0, cpu=cores * 60, batches=round(rate * 60), bridges=0.0, paused=0.0))
     return found
 
 

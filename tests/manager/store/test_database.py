@@ -216,7 +216,7 @@ def test_postgresql_says_why_it_lets_nobody_in(postgresql: Server) -> None:
 @pytest.mark.postgresql
 def test_a_writer_does_not_wait_for_ever(postgresql: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """A manager that stands still in the middle of a change is thrown out, and a waiting one goes on."""
-    monkeypatch.setattr("manager.store.database.IDLE", 1.0)
+    monkeypatch.setattr("manager.store.database._IDLE", 1.0)
     url = postgresql.new_database().replace("postgresql://", "postgres://")
     stuck, other = Store(url), Store(url)
 

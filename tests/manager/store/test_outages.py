@@ -17,9 +17,9 @@ from sqlalchemy.exc import OperationalError
 from manager.cases.base import Paging
 from manager.committed.wanted import WantedJob
 from manager.problem import DatabaseAway
-from manager.reconciler import reconciling
-from manager.reconciler.events import Events
-from manager.reconciler.reconciling import Reconciler
+from manager.reconciler import reconcile_loop
+from manager.reconciler.live_events import Events
+from manager.reconciler.reconcile_loop import Reconciler
 from manager.rest import make_app
 from manager.store import leadership
 from manager.store.database import Store, sqlite_url
@@ -28,8 +28,8 @@ from manager.store.tables import Leadership, TenantRow
 from tests import needs
 from tests.manager.databases import Server, server
 from tests.manager.managers import OPERATOR, Manager
-from tests.manager.reconciler.hearing import Hearing
-from tests.manager.rest.serving import serving
+from tests.manager.observations.listened_host import Hearing
+from tests.manager.rest.socket_server import serving
 
 PATIENCE = 60.0
 LINE = "s:source > a:map{'add': 1} > k:sink"
@@ -190,8 +190,8 @@ def test_the_loops_of_a_manager_outlive_an_outage(
 ) -> None:
     """Who leads renews its lease and who reconciles looks again once the database is back; nobody cries meanwhile."""
     monkeypatch.setattr(leadership, "RENEWING", 0.01)
-    monkeypatch.setattr(reconciling, "LOOKING", 0.01)
-    monkeypatch.setattr(reconciling, "FALLING", 0.01)
+    monkeypatch.setattr(reconcile_loop, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(reconcile_loop, "FALLING", 0.01)
     won, lost = threading.Event(), threading.Event()
     candidate = Candidate(store, "one", won=lambda _term: won.set(), lost=lost.set)
     hearing, reading = Hearing(), Reading(store)

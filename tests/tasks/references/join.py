@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from engine.trying import At, Event
+from engine.trial import At, Event
 from tests.tasks.references.statistics import key_of
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
-from engine.trying import At, Event
+from engine.trial import At, Event
 from tests.tasks.references.statistics import key_of
 
 

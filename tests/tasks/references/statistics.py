@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from datasketches import hll_sketch, tgt_hll_type
 
-from engine.trying import At, Event
+from engine.trial import At, Event
 
 
 def key_of(event: Event, by: list[str]) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from engine.trying import At, Event
+from engine.trial import At, Event
 from tests.tasks.references.statistics import added, key_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

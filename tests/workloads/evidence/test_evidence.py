@@ -5,7 +5,7 @@ from statistics import fmean
 
 import pytest
 
-from engine.pacing import due
+from engine.job.pace import due
 from workloads.evidence.plan import LAUNCHED, WAYS, budget, folder_of, seconds, sessions, traces
 from workloads.loading import load_workload
 from workloads.replay.plan import Pacing, measured_steps

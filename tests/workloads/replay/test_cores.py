@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.process_tree import Used
+from engine.host.process_tree import Used
 from workloads.replay.cores import Look, cores_between, look
 
 BURN = "import time\nwhile time.process_time() < 0.4: pass"
@@ -27,14 +27,14 @@ KEEPER = """
 import subprocess, sys
 broker = subprocess.Popen(["sleep", "600"])
 try:
-    subprocess.Popen([sys.executable, "-c", {driver!r}, "engine.host_process"]).wait()
+    subprocess.Popen([sys.executable, "-c", {driver!r}, "engine.host.process"]).wait()
 finally:
     broker.kill()
     broker.wait()
 """
 MANAGER = """
 import subprocess, sys
-subprocess.Popen([sys.executable, "-c", {keeper!r}, "manager.keeper_process"]).wait()
+subprocess.Popen([sys.executable, "-c", {keeper!r}, "manager.process.keeper_process"]).wait()
 """
 
 

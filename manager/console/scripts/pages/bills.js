@@ -22,7 +22,7 @@ export async function show(main, { parameters, session, signal, say }) {
     months.push(parameters.period);
   }
   const chosen = element("select", {},
-    months.map((month) => element("option", { value: month }, worded(month))),
+    months.map((month) => element("option", { value: month }, describe_error(month))),
     element("option", { value: "own" }, "From one day to another"));
   chosen.value = parameters.period === "own" || months.includes(parameters.period) ? parameters.period : months[0];
   const [from, to] = ["from", "to"].map((name) => element("input", { type: "date", value: parameters[name] }));
@@ -98,7 +98,7 @@ function monthOf(at) {
   return new Date(at).toISOString().slice(0, 7);
 }
 
-function worded(month) {
+function describe_error(month) {
   const words = new Intl.DateTimeFormat("en-GB", { month: "long", year: "numeric", timeZone: "UTC" });
   return words.format(new Date(`${month}-01T00:00:00Z`));
 }

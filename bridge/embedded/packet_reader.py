@@ -1,0 +1,221 @@
+"""What clients send, read from bytes; a packet that breaks the rules of MQTT raises `Malformed`."""
+
+from typing import Any
+
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from .filters import why_no_filter, why_no_topic
+from .packets import MOST_PACKET_BYTES, V5, V31, V311, Code, Connect, Malformed, Published, Subscription
+
+_NAMES = {(b"MQIsdp", V31), (b"MQTT", V311), (b"MQTT", V5)}
+_MOST_QOS = 2
+
+
+class Fields:
+    """Reads a packet's fields, one after another."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._at = 0
+
+    def more(self) -> bool:
+        """Whether something is left."""
+        return self._at < len(self._body)
+
+    def rest(self) -> bytes:
+        """All that is left."""
+        return self.take(len(self._body) - self._at)
+
+    def take(self, many: int) -> bytes:
+        """So many bytes."""
+        end = self._at + many
+        if end > len(self._body):
+            raise Malformed("a packet ends within a field")
+        found = self._body[self._at : end]
+        self._at = end
+        return found
+
+    def byte(self) -> int:
+        """A number of one byte."""
+        return self.take(1)[0]
+
+    def short(self) -> int:
+        """A number of two bytes."""
+        return int.from_bytes(self.take(2), "big")
+
+    def binary(self) -> bytes:
+        """Bytes with their length in front."""
+        return self.take(self.short())
+
+    def text(self) -> str:
+        """Text with its length in front."""
+        try:
+            found = self.binary().decode()
+        except UnicodeDecodeError as error:
+            raise Malformed("a text is not UTF-8") from error
+        if "\0" in found:
+            raise Malformed("a text holds a zero")
+        return found
+
+    def packet_id(self) -> int:
+        """The number that an acknowledgement will name."""
+        if not (found := self.short()):
+            raise Malformed("0 is no packet id")
+        return found
+
+    def properties(self, kind: int, version: int) -> Any:
+        """The properties of a packet of MQTT 5; None where there are none."""
+        if version < V5 or not self.more():
+            return None
+        if self._body[self._at] == 0:
+            self._at += 1
+            return None
+        try:
+            found, length = Properties(kind).unpack(self._body[self._at :])  # type: ignore[no-untyped-call]  # paho ships it without types
+        except Exception as error:  # paho lets several escape, and none says more
+            raise Malformed("the properties cannot be read") from error
+        self.take(length)
+        return found
+
+
+def header(buffer: bytes | bytearray, start: int) -> tuple[int, int] | None:
+    """Where the body of the packet at a place begins and ends, or nothing while its header is incomplete.
+
+    >>> header(bytes([0x30, 0x80, 0x01]), 0), header(bytes([0x30, 0x80]), 0)
+    ((3, 131), None)
+    """
+    length = 0
+    for number in range(4):
+        at = start + 1 + number
+        if at >= len(buffer):
+            return None
+        length |= (buffer[at] & 0x7F) << (7 * number)
+        if not buffer[at] & 0x80:
+            return at + 1, at + 1 + length
+    raise Malformed("the length of a packet takes more than four bytes")
+
+
+def read_connect(body: bytes) -> Connect:
+    """Read what a client that wants to be let in says."""
+    fields = Fields(body)
+    name, version = fields.binary(), fields.byte()
+    if (name, version) not in _NAMES:
+        raise Malformed("this broker speaks MQTT 5 and 3.1.1", Code.UNSUPPORTED_VERSION)
+    flags, keep_alive = fields.byte(), fields.short()
+    if flags & 1 or (not flags & 4 and flags & 0x38) or (flags >> 3) & 3 > _MOST_QOS:
+        raise Malformed("the flags contradict each other")
+    more = fields.properties(PacketTypes.CONNECT, version)
+    if hasattr(more, "AuthenticationMethod"):
+        raise Malformed("users are known by their passwords only", Code.BAD_METHOD)
+    client = fields.text()
+    will, delay = None, 0
+    if flags & 4:
+        properties = fields.properties(PacketTypes.WILLMESSAGE, version)
+        delay = getattr(properties, "WillDelayInterval", 0)
+        if properties is not None and delay:
+            del properties.WillDelayInterval
+        topic, payload = fields.text(), fields.binary()
+        if why := why_no_topic(topic):
+            raise Malformed(why, Code.BAD_TOPIC)
+        will = Published(
+            topic=topic, payload=payload, qos=(flags >> 3) & 3, retain=bool(flags & 0x20), properties=properties
+        )
+    clean = bool(flags & 2)
+    expiry: int | None = getattr(more, "SessionExpiryInterval", 0) if version == V5 else (0 if clean else None)
+    return Connect(
+        version=version,
+        client=client,
+        clean=clean,
+        keep_alive=keep_alive,
+        user=fields.text() if flags & 0x80 else None,
+        password=fields.binary() if flags & 0x40 else None,
+        will=will,
+        will_delay=delay,
+        expiry=lasting(expiry),
+        receive_maximum=getattr(more, "ReceiveMaximum", 65_535),
+        packet_maximum=getattr(more, "MaximumPacketSize", MOST_PACKET_BYTES),
+    )
+
+
+def lasting(expiry: int | None) -> int | None:
+    """The seconds of a session's expiry, in which MQTT 5 has the greatest number stand for ever."""
+    return None if expiry == 0xFFFF_FFFF else expiry  # noqa: PLR2004 - as MQTT has it
+
+
+def read_publish(flags: int, body: bytes, version: int) -> tuple[int, Published]:
+    """Read what a client publishes, with its packet id; 0 stands for none."""
+    fields = Fields(body)
+    qos = (flags >> 1) & 3
+    topic = fields.text()
+    if qos > _MOST_QOS:
+        raise Malformed("there is no QoS 3")
+    packet = fields.packet_id() if qos else 0
+    properties = fields.properties(PacketTypes.PUBLISH, version)
+    if hasattr(properties, "TopicAlias"):
+        raise Malformed("this broker takes no topic aliases", Code.BAD_ALIAS)
+    if hasattr(properties, "SubscriptionIdentifier"):
+        raise Malformed("only a broker says to which subscription a message belongs", Code.PROTOCOL)
+    if why := why_no_topic(topic):
+        raise Malformed(why, Code.BAD_TOPIC)
+    return packet, Published(topic=topic, payload=fields.rest(), qos=qos, retain=bool(flags & 1), properties=properties)
+
+
+def read_acknowledgement(body: bytes) -> int:
+    """Read which packet a client acknowledges."""
+    return Fields(body).packet_id()
+
+
+def read_subscribe(body: bytes, version: int) -> tuple[int, list[Subscription]]:
+    """Read what a client subscribes to, with its packet id."""
+    fields = Fields(body)
+    packet = fields.packet_id()
+    identified = hasattr(fields.properties(PacketTypes.SUBSCRIBE, version), "SubscriptionIdentifier")
+    wishes = []
+    while fields.more():
+        topic_filter, options = fields.text(), fields.byte()
+        qos = options & 3
+        if qos > _MOST_QOS or (version < V5 and options >> 2):
+            raise Malformed("the options of a subscription contradict each other")
+        refused = None
+        if identified:
+            refused = Code.NO_IDENTIFIERS
+        elif topic_filter.startswith("$share/"):
+            refused = Code.NOT_SHARED
+        elif why_no_filter(topic_filter):
+            refused = Code.BAD_FILTER
+        wishes.append(
+            Subscription(
+                topic_filter=topic_filter,
+                qos=min(qos, 1),
+                no_local=bool(options & 4),
+                as_published=bool(options & 8),
+                handling=(options >> 4) & 3,
+                refused=refused,
+            )
+        )
+    if not wishes:
+        raise Malformed("a subscription without a filter", Code.PROTOCOL)
+    return packet, wishes
+
+
+def read_unsubscribe(body: bytes, version: int) -> tuple[int, list[str]]:
+    """Read which filters a client gives up, with its packet id."""
+    fields = Fields(body)
+    packet = fields.packet_id()
+    fields.properties(PacketTypes.UNSUBSCRIBE, version)
+    filters = []
+    while fields.more():
+        filters.append(fields.text())
+    if not filters:
+        raise Malformed("an end of a subscription without a filter", Code.PROTOCOL)
+    return packet, filters
+
+
+def read_disconnect(body: bytes, version: int) -> tuple[int, int | None]:
+    """Read why a client leaves, and the expiry of its session where it changes that."""
+    if version < V5 or not body:
+        return Code.SUCCESS, None
+    fields = Fields(body)
+    reason = fields.byte()
+    return reason, getattr(fields.properties(PacketTypes.DISCONNECT, version), "SessionExpiryInterval", None)

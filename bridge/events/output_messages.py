@@ -1,0 +1,168 @@
+"""What tenants get, and what operators find of events that went nowhere.
+
+All of it is JSON, in messages small enough for any broker.
+"""
+
+import base64
+import json
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from bridge.events.json_columns import json_columns
+from bridge.events.python_values import python_rows
+from bridge.events.raw_events import REST_COLUMN
+from bridge.receiver import Unread
+from bridge.wire import MOST_MESSAGE_BYTES
+
+# Made once: `json.dumps` would make one for each event.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_AS_THEY_ARE = frozenset({str, int, bool, type(None)})
+
+
+def output_message(stream: str, epoch: int, first: int, events: pa.RecordBatch) -> Iterator[tuple[int, bytes]]:
+    """Events as the messages that a tenant gets, each with the number of its first event.
+
+    A message is `{stream, epoch, first, events}`. What is in JSON columns becomes part of its event.
+
+    >>> events = pa.record_batch({"t": [21.5, math.nan], "_rest": ['{"unit":"C"}', None]})
+    >>> list(output_message("alarm", 1, 7, events))
+    [(7, b'{"stream":"alarm","epoch":1,"first":7,"events":[{"unit":"C","t":21.5},{"t":null}]}')]
+    """
+    for number, texts in _cut(event_texts(events), first, MOST_MESSAGE_BYTES - 200 - len(stream.encode()) * 2):
+        head = _json({"stream": stream, "epoch": epoch, "first": number})
+        yield number, _with_events(head, texts)
+
+
+def dead_letter(  # noqa: PLR0913 - six things are told of every letter
+    instance: int, port: str, reason: str, batch: int, events: pa.RecordBatch, *, first: int = 0
+) -> Iterator[bytes]:
+    """Events that an instance could not take, as `{instance, port, reason, batch, count, first, events}`.
+
+    The count is of all of them, where one message cannot hold them. The number of the first among all that the batch
+    could not take tells equal events apart.
+
+    >>> list(dead_letter(7, "in", "no number", 3, pa.record_batch({"t": ["warm"]})))
+    [b'{"instance":7,"port":"in","reason":"no number","batch":3,"count":1,"first":0,"events":[{"t":"warm"}]}']
+    """
+    told = {"instance": instance, "port": port, "reason": reason, "batch": batch, "count": len(events)}
+    for number, texts in _cut(event_texts(events), first, MOST_MESSAGE_BYTES - 80 - len(_json(told))):
+        yield _with_events(_json({**told, "first": number}), texts)
+
+
+def event_texts(events: pa.RecordBatch) -> Iterator[bytes]:
+    """Each event as its tenant knows it, in JSON.
+
+    >>> list(event_texts(pa.record_batch({"t": [21.5], "_rest": ['{"unit":"C"}']})))
+    [b'{"unit":"C","t":21.5}']
+    """
+    # Nanoseconds have no place in the values that Python knows.
+    for at, field in enumerate(events.schema):
+        if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
+            fine = pa.timestamp("us", tz=field.type.tz)
+            events = events.set_column(at, field.with_type(fine), events.column(at).cast(fine, safe=False))
+    nested = json_columns(events.schema)
+    for row in python_rows(events):
+        yield _json(_event(row, nested))
+
+
+def raw_messages(instance: int, epoch: int, first: int, texts: Iterable[bytes]) -> Iterator[bytes]:
+    """Events, each in JSON, as messages of raw events, each event with where it comes from in the field `_from`.
+
+    >>> list(raw_messages(7, 1, 3, [b'{"t":21.5}']))
+    [b'[{"t":21.5,"_from":{"instance":7,"epoch":1,"number":3}}]']
+    """
+    numbered = (
+        _signed(text, {"instance": instance, "epoch": epoch, "number": at}) for at, text in enumerate(texts, first)
+    )
+    for _, group in _cut(numbered, first, MOST_MESSAGE_BYTES - 10):
+        yield b"[" + b",".join(group) + b"]"
+
+
+def _signed(text: bytes, origin: Mapping[str, int]) -> bytes:
+    return text[:-1] + (b"" if text == b"{}" else b",") + b'"_from":' + _json(origin) + b"}"
+
+
+def unread_letter(unread: Unread) -> bytes:
+    """A message or event that no spool could take, as `{topic, reason, event}`; of a very long one the beginning.
+
+    >>> unread_letter(Unread(topic="street", event="{", reason="it is not JSON"))
+    b'{"topic":"street","reason":"it is not JSON","event":"{"}'
+    """
+    # A character takes up to twelve bytes where JSON writes it as a pair of escapes.
+    event = unread.event[: MOST_MESSAGE_BYTES // 12]
+    return json.dumps({"topic": unread.topic, "reason": unread.reason, "event": event}, separators=(",", ":")).encode()
+
+
+def _with_events(head: bytes, texts: list[bytes]) -> bytes:
+    return head[:-1] + b',"events":[' + b",".join(texts) + b"]}"
+
+
+def _cut(texts: Iterator[bytes], first: int, most: int) -> Iterator[tuple[int, list[bytes]]]:
+    """Texts in groups of at most so many bytes, but one at least, with the number of the first in each."""
+    group: list[bytes] = []
+    size = 0
+    for text in texts:
+        if group and size + len(text) + 1 > most:
+            yield first, group
+            first, group, size = first + len(group), [], 0
+        group.append(text)
+        size += len(text) + 1
+    if group:
+        yield first, group
+
+
+def _event(row: Mapping[str, Any], nested: Collection[str]) -> dict[str, Any]:
+    """An event as its tenant knows it: what the schema did not declare beside what it did."""
+    declared = {name: _unpacked(value) if name in nested else _plain(value) for name, value in row.items()}
+    rest = _unpacked(declared.pop(REST_COLUMN, None))
+    if isinstance(rest, dict):
+        return {**rest, **declared}
+    return declared if rest is None else {**declared, REST_COLUMN: rest}
+
+
+def _unpacked(value: Any) -> Any:
+    """What a JSON text says; what is none stays text."""
+    if not isinstance(value, str):
+        return _plain(value)
+    try:
+        return _plain(json.loads(value))
+    except (ValueError, RecursionError):
+        return value
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can write it."""
+    if type(value) in _AS_THEY_ARE:
+        return value
+    plain: Any = value
+    match value:
+        case float() if not math.isfinite(value):
+            plain = None
+        case datetime():
+            # Without a zone it is UTC, as in the events that come in.
+            moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+            finest = "microseconds" if moment.microsecond % 1_000 else "milliseconds"
+            plain = moment.isoformat(timespec=finest).replace("+00:00", "Z")
+        case bytes():
+            plain = base64.b64encode(value).decode()
+        case dict():
+            plain = {str(name): _plain(each) for name, each in value.items()}
+        case list():
+            plain = [_plain(each) for each in value]
+        case float():
+            pass
+        case _:
+            plain = str(value)
+    return plain
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return _ENCODER.encode(value).encode()
+    except UnicodeEncodeError:
+        # JSON may escape halves of a character, which are no text in UTF-8.
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()

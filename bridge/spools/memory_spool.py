@@ -1,0 +1,131 @@
+"""The spool's twin in memory: the same positions, limits and consumers, without a file.
+
+It is owner and reader in one, and speeds tests up. It keeps nothing when its process ends.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from bridge.events.numbered_events import remembered
+from bridge.intake import Expected
+from bridge.spools.index import SpoolReach
+from bridge.spools.log import Item, ItemKind, Placed, PositionsGone
+from bridge.spools.log_file import written
+from bridge.spools.reader import up_to, within
+from bridge.spools.spool import SpoolClosed, SpoolState, end_after, full
+
+_NAME = "in memory"
+
+
+class _Group(NamedTuple):
+    """What was appended together, and so is removed together."""
+
+    end: int
+    size: int
+    placed: tuple[Placed, ...]
+
+
+class MemorySpool:
+    """A spool as its owner and its readers have it."""
+
+    def __init__(self, *, most_bytes: int = 1 << 30) -> None:
+        self.end = 0
+        self.producers: dict[str, Expected] = {}
+        self._most_bytes = most_bytes
+        self._groups: list[_Group] = []
+        self._consumers: dict[str, int] = {}
+        self._closed = False
+
+    @property
+    def first(self) -> int:
+        """The earliest position that can still be read."""
+        return self._groups[0].placed[0].first if self._groups else self.end
+
+    @property
+    def size(self) -> int:
+        """How many bytes it would hold on a disk."""
+        return sum(group.size for group in self._groups)
+
+    @property
+    def state(self) -> SpoolState:
+        """Whether it takes more."""
+        return SpoolState.READY if self.size < self._most_bytes else SpoolState.FULL
+
+    def append(self, items: Sequence[Item], producers: Mapping[str, Expected] | None = None) -> int:
+        """Keep items, with what is expected of their producers after them; the first position they got."""
+        self._check_open()
+        if self.state is SpoolState.FULL:
+            raise full(_NAME, self.size)
+        first, end = self.end, end_after(self.end, items)
+        expected = remembered({**self.producers, **(producers or {})})
+        if items:
+            firsts = [end_after(first, items[:row]) for row in range(len(items))]
+            placed = tuple(map(Placed, firsts, items))
+            self._groups.append(_Group(end, len(written(items, expected)), placed))
+        self.end, self.producers = end, expected
+        return first
+
+    def prune(self) -> None:
+        """Forget what every consumer has passed."""
+        self._check_open()
+        passed = min(self._consumers.values(), default=self.end)
+        self._groups = [group for group in self._groups if group.end > passed]
+
+    def close(self) -> None:
+        """Take nothing more; whoever reads is not disturbed."""
+        self._closed = True
+
+    def refresh(self) -> None:
+        """A twin in the same process always knows."""
+
+    def reach(self, start: int, most_bytes: int) -> SpoolReach:
+        """The last end of an item within so many bytes from a position on, not beyond the first marker."""
+        reached = SpoolReach(end=start, size=0)
+        for placed in self._from(start):
+            size = reached.size + len(placed.item.payload)
+            if size > most_bytes and reached.end > start:
+                break
+            marker = _marker(placed.item)
+            reached = SpoolReach(end=placed.end, size=size, marker=marker)
+            if marker is not None:
+                break
+        return reached
+
+    def marker_position(self, name: str) -> int | None:
+        """The position after the first marker of a name; None where the log does not hold it."""
+        return next((placed.end for placed in self._from(self.first) if _marker(placed.item) == name), None)
+
+    def read(self, start: int, most_bytes: int) -> Iterator[Placed]:
+        """What lies there from a position on: up to so many bytes, but one item at least where there is one."""
+        return within((placed.since(start) for placed in self._from(start)), most_bytes)
+
+    def between(self, start: int, end: int) -> Iterator[Placed]:
+        """Exactly what lies between two positions."""
+        return up_to((placed.since(start) for placed in self._from(start)), _NAME, start, end)
+
+    def commit(self, consumer: str, position: int) -> None:
+        """Say that a consumer needs nothing before a position any more; the first time, it joins by that."""
+        self._consumers[consumer] = position
+
+    def leave(self, consumer: str) -> None:
+        """Say that a consumer needs nothing any more."""
+        self._consumers.pop(consumer, None)
+
+    def consumers(self) -> dict[str, int]:
+        """Every consumer with how far it is."""
+        return dict(self._consumers)
+
+    def _from(self, start: int) -> Iterator[Placed]:
+        """Every item that is not over before a position, whole."""
+        if start < self.first:
+            raise PositionsGone(_NAME, start, self.first)
+        for group in tuple(self._groups):
+            yield from (placed for placed in group.placed if placed.end > start)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SpoolClosed(f"the spool {_NAME} takes nothing, it was closed; make another")
+
+
+def _marker(item: Item) -> str | None:
+    return item.payload.decode() if item.kind is ItemKind.MARKER else None

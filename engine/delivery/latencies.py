@@ -1,0 +1,92 @@
+"""Latencies: how old what a job delivered was, from when Braid received its cause until the broker had the output.
+
+Counted in buckets that grow by a twentieth each, so that neither many outputs nor many events cost memory or time. A
+bucket counts as its upper bound: what is told is never less than it was, and at most a twentieth more.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from bridge.events.births import UNKNOWN, Birth
+
+_WINDOW = 60.0
+"""Seconds for which an output counts, to a span."""
+SPAN = 10.0
+"""Seconds that are counted together."""
+_LEAST = 0.001
+"""Seconds that every latency is told to be at least; clocks of hosts differ by about as much."""
+_GROWTH = math.log(1.05)
+
+Percentiles = Mapping[str, float]
+"""The median (`p50`) and the 99th percentile (`p99`) in seconds; nothing where nothing was counted."""
+
+
+class DataflowOutput(NamedTuple):
+    """A dataflow's output; a stream that a task publishes for others has neither name."""
+
+    dataflow: str = ""
+    sink: str = ""
+
+
+class LatencyReport(NamedTuple):
+    """The latencies of the latest outputs; made by `Latencies`."""
+
+    all: Percentiles
+    """Of all that left the job for tenants and others outside."""
+    outputs: Mapping[str, Mapping[str, Percentiles]]
+    """For each dataflow those of its sinks."""
+
+
+class Latencies:
+    """Of one job from one of its starts on; used by one thread."""
+
+    def __init__(self) -> None:
+        self._spans: dict[int, dict[DataflowOutput, Counter[int]]] = {}
+        """What was counted in each span, by bucket."""
+
+    def note(self, output: DataflowOutput, births: Iterable[Birth], at: float) -> None:
+        """Count events that the broker had at a moment, in seconds; those of unknown birth are left out."""
+        for birth in births:
+            if birth.at != UNKNOWN:
+                span = self._spans.setdefault(int(at // SPAN), {})
+                span.setdefault(output, Counter())[_bucket(at - birth.at / 1000)] += birth.many
+
+    def told(self, now: float) -> LatencyReport:
+        """The latencies of the last minute."""
+        last = int(now // SPAN)
+        # A clock that was set back must not leave anything behind.
+        for span in [span for span in self._spans if not last - _WINDOW / SPAN < span <= last]:
+            del self._spans[span]
+        every: Counter[int] = Counter()
+        of: dict[DataflowOutput, Counter[int]] = {}
+        for counted in self._spans.values():
+            for output, buckets in counted.items():
+                every.update(buckets)
+                of.setdefault(output, Counter()).update(buckets)
+        outputs: dict[str, dict[str, Percentiles]] = {}
+        for output, buckets in sorted(of.items()):
+            if output != DataflowOutput():
+                outputs.setdefault(output.dataflow, {})[output.sink] = _percentiles(buckets)
+        return LatencyReport(_percentiles(every), outputs)
+
+
+def _bucket(seconds: float) -> int:
+    return math.ceil(math.log(max(seconds, _LEAST) / _LEAST) / _GROWTH)
+
+
+def _percentiles(buckets: Mapping[int, int]) -> Percentiles:
+    ordered = sorted(buckets)
+    ends = list(accumulate(buckets[each] for each in ordered))
+    return {
+        name: round(_LEAST * math.exp(_GROWTH * ordered[_reached(ends, part)]), 4)
+        for name, part in (("p50", 0.5), ("p99", 0.99))
+        if ends
+    }
+
+
+def _reached(ends: Sequence[int], part: float) -> int:
+    """The first place where so large a part of all is behind."""
+    return next(at for at, end in enumerate(ends) if end >= part * ends[-1])

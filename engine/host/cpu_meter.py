@@ -1,0 +1,32 @@
+"""CpuMeter: the CPU that a host's process tree takes, by the part it plays."""
+
+import psutil
+
+from engine.host.process_tree import Tree, look, spent_between
+
+DRIVER, JVM, WORKER = "driver", "jvm", "worker"
+
+
+class CpuMeter:
+    """The driver, its JVM, the workers, and whatever else it started; this process where none is named."""
+
+    def __init__(self, driver: int | None = None) -> None:
+        self._driver = psutil.Process(driver)
+        self._last: Tree = {}
+        self._total: dict[str, float] = {}
+
+    def cpu(self) -> dict[str, float]:
+        """Seconds of CPU since each part began."""
+        now = look(self._driver, DRIVER, part_below)
+        for part, seconds in spent_between(self._last, now).items():
+            self._total[part] = self._total.get(part, 0.0) + seconds
+        self._last = now
+        return {part: round(seconds, 3) for part, seconds in sorted(self._total.items())}
+
+
+def part_below(process: psutil.Process, _parent: psutil.Process, above: str) -> str:
+    """The part of a process below a driver; what is neither a JVM nor its worker is some command of who started it."""
+    name = process.name()
+    if above == DRIVER and name.startswith("java"):
+        return JVM
+    return WORKER if above == JVM and name.startswith("python") else above

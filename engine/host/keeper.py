@@ -1,0 +1,150 @@
+"""The keeper of a host: runs its process, and starts it anew when it dies, whatever it died of."""
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+from bridge.transport.address import Address
+
+_BACK_OFF = (0.0, 1.0, 2.0, 5.0, 15.0)
+"""Seconds before a process that died is started again; the first is for one that had run for a while."""
+A_WHILE = 60.0
+_POLL_SECONDS = 0.5
+log = logging.getLogger("braid.keeper")
+
+
+class HostKeeper:
+    """Keeps one host running until it is stopped; made by the command, and by whoever embeds a host."""
+
+    def __init__(  # noqa: PLR0913 - whose, where, over what, on what, what it offers, and its surroundings are six things
+        self,
+        name: str,
+        root: Path,
+        address: Address,
+        *,
+        master: str | None = None,
+        tags: Iterable[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.deaths = 0
+        self._name = name
+        self._root = root
+        self._address = address
+        self._master = master
+        self._tags = tuple(tags)
+        self._environment = environment
+        self._stopping = threading.Event()
+        self._tree: set[psutil.Process] = set()
+        root.mkdir(parents=True, exist_ok=True)
+        self._process = self._start()
+        self._thread = threading.Thread(target=self._keep, name=f"keeps {name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int:
+        """The process that was started last."""
+        return self._process.pid
+
+    @property
+    def log_path(self) -> Path:
+        """Where it writes."""
+        return self._root / f"{self._name}.log"
+
+    def stop(self, timeout: float = 60.0) -> None:
+        """Let the host end its jobs and itself; after the timeout, or where it hangs, it is killed."""
+        self._stopping.set()
+        self._process.terminate()
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            log.warning("host %s does not end and is killed", self._name)
+            self._look()
+            self._process.kill()
+        self._thread.join()
+        self._close_input()
+        self._clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        with self.log_path.open("ab") as output:
+            process = subprocess.Popen(  # noqa: S603 - our own module, with arguments that no shell reads
+                [
+                    sys.executable,
+                    "-m",
+                    "engine.host.process",
+                    self._name,
+                    str(self._root),
+                    *([self._master] if self._master else []),
+                    *(f"--tag={tag}" for tag in self._tags),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=self._environment,
+            )
+        # One that has died already is noticed where it is waited for.
+        with suppress(BrokenPipeError):
+            if process.stdin is not None:
+                process.stdin.write(self._address.url.encode() + b"\n")
+                # Left open: when its keeper is gone the host reads the end of it, and ends.
+                process.stdin.flush()
+        return process
+
+    def _keep(self) -> None:
+        began, short = time.monotonic(), 0
+        while True:
+            self._look()
+            try:
+                code = self._process.wait(_POLL_SECONDS)
+            except subprocess.TimeoutExpired:
+                continue
+            if self._stopping.is_set():
+                return
+            self.deaths += 1
+            short = 0 if time.monotonic() - began > A_WHILE else min(short + 1, len(_BACK_OFF) - 1)
+            log.warning("host %s ended with %s; see %s", self._name, code, self.log_path)
+            self._close_input()
+            self._clear()
+            if self._stopping.wait(_BACK_OFF[short]):
+                return
+            self._process, began = self._start(), time.monotonic()
+
+    def _close_input(self) -> None:
+        """Give back what stood open for a process that has ended."""
+        with suppress(BrokenPipeError):
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+
+    def _look(self) -> None:
+        """Note whatever the host has started; once it is dead nothing else tells whose they were."""
+        try:
+            self._tree |= set(psutil.Process(self._process.pid).children(recursive=True))
+        except psutil.NoSuchProcess:
+            return
+        self._tree = {process for process in self._tree if process.is_running()}
+
+    def _clear(self) -> None:
+        """Kill what a dead host left: an old JVM must not work beside a new one."""
+        for process in self._tree:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        psutil.wait_procs(self._tree, timeout=10)
+        self._tree.clear()

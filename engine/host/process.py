@@ -1,0 +1,115 @@
+"""The process of a host: `python -m engine.host.process NAME ROOT [MASTER] [--tag=TAG ...]`.
+
+The broker's URL comes on its input.
+
+The URL may hold a password, which arguments would show to everybody on the machine. The process ends when its input
+does, and at once if the JVM dies or hangs, so that whoever keeps it can start it anew.
+"""
+
+import logging
+import os
+import signal
+import sys
+import threading
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from bridge.transport.address import Address
+from engine.behaviour import installed_behaviours
+from engine.host.host import SparkHost
+from engine.log_lines import begin_log
+from engine.spark.code_archive import packed
+from engine.spark.jvm_watch import await_end, has_ended
+from engine.spark.session import is_local, start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JVM_DIED, STUCK, THREAD_DIED = 3, 4, 5
+"""The exit codes that say that the JVM died or hangs, that a query did not stop, and that a thread died of an error."""
+TAG = "--tag="
+"""What an argument begins with that names a tag."""
+HANGING_UP = 5.0
+"""Seconds within which a host that is lost acknowledges what it has received."""
+log = logging.getLogger("braid.host")
+
+
+def main() -> None:
+    """Run a host until it is told to stop."""
+    begin_log()
+    tags = [each.removeprefix(TAG) for each in sys.argv[1:] if each.startswith(TAG)]
+    name, root, *master = (each for each in sys.argv[1:] if not each.startswith(TAG))
+    # Processes with other working directories look there.
+    folder = Path(root).absolute()
+    address = Address.parse(sys.stdin.readline().strip())
+    session = start_session(f"braid {name}", master=master[0] if master else None)
+    if master and not is_local(master[0]):
+        session.sparkContext.addPyFile(str(packed(folder / "code")))
+    host = SparkHost(name, folder, address, session, behaviours=installed_behaviours(), tags=tags)
+    ending = threading.Event()
+
+    def stop(_number: int, _frame: Any) -> None:
+        ending.set()
+        host.stop()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+
+    def watch_jvm() -> None:
+        found = await_end(session)
+        if not ending.is_set() or found == "hangs":
+            log.error("the JVM %s; the host ends, to be started anew", found)
+            _give_up(host, JVM_DIED)
+
+    threading.excepthook = partial(_end_with_thread, host, session, ending)
+
+    def wait_for_keeper() -> None:
+        # The input ends when whoever keeps this process is gone.
+        sys.stdin.read()
+        stop(signal.SIGTERM, None)
+
+    for watching in (watch_jvm, wait_for_keeper):
+        threading.Thread(target=watching, name=watching.__name__, daemon=True).start()
+    stuck = _run(host, session, ending)
+    if stuck:
+        # What does not stop when it is asked would keep the session from stopping as well.
+        os._exit(STUCK)
+    session.stop()
+
+
+def _run(host: SparkHost, session: "SparkSession", ending: threading.Event) -> bool:
+    """Run the host; whether a query did not stop."""
+    try:
+        return host.run()
+    except Exception:
+        if has_ended(session):
+            # Whatever asked it last has met that first.
+            log.exception("the JVM died; the host ends, to be started anew")
+            _give_up(host, JVM_DIED)
+        raise
+    finally:
+        ending.set()
+
+
+def _end_with_thread(
+    host: SparkHost, session: "SparkSession", ending: threading.Event, died: threading.ExceptHookArgs
+) -> None:
+    # Whoever receives, generates or sends is missed by nobody else: the host would live on and do half its work.
+    told = (died.exc_type, died.exc_value or died.exc_type(), died.exc_traceback)
+    name = died.thread.name if died.thread else "a thread"
+    log.error("%s died; the host ends, to be started anew", name, exc_info=told)
+    if not ending.is_set():
+        _give_up(host, JVM_DIED if has_ended(session) else THREAD_DIED)
+
+
+def _give_up(host: SparkHost, code: int) -> NoReturn:
+    """End at once, but for what would come again otherwise: a raw event has no number to know it by."""
+    leaving = threading.Thread(target=host.hang_up, name="hangs up", daemon=True)
+    leaving.start()
+    leaving.join(HANGING_UP)
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

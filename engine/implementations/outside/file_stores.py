@@ -1,0 +1,140 @@
+"""Shelves: folders and buckets in which files are put whole, under names."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+from uuid import uuid4
+
+from bridge.machine.files import make_folder, write_whole
+from dags import Place
+from engine.implementations.outside.contents import label
+from engine.implementations.outside.disk_space import check_room
+from engine.implementations.outside.remote_folders import barred, opened
+from engine.side_effect import OutsideUnreachable
+from engine.tasks.outside import Where
+
+_NAME = re.compile(r"[A-Za-z0-9_=][A-Za-z0-9_=.,@+-]*(/[A-Za-z0-9_=][A-Za-z0-9_=.,@+-]*)*")
+
+_LONGEST = 300
+
+
+class Missing(LookupError):
+    """A file_store has no file of a name."""
+
+
+class FileStore(Protocol):
+    """Where files are put and read."""
+
+    def put(self, name: str, content: bytes) -> None:
+        """Put a file, in place of what had its name; it is there whole or not at all."""
+
+    def read(self, name: str, most: int) -> bytes:
+        """A file; `ValueError` where it has more than so many bytes."""
+
+
+def file_store(where: Where) -> FileStore:
+    """What a config names."""
+    if isinstance(where, Place):
+        return LocalFileStore(Path(where.path))
+    found = opened(where)
+
+    def why_not() -> str:
+        return barred(where, found.hosts)
+
+    return RemoteFileStore(found.system, found.path, label(where), renames=found.renames, why_not=why_not)
+
+
+def check_name(field: str, name: str) -> str:
+    """Refuse a name that leads elsewhere, or that some file system does not take.
+
+    >>> check_name("file", "2026/street.svg")
+    '2026/street.svg'
+    """
+    if len(name) > _LONGEST or not _NAME.fullmatch(name) or "tmp" in name.split("/"):
+        raise ValueError(
+            f"the field {field!r} holds no name of a file: {name[:100]!r}; names have letters, digits and _=.,@+- in "
+            "levels divided by /, none beginning with a dot, none called tmp"
+        )
+    return name
+
+
+class LocalFileStore:
+    """A folder of this machine, or one that all machines share."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, name: str, content: bytes) -> None:
+        """As `FileStore` says."""
+        path = self._folder / name
+        try:
+            make_folder(path.parent)
+            check_room(path.parent)
+            write_whole(path, content)
+        except OSError as error:
+            raise OutsideUnreachable(f"{name} cannot be written: {error.strerror}") from None
+
+    def read(self, name: str, most: int) -> bytes:
+        """As `FileStore` says."""
+        try:
+            with (self._folder / name).open("rb") as file:
+                return _bounded(name, file.read(most + 1), most)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise Missing(f"there is no file {name!r}") from None
+        except OSError as error:
+            raise OutsideUnreachable(f"{name} cannot be read: {error.strerror}") from None
+
+
+class RemoteFileStore:
+    """A folder or bucket of any file system that fsspec knows."""
+
+    def __init__(self, system: Any, path: str, label: str, *, renames: bool, why_not: Callable[[], str] = str) -> None:
+        self._system = system
+        self._path = path.rstrip("/")
+        self._label = label
+        self._renames = renames
+        self._why_not = why_not
+
+    def put(self, name: str, content: bytes) -> None:
+        """As `FileStore` says."""
+        path = f"{self._path}/{name}"
+        with self._reaching("written"):
+            if not self._renames:
+                self._system.pipe_file(path, content)
+                return
+            self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
+            made = f"{path}.{uuid4().hex}.tmp"
+            self._system.pipe_file(made, content)
+            self._system.mv(made, path)
+
+    def read(self, name: str, most: int) -> bytes:
+        """As `FileStore` says."""
+        with self._reaching("read"):
+            try:
+                content: bytes = self._system.cat_file(f"{self._path}/{name}", start=0, end=most + 1)
+            except FileNotFoundError:
+                content = b""
+                found = False
+            else:
+                found = True
+        if not found:
+            raise Missing(f"there is no file {name!r}")
+        return _bounded(name, content, most)
+
+    @contextmanager
+    def _reaching(self, done: str) -> Iterator[None]:
+        if why := self._why_not():
+            raise OutsideUnreachable(f"{self._label} cannot be {done}: {why}")
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - each file system raises errors of its own
+            # Its words may repeat the URL.
+            raise OutsideUnreachable(f"{self._label} cannot be {done}: {type(error).__name__}") from None
+
+
+def _bounded(name: str, content: bytes, most: int) -> bytes:
+    if len(content) > most:
+        raise ValueError(f"the file {name!r} has more than {most:,} bytes, which are the most; raise `most_bytes`")
+    return content

@@ -1,0 +1,223 @@
+"""Pacing: where the next batch of a job ends, and when it begins.
+
+A batch ends at every marker, and where a plan takes effect, so that it runs exactly one plan and a cut falls between
+batches. A stream that has come to a marker waits until the rest of its connected part has come to it too, and with it
+every other part that a plan changes which waits for the cut; all else runs on.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Protocol
+
+from engine.job.cut_groups import cut_together, streams_changed
+from engine.offset import Offset
+from engine.plan import Entry, Plan
+
+EAGERNESS = 0.5
+"""The part of a pace that lies between two batches at least; ticks are not shifted for less."""
+SPENT = 0.9
+"""The part of a pace that a batch uses up where bridges wake a job: by the rest it gets back what was early."""
+COMPANY = 1.25
+"""Paces that raw events wait for what comes over bridges, so that one batch does for both."""
+SOON = 1.5
+"""Seconds that a marker among raw events waits for the batch that is due anyway."""
+
+
+class StreamReach(Protocol):
+    """How far a batch may read a stream."""
+
+    @property
+    def end(self) -> int:
+        """The position after the last item."""
+
+    @property
+    def marker(self) -> str | None:
+        """The marker that the last item is."""
+
+
+class ReadableSpool(Protocol):
+    """What pacing asks of a spool."""
+
+    def reach(self, start: int, most_bytes: int) -> StreamReach:
+        """The farthest item after a position within so many bytes, or just after the first marker."""
+
+
+class Haste(Enum):
+    """Whether a batch may wait for its time."""
+
+    AT_ONCE = auto()
+    """A plan takes effect in it, or a marker that came over a bridge lies at its end: others may wait for that."""
+    SOON = auto()
+    """A marker among raw events lies at its end. Where it leaves with the events that are due, no batch runs just ahead
+    of its own in each job of a row; and what is cut stands still only from then on."""
+    IN_TIME = auto()
+    """It has events."""
+    AT_LEISURE = auto()
+    """A plan takes effect in it by which there is nothing to read any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextBatch:
+    """Where the next batch ends, and whether it may wait for its time."""
+
+    end: Offset
+    haste: Haste = Haste.IN_TIME
+
+    def when(self, due: float, *, now: float, latest: float) -> float:
+        """When it may begin, where events in time are due at some moment.
+
+        >>> [NextBatch(end=Offset(), haste=Haste.SOON).when(due, now=5.0, latest=9.0) for due in (4.0, 6.0, 60.0)]
+        [4.0, 6.0, 5.0]
+        """
+        match self.haste:
+            case Haste.AT_ONCE:
+                return now
+            case Haste.SOON:
+                return due if due - now <= SOON else now
+            case Haste.IN_TIME:
+                return due
+            case Haste.AT_LEISURE:
+                return latest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rhythm:
+    """When batches with events may begin, in seconds of one clock; made by `after` of the one before.
+
+    A job that only raw events enter has ticks. One into which bridges lead is woken by what comes over them, so that a
+    row of jobs adds no pace at each: the job before has waited for its own already. Batches may come early by half a
+    pace, but in the long run there are hardly more of them than ticks.
+    """
+
+    last: float = -math.inf
+    """When the last one began."""
+    spent: float = -math.inf
+    """Up to when paces are used up."""
+
+    def after(self, now: float, *, pace: float) -> "Rhythm":
+        """A batch with events begins now."""
+        return Rhythm(last=now, spent=max(now, self.spent) + pace * SPENT)
+
+    def due(self, plan: Plan, moved: AbstractSet[str]) -> float:
+        """When the next one may begin, for events that have come in some streams."""
+        bridged = plan.bridged
+        if not bridged:
+            return due(self.last, pace=plan.pace)
+        if moved & bridged:
+            return self.spent - plan.pace * EAGERNESS
+        return self.last + plan.pace * COMPANY
+
+
+def next_batch(
+    start: Offset,
+    *,
+    run: int,
+    entries: Sequence[Entry],
+    spools: Mapping[str, ReadableSpool],
+    given_up: AbstractSet[str] = frozenset(),
+) -> NextBatch:
+    """The batch after an offset: at the same offset where there is nothing to do.
+
+    `entries` are those of the log from the offset's own on. Markers that are given up are passed like events.
+    """
+    released = {stream for streams in start.cuts.values() for stream in streams}
+    held = {s: name for s, name in start.held.items() if s not in released and name not in given_up}
+    here = replace(start, held=held, cuts={})
+    current, waiting = _in_effect(here, start.cuts, entries)
+    if current is None:
+        return NextBatch(end=start)
+    begins = {stream: start.begins(stream, current.starts) for stream in sorted(current.plan.streams)}
+    held = {stream: name for stream, name in held.items() if stream in begins}
+    turned = Offset(run=run, entry=current.number, at=begins, held=held)
+    if start.run != run or start.entry != current.number:
+        # Without events, so that neither a cold worker nor a new plan lets them wait. A job to which a cut has left
+        # nothing to read waits itself: others have the cut still before them, and it is stopped once they are past it.
+        left = start.run == run and bool(current.plan.at_cut) and not begins
+        return NextBatch(end=turned, haste=Haste.AT_LEISURE if left else Haste.AT_ONCE)
+    return _read(start, turned, [current, *waiting], spools, given_up)
+
+
+def _in_effect(
+    here: Offset, cuts: Mapping[str, tuple[str, ...]], entries: Sequence[Entry]
+) -> tuple[Entry | None, list[Entry]]:
+    """The entry that the next batch runs, and those that wait behind it."""
+    current: Entry | None = None
+    waiting: list[Entry] = []
+    for entry in entries:
+        if entry.number <= here.entry:
+            current = entry
+        elif _takes_effect(entry, here.at, cuts, current):
+            # Whoever made it knew the plans before it: what they still wait for is not awaited any more.
+            current, waiting = entry, []
+        else:
+            waiting.append(entry)
+    return current, waiting
+
+
+def _takes_effect(
+    entry: Entry, at: Mapping[str, int], cuts: Mapping[str, tuple[str, ...]], current: Entry | None
+) -> bool:
+    if entry.plan.at_cut in cuts:
+        # What another part was cut for may come first.
+        return current is None or streams_changed(current.plan, entry.plan) <= set(cuts[entry.plan.at_cut])
+    known = at if current is None else {**current.starts, **at}
+    return not entry.plan.at_cut and all(known.get(each, end) >= end for each, end in entry.plan.at.items())
+
+
+def _read(
+    start: Offset,
+    turned: Offset,
+    entries: Sequence[Entry],
+    spools: Mapping[str, ReadableSpool],
+    given_up: AbstractSet[str],
+) -> NextBatch:
+    """The batch that runs the first of some entries, behind which the others wait."""
+    current, *waiting = entries
+    at, held = dict(turned.at), dict(turned.held)
+    stops = waiting[0].plan.at if waiting else {}
+    free = [stream for stream in at if stream not in held]
+    share = current.plan.limits.batch_bytes // max(1, len(free))
+    for stream in free:
+        reach = spools[stream].reach(at[stream], share)
+        stop = stops.get(stream, reach.end)
+        if reach.end > stop >= at[stream]:
+            at[stream] = stop
+            continue
+        at[stream] = reach.end
+        if reach.marker is not None and reach.marker not in given_up:
+            held[stream] = reach.marker
+    marked = held.keys() - turned.held.keys()
+    cuts: dict[str, tuple[str, ...]] = {}
+    for name in sorted(set(held.values())):
+        groups = cut_together(current.plan, waiting, name)
+        come = [streams for streams in groups if all(held.get(stream) == name for stream in streams)]
+        if come:
+            cuts[name] = tuple(sorted(frozenset().union(*come)))
+    held = {s: name for s, name in held.items() if s not in cuts.get(name, ())}
+    end = replace(turned, at=at, held=held, cuts=cuts)
+    if end == replace(start, cuts={}) and not start.cuts:
+        return NextBatch(end=start)
+    moved = end.at != start.at
+    # An offset that differs only in that a cut is past waits for the next event.
+    if not moved and not cuts and held == dict(start.held):
+        return NextBatch(end=start)
+    stopped = any(at[stream] == stop for stream, stop in stops.items() if stream in at)
+    # Where something waits at a marker already it stands still.
+    waited_for = bool(marked & current.plan.bridged or (marked and turned.held) or (cuts and not marked))
+    return NextBatch(end=end, haste=Haste.AT_ONCE if stopped or waited_for else Haste.SOON if marked else Haste.IN_TIME)
+
+
+def due(last: float, *, pace: float) -> float:
+    """When the next batch may begin: at the next tick, but not just after the last batch.
+
+    >>> due(10.02, pace=1.0)
+    11.0
+    >>> due(10.90, pace=1.0)
+    12.0
+    """
+    if last == -math.inf:
+        return last
+    return math.ceil((last + pace * EAGERNESS) / pace) * pace

@@ -1,0 +1,286 @@
+"""The kernel: one batch of a whole plan in one Python call, from the events that arrived to what the batch did.
+
+The slots run in topological order, each with all its events of the batch. Order is that of the raw events: what a task
+emits has the cause of the event that it was emitted for, and a task takes its events in the order of cause, then of its
+edges. So with one ingress stream it makes no difference where batches are cut.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from bridge import unpacked
+from bridge.events.raw_events import arrow_schema
+from engine.behaviour import Behaviour
+from engine.kernel.batch_births import BatchBirths
+from engine.kernel.dead_letter_feed import fitting, unshaped_rows
+from engine.kernel.layout import Layout, by_port, layout_of
+from engine.kernel.streams import Arrived, EventStream, PortRun, conformed, gathered, in_order, joined, runs
+from engine.kernel.task_run import Outcome, Reason, TaskInput, TaskRun, reason_of
+from engine.kernel.task_watch import TaskWatch, Unwatched
+from engine.offset import Offset
+from engine.plan import Entry, Feed, Ingress, Port, Slot, SlotState
+from engine.records.record import Cut, Dead, EmittedEvents, InstanceMeter, Record, Table
+from engine.records.staged_state import NUMBERS
+from engine.records.state import InstanceStates
+from engine.side_effect import NOWHERE, ActingBehaviour, Origins
+from engine.supply import Bridged
+
+__all__ = ["Arrived", "run_batch"]
+
+_UNWATCHED = Unwatched()
+_SEEN = "\0fields of what enters"
+"""Where the state keeps the fields of a stream that no plan declares; no key of a task is like it."""
+
+
+def run_batch(  # noqa: PLR0913, PLR0917 - a batch is what all of these say
+    batch: int,
+    entry: Entry,
+    start: Offset,
+    end: Offset,
+    rows: Sequence[Arrived],
+    state: InstanceStates,
+    behaviours: Mapping[int, Behaviour],
+    *,
+    imports: Sequence[Table] = (),
+    feeds: Sequence[Feed] = (),
+    attempt: TaskWatch = _UNWATCHED,
+    deployment: str = "",
+) -> Record:
+    """PortRun the plan of an entry over the events between two offsets; what it did, for the record.
+
+    `behaviours` are those of the active slots. `feeds` come after what arrived. The state is staged and not settled.
+    `deployment` is the id of the root that the job lies in.
+    """
+    layout = layout_of(entry, behaviours)
+    dropped = sorted(set(state.kept) - layout.members)
+    for table in imports:
+        _bring(table, state)
+    arrived = list(in_order(rows))
+    fed = list(_fed(feeds, sum(item.count for item in rows)))
+
+    def origins() -> Origins:
+        return Origins.of(_places(arrived, fed), deployment=deployment, job=entry.plan.job, batch=batch)
+
+    kernel = _Kernel(layout, state, attempt, origins)
+    kernel.enter(arrived)
+    kernel.feed(fed)
+    kernel.run()
+    cuts = tuple(_cuts(layout, end))
+    opened = tuple(_opened(entry, state)) if start.entry != end.entry else ()
+    return Record(
+        batch=batch,
+        start=start,
+        end=end,
+        dropped=tuple(dropped),
+        opened=opened,
+        emitted=(*kernel.leaving(BatchBirths(arrived)), *_markers(layout, cuts, state)),
+        dead=tuple(kernel.dead),
+        meters=kernel.meters,
+        cuts=cuts,
+        # Last, because numbering what leaves changes the state too.
+        changes=state.changes(),
+    )
+
+
+class _Fed(NamedTuple):
+    """Events of a dead letter that are taken again."""
+
+    cause: int
+    """That of the first."""
+    feed: Feed
+    events: list[Any]
+
+
+class _Kernel:
+    """The streams of a plan in one batch."""
+
+    def __init__(self, layout: Layout, state: InstanceStates, watch: TaskWatch, origins: Callable[[], Origins]) -> None:
+        self.dead: list[Dead] = []
+        self.meters: dict[int, InstanceMeter] = {}
+        self._layout = layout
+        self._state = state
+        self._watch = watch
+        self._find_origins = origins
+        self._streams: dict[Port, EventStream] = {}
+        self._entering: dict[Port, pa.Schema] = {}
+        self._fed: dict[int, list[_Fed]] = {}
+
+    def enter(self, arrived: Sequence[tuple[int, Arrived]]) -> None:
+        """Take what arrived, each item with the cause of its first event."""
+        items: dict[str, list[tuple[int, Arrived]]] = {}
+        for cause, item in arrived:
+            items.setdefault(item.stream, []).append((cause, item))
+        for ingress in self._layout.entry.plan.ingress:
+            events = [(cause, unpacked(item.payload)) for cause, item in items.get(ingress.stream, ())]
+            schema = self._schema(ingress, [batch.schema for _, batch in events])
+            if schema is None:
+                continue
+            self._entering[ingress.origin] = schema
+            streams = []
+            for cause, batch in events:
+                try:
+                    one = conformed(batch, schema)
+                except pa.ArrowException as error:
+                    self.dead.append(
+                        Dead(instance=ingress.instance, port=ingress.port, reason=reason_of(error), events=batch)
+                    )
+                else:
+                    streams.append(EventStream(one, np.arange(cause, cause + len(one))))
+            self._streams[ingress.origin] = joined(streams, schema)
+
+    def feed(self, fed: Sequence[_Fed]) -> None:
+        """Have events of dead letters taken again."""
+        run = {slot.instance for slot in (*self._layout.active, *self._layout.failed)}
+        for each in fed:
+            if each.feed.instance in run:
+                self._fed.setdefault(each.feed.instance, []).append(each)
+            else:
+                self._park_again(each.feed, each.events, "its task does not run any more")
+
+    def run(self) -> None:
+        """PortRun every slot."""
+        inside = self._layout.inside(self._entering, self._state, self._watch)
+        for slot in (*self._layout.active, *self._layout.failed):
+            begun = time.thread_time_ns()
+            self._watch.running(slot.instance)
+            taken = self._taken(slot, inside.inputs[slot.instance])
+            if not len(taken):
+                continue
+            if slot.state is SlotState.FAILED:
+                outcome = _all_parked(slot, taken, f"its task has failed: {slot.reason}")
+            elif why := inside.unable.get(slot.instance):
+                outcome = _all_parked(slot, taken, why)
+            else:
+                behaviour = self._layout.behaviours[slot.instance]
+                outcome = TaskRun(
+                    instance=slot.instance,
+                    behaviour=behaviour,
+                    outputs=inside.outputs[slot.instance],
+                    state=self._state.of(slot.instance),
+                    taken=taken,
+                    watch=self._watch,
+                    origins=self._origins if isinstance(behaviour, ActingBehaviour) else NOWHERE,
+                ).work_off()
+            self._streams |= {Port(slot.instance, port): stream for port, stream in outcome.emitted.items()}
+            self.dead += outcome.dead
+            self.meters[slot.instance] = InstanceMeter(
+                cpu_ns=time.thread_time_ns() - begun,
+                taken=len(taken),
+                emitted=sum(map(len, outcome.emitted.values())),
+                dead=sum(each.events.num_rows for each in outcome.dead),
+            )
+        self._watch.idle()
+
+    def leaving(self, births: BatchBirths) -> Iterator[EmittedEvents]:
+        """The events that leave the job, with their numbers and births."""
+        for origin in self._layout.leaving:
+            stream = self._streams.get(origin)
+            if stream is not None and len(stream):
+                first = self._state.of(origin.instance).advance(origin.port, len(stream))
+                yield EmittedEvents(origin=origin, first=first, events=stream.rows, births=births.of(stream.causes))
+
+    @cached_property
+    def _origins(self) -> Origins:
+        """Found only where somebody acts, because most batches need them not."""
+        return self._find_origins()
+
+    def _taken(self, slot: Slot, takes: Mapping[str, pa.Schema]) -> TaskInput:
+        ports = []
+        fed = self._fed_to(slot, takes)
+        for port, edges in by_port(slot).items():
+            streams = [(self._streams[edge.origin], edge.times) for edge in edges if edge.origin in self._streams]
+            streams += [(stream, 1) for stream in fed.get(port, ())]
+            if streams and port in takes:
+                ports.append(PortRun(port, gathered(streams, takes[port])))
+        return TaskInput(runs(ports))
+
+    def _fed_to(self, slot: Slot, takes: Mapping[str, pa.Schema]) -> dict[str, list[EventStream]]:
+        """What is fed to a slot, at each of its ports; what does not fit is parked again."""
+        found: dict[str, list[EventStream]] = {}
+        for cause, feed, events in self._fed.get(slot.instance, ()):
+            if feed.port not in takes:
+                self._park_again(feed, events, f"nothing that its task takes comes at its port {feed.port!r}")
+                continue
+            fits = fitting(events, takes[feed.port])
+            for at, reason in fits.unfit:
+                self._park_again(feed, events[at : at + 1], reason)
+            found.setdefault(feed.port, []).append(EventStream(fits.rows, np.array(fits.kept, np.int64) + cause))
+        return found
+
+    def _park_again(self, feed: Feed, events: Sequence[Any], reason: str) -> None:
+        self.dead.append(Dead(instance=feed.instance, port=feed.port, reason=reason, events=unshaped_rows(events)))
+
+    def _schema(self, ingress: Ingress, seen: Sequence[pa.Schema]) -> pa.Schema | None:
+        """The fields of a stream that enters: as declared, else as last seen; None before its first event."""
+        if not isinstance(ingress.supply, Bridged):
+            return arrow_schema(ingress.supply.schema)
+        staged = self._state.of(ingress.instance)
+        key = (_SEEN, ingress.port)
+        kept = staged.get(key)
+        if not seen:
+            return pa.ipc.read_schema(pa.py_buffer(kept)) if kept else None
+        schema = seen[-1].remove_metadata()
+        if (told := schema.serialize().to_pybytes()) != kept:
+            staged.put(key, told)
+        return schema
+
+
+def _fed(feeds: Sequence[Feed], cause: int) -> Iterator[_Fed]:
+    """What is fed, behind all that arrived, which has the causes before this one."""
+    for feed in feeds:
+        events = json.loads(feed.events)
+        yield _Fed(cause, feed, events)
+        cause += len(events)
+
+
+def _places(arrived: Sequence[tuple[int, Arrived]], fed: Sequence[_Fed]) -> Iterator[tuple[int, str, int]]:
+    """For all that enters the cause of the first event, its stream, and its position there."""
+    yield from ((cause, item.stream, item.first) for cause, item in arrived)
+    yield from ((each.cause, f"feed/{each.feed.id}", 0) for each in fed)
+
+
+def _opened(entry: Entry, state: InstanceStates) -> Iterator[tuple[Port, int]]:
+    for forward in entry.plan.forwards:
+        yield forward.origin, state.of(forward.instance).number(forward.port)
+
+
+def _all_parked(slot: Slot, taken: TaskInput, reason: str) -> Outcome:
+    return Outcome({}, taken.parked(slot.instance, [Reason(at, reason) for at in range(len(taken))]))
+
+
+def _bring(table: Table, state: InstanceStates) -> None:
+    """Stage what instances held elsewhere, in place of all that they once held here."""
+    for instance in table:
+        for group, items in state.kept.get(instance, {}).items():
+            if group != NUMBERS:
+                state.of(instance).put_many(list(items), [None] * len(items))
+    state.bring(table)
+
+
+def _cuts(layout: Layout, end: Offset) -> Iterator[Cut]:
+    # What comes over a bridge has its state and numbers where it comes from.
+    elsewhere = {each.instance for each in layout.entry.plan.ingress if isinstance(each.supply, Bridged)}
+    for name, streams in sorted(end.cuts.items()):
+        parts = [part for part in layout.parts if part.streams & set(streams)]
+        yield Cut(
+            name=name,
+            instances=tuple(sorted(instance for part in parts for instance in part.instances - elsewhere)),
+            positions={stream: end.at[stream] for part in parts for stream in sorted(part.streams) if stream in end.at},
+        )
+
+
+def _markers(layout: Layout, cuts: Sequence[Cut], state: InstanceStates) -> Iterator[EmittedEvents]:
+    """A marker follows the events of every stream that leaves a part that is cut."""
+    forwarded = dict.fromkeys(each.origin for each in layout.entry.plan.forwards)
+    for cut in cuts:
+        for origin in forwarded:
+            if origin.instance in cut.instances:
+                yield EmittedEvents(
+                    origin=origin, first=state.of(origin.instance).advance(origin.port, 1), marker=cut.name
+                )

@@ -1,0 +1,89 @@
+"""What travels from the spools to the kernel: rows of items, behind one that tells the batch's offsets."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from bridge import ItemKind, between
+from bridge.events.births import births_in, births_text
+from engine.kernel.batch import Arrived
+from engine.offset import Offset
+from engine.plan import Entry
+from engine.records.job_folder import JobFolder, spool_folder
+from engine.records.record_store import RecordStore
+
+_SCHEMA = pa.schema(
+    {
+        "stream": pa.string(),
+        "first": pa.int64(),
+        "count": pa.int64(),
+        "stamp": pa.int64(),
+        "payload": pa.binary(),
+        "births": pa.string(),
+    }
+)
+_MOST_BYTES = 8_000_000
+"""How much goes in one piece."""
+_NOTHING: Mapping[str, int] = {}
+
+
+class Span(NamedTuple):
+    """What a batch covers."""
+
+    start: Offset
+    end: Offset
+
+
+def arriving(root: Path, entry: Entry, span: Span, gone: Mapping[str, int] = _NOTHING) -> Iterator[Arrived]:
+    """The events that lie between two offsets, stream by stream, without what is known to be gone."""
+    for stream, end in sorted(span.end.at.items()):
+        begin = max(span.start.begins(stream, entry.starts), gone.get(stream, 0))
+        for first, item in between(spool_folder(root, stream), begin, end):
+            if item.kind is ItemKind.DATA:
+                yield Arrived(stream, first, item.count, item.stamp, item.payload, item.births)
+
+
+def is_recorded(folder: JobFolder, span: Span) -> bool:
+    """Whether the latest record is that of this batch; Spark runs no earlier one again."""
+    store = RecordStore(folder.records)
+    batches = store.batches()
+    found = store.find(batches[-1]) if batches else None
+    return found is not None and (found.header.start, found.header.end) == span
+
+
+def written_rows(span: Span, items: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
+    """Rows as Spark takes them from the source."""
+    header = json.dumps([span.start.as_json(), span.end.as_json()])
+    piece, size = [Arrived("", 0, 0, 0, header.encode())], 0
+    for item in items:
+        piece.append(item)
+        size += len(item.payload)
+        if size >= _MOST_BYTES:
+            yield _batch(piece)
+            piece, size = [], 0
+    if piece:
+        yield _batch(piece)
+
+
+def read_rows(batches: Iterable[pa.RecordBatch]) -> tuple[Span, list[Arrived]]:
+    """What a batch covers, and its items."""
+    rows = [
+        Arrived(stream, first, count, stamp, payload, births_in(births, count))
+        for batch in batches
+        for stream, first, count, stamp, payload, births in zip(
+            *(column.to_pylist() for column in batch.columns), strict=True
+        )
+    ]
+    start, end = json.loads(rows[0].payload)
+    return Span(Offset.of_json(start), Offset.of_json(end)), rows[1:]
+
+
+def _batch(items: list[Arrived]) -> pa.RecordBatch:
+    rows = ((*item[:-1], births_text(item.births)) for item in items)
+    return pa.record_batch(
+        [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), _SCHEMA.types, strict=True)],
+        schema=_SCHEMA,
+    )

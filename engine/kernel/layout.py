@@ -1,0 +1,140 @@
+"""A plan as the kernel runs it, worked out once per entry: the order of its slots, and what travels in its streams.
+
+Which fields a stream has must not hang on which events a batch happens to hold: where several streams enter one port,
+they would decide what the next task sees. So every behaviour is asked what it gives for an empty batch.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from bridge.events.json_columns import marked
+from engine.behaviour import Behaviour
+from engine.kernel.streams import nothing, shared
+from engine.kernel.task_run import reason_of
+from engine.kernel.task_watch import TaskWatch
+from engine.plan import Edge, Entry, Part, Port, Slot, SlotState
+from engine.records.staged_state import Staged
+from engine.records.state import InstanceStates
+from engine.side_effect import MESSAGES
+
+Schemas: TypeAlias = Mapping[Port, pa.Schema]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inside:
+    """What travels inside a plan; made by `Layout.inside`."""
+
+    inputs: Mapping[int, Mapping[str, pa.Schema]]
+    """For each slot the fields at its input ports; without those of ports that nothing has come near yet."""
+    outputs: Mapping[int, Mapping[str, pa.Schema]]
+    """For each active slot the fields at its output ports."""
+    unable: Mapping[int, str]
+    """Slots that cannot even take an empty batch, and why."""
+
+
+class Layout:
+    """What the kernel needs to know of an entry."""
+
+    def __init__(self, entry: Entry, behaviours: Mapping[int, Behaviour]) -> None:
+        plan = entry.plan
+        self.entry = entry
+        self.behaviours = behaviours
+        self.active = plan.active
+        self.failed = tuple(slot for slot in plan.slots if slot.state is SlotState.FAILED)
+        self.parts: tuple[Part, ...] = plan.parts()
+        self.members = plan.instances
+        self.leaving = tuple(
+            dict.fromkeys(
+                [each.origin for each in plan.forwards]
+                + [Port(each.instance, "out") for each in plan.deliveries]
+                + [Port(each.instance, MESSAGES) for each in plan.active]
+            )
+        )
+        """The streams that leave the job."""
+        self._inside: tuple[Schemas, Inside] | None = None
+
+    def inside(self, entering: Schemas, state: InstanceStates, watch: TaskWatch) -> Inside:
+        """The fields of every stream, given those of the streams that enter."""
+        if self._inside is None or self._inside[0] != entering:
+            found = self._ask(entering, state, watch)
+            if any(watch.parked(slot.instance) for slot in self.active):
+                # Holds for this batch only.
+                return found
+            self._inside = (dict(entering), found)
+        return self._inside[1]
+
+    def _ask(self, entering: Schemas, state: InstanceStates, watch: TaskWatch) -> Inside:
+        known = dict(entering)
+        inputs: dict[int, Mapping[str, pa.Schema]] = {}
+        outputs: dict[int, Mapping[str, pa.Schema]] = {}
+        unable: dict[int, str] = {}
+        for slot in (*self.active, *self.failed):
+            inputs[slot.instance] = takes = _takes(slot, known)
+            if slot.state is SlotState.FAILED:
+                continue
+            outputs[slot.instance] = {}
+            unable[slot.instance] = watch.parked(slot.instance)
+            if not unable[slot.instance]:
+                watch.running(slot.instance)
+                told = _asked(self.behaviours[slot.instance], takes, state.of(slot.instance))
+                if isinstance(told, str):
+                    unable[slot.instance] = told
+                else:
+                    outputs[slot.instance] = told
+                    known |= {Port(slot.instance, port): schema for port, schema in told.items()}
+        watch.idle()
+        return Inside(inputs=inputs, outputs=outputs, unable={each: why for each, why in unable.items() if why})
+
+
+def by_port(slot: Slot) -> dict[str, list[Edge]]:
+    """The edges at each input port, ports and edges in the order in which the slot takes their events."""
+    found: dict[str, list[Edge]] = {}
+    for edge in slot.inputs:
+        found.setdefault(edge.port, []).append(edge)
+    return found
+
+
+def _takes(slot: Slot, known: Schemas) -> dict[str, pa.Schema]:
+    schemas = {
+        port: [known[edge.origin] for edge in edges if edge.origin in known] for port, edges in by_port(slot).items()
+    }
+    return {
+        port: marked(shared(found), [name for at, name in slot.json_fields if at == port])
+        for port, found in schemas.items()
+        if found
+    }
+
+
+def _asked(behaviour: Behaviour, takes: Mapping[str, pa.Schema], state: Staged) -> Mapping[str, pa.Schema] | str:
+    """What a behaviour gives for no events; or what it raises."""
+    token = state.mark()
+    found: dict[str, pa.Schema] = {}
+    try:
+        for port, schema in takes.items():
+            for name, emission in behaviour(port, nothing(schema), state).items():
+                given = emission.rows.schema.remove_metadata()
+                if not found.setdefault(name, given).equals(given):
+                    return f"it emits other fields at port {name!r} for what enters at {port!r} than for other ports"
+    except Exception as error:  # noqa: BLE001 - whatever a task raises is its own fault
+        return f"it cannot take an empty batch: {reason_of(error)}"
+    finally:
+        state.rollback(token)
+    return found
+
+
+_MOST_LAYOUTS = 64
+_LAYOUTS: OrderedDict[int, Layout] = OrderedDict()
+
+
+def layout_of(entry: Entry, behaviours: Mapping[int, Behaviour]) -> Layout:
+    """The layout of an entry; kept, because batch after batch runs the same."""
+    kept = _LAYOUTS.get(id(entry))
+    if kept is None or kept.entry is not entry or kept.behaviours is not behaviours:
+        kept = _LAYOUTS[id(entry)] = Layout(entry, behaviours)
+        while len(_LAYOUTS) > _MOST_LAYOUTS:
+            _LAYOUTS.popitem(last=False)
+    return kept

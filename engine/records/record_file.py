@@ -1,0 +1,260 @@
+"""The file of a record: a line, a header in JSON, and parts that can be read one at a time.
+
+The line says the format's version, how long header and parts are, and the header's checksum. The header holds all that
+is small, and for each part its place, length and checksum: changes and images of state in MessagePack, events as Arrow
+IPC streams. So whoever looks for a record reads a few kilobytes, a worker that catches up reads changes but no events,
+and a publisher reads events but no state.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import SEEK_END
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+from zlib import crc32
+
+import msgspec
+import pyarrow as pa
+
+from bridge.events.births import Birth
+from bridge.spools.log import packed, unpacked
+from engine.offset import Offset
+from engine.plan import Port
+from engine.records.record import Cut, Dead, EmittedEvents, Image, InstanceMeter, Record, Table
+
+_LINE = re.compile(rb"braid record (\d+) header (\d{10}) parts (\d{15}) checksum ([0-9a-f]{8})\n")
+_VERSION = 1
+_AT_ONCE = 8_192
+"""Read at first, so that most headers take one read."""
+
+
+class RecordDamaged(RuntimeError):
+    """A record cannot be read, or is missing among others."""
+
+
+class RecordPart(NamedTuple):
+    """Where a part lies among the parts."""
+
+    first: int
+    size: int
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmittedPart:
+    """What left, and where its events lie; None for a marker. The other fields are those of `EmittedEvents`."""
+
+    origin: Port
+    first: int
+    count: int
+    marker: str
+    events: RecordPart | None
+    births: tuple[Birth, ...] = ()
+    """Older records have none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadPart:
+    """What could not be taken, and where it lies. The other fields are those of `Dead`."""
+
+    instance: int
+    port: str
+    reason: str
+    count: int
+    events: RecordPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """A record without state and events, as `RecordFile` reads it first; the fields are those of `Record`."""
+
+    batch: int
+    start: Offset
+    end: Offset
+    dropped: tuple[int, ...]
+    changes: RecordPart
+    opened: tuple[tuple[Port, int], ...]
+    emitted: tuple[EmittedPart, ...]
+    dead: tuple[DeadPart, ...]
+    meters: Mapping[int, InstanceMeter]
+    cuts: tuple[Cut, ...]
+    imaged: Mapping[int, RecordPart]
+    base: int
+    credit: int
+
+
+_HEADER = msgspec.json.Decoder(Header)
+_TABLE = msgspec.msgpack.Decoder(dict[int, dict[int, dict[bytes, bytes | None]]])
+_IMAGE = msgspec.msgpack.Decoder(dict[int, dict[bytes, bytes]])
+_pack = msgspec.msgpack.Encoder().encode
+
+
+def written_record(record: Record) -> bytes:
+    """A record as the content of a file."""
+    parts = list[bytes]()
+    end = 0
+
+    def part(content: bytes) -> RecordPart:
+        nonlocal end
+        parts.append(content)
+        end += len(content)
+        return RecordPart(end - len(content), len(content), crc32(content))
+
+    header = msgspec.json.encode(
+        Header(
+            batch=record.batch,
+            start=record.start,
+            end=record.end,
+            dropped=record.dropped,
+            changes=part(_pack(record.changes)),
+            imaged={group: part(_pack(image)) for group, image in record.imaged.items()},
+            opened=record.opened,
+            emitted=tuple(
+                EmittedPart(
+                    origin=each.origin,
+                    first=each.first,
+                    count=each.count,
+                    marker=each.marker,
+                    events=None if each.events is None else part(packed(each.events)),
+                    births=each.births,
+                )
+                for each in record.emitted
+            ),
+            dead=tuple(
+                DeadPart(
+                    instance=each.instance,
+                    port=each.port,
+                    # What an exception says may be no text, and a batch must not fail for that.
+                    reason=each.reason.encode(errors="replace").decode(),
+                    count=each.events.num_rows,
+                    events=part(packed(each.events)),
+                )
+                for each in record.dead
+            ),
+            meters=record.meters,
+            cuts=record.cuts,
+            base=record.base,
+            credit=record.credit,
+        )
+    )
+    line = f"braid record {_VERSION} header {len(header):010d} parts {end:015d} checksum {crc32(header):08x}\n"
+    return b"".join((line.encode(), header, *parts))
+
+
+class RecordFile:
+    """A record that is read as far as somebody asks; a file that is not there raises FileNotFoundError."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with _damage_named(path), path.open("rb") as file:
+            begin = file.read(_AT_ONCE)
+            found = _LINE.match(begin)
+            if found is None:
+                raise RecordDamaged("it does not begin as a record does")
+            version, header_bytes, parts_bytes = (int(each) for each in found.groups()[:3])
+            if version != _VERSION:
+                raise RecordDamaged(f"it has version {version} and this Braid reads {_VERSION}")
+            self._parts = found.end() + header_bytes
+            if file.seek(0, SEEK_END) != self._parts + parts_bytes:
+                raise RecordDamaged("it is shorter or longer than it says")
+            header = begin[found.end() : self._parts]
+            if self._parts > len(begin):
+                header += _read(file, len(begin), self._parts - len(begin))
+            _check(header, int(found[4], 16))
+            self.header = _HEADER.decode(header)
+
+    def record(self) -> Record:
+        """All of it."""
+        told = self.header
+        return Record(
+            batch=told.batch,
+            start=told.start,
+            end=told.end,
+            dropped=told.dropped,
+            changes=self.changes(),
+            opened=told.opened,
+            emitted=self.emitted(),
+            dead=self.dead(),
+            meters=told.meters,
+            cuts=told.cuts,
+            imaged={group: self.image(group) for group in told.imaged},
+            base=told.base,
+            credit=told.credit,
+        )
+
+    def changes(self) -> Table:
+        """What the batch changed."""
+        with self._opened() as file:
+            return _TABLE.decode(self._part(file, self.header.changes))
+
+    def image(self, group: int) -> Image:
+        """All that a key group held after the batch; only of groups that the header names."""
+        with self._opened() as file:
+            return _IMAGE.decode(self._part(file, self.header.imaged[group]))
+
+    def emitted(self, origin: Port | None = None) -> tuple[EmittedEvents, ...]:
+        """What left the job, or only what left there."""
+        if not self.header.emitted:
+            return ()
+        with self._opened() as file:
+            return tuple(
+                EmittedEvents(
+                    origin=each.origin,
+                    first=each.first,
+                    events=None if each.events is None else self._events(file, each.events),
+                    marker=each.marker,
+                    births=each.births,
+                )
+                for each in self.header.emitted
+                if origin in {None, each.origin}
+            )
+
+    def dead(self) -> tuple[Dead, ...]:
+        """What could not be taken."""
+        if not self.header.dead:
+            return ()
+        with self._opened() as file:
+            return tuple(
+                Dead(
+                    instance=each.instance,
+                    port=each.port,
+                    reason=each.reason,
+                    events=self._events(file, each.events),
+                )
+                for each in self.header.dead
+            )
+
+    @contextmanager
+    def _opened(self) -> Iterator[BinaryIO]:
+        with _damage_named(self._path), self._path.open("rb") as file:
+            yield file
+
+    def _events(self, file: BinaryIO, part: RecordPart) -> pa.RecordBatch:
+        return unpacked(self._part(file, part))
+
+    def _part(self, file: BinaryIO, part: RecordPart) -> bytes:
+        content = _read(file, self._parts + part.first, part.size)
+        _check(content, part.checksum)
+        return content
+
+
+def _read(file: BinaryIO, first: int, size: int) -> bytes:
+    file.seek(first)
+    return file.read(size)
+
+
+def _check(content: bytes, checksum: int) -> None:
+    if crc32(content) != checksum:
+        raise RecordDamaged("a checksum does not hold")
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (RecordDamaged, msgspec.MsgspecError, pa.ArrowException, OSError) as error:
+        raise RecordDamaged(f"{path} cannot be read: {error}; restore it") from error

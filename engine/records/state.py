@@ -1,0 +1,142 @@
+"""The state of a job in a worker: bytes by instance, key group and key, versioned by batch.
+
+A batch stages its changes per instance and puts them in its record; `settle` makes them count. So that the state can be
+made again from records of a bounded age, each record also carries images: all that some key groups hold. The groups
+whose images are oldest come first, and about as many bytes are imaged as were changed, so the cost follows what changes
+and not what is kept; besides, one group is imaged every few batches, so that where little changes old records are not
+needed for ever.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from engine.records.record import Image, Record, Table
+from engine.records.staged_state import Staged
+
+AT_LEAST_EVERY: Final = 8
+"""One of so many batches images a group, whatever changed."""
+_ROW: Final = 16
+"""Bytes that a key is taken to cost besides its own and its value's."""
+
+
+class InstanceStates:
+    """What every instance of a job keeps, after some batch; made by `RecordStore.state`."""
+
+    def __init__(self) -> None:
+        self.clear(-1)
+
+    def clear(self, version: int) -> None:
+        """Keep nothing, as if after a batch; -1 is before the first."""
+        self.version = version
+        """The batch after which the state is this."""
+        self._kept: dict[int, dict[int, dict[bytes, bytes]]] = {}
+        self._since: dict[int, int] = {}
+        """For each group that holds anything, the record since which its content can be made again."""
+        self._bytes: dict[int, int] = {}
+        """For each group that holds anything, how much."""
+        self._credit = 0
+        """Bytes that were changed and not paid for by images yet."""
+        self._staged: dict[int, Staged] = {}
+
+    @property
+    def kept(self) -> Mapping[int, Mapping[int, Mapping[bytes, bytes]]]:
+        """All of it."""
+        return self._kept
+
+    def of(self, instance: int) -> Staged:
+        """The state of an instance as this batch sees it; the same object until the batch is settled or discarded."""
+        if instance not in self._staged:
+            self._staged[instance] = Staged(self._kept.get(instance, {}))
+        return self._staged[instance]
+
+    def bring(self, imports: Table) -> None:
+        """Stage what instances held elsewhere."""
+        for instance, groups in imports.items():
+            self.of(instance).bring(groups)
+
+    def changes(self) -> Table:
+        """All that this batch staged, for its record."""
+        found = {instance: staged.changes() for instance, staged in self._staged.items()}
+        return {instance: groups for instance, groups in found.items() if groups}
+
+    def discard(self) -> None:
+        """Forget what was staged."""
+        self._staged.clear()
+
+    def settle(self, record: Record) -> Record:
+        """Make a record's changes count; the record with the images that it has to carry."""
+        self._credit += self._apply(record.batch, record.dropped, record.changes)
+        imaged = {group: self._image(group) for group in self._due()}
+        self._since.update(dict.fromkeys(imaged, record.batch))
+        base = min(self._since.values(), default=record.batch)
+        return replace(record, imaged=imaged, base=base, credit=self._credit)
+
+    def follow(self, batch: int, *, dropped: Iterable[int], changes: Table, imaged: Iterable[int], credit: int) -> None:
+        """Become the state after a batch that has a record."""
+        self._apply(batch, dropped, changes)
+        self._since.update({group: batch for group in imaged if group in self._since})
+        self._credit = credit
+
+    def _apply(self, batch: int, dropped: Iterable[int], changes: Table) -> int:
+        """Become the state after a batch; how many bytes it changed in groups that other records hold the rest of."""
+        if batch != self.version + 1:
+            raise ValueError(f"batch {batch} does not follow batch {self.version}; catch up first")
+        self.discard()
+        for instance in dropped:
+            for group, items in self._kept.pop(instance, {}).items():
+                self._weigh(group, -sum(_ROW + len(key) + len(value) for key, value in items.items()))
+        changed = 0
+        for instance, groups in changes.items():
+            kept = self._kept.setdefault(instance, {})
+            for group, overlay in groups.items():
+                items = kept.setdefault(group, {})
+                size = self._change(group, items, overlay)
+                if group in self._bytes and self._since.setdefault(group, batch) < batch:
+                    changed += size
+                if not items:
+                    del kept[group]
+            if not kept:
+                del self._kept[instance]
+        self.version = batch
+        return changed
+
+    def _change(self, group: int, items: dict[bytes, bytes], overlay: Mapping[bytes, bytes | None]) -> int:
+        changed = more = 0
+        for key, value in overlay.items():
+            before = items.get(key)
+            if value is None:
+                changed += _ROW + len(key)
+                if before is not None:
+                    more -= _ROW + len(key) + len(before)
+                    del items[key]
+                continue
+            changed += _ROW + len(key) + len(value)
+            more += len(value) - len(before) if before is not None else _ROW + len(key) + len(value)
+            items[key] = value
+        self._weigh(group, more)
+        return changed
+
+    def _weigh(self, group: int, more: int) -> None:
+        total = self._bytes.get(group, 0) + more
+        if total:
+            self._bytes[group] = total
+        else:
+            self._bytes.pop(group, None)
+            self._since.pop(group, None)
+
+    def _due(self) -> list[int]:
+        """The groups to image now, and pay for them."""
+        due = list[int]()
+        # What was changed beyond all that is kept need not be paid for.
+        self._credit = min(self._credit, sum(self._bytes.values()))
+        older = (group for group, since in self._since.items() if since < self.version)
+        for group in sorted(older, key=lambda group: (self._since[group], group)):
+            if self._bytes[group] > self._credit and (due or self.version % AT_LEAST_EVERY):
+                break
+            self._credit = max(0, self._credit - self._bytes[group])
+            due.append(group)
+        return due
+
+    def _image(self, group: int) -> Image:
+        return {instance: dict(groups[group]) for instance, groups in self._kept.items() if group in groups}

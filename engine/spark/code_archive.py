@@ -1,0 +1,47 @@
+"""Shipping Braid's code: what the workers of a cluster run is what their host runs, whatever is installed there.
+
+What Braid needs itself, and packages with behaviours of third parties, have to be installed on every worker: they may
+hold compiled code, which cannot be loaded from an archive.
+"""
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from bridge.machine.files import link_whole, make_folder
+
+PACKAGES = ("bridge", "dags", "engine")
+"""What a worker imports of Braid."""
+_TIME = (1980, 1, 1, 0, 0, 0)
+"""The same in every archive, so that the same code has the same name."""
+
+
+def packed(folder: Path) -> Path:
+    """An archive of Braid's code, named by its content.
+
+    It has to outlast the application, because executors that are started later fetch it then.
+    """
+    content = io.BytesIO()
+    # Not compressed: it is read far more often than sent.
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
+        for package in PACKAGES:
+            for name, source in _modules(package, resources.files(package)):
+                archive.writestr(zipfile.ZipInfo(name, _TIME), source)
+    found = folder / f"braid-{hashlib.sha256(content.getvalue()).hexdigest()[:16]}.zip"
+    if not found.exists():
+        make_folder(folder)
+        link_whole(found, content.getvalue())
+    return found
+
+
+def _modules(name: str, found: Traversable) -> Iterator[tuple[str, bytes]]:
+    """The modules in a package and in those below it, in order."""
+    for each in sorted(found.iterdir(), key=lambda each: each.name):
+        if each.is_dir():
+            yield from _modules(f"{name}/{each.name}", each)
+        elif each.name.endswith(".py"):
+            yield f"{name}/{each.name}", each.read_bytes()

@@ -1,0 +1,160 @@
+"""Trying a task type on a few events, without a host: for examples, tests, and whoever writes a type."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from bridge.events.json_columns import marked
+from bridge.events.raw_events import ARROW_TYPES
+from dags import Kind, Outside, Schema
+from engine.behaviour import AnyImplementation, Behaviour, implementation_of, installed_behaviours
+from engine.kernel.streams import EventStream, PortRun, nothing
+from engine.kernel.task_run import Outcome, TaskInput, TaskRun
+from engine.kernel.task_watch import Unwatched
+from engine.records.staged_state import Staged
+
+Event: TypeAlias = Mapping[str, Any]
+At: TypeAlias = tuple[str, Event]
+"""A port, and an event that enters or leaves there."""
+
+
+class Parked(ValueError):
+    """An event would be parked on the dead-letter topic; says why."""
+
+
+def try_out(  # noqa: PLR0913 - what it takes to try a task, most of it with defaults
+    implementation: AnyImplementation | str,
+    config: Mapping[str, Any],
+    events: Sequence[Event] | Sequence[At],
+    schema: Schema | Mapping[str, Schema] | None = None,
+    *,
+    port: str = "in",
+    outside: Outside | None = None,
+) -> dict[str, list[dict[str, Any]]]:
+    """What a task emits at each output port for these events, all in one batch; raises `Parked` where it refuses one.
+
+    The implementation may be the name of an installed type. Events for several ports are pairs of a port and an event.
+    Without a schema, fields have the kinds that the values suggest; a field that is nowhere but null is text. Secrets
+    and places that the config names are looked up `outside`.
+
+    >>> try_out("range_filter", {"field": "t", "min": 0, "max": 30}, [{"t": 21.5}, {"t": 99.0}])
+    {'out': [{'t': 21.5}, {'t': None}]}
+    >>> try_out("count", {"by": ["room"]}, [{"room": "a"}, {"room": "b"}, {"room": "a"}])["out"][-1]
+    {'room': 'a', 'count': 2}
+    """
+    placed = [each if isinstance(each, tuple) else (port, each) for each in events]
+    trial = Trial(implementation, config, schemas_of(placed, schema, port), outside)
+    outcome = trial.take(placed)
+    if outcome.dead:
+        raise Parked(outcome.dead[0].reason)
+    return {name: stream.rows.to_pylist() for name, stream in outcome.emitted.items()}
+
+
+class Trial:
+    """One task with its state, that takes batch after batch as in a job; made by `try_out` and by tests."""
+
+    def __init__(
+        self,
+        implementation: AnyImplementation | str,
+        config: Mapping[str, Any],
+        schemas: Mapping[str, Schema],
+        outside: Outside | None = None,
+    ) -> None:
+        if isinstance(implementation, str):
+            implementation = implementation_of(implementation, installed_behaviours())
+        type_ = implementation.type
+        read = type_.config.model_validate_json(msgspec.json.encode(config), context={"outside": outside})
+        self.config = type_.normalise(read) if type_.normalise else read
+        self.behaviour: Behaviour = implementation.make(self.config)
+        self.state = Staged({})
+        self._schemas = {
+            port: marked(
+                pa.schema({name: ARROW_TYPES[schema.fields[name]] for name in schema.names()}),
+                [name for name in schema.names() if schema.fields[name] is Kind.JSON],
+            )
+            for port, schema in schemas.items()
+        }
+        self.outputs = self.asked()
+        """The schema at each output port."""
+        self._taken = 0
+
+    def asked(self) -> dict[str, pa.Schema]:
+        """The schema at each output port, found as a job finds it: the task is given no event at each input port."""
+        token = self.state.mark()
+        found: dict[str, pa.Schema] = {}
+        for port, schema in self._schemas.items():
+            for name, emission in self.behaviour(port, nothing(schema), self.state).items():
+                found[name] = emission.rows.schema.remove_metadata()
+        self.state.rollback(token)
+        return found
+
+    def take(self, events: Iterable[At]) -> Outcome:
+        """What comes of the next batch; every event is a cause of its own."""
+        found: list[PortRun] = []
+        for port, group in groupby(events, key=lambda each: each[0]):
+            rows = rows_of([event for _, event in group], self._schemas[port])
+            found.append(PortRun(port, EventStream(rows, np.arange(self._taken, self._taken + len(rows)))))
+            self._taken += len(rows)
+        return TaskRun(
+            instance=1,
+            behaviour=self.behaviour,
+            outputs=self.outputs,
+            state=self.state,
+            taken=TaskInput(found),
+            watch=Unwatched(),
+        ).work_off()
+
+
+def schemas_of(
+    events: Sequence[At], schema: Schema | Mapping[str, Schema] | None = None, port: str = "in"
+) -> dict[str, Schema]:
+    """The schema at each input port: as given, else with the kinds that the values suggest."""
+    if schema is not None:
+        return {port: schema} if isinstance(schema, Schema) else dict(schema)
+    kinds: dict[str, dict[str, Kind | None]] = {} if events else {port: {}}
+    for name, event in events:
+        fields = kinds.setdefault(name, {})
+        for field, value in event.items():
+            before, now = fields.get(field), _kind(value)
+            both = {before, now} == {Kind.INTEGER, Kind.FLOAT}
+            fields[field] = Kind.FLOAT if both else before or now
+    return {
+        name: Schema.of({field: kind or Kind.STRING for field, kind in fields.items()})
+        for name, fields in kinds.items()
+    }
+
+
+def rows_of(events: Sequence[Event], schema: pa.Schema) -> pa.RecordBatch:
+    """Events as a batch; objects and lists are written as JSON, as fields of that kind are."""
+    written = [
+        {name: _json(value) if isinstance(value, dict | list) else value for name, value in each.items()}
+        for each in events
+    ]
+    for each in written:
+        if unknown := sorted(each.keys() - set(schema.names)):
+            raise ValueError(f"an event has the field {unknown[0]!r}, which is not in the schema; add it there")
+    return pa.RecordBatch.from_pylist(written, schema=schema)
+
+
+def _kind(value: Any) -> Kind | None:
+    if value is None:
+        return None
+    return next((kind for type_, kind in _KINDS if isinstance(value, type_)), Kind.JSON)
+
+
+_KINDS: tuple[tuple[type, Kind], ...] = (
+    (bool, Kind.BOOLEAN),
+    (int, Kind.INTEGER),
+    (float, Kind.FLOAT),
+    (str, Kind.STRING),
+    (datetime, Kind.TIMESTAMP),
+)
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

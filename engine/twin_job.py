@@ -1,0 +1,73 @@
+"""The twin of a job: the same plans, pacing, kernel and records in one process, without Spark.
+
+It speeds tests up, and what it gives can be held against what a real job gives; it proves nothing about Spark.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bridge import FolderReader
+from engine.job.pace import NextBatch, ReadableSpool, next_batch
+from engine.kernel.batch_rows import Span, arriving
+from engine.kernel.worker import Worker
+from engine.offset import Offset
+from engine.plan import Entry, Plan
+from engine.records.job_folder import job_folder, spool_folder
+from engine.records.record_store import RecordStore
+
+
+class TwinJob:
+    """A job that runs a batch whenever it is told to; it knows no time."""
+
+    def __init__(self, root: Path, name: str, behaviours: Mapping[str, str]) -> None:
+        self._root = root
+        self._name = name
+        self._behaviours = behaviours
+        self._folder = job_folder(root, name)
+        self._folder.make()
+        self.store = RecordStore(self._folder.records)
+        self._readers: dict[str, FolderReader] = {}
+        self._run = self._folder.begin_run()
+        self._worker = Worker(root, name)
+        batches = self.store.batches()
+        self.batch = batches.stop
+        self.offset = self.store.file(batches[-1]).header.end if batches else Offset()
+
+    def log(self, plan: Plan, starts: Mapping[str, int] | None = None) -> Entry:
+        """Make a plan the next entry of the log; streams begin where they are said to, else at their first position."""
+        entries = self._folder.entries(1)
+        known = {**dict.fromkeys(plan.streams, 0), **(starts or {}), **(entries[-1].starts if entries else {})}
+        entry = Entry(
+            number=entries[-1].number + 1 if entries else 1,
+            plan=plan,
+            starts={stream: known[stream] for stream in sorted(plan.streams)},
+            behaviours=self._behaviours,
+        )
+        self._folder.log(entry)
+        return entry
+
+    def step(self) -> bool:
+        """Run the next batch; False where there is nothing to do."""
+        entries = self._folder.entries(max(1, self.offset.entry))
+        step = self._next(entries)
+        if step.end == self.offset:
+            return False
+        entry = self._folder.entry(step.end.entry)
+        span = Span(self.offset, step.end)
+        self._worker.work_off(self.batch, span, list(arriving(self._root, entry, span)))
+        self.batch, self.offset = self.batch + 1, step.end
+        return True
+
+    def settle(self) -> None:
+        """Run batches until there is nothing to do."""
+        while self.step():
+            pass
+
+    def _next(self, entries: Sequence[Entry]) -> NextBatch:
+        streams = {stream for entry in entries for stream in entry.plan.streams}
+        readers: dict[str, ReadableSpool] = {}
+        for stream in streams:
+            reader = self._readers.setdefault(stream, FolderReader(spool_folder(self._root, stream)))
+            reader.refresh()
+            readers[stream] = reader
+        return next_batch(self.offset, run=self._run, entries=entries, spools=readers)

@@ -1,0 +1,77 @@
+"""Defragmentation: how scattered the jobs are, and to have them consolidated."""
+
+from dataclasses import replace
+
+from manager.answers import FragmentationAnswer, MoveAnswer, SavesAnswer
+from manager.cases.base import Base, Caller, moment, operators_only
+from manager.defragmentation.choice import Chooser
+from manager.defragmentation.regime import regime_here
+from manager.problem import StateNotReady
+from manager.transitions.move import Move
+from merge import Fragmentation, NoHost, Regime
+
+
+class Defragmentation(Base):
+    """What operators do about scattered jobs."""
+
+    chooser: Chooser | None = None
+    """Who has learnt what things cost; a manager gives it."""
+
+    def fragmentation(self, caller: Caller) -> FragmentationAnswer:
+        """How scattered the jobs are."""
+        operators_only(caller)
+        with self._committer.looking() as state:
+            picture, move = self._chooser.picture(state, self._committer.ground), next(iter(state.moves.values()), None)
+            running = state.running
+            users = {instance: len(running.users[instance]) for instance in running.tasks}
+            dataflows = len(running.dataflows)
+        try:
+            found = picture.fragmentation
+        except NoHost as error:
+            raise StateNotReady(f"{error}; ask again once one is there", retry_after=5.0) from error
+        return FragmentationAnswer(
+            jobs=found.jobs,
+            fewest=found.fewest,
+            bridges=found.bridges,
+            paused=found.paused,
+            hops=found.hops,
+            cores=round(found.cores, 4),
+            latency_seconds=found.latency,
+            saves=_saves(regime_here(picture.costs, found, users, dataflows), found),
+            move=None if move is None else _told(move),
+        )
+
+    def defragment(self, caller: Caller) -> MoveAnswer:
+        """Consolidate them now, whatever it gains; or help a job that is overloaded, where that comes first."""
+        operators_only(caller)
+        return _told(self._changes.moves.begin(self._chooser.asked_for, who=caller.who))
+
+    @property
+    def _chooser(self) -> Chooser:
+        if self.chooser is None:
+            self.chooser = Chooser(self._seeing)
+        return self.chooser
+
+
+def _saves(regime: Regime, found: Fragmentation) -> SavesAnswer:
+    # What scattered jobs cost is known better than the model has it: which jobs would do, and what is paused.
+    saves = replace(regime.saves, defragmenting=found.cores)
+    return SavesAnswer(
+        sharing=round(saves.sharing, 4),
+        packing=round(saves.packing, 4),
+        defragmenting=round(saves.defragmenting, 4),
+        most=saves.most,
+        work_per_batch_seconds=round(regime.per_batch, 4),
+        crossover_seconds=None if regime.crossover is None else round(regime.crossover, 4),
+    )
+
+
+def _told(move: Move) -> MoveAnswer:
+    return MoveAnswer(
+        id=move.cut,
+        phase=move.phase,
+        since=moment(move.since),
+        tasks=len(move.steps),
+        leaves=tuple(str(job) for job in sorted(move.left)),
+        joins=tuple(str(job) for job in sorted(move.joined)),
+    )

@@ -1,0 +1,217 @@
+"""Looking: what runs, where, how it is, and what was done."""
+
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from datetime import UTC
+from typing import Any, Literal
+
+from sqlalchemy import select
+from sqlmodel import col
+
+from engine.plan import Plan, SlotState
+from manager.answers import (
+    HostAnswer,
+    JobAnswer,
+    OperationAnswer,
+    OperationKind,
+    Page,
+    RunningDagAnswer,
+    RunningTaskAnswer,
+    StreamAnswer,
+)
+from manager.cases.base import Base, Caller, Paging, moment, number_in, operators_only, paged
+from manager.committed.state import State
+from manager.observations.figures import figures_of
+from manager.problem import NotFound
+from manager.store.tables import OperationRow
+from merge import DagId, Instance, JobId
+
+
+class RunningJobs(Base):
+    """What is shown."""
+
+    def running_tasks(self, caller: Caller, paging: Paging, *, job: str | None = None) -> Page[RunningTaskAnswer]:
+        """The running graph, or what of it a job has, by instance; operators only."""
+        operators_only(caller)
+        with self._committer.looking() as state:
+            running = state.running.tasks if job is None else _active(state, job)
+            instances = sorted(instance for instance in running if instance > paging.after_number)
+            return paged(
+                instances[: paging.limit + 1],
+                paging.limit,
+                cursor=lambda instance: instance,
+                answer=lambda instance: self._running_task(state, instance),
+            )
+
+    def running_dags(self, caller: Caller, paging: Paging) -> Page[RunningDagAnswer]:
+        """The running DAGs; operators only."""
+        operators_only(caller)
+        with self._committer.looking() as state:
+            answers = [each for each in _dags(state) if each.id > paging.after_number]
+        return paged(answers[: paging.limit + 1], paging.limit, cursor=lambda each: each.id, answer=lambda each: each)
+
+    def jobs(self, caller: Caller, paging: Paging) -> Page[JobAnswer]:
+        """The jobs; operators only."""
+        operators_only(caller)
+        with self._committer.looking() as state:
+            plans = sorted((job, plan) for job, plan in state.plans.items() if job > paging.after_number)
+        return paged(
+            plans[: paging.limit + 1],
+            paging.limit,
+            cursor=lambda each: each[0],
+            answer=lambda each: self._job(each[1]),
+        )
+
+    def job(self, caller: Caller, job: str) -> JobAnswer:
+        """One job; operators only."""
+        operators_only(caller)
+        with self._committer.looking() as state:
+            plan = state.plans.get(JobId(number_in(job) or 0))
+        if plan is None:
+            raise NotFound("job", job)
+        return self._job(plan)
+
+    def streams(self, caller: Caller, paging: Paging) -> Page[StreamAnswer]:
+        """The derived streams that cross jobs; operators only."""
+        operators_only(caller)
+        consumers: dict[tuple[Instance, str], list[str]] = {}
+        with self._committer.looking() as state:
+            for bridge in sorted(state.jobs.bridges):
+                if state.running.tasks[bridge.parent].inputs and bridge.parent > paging.after_number:
+                    consumers.setdefault((bridge.parent, bridge.port), []).append(str(bridge.to))
+            answers = [
+                StreamAnswer(
+                    instance=instance,
+                    port=port,
+                    producer=str(state.jobs.homes[instance].job),
+                    consumers=tuple(jobs),
+                )
+                for (instance, port), jobs in consumers.items()
+            ]
+        end = _whole_instances(answers, paging.limit)
+        return paged(answers[: end + 1], end, cursor=lambda each: each.instance, answer=lambda each: each)
+
+    def hosts(self, caller: Caller, paging: Paging) -> Page[HostAnswer]:
+        """The hosts; operators only."""
+        operators_only(caller)
+        seen = [host for host in self._seeing.hosts() if host.host > (paging.after or "")]
+        return paged(
+            sorted(seen, key=lambda host: host.host)[: paging.limit + 1],
+            paging.limit,
+            cursor=lambda host: host.host,
+            answer=lambda host: HostAnswer(
+                name=host.host,
+                alive=host.alive,
+                jobs=host.jobs,
+                spools=dict(host.spools),
+                dropped=host.dropped,
+                cpu=dict(host.cpu),
+                cores=host.cores,
+                tags=tuple(sorted(host.tags)),
+                release=host.release,
+                seen=host.seen.astimezone(UTC),
+            ),
+        )
+
+    def operations(
+        self, caller: Caller, paging: Paging, *, kind: OperationKind | None = None, subject: str | None = None
+    ) -> Page[OperationAnswer]:
+        """The journal, newest first: a tenant's own operations, all of them for an operator."""
+        wanted = select(OperationRow).order_by(col(OperationRow.id).desc())
+        if paging.after is not None:
+            wanted = wanted.where(col(OperationRow.id) < paging.after_number)
+        for column, value in (("who", caller.tenant), ("kind", kind), ("subject", subject)):
+            if value is not None:
+                wanted = wanted.where(col(getattr(OperationRow, column)) == value)
+        with self._store.read() as session:
+            rows = session.scalars(wanted.limit(paging.limit + 1)).all()
+        return paged(
+            rows,
+            paging.limit,
+            cursor=lambda row: row.id,
+            answer=lambda row: OperationAnswer.model_validate(
+                row.model_dump() | {"at": moment(row.at), "kind": OperationKind(row.kind)}
+            ),
+        )
+
+    def _running_task(self, state: State, instance: Instance) -> RunningTaskAnswer:
+        task, job = state.running.tasks[instance], str(state.jobs.homes[instance].job)
+        seen = self._seeing.job(job)
+        reason = seen.failed.get(instance) if seen is not None else None
+        how: Literal["active", "failed"] = "active" if reason is None else "failed"
+        did = seen.measured[-1].instances.get(instance) if seen is not None and seen.measured else None
+        return RunningTaskAnswer(
+            instance=instance,
+            type=task.type.name,
+            job=job,
+            state=how,
+            inputs=tuple(edge.parent for edge in task.inputs),
+            dataflows=len(state.running.users[instance]),
+            since=task.since,
+            dag=state.running.dag_of(instance),
+            failed=reason or "",
+            cpu_seconds=did and round(did.cpu_ns / 1e9, 6),
+            events_in=did and did.taken,
+            events_out=did and did.emitted,
+            events_dead=did and did.dead,
+        )
+
+    def _job(self, plan: Plan) -> JobAnswer:
+        states = [slot.state for slot in plan.slots]
+        wanted: dict[str, Any] = {
+            "job": plan.job,
+            "host": plan.host,
+            "version": plan.version,
+            "active": states.count(SlotState.ACTIVE),
+            "paused": states.count(SlotState.PAUSED),
+        }
+        seen = self._seeing.job(plan.job)
+        if seen is None:
+            return JobAnswer(**wanted, in_effect=0, state="awaited", trouble="", batch=-1)
+        return JobAnswer(
+            **wanted,
+            in_effect=seen.in_effect,
+            state=seen.state,
+            trouble=seen.trouble or seen.refused,
+            batch=seen.batch,
+            **asdict(figures_of(seen.measured, time.monotonic())),
+            restarts=seen.restarts,
+            seen=seen.seen,
+        )
+
+
+def _active(state: State, job: str) -> Collection[Instance]:
+    """What runs in a job; nothing where there is none of that name."""
+    found = state.jobs.jobs.get(JobId(number_in(job) or 0))
+    return () if found is None else found.active
+
+
+def _dags(state: State) -> list[RunningDagAnswer]:
+    tasks: dict[DagId, int] = {}
+    jobs: dict[DagId, set[JobId]] = {}
+    dataflows: dict[DagId, set[str]] = {}
+    of: dict[Instance, DagId] = {}
+    # Parents come before their children.
+    for instance in sorted(state.running.tasks):
+        task = state.running.tasks[instance]
+        dag = of[Instance(task.inputs[0].parent)] if task.inputs else state.running.running_dags.of_source[instance]
+        of[instance] = dag
+        tasks[dag] = tasks.get(dag, 0) + 1
+        jobs.setdefault(dag, set()).add(state.jobs.homes[instance].job)
+        if not task.inputs:
+            dataflows.setdefault(dag, set()).update(state.running.users[instance])
+    return [
+        RunningDagAnswer(
+            id=dag, tasks=count, dataflows=len(dataflows[dag]), jobs=tuple(str(job) for job in sorted(jobs[dag]))
+        )
+        for dag, count in sorted(tasks.items())
+    ]
+
+
+def _whole_instances(answers: Sequence[StreamAnswer], limit: int) -> int:
+    """Where a part of the streams ends: between two instances, since one may have several ports."""
+    end = min(limit, len(answers))
+    while 0 < end < len(answers) and answers[end].instance == answers[end - 1].instance:
+        end += 1
+    return end

@@ -1,0 +1,164 @@
+"""What every command that asks the service has in common: its options, its client, and how it ends.
+
+A command is a function from a client and its own parameters to what is shown. `asks` adds the options that all have,
+and turns what was not done into a message on standard error and an exit code.
+"""
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
+
+import typer
+from pydantic import BaseModel, ValidationError
+
+from dags.pydantic_errors import describe_error
+from manager.client.client import Client
+from manager.client.errors import NotDone, Refused, Unreachable
+from manager.commands.display import Shown, complain
+from manager.commands.exit_codes import ExitCode
+from manager.process.settings import ClientSettings, WrongSettings, read_client_settings
+
+P = ParamSpec("P")
+F = TypeVar("F", bound=BaseModel)
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
+SettingsFile = Annotated[
+    Path | None, typer.Option(help="The file of settings; braid.toml here, or what BRAID_SETTINGS names, if not given.")
+]
+Url = Annotated[str | None, typer.Option(help="The service; BRAID_URL, or the one on this machine, if not given.")]
+File = Annotated[Path, typer.Argument(help="A JSON file; - is standard input.")]
+Tenant = Annotated[str | None, typer.Option(help="For which tenant; operators say so.")]
+_OPTIONS = {"url": (Url, None), "settings": (SettingsFile, None), "as_json": (AsJson, False)}
+
+_REFUSALS = {
+    401: ExitCode.NOT_ALLOWED,
+    403: ExitCode.NOT_ALLOWED,
+    404: ExitCode.NOT_FOUND,
+    409: ExitCode.CONFLICT,
+    429: ExitCode.LATER,
+    503: ExitCode.LATER,
+}
+_SERVER = 500
+
+
+class WrongUsage(Exception):
+    """What the caller gave is of no use; one line for each problem."""
+
+
+class MissingKey(Exception):
+    """There is no API key to ask the service with."""
+
+
+def asks(command: Callable[Concatenate[Client, P], Shown | Iterator[Shown]]) -> Callable[..., None]:
+    """A command of the command line that asks the service."""
+
+    @functools.wraps(command)
+    def run(*args: Any, url: str | None, settings: Path | None, as_json: bool, **options: Any) -> None:
+        with exit_on_error(as_json=as_json), _client(read_client_settings({"url": url}, settings)) as client:
+            found = command(client, *args, **options)
+            for shown in (found,) if isinstance(found, Shown) else found:
+                shown.print(as_json=as_json)
+
+    signature = inspect.signature(command)
+    own = list(signature.parameters.values())[1:]
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, (kind, default) in _OPTIONS.items()
+    ]
+    described = signature.replace(parameters=[*own, *added], return_annotation=None)
+    setattr(run, "__signature__", described)  # noqa: B010 - functions have it, and their type does not
+    return run
+
+
+@contextmanager
+def exit_on_error(*, as_json: bool) -> Iterator[None]:
+    """Say what goes wrong inside, and end the command with its exit code."""
+    try:
+        yield
+    except NotDone as error:
+        _complain_of(error)
+        named = "unreachable" if isinstance(error, Unreachable) else "not-understood"
+        code, told = exit_code(error), _problem(named, error)
+    except MissingKey as error:
+        complain(str(error))
+        code, told = ExitCode.NOT_ALLOWED, _problem("no-key", error)
+    except WrongSettings as error:
+        complain(str(error))
+        code, told = ExitCode.PROBLEMS, _problem("wrong-settings", error)
+    except WrongUsage as error:
+        complain(str(error))
+        code, told = ExitCode.PROBLEMS, _problem("no-use", error)
+    else:
+        return
+    if as_json:
+        told.print(as_json=True)
+    raise typer.Exit(code)
+
+
+def read_file(path: Path) -> bytes:
+    """What a file holds; `-` is standard input."""
+    try:
+        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    except OSError as error:
+        raise WrongUsage(f"{path}: {error.strerror}; name a file that can be read") from None
+
+
+def fill_form(form: type[F], **given: Any) -> F:
+    """A form that was filled in on the command line; what is None was not given."""
+    try:
+        return form.model_validate({name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        raise WrongUsage("\n".join(_wrong(form, error))) from None
+
+
+def exit_code(error: NotDone) -> ExitCode:
+    """What a command ends with when what it asked for was not done."""
+    match error:
+        case Refused(status=status) if status in _REFUSALS:
+            return _REFUSALS[status]
+        case Refused(status=status) if status < _SERVER:
+            return ExitCode.PROBLEMS
+        case Unreachable():
+            return ExitCode.UNREACHABLE
+        case _:
+            return ExitCode.FAILED
+
+
+def _complain_of(error: NotDone) -> None:
+    """Say on standard error why something was not done."""
+    if isinstance(error, Refused) and error.errors:
+        for problem in error.errors:
+            complain(f"{problem.pointer or '(document)'}: {problem.message}; {problem.remedy}")
+    else:
+        complain(str(error))
+
+
+def _problem(code: str, error: Exception) -> Shown:
+    """What went wrong, for programs: standard output holds one JSON document then too."""
+    told: dict[str, Any] = {"code": code, "detail": str(error)}
+    if isinstance(error, Refused):
+        told |= {
+            "code": error.code,
+            "status": error.status,
+            "title": error.title,
+            "errors": [each.model_dump(mode="json") for each in error.errors],
+        }
+    return Shown(data={"problem": told}, text="")
+
+
+def _wrong(form: type[BaseModel], error: ValidationError) -> Iterator[str]:
+    for each in error.errors(include_url=False, include_input=False):
+        _, message, remedy = describe_error(each, tuple(form.model_fields))
+        yield f"{'/'.join(map(str, each['loc']))}: {message}; {remedy}"
+
+
+def _client(settings: ClientSettings) -> Client:
+    if settings.key is None:
+        raise MissingKey(
+            f"no API key for {settings.service}: name one in BRAID_KEY, or as key in braid.toml; without one, only who "
+            f"runs the service on this machine is let in, by the key file that it keeps in {settings.root}"
+        )
+    return Client(settings.service, settings.key)

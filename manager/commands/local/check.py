@@ -1,0 +1,109 @@
+"""The commands that need no service: check documents, and print their schema and the version."""
+
+import json
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import BaseModel
+
+from dags import Catalogue, Document, InvalidDocument, Problem, Source, canonicalise
+from engine import BrokenTaskTypes, installed_catalogue
+from manager.answers import FieldProblem
+from manager.commands.client_command import AsJson, WrongUsage, exit_on_error
+from manager.commands.display import Shown, complain
+from manager.commands.exit_codes import ExitCode
+from manager.commands.local.source_file import UnreadableSources, read_sources
+from merge import RunningGraph, explain, merge
+
+_UNREADABLE = "unreadable"
+
+
+class Checked(BaseModel):
+    """What checking a document found."""
+
+    file: str
+    good: bool
+    distinct: int = 0
+    """Its tasks, equivalent ones counted once."""
+    shared: int = 0
+    """Those of them that a document before it has too."""
+    problems: tuple[FieldProblem, ...] = ()
+
+
+def check(
+    files: Annotated[list[Path], typer.Argument(help="Documents, one dataflow each.")],
+    sources: Annotated[Path, typer.Option(help="A JSON file that describes the sources.")],
+    tenant: Annotated[str, typer.Option(help="Who submits.")] = "me",
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A Python file or module with more task types, that need not be installed, as tasks.py or tasks:NAME; "
+            "the name is TYPES unless it is given. May be repeated."
+        ),
+    ] = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a flag
+) -> None:
+    """Check documents, and say what each would share with those before it."""
+    with exit_on_error(as_json=as_json):
+        try:
+            if types:
+                # As Python itself looks for modules; the command's own folder is another.
+                sys.path.insert(0, str(Path.cwd()))
+            registered, catalogue = read_sources(sources), installed_catalogue(types or ())
+        except (UnreadableSources, BrokenTaskTypes) as error:
+            raise WrongUsage(str(error)) from None
+        found: list[Checked] = []
+        for checked in _checked(files, registered, catalogue, tenant):
+            found.append(checked)
+            for problem in checked.problems:
+                place = "" if problem.code == _UNREADABLE else f"{problem.pointer or '(document)'}: "
+                complain(f"{checked.file}: {place}{problem.message}; {problem.remedy}")
+            if checked.good and not as_json:
+                shares = f"shares {checked.shared} with the documents before it" if checked.shared else "shares none"
+                typer.echo(f"{checked.file}: good; of {checked.distinct} distinct tasks it {shares}")
+        if as_json:
+            Shown(data=found, text="").print(as_json=True)
+        if not all(checked.good for checked in found):
+            raise typer.Exit(ExitCode.PROBLEMS)
+
+
+def schema() -> None:
+    """Print the JSON Schema of documents."""
+    typer.echo(json.dumps(Document.model_json_schema(), indent=2, ensure_ascii=False))
+
+
+def show_version(as_json: AsJson = False) -> None:  # noqa: FBT002 - a flag
+    """Print the version of Braid."""
+    installed = version("braid")
+    Shown(data={"version": installed}, text=installed).print(as_json=as_json)
+
+
+def _checked(files: list[Path], sources: dict[str, Source], catalogue: Catalogue, tenant: str) -> Iterator[Checked]:
+    running = RunningGraph()
+    now = datetime.now(UTC)
+    for number, file in enumerate(files):
+        try:
+            dataflow = canonicalise(
+                file.read_bytes(), dataflow=f"{number}", tenant=tenant, catalogue=catalogue, sources=sources
+            )
+        except OSError as error:
+            unread = FieldProblem(
+                pointer="", code=_UNREADABLE, message=error.strerror or "", remedy="name a file that can be read"
+            )
+            yield Checked(file=str(file), good=False, problems=(unread,))
+        except InvalidDocument as error:
+            yield Checked(file=str(file), good=False, problems=tuple(map(_told, error.problems)))
+        else:
+            explanation = explain(running, dataflow, now)
+            running.advance(merge(running, dataflow, now))
+            shared = explanation.distinct - explanation.residue
+            yield Checked(file=str(file), good=True, distinct=explanation.distinct, shared=shared)
+
+
+def _told(problem: Problem) -> FieldProblem:
+    return FieldProblem(pointer=problem.pointer, code=problem.code, message=problem.message, remedy=problem.remedy)

@@ -1,0 +1,29 @@
+"""The command that looks for what is wrong: `braid doctor`."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from manager.commands.client_command import AsJson, SettingsFile, exit_on_error
+from manager.commands.display import Shown, table
+from manager.commands.exit_codes import ExitCode
+from manager.process.settings import read_settings, settings_file
+
+
+def doctor(
+    *,
+    root: Annotated[Path | None, typer.Option(help="The root to look at, if it is not that of the settings.")] = None,
+    settings: SettingsFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look for what is wrong on this machine, and say what to do about it."""
+    with exit_on_error(as_json=as_json):
+        told = read_settings({"root": root}, settings)
+        from manager.process.doctor import DOCTOR_CHECKS, FindingState, examine, private  # noqa: PLC0415 - it brings much of the service
+
+        found = tuple(examine(told, (*DOCTOR_CHECKS, partial(private, settings_file(settings)))))
+        rows = ((each.what, each.state, each.told, each.remedy) for each in found)
+        Shown(data=found, text=table("what", "state", "found", "remedy", rows=rows, empty="")).print(as_json=as_json)
+        raise typer.Exit(ExitCode.UNWELL if any(each.state is FindingState.WRONG for each in found) else ExitCode.WELL)

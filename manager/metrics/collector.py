@@ -1,0 +1,95 @@
+"""Collecting: what a manager knows at one moment, read for whoever watches it. A use case of operators."""
+
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cached_property
+
+from prometheus_client import Metric as Family
+from sqlalchemy import func, select
+
+from bridge.transport.dispatch import passed_over
+from manager.answers import WholeAnswer
+from manager.cases.base import Base, Caller, operators_only
+from manager.metrics.samples import families, samples
+from manager.metrics.snapshot import CommittedSnapshot, MetricsSnapshot, types_of
+from manager.metrics.sums import SumAccumulator
+from manager.problem import StateNotReady
+from manager.savings import ledger
+from manager.savings.intervals import AmountScale, whole_answer
+from manager.savings.ledger import MINUTE
+from manager.store.tables import TenantRow
+
+METERED = 5 * MINUTE
+"""Seconds over which cores are means; the last minute is written once it is over."""
+
+
+class Metrics(Base):
+    """What a manager knows, as numbers."""
+
+    _typed: tuple[int, dict[int, str]] = (-1, {})
+    """The version of the committed state that was looked at last, and the types that it had."""
+
+    def metrics(self, caller: Caller) -> Iterable[Family]:
+        """Everything that a manager knows but what REST counts; operators only."""
+        operators_only(caller)
+        committed = self._committed()
+        plans = map(str, committed.plans) if committed is not None else ()
+        jobs = {job: seen for job in plans if (seen := self._seeing.job(job)) is not None}
+        types = self._types(committed) if committed is not None else {}
+        # Of all managers only the leader tells of what is common to them, so that sums count nothing twice.
+        metered, tenants = self._stored() if committed is not None else (None, 0)
+        with self._looks:
+            if committed is not None:
+                self._adding.look(jobs, types, time.monotonic())
+            known = MetricsSnapshot(
+                leads=self._committer.leads,
+                committed=committed,
+                types=types,
+                driven=self.driven(),
+                hosts=self._seeing.hosts() if committed is not None else (),
+                jobs=jobs,
+                sums=self._adding.sums,
+                metered=metered,
+                tenants=tenants,
+                passed_over=passed_over(),
+                now=time.monotonic(),
+            )
+            return families(samples(known))
+
+    @cached_property
+    def _adding(self) -> SumAccumulator:
+        return SumAccumulator()
+
+    @cached_property
+    def _looks(self) -> threading.Lock:
+        return threading.Lock()
+
+    def _types(self, committed: CommittedSnapshot) -> dict[int, str]:
+        # To look at a hundred thousand tasks takes longer than all else where nothing was committed meanwhile.
+        version, types = self._typed
+        if version != committed.version:
+            version, types = self._typed = committed.version, types_of(committed.tasks.values())
+        return types
+
+    def _committed(self) -> CommittedSnapshot | None:
+        with suppress(StateNotReady), self._committer.looking() as state:
+            # Only copied here, because nothing is committed meanwhile.
+            return CommittedSnapshot(
+                version=state.version,
+                tasks=dict(state.running.tasks),
+                dataflows=tuple(state.running.dataflows.values()),
+                plans=dict(state.plans),
+                jobs=state.jobs,
+                sources=len(state.sources),
+                moving=bool(state.moves),
+            )
+        return None
+
+    def _stored(self) -> tuple[WholeAnswer | None, int]:
+        now = int(time.time())
+        with self._store.read() as session:
+            whole = ledger.whole(session, MINUTE, now - METERED - now % MINUTE, now)
+            tenants = session.scalar(select(func.count()).select_from(TenantRow)) or 0
+        return whole_answer(whole, (), AmountScale(seconds=whole.seconds)) if whole.seconds else None, tenants

@@ -1,0 +1,193 @@
+"""Sampling: what is known, as samples of the metrics that there are. Pure, but for the release that is installed.
+
+What could be any number, as jobs, running tasks and their streams, has samples of its own only up to a bound: those
+with the lowest numbers, so that the same have them at each look. All others are in the sums.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
+from itertools import chain, islice
+from typing import NamedTuple
+
+from prometheus_client import Metric as Family
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from engine.host.spools import ELSEWHERE
+from engine.job.lifecycle import JobState
+from manager.metrics import catalogue
+from manager.metrics.catalogue import Metric
+from manager.metrics.snapshot import CommittedSnapshot, MetricsSnapshot
+from manager.observations.figures import figures_of
+from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen
+from manager.reconciler.activity import ReconcilerActivity
+
+MOST_JOB_SAMPLES = 200
+MOST_INSTANCE_SAMPLES = 200
+MOST_STREAM_SAMPLES = 200
+_SPOOLS = frozenset({"ready", "full", ELSEWHERE})
+_SECOND = 1e9
+"""In nanoseconds."""
+
+
+class MetricSample(NamedTuple):
+    """The value of a metric, with the values of its labels in their order."""
+
+    metric: Metric
+    labels: tuple[str, ...]
+    value: float
+
+
+def samples(known: MetricsSnapshot) -> Iterator[MetricSample]:
+    """Everything that is known; what is not known yet has no sample."""
+    yield MetricSample(catalogue.BUILD, (version("braid"),), 1)
+    yield MetricSample(catalogue.LEADER, (), known.leads)
+    for why, count in known.passed_over._asdict().items():
+        yield MetricSample(catalogue.PASSED_OVER, (why,), count)
+    if known.committed is not None:
+        yield from _committed(known.committed, known)
+        yield from _jobs(known.committed, known)
+        yield from _tasks(known.committed, known)
+    if known.driven is not None:
+        yield from _driven(known.driven)
+    yield from chain.from_iterable(map(_host, known.hosts))
+    yield from _savings(known)
+
+
+def families(found: Iterable[MetricSample]) -> list[Family]:
+    """Samples as Prometheus' client writes them, each metric's together."""
+    made: dict[str, Family] = {}
+    for metric, labels, value in found:
+        family = made.get(metric.name)
+        if family is None:
+            kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+            family = made[metric.name] = kind(metric.name, metric.about, labels=metric.labels)
+        family.add_metric(labels, value)  # type: ignore[attr-defined]  # both kinds have it, and their base not
+    return list(made.values())
+
+
+def _committed(state: CommittedSnapshot, known: MetricsSnapshot) -> Iterator[MetricSample]:
+    yield MetricSample(catalogue.COMMITS, (), state.version)
+    yield MetricSample(catalogue.TENANT_COUNT, (), known.tenants)
+    yield MetricSample(catalogue.SOURCE_COUNT, (), state.sources)
+    yield MetricSample(catalogue.TASKS_SUBMITTED, (), sum(len(dataflow.task_ids) for dataflow in state.dataflows))
+    for kind, count in sorted(Counter(known.types.values()).items()):
+        yield MetricSample(catalogue.RUNNING, (kind,), count)
+    yield MetricSample(catalogue.MOVING, (), state.moving)
+    yield MetricSample(catalogue.BRIDGES, (), len(state.jobs.bridges))
+    yield MetricSample(catalogue.BRIDGED, (), len({(bridge.parent, bridge.port) for bridge in state.jobs.bridges}))
+
+
+def _driven(driven: ReconcilerActivity) -> Iterator[MetricSample]:
+    yield MetricSample(catalogue.CONNECTED, (), driven.connected)
+    yield MetricSample(catalogue.UNREAD, (), driven.unread)
+    yield MetricSample(catalogue.RECONCILER_LOOKS, (), driven.looks)
+    yield MetricSample(catalogue.RECONCILER_FAILURES, (), driven.failures)
+    for metric, counts in (
+        (catalogue.RECONCILER_STEPS, driven.steps),
+        (catalogue.MOVE_TURNS, driven.turns),
+        (catalogue.DATAFLOW_COUNT, driven.dataflows),
+    ):
+        yield from (MetricSample(metric, (what,), count) for what, count in sorted(counts.items()))
+
+
+def _host(host: HostSeen) -> Iterator[MetricSample]:
+    yield MetricSample(catalogue.HOST_UP, (host.host,), host.alive)
+    yield MetricSample(catalogue.HOST_SEEN, (host.host,), host.seen.timestamp())
+    if host.cores is not None:
+        yield MetricSample(catalogue.HOST_CORES, (host.host,), host.cores)
+    yield MetricSample(catalogue.HOST_JOBS, (host.host,), len(host.jobs))
+    for part, seconds in sorted(host.cpu.items()):
+        yield MetricSample(catalogue.HOST_CPU, (host.host, part), seconds)
+    yield MetricSample(catalogue.HOST_DROPPED, (host.host,), host.dropped)
+    for why, count in sorted(host.passed_over.items()):
+        yield MetricSample(catalogue.HOST_PASSED_OVER, (host.host, why), count)
+    # Where something is wrong the state says what, at length.
+    states = Counter(state if state in _SPOOLS else "trouble" for state in host.spools.values())
+    yield from (MetricSample(catalogue.SPOOLS, (host.host, state), count) for state, count in sorted(states.items()))
+    if host.spool_bytes is not None:
+        yield MetricSample(catalogue.SPOOL_BYTES, (host.host,), host.spool_bytes)
+
+
+def _jobs(state: CommittedSnapshot, known: MetricsSnapshot) -> Iterator[MetricSample]:
+    states = Counter(_state(known.jobs.get(str(job))) for job in state.plans)
+    for each in ("awaited", *JobState):
+        yield MetricSample(catalogue.JOB_COUNT, (str(each),), states[str(each)])
+    for job in islice(sorted(state.plans), MOST_JOB_SAMPLES):
+        name, placed, seen = str(job), state.jobs.jobs.get(job), known.jobs.get(str(job))
+        yield MetricSample(catalogue.JOB_UP, (name, state.plans[job].host), _state(seen) == JobState.RUNNING)
+        if placed is not None:
+            yield MetricSample(catalogue.JOB_TASKS, (name, "active"), len(placed.active))
+            yield MetricSample(catalogue.JOB_TASKS, (name, "paused"), len(placed.paused))
+        if seen is not None:
+            yield from _job(name, seen, known)
+    yield MetricSample(catalogue.LEFT_OUT, ("jobs",), max(0, len(state.plans) - MOST_JOB_SAMPLES))
+
+
+def _state(seen: JobSeen | None) -> str:
+    return seen.state if seen is not None and seen.state else "awaited"
+
+
+def _job(job: str, seen: JobSeen, known: MetricsSnapshot) -> Iterator[MetricSample]:
+    yield MetricSample(catalogue.JOB_FAILING, (job,), len(seen.failed))
+    yield MetricSample(catalogue.JOB_RESTARTS, (job,), seen.restarts)
+    yield MetricSample(catalogue.JOB_BATCHES, (job,), seen.batch + 1)
+    if not seen.measured:
+        return
+    yield MetricSample(catalogue.JOB_IN, (job,), known.sums.entered[job])
+    yield MetricSample(catalogue.JOB_OUT, (job,), known.sums.left[job])
+    figures = figures_of(seen.measured, known.now)
+    for metric, quantile, value in (
+        (catalogue.JOB_LAG, None, figures.lag_events),
+        (catalogue.JOB_LAG_SECONDS, None, figures.lag_seconds),
+        (catalogue.JOB_BATCH_SECONDS, "0.5", figures.batch_seconds_p50),
+        (catalogue.JOB_BATCH_SECONDS, "0.99", figures.batch_seconds_p99),
+        (catalogue.JOB_LATENCY, "0.5", figures.latency_seconds_p50),
+        (catalogue.JOB_LATENCY, "0.99", figures.latency_seconds_p99),
+    ):
+        if value is not None:
+            yield MetricSample(metric, (job,) if quantile is None else (job, quantile), value)
+
+
+def _tasks(state: CommittedSnapshot, known: MetricsSnapshot) -> Iterator[MetricSample]:
+    sums = known.sums
+    for kind in sorted(sums.cpu_ns):
+        yield MetricSample(catalogue.TYPE_CPU, (kind,), sums.cpu_ns[kind] / _SECOND)
+        yield MetricSample(catalogue.TYPE_IN, (kind,), sums.taken[kind])
+        yield MetricSample(catalogue.TYPE_OUT, (kind,), sums.emitted[kind])
+        yield MetricSample(catalogue.TYPE_DEAD, (kind,), sums.dead[kind])
+    for instance, job, did in islice(_measured(state, known), MOST_INSTANCE_SAMPLES):
+        labels = (str(instance), known.types[instance], job)
+        yield MetricSample(catalogue.INSTANCE_CPU, labels, did.cpu_ns / _SECOND)
+        yield MetricSample(catalogue.INSTANCE_IN, labels, did.taken)
+        yield MetricSample(catalogue.INSTANCE_OUT, labels, did.emitted)
+        yield MetricSample(catalogue.INSTANCE_DEAD, labels, did.dead)
+    yield MetricSample(catalogue.LEFT_OUT, ("instances",), max(0, len(known.types) - MOST_INSTANCE_SAMPLES))
+    read = {job: seen.measured[-1].streams for job, seen in known.jobs.items() if seen.measured}
+    streams = sorted((int(job), stream) for job, those in read.items() for stream in those)
+    for number, stream in streams[:MOST_STREAM_SAMPLES]:
+        job = str(number)
+        yield MetricSample(catalogue.STREAM_IN, (job, stream), read[job][stream].entered)
+        yield MetricSample(catalogue.STREAM_LAG, (job, stream), read[job][stream].lag_events)
+    yield MetricSample(catalogue.LEFT_OUT, ("streams",), max(0, len(streams) - MOST_STREAM_SAMPLES))
+
+
+def _measured(state: CommittedSnapshot, known: MetricsSnapshot) -> Iterator[tuple[int, str, InstanceMeasured]]:
+    """Running tasks, by number, with their job and what they did there."""
+    for instance in sorted(state.tasks):
+        home = state.jobs.homes.get(instance)
+        seen = known.jobs.get(str(home.job)) if home is not None else None
+        # One that has just moved was measured by another job, which counted for itself.
+        if seen is not None and seen.measured and (did := seen.measured[-1].instances.get(instance)) is not None:
+            yield instance, seen.job, did
+
+
+def _savings(known: MetricsSnapshot) -> Iterator[MetricSample]:
+    if (whole := known.metered) is None:
+        return
+    yield MetricSample(catalogue.MEASURED_CORES, (), whole.measured.cores)
+    yield MetricSample(catalogue.OVERHEAD, (), whole.overhead.cores)
+    yield MetricSample(catalogue.ALONE, ("launched",), whole.alone_launched.likely)
+    yield MetricSample(catalogue.ALONE, ("packed",), whole.alone_packed.likely)
+    yield MetricSample(catalogue.SAVED, ("sharing",), whole.saving_by_sharing.likely)
+    yield MetricSample(catalogue.SAVED, ("packing",), whole.saving_by_packing.likely)

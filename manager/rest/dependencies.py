@@ -1,0 +1,123 @@
+"""What a route is asked with: the service, the caller, paging, and names that are safe to pass on."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated
+
+from fastapi import Depends, Header, Path, Query, Request
+from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import StringConstraints
+
+from dags.problems import listed, pointer, quoted, suggestion
+from manager.answers import TenantName
+from manager.problem import DatabaseAway, FieldError, InvalidRequest, Unauthenticated
+from manager.rest.session_cookie import COOKIE, refuse_foreign_change, token_in
+from manager.service import Caller, Paging, Service
+
+MOST_ITEMS = 500
+"""Of a page."""
+
+# Control characters have no place in a name, and PostgreSQL refuses NUL in any text.
+Text = Annotated[str, StringConstraints(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]+$")]
+_Cursor = Annotated[str, StringConstraints(max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
+_Key = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")]
+
+_bearer = HTTPBearer(scheme_name="API key", description="An API key, `braid_<id>_<secret>`.", auto_error=False)
+_session = APIKeyCookie(
+    name=COOKIE,
+    scheme_name="Session",
+    description="The console's cookie; over TLS its name begins with `__Host-`. What changes something needs the "
+    "header `X-Braid-Console: 1` with it.",
+    auto_error=False,
+)
+
+
+async def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+TheService = Annotated[Service, Depends(_service)]
+
+
+async def _looking_up(
+    request: Request,
+    service: TheService,
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    _cookie: Annotated[str | None, Depends(_session)],
+) -> Callable[[], Caller]:
+    """What looks up who asks: by the key that it sends, else by the session whose cookie comes with it."""
+    if credentials is not None:
+        return partial(service.caller, credentials.credentials)
+    if (token := token_in(request)) is None:
+        raise Unauthenticated
+    refuse_foreign_change(request)
+    return partial(service.session_caller, token)
+
+
+_LookingUp = Annotated[Callable[[], Caller], Depends(_looking_up)]
+
+
+# Not async: looking up a key blocks.
+def _caller(looking_up: _LookingUp) -> Caller:
+    return looking_up()
+
+
+async def _still_let_in(looking_up: _LookingUp) -> Callable[[], bool]:
+    def is_let_in() -> bool:
+        try:
+            looking_up()
+        except Unauthenticated:
+            return False
+        except DatabaseAway:
+            # Whether it does nobody knows until the database is back.
+            return True
+        return True
+
+    return is_let_in
+
+
+StillLetIn = Annotated[Callable[[], bool], Depends(_still_let_in)]
+"""Says whether the key or the session that let somebody in still does; a stream may last longer. It blocks."""
+
+
+async def only_known_parameters(request: Request) -> None:
+    """Refuse a query that holds what the route does not know: a filter with a slip would list everything."""
+    known: Mapping[tuple[str, str], frozenset[str]] = request.app.state.parameters
+    names = known.get((request.method, request.scope["route"].path_format), frozenset())
+    if unknown := [name for name in dict.fromkeys(request.query_params) if name not in names]:
+        otherwise = f"leave it out; known are {listed(sorted(names))}"
+        raise InvalidRequest(
+            FieldError(
+                pointer=pointer("query", name),
+                code="unknown-parameter",
+                message=f"unknown parameter {quoted(name)}",
+                remedy=suggestion(name, names, otherwise),
+            )
+            for name in unknown
+        )
+
+
+TheCaller = Annotated[Caller, Depends(_caller)]
+
+
+async def _paging(
+    after: Annotated[_Cursor | None, Query(description="The `next` of the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=MOST_ITEMS, description="How many items at most.")] = 100,
+) -> Paging:
+    return Paging(after=after, limit=limit)
+
+
+ThePage = Annotated[Paging, Depends(_paging)]
+Named = Annotated[Text, Path(description="Its id or name, as it stands in the lists.")]
+NamedTenant = Annotated[TenantName, Path(description="The tenant.")]
+ForTenant = Annotated[
+    TenantName | None, Query(description="For which tenant; an operator says it, a tenant is known by its key.")
+]
+IdempotencyKey = Annotated[
+    _Key | None,
+    Header(
+        alias="Idempotency-Key",
+        description="Any text of your own. The same key with the same document is submitted once, and answered again.",
+    ),
+]

@@ -1,0 +1,175 @@
+"""What OpenAPI says of a route: its answer with an example, every problem that it may answer with, and its body."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from dags import Document
+from manager.answers import (
+    KeyForm,
+    ProblemAnswer,
+    Quota,
+    SecretForm,
+    SessionForm,
+    SourceForm,
+    TenantForm,
+    VisibilityForm,
+)
+from manager.problem import DatabaseAway, ForeignPage, InvalidRequest, Trouble, Unauthenticated, Unexpected
+from manager.rest.openapi_examples import resources
+from manager.rest.problem_responses import PROBLEM_MEDIA_TYPE, problem
+
+_BODY_MODELS: tuple[type[BaseModel], ...] = (
+    Document,
+    KeyForm,
+    Quota,
+    SecretForm,
+    SessionForm,
+    SourceForm,
+    TenantForm,
+    VisibilityForm,
+)
+_COMPONENTS = "#/components/schemas/"
+_TEXT = {"schema": {"type": "string"}}
+_SECONDS = {"schema": {"type": "integer", "minimum": 1}}
+REQUEST_ID = {"X-Request-Id": {"description": "Under what the service's log knows the request.", **_TEXT}}
+
+
+def told(
+    example: BaseModel | Mapping[str, Any],
+    *troubles: type[Trouble],
+    body: type[BaseModel] | None = None,
+    status: int = 200,
+    leads_to: Mapping[str, Iterable[str]] = {},
+) -> dict[str, Any]:
+    """What a route of `/v1` is declared with, besides its path: its answer, its problems, and its body.
+
+    `leads_to` names for each field of the answer the operations that take it as the parameter of its name.
+    """
+    content = example.model_dump(mode="json", by_alias=True) if isinstance(example, BaseModel) else dict(example)
+    # The key is looked up in the database whatever is asked.
+    always = (Unauthenticated, InvalidRequest, Unexpected, DatabaseAway)
+    described: dict[str, Any] = {
+        "status_code": status,
+        "responses": {
+            status: {
+                "content": {"application/json": {"example": content}},
+                "headers": REQUEST_ID,
+                **({"links": _links(leads_to)} if leads_to else {}),
+            },
+            **problems(*always, *troubles),
+        },
+    }
+    if body is not None:
+        described["openapi_extra"] = {"requestBody": _request_body(body)}
+    return described
+
+
+def problems(*troubles: type[Trouble]) -> dict[int | str, dict[str, Any]]:
+    """The problems that a route may answer with, by status."""
+    by_status: dict[int | str, dict[str, Any]] = {}
+    for trouble in sorted(troubles, key=lambda each: (each.status, each.code)):
+        said = by_status.setdefault(
+            trouble.status,
+            {
+                "description": trouble.title,
+                "headers": _headers(trouble),
+                "content": {
+                    PROBLEM_MEDIA_TYPE: {"schema": {"$ref": f"{_COMPONENTS}{ProblemAnswer.__name__}"}, "examples": {}}
+                },
+            },
+        )
+        if trouble.title not in said["description"]:
+            said["description"] += f", or: {trouble.title}"
+        example = problem(resources.TROUBLE_EXAMPLES[trouble]).model_dump(mode="json")
+        said["content"][PROBLEM_MEDIA_TYPE]["examples"][trouble.code] = {"summary": trouble.title, "value": example}
+    return by_status
+
+
+def describe(app: FastAPI) -> None:
+    """Complete what the framework says of an app: the schemas of bodies, which it does not read itself."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _completed(generate())
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]  # the way that FastAPI documents
+
+
+def parameters(app: FastAPI) -> dict[tuple[str, str], frozenset[str]]:
+    """The parameters that the query of each route may have, by method and path."""
+    return {
+        (method.upper(), path): frozenset(
+            each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"
+        )
+        for path, operations in app.openapi()["paths"].items()
+        for method, operation in operations.items()
+    }
+
+
+def _completed(schema: dict[str, Any]) -> dict[str, Any]:
+    components = schema.setdefault("components", {}).setdefault("schemas", {})
+    _, problem_schemas = models_json_schema([(ProblemAnswer, "serialization")], ref_template=_COMPONENTS + "{model}")
+    components.update(problem_schemas["$defs"])
+    _, bodies = models_json_schema(
+        [(model, "validation") for model in _BODY_MODELS], ref_template=_COMPONENTS + "{model}-Input"
+    )
+    for name, body in bodies["$defs"].items():
+        components[f"{name}-Input"] = _without_uniqueness(body)
+    for operations in schema["paths"].values():
+        for method, operation in operations.items():
+            for parameter in operation.get("parameters", ()):
+                parameter["schema"] = _without_null(parameter["schema"])
+            if method != "get" and operation.get("security"):
+                _add_foreign_page(operation["responses"])
+    return schema
+
+
+def _add_foreign_page(responses: dict[str, Any]) -> None:
+    """Say of an operation that changes something that by a cookie it is done for the console alone."""
+    (said,) = problems(ForeignPage).values()
+    there = responses.setdefault(str(ForeignPage.status), said)
+    if there is not said:
+        there["description"] += f", or: {ForeignPage.title}"
+        there["content"][PROBLEM_MEDIA_TYPE]["examples"] |= said["content"][PROBLEM_MEDIA_TYPE]["examples"]
+
+
+def _without_uniqueness(schema: Any) -> Any:
+    """Sets are taken with repeated items too."""
+    if isinstance(schema, dict):
+        return {key: _without_uniqueness(value) for key, value in schema.items() if key != "uniqueItems"}
+    return [_without_uniqueness(item) for item in schema] if isinstance(schema, list) else schema
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """A parameter that may be left out is never null: `null` would be a word like any other."""
+    either = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    rest = {key: value for key, value in schema.items() if key != "anyOf"}
+    return rest | either[0] if len(either) == 1 else schema
+
+
+def _request_body(model: type[BaseModel]) -> dict[str, Any]:
+    content = {"schema": {"$ref": f"{_COMPONENTS}{model.__name__}-Input"}, "example": resources.BODY_EXAMPLES[model]}
+    return {"required": True, "content": {"application/json": content}}
+
+
+def _links(leads_to: Mapping[str, Iterable[str]]) -> dict[str, Any]:
+    return {
+        operation: {"operationId": operation, "parameters": {field: f"$response.body#/{field}"}}
+        for field, operations in leads_to.items()
+        for operation in operations
+    }
+
+
+def _headers(trouble: type[Trouble]) -> dict[str, Any]:
+    headers: dict[str, Any] = dict(REQUEST_ID)
+    if trouble is Unauthenticated:
+        headers["WWW-Authenticate"] = {"description": "How to say who asks.", **_TEXT}
+    if resources.TROUBLE_EXAMPLES[trouble].retry_after is not None:
+        headers["Retry-After"] = {"description": "After how many seconds to ask again.", **_SECONDS}
+    return headers

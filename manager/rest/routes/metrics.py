@@ -1,0 +1,53 @@
+"""The route that Prometheus reads: everything that the manager knows, as numbers."""
+
+from typing import NamedTuple
+
+from fastapi import APIRouter, Request
+from fastapi.responses import PlainTextResponse
+from prometheus_client import Metric as Family
+from prometheus_client import exposition
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.registry import Collector
+
+from manager.metrics.catalogue import READY
+from manager.metrics.request_counts import RequestCounts
+from manager.problem import DatabaseAway, Forbidden, InvalidRequest, Unauthenticated, Unexpected
+from manager.rest.dependencies import TheCaller, TheService
+from manager.rest.openapi import REQUEST_ID, problems
+
+router = APIRouter(tags=["metrics"])
+_OPENMETRICS = "application/openmetrics-text"
+_TEXT = {"schema": {"type": "string"}}
+
+
+class _Collected(NamedTuple):
+    """Families as Prometheus' client asks for them."""
+
+    families: tuple[Family, ...]
+
+    def collect(self) -> tuple[Family, ...]:
+        """As `Collector` says."""
+        return self.families
+
+
+Collector.register(_Collected)
+
+
+@router.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses={
+        200: {"content": {"text/plain": _TEXT, _OPENMETRICS: _TEXT}, "headers": REQUEST_ID},
+        **problems(Unauthenticated, Forbidden, InvalidRequest, Unexpected, DatabaseAway),
+    },
+)
+def metrics(request: Request, service: TheService, caller: TheCaller) -> PlainTextResponse:
+    """Tell everything that the manager knows as metrics for Prometheus; operators only."""
+    asked: RequestCounts = request.app.state.asked
+    ready = GaugeMetricFamily(READY.name, READY.about, value=request.app.state.awaits() is None)
+    collected = _Collected((*service.metrics(caller), ready, *asked.families()))
+    if _OPENMETRICS in request.headers.get("accept", ""):
+        text = openmetrics.generate_latest(collected)  # type: ignore[no-untyped-call]  # this half of it has no types
+        return PlainTextResponse(text, media_type=openmetrics.CONTENT_TYPE_LATEST)
+    return PlainTextResponse(exposition.generate_latest(collected), media_type=exposition.CONTENT_TYPE_PLAIN_0_0_4)

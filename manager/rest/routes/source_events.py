@@ -1,0 +1,67 @@
+"""Routes of the events that callers send to sources."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query
+
+from manager.answers import ProducerAnswer, ProducerName, SentAnswer
+from manager.problem import (
+    Conflict,
+    Forbidden,
+    NotFound,
+    NotTaken,
+    QuotaExceeded,
+    StateNotReady,
+    TooLarge,
+    UnsupportedMediaType,
+)
+from manager.rest.bodies import SentEvents, events
+from manager.rest.dependencies import Named, TheCaller, TheService
+from manager.rest.openapi import told
+from manager.rest.openapi_examples import outputs as examples
+
+router = APIRouter(prefix="/v1", tags=["sources"])
+_TROUBLES = (Conflict, Forbidden, NotFound, NotTaken, QuotaExceeded, StateNotReady)
+_EVENTS = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/x-ndjson": {"schema": {"type": "string"}, "example": examples.EVENT_LINES},
+            "application/json": {
+                "schema": {"type": "array", "items": {"type": "object"}},
+                "example": examples.SENT_EVENTS,
+            },
+        },
+    }
+}
+
+
+@router.post(
+    "/sources/{name}/events",
+    **told(examples.SENT, *_TROUBLES, TooLarge, UnsupportedMediaType),
+    openapi_extra=_EVENTS,
+)
+def send_events(  # noqa: PLR0913, PLR0917 - each is a part of the request
+    service: TheService,
+    caller: TheCaller,
+    name: Named,
+    sent: Annotated[SentEvents, Depends(events)],
+    producer: Annotated[
+        ProducerName | None,
+        Query(description="The name under which they are numbered; what came under it before adds nothing."),
+    ] = None,
+    first: Annotated[int | None, Query(ge=0, lt=2**62, description="The number of the first, from 0.")] = None,
+) -> SentAnswer:
+    """Send events to a source; answered once its spool has them, all of them or none where one does not fit."""
+    return service.send_events(caller, name, sent.body, as_lines=sent.as_lines, producer=producer, first=first)
+
+
+@router.get("/sources/{name}/producers/{producer}", **told(examples.PRODUCER, *_TROUBLES))
+def producer(
+    service: TheService,
+    caller: TheCaller,
+    name: Named,
+    producer: Annotated[ProducerName, Path(description="The name under which events are numbered.")],
+) -> ProducerAnswer:
+    """Ask which number comes next of a producer of a source."""
+    return service.producer(caller, name, producer)

@@ -1,0 +1,139 @@
+"""The live stream of events, as server-sent events: operations, and new states of jobs and dataflows."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Annotated, Protocol
+
+from fastapi import APIRouter, Header, Request
+from fastapi.responses import StreamingResponse
+from pydantic import StringConstraints
+
+from manager.answers import EventAnswer
+from manager.problem import DatabaseAway, InvalidRequest, Unauthenticated, Unexpected
+from manager.rest.dependencies import StillLetIn, TheCaller
+from manager.rest.openapi import problems
+from manager.rest.openapi_examples import resources
+from manager.service import Caller
+
+EVENT_STREAM_MEDIA_TYPE = "text/event-stream"
+QUIET = 15.0
+"""Seconds without an event after which a sign of life is sent, and whoever listens is looked up again."""
+_TURN = 1.0
+"""Seconds that one thread waits for news at most, so that it is never in the way when the manager ends."""
+
+router = APIRouter(prefix="/v1", tags=["events"])
+
+
+class Events(Protocol):
+    """Who keeps the newest events; from any thread."""
+
+    @property
+    def last(self) -> int:
+        """The number of the newest."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more comes."""
+
+    def since(self, event: int) -> Sequence[EventAnswer]:
+        """The events after one, as far as they are kept; oldest first."""
+
+    def wait(self, event: int, timeout: float) -> Sequence[EventAnswer]:
+        """The events after one, as soon as there are any; none after the timeout, or once it is closed."""
+
+
+class EventFeed:
+    """Events for any number of listeners, for whom one thread waits."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self._turn: asyncio.Future[Sequence[EventAnswer]] | None = None
+
+    @property
+    def last(self) -> int:
+        """The number of the newest."""
+        return self._events.last
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more comes."""
+        return self._events.closed
+
+    async def since(self, event: int) -> Sequence[EventAnswer]:
+        """The events after one; waits for a while if there are none."""
+        if not (found := self._events.since(event)) and not self._events.closed:
+            await asyncio.wait([self._waited(event)])
+            found = self._events.since(event)
+        return found
+
+    def _waited(self, event: int) -> asyncio.Future[Sequence[EventAnswer]]:
+        turn = self._turn
+        if turn is None or turn.done() or turn.get_loop() is not asyncio.get_running_loop():
+            turn = asyncio.ensure_future(asyncio.to_thread(self._events.wait, event, _TURN))
+            self._turn = turn
+        return turn
+
+
+def may_see(caller: Caller, event: EventAnswer) -> bool:
+    """Whether an event is a caller's to know: its own operations and dataflows, or everything for an operator.
+
+    >>> from manager.answers import Role
+    >>> ann = Caller(key="k", role=Role.TENANT, tenant="ann")
+    >>> told = {"operation": {"who": "ann"}, "dataflow": {"tenant": "bob"}, "job": {"job": "1"}}
+    >>> [may_see(ann, EventAnswer(id=1, kind=kind, told=words)) for kind, words in told.items()]
+    [True, False, False]
+    """
+    if caller.tenant is None:
+        return True
+    whose = {"operation": "who", "dataflow": "tenant"}.get(event.kind)
+    return whose is not None and event.told.get(whose) == caller.tenant
+
+
+@router.get(
+    "/events",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "Events as they happen, each with `id`, `event` and `data`, which is an EventAnswer.",
+            "content": {
+                EVENT_STREAM_MEDIA_TYPE: {
+                    "schema": {"type": "string"},
+                    "example": f"data: {resources.EVENT_ANSWER.model_dump_json()}\n\n",
+                }
+            },
+        },
+        **problems(Unauthenticated, InvalidRequest, Unexpected, DatabaseAway),
+    },
+)
+async def events(
+    request: Request,
+    caller: TheCaller,
+    still_let_in: StillLetIn,
+    last_event_id: Annotated[
+        Annotated[str, StringConstraints(pattern=r"^[0-9]{1,18}$")] | None,
+        Header(alias="Last-Event-ID", description="The last event that was got; without it the stream begins now."),
+    ] = None,
+) -> StreamingResponse:
+    """Listen to what happens: operations, and new states of jobs and dataflows, as far as the caller may know."""
+    feed: EventFeed = request.app.state.feed
+    after = feed.last if last_event_id is None else int(last_event_id)
+    return StreamingResponse(_told(feed, after, caller, still_let_in), media_type=EVENT_STREAM_MEDIA_TYPE)
+
+
+async def _told(feed: EventFeed, after: int, caller: Caller, still_let_in: Callable[[], bool]) -> AsyncIterator[str]:
+    loop = asyncio.get_running_loop()
+    alive = loop.time()
+    yield ": listening\n\n"
+    ends = False
+    while not ends:
+        # Asked before the events, so that the last ones before the end are told.
+        ends = feed.closed
+        for event in await feed.since(after):
+            after = event.id
+            if may_see(caller, event):
+                yield f"id: {event.id}\nevent: {event.kind}\ndata: {event.model_dump_json()}\n\n"
+        if loop.time() - alive >= QUIET:
+            if not await asyncio.to_thread(still_let_in):
+                return
+            alive = loop.time()
+            yield ": alive\n\n"

@@ -1,0 +1,66 @@
+"""Packets that clients send: whatever bytes come, they are read or refused."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.embedded import packet_reader
+from bridge.embedded.packets import V5, V311, Code, Malformed
+
+BODIES = st.binary(max_size=60)
+VERSIONS = st.sampled_from([V311, V5])
+
+
+@given(BODIES, VERSIONS, st.integers(0, 15))
+def test_no_bytes_break_the_broker(body: bytes, version: int, flags: int) -> None:
+    """Each is a packet, or refused as malformed."""
+    name = b"\x00\x04MQTT" + bytes([version])
+    for read in (
+        lambda: packet_reader.read_connect(body),
+        lambda: packet_reader.read_connect(name + body),
+        lambda: packet_reader.read_publish(flags, body, version),
+        lambda: packet_reader.read_acknowledgement(body),
+        lambda: packet_reader.read_subscribe(body, version),
+        lambda: packet_reader.read_unsubscribe(body, version),
+        lambda: packet_reader.read_disconnect(body, version),
+        lambda: packet_reader.header(body, 0),
+    ):
+        with suppress(Malformed):
+            read()
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"\x00\x04MQTT\x06\x02\x00\x00\x00\x00", Code.UNSUPPORTED_VERSION),
+        (b"\x00\x04MQTT\x04\x03\x00\x00\x00\x00", Code.MALFORMED),
+        (b"\x00\x04MQTT\x04\x06\x00\x00\x00\x00\x00\x01#\x00\x00", Code.BAD_TOPIC),
+        (b"\x00\x04MQTT\x05\x02\x00\x00\x04\x15\x00\x01x\x00\x00", Code.BAD_METHOD),
+    ],
+)
+def test_an_introduction_that_breaks_the_rules_is_refused(body: bytes, reason: Code) -> None:
+    """Unknown versions, flags and topics, and ways to prove oneself that the broker does not have."""
+    with pytest.raises(Malformed) as refused:
+        packet_reader.read_connect(body)
+    assert reason is refused.value.reason
+
+
+@pytest.mark.parametrize(
+    ("flags", "body", "reason"),
+    [
+        (0, b"\x00\x00", Code.BAD_TOPIC),
+        (0, b"\x00\x03a/#", Code.BAD_TOPIC),
+        (0, b"\x00\x02\xff\xff", Code.MALFORMED),
+        (6, b"\x00\x01a\x00\x01", Code.MALFORMED),
+        (2, b"\x00\x01a\x00\x00", Code.MALFORMED),
+        (0, b"\x00\x01a\x03\x23\x00\x01", Code.BAD_ALIAS),
+        (0, b"\x00\x01a\x02\x0b\x01", Code.PROTOCOL),
+    ],
+)
+def test_a_message_that_breaks_the_rules_is_refused(flags: int, body: bytes, reason: Code) -> None:
+    """Topics that are none, packet id 0, and what only a broker may say."""
+    with pytest.raises(Malformed) as refused:
+        packet_reader.read_publish(flags, body, V5)
+    assert reason is refused.value.reason

@@ -1,0 +1,264 @@
+"""A spool's log and its files."""
+
+import os
+import zlib
+from collections import deque
+from dataclasses import replace
+from itertools import accumulate, count
+from pathlib import Path
+from threading import Event, Thread
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.events.births import Birth
+from bridge.intake import Expected
+from bridge.machine.files import write_whole
+from bridge.spools.log import (
+    Item,
+    ItemKind,
+    LogFile,
+    Placed,
+    SpoolDamaged,
+    log_files,
+    log_path,
+    packed,
+    packed_expected,
+    unpacked,
+    unpacked_expected,
+)
+from bridge.spools.log_file import Extent, expected_in, extents_in, items_in, written
+
+
+def data(*numbers: int, stamp: int = 1) -> Item:
+    events = pa.record_batch({"n": pa.array(numbers, pa.int64())})
+    return Item(count=len(numbers), stamp=stamp, payload=packed(events))
+
+
+def marker(name: str, stamp: int = 1) -> Item:
+    return Item(kind=ItemKind.MARKER, count=1, stamp=stamp, payload=name.encode())
+
+
+ITEMS = st.lists(
+    st.builds(marker, st.text(st.characters(codec="utf-8"), max_size=5), st.integers(0, 2**62))
+    | st.builds(
+        lambda numbers, stamp: data(*numbers, stamp=stamp),
+        st.lists(st.integers(-9, 9), min_size=1, max_size=5),
+        st.integers(0, 2**62),
+    ),
+    min_size=1,
+    max_size=6,
+)
+EXPECTED = st.dictionaries(
+    st.text(st.characters(codec="utf-8"), max_size=4),
+    st.builds(Expected, epoch=st.integers(0, 2**62), next=st.none() | st.integers(0, 2**62)),
+    max_size=3,
+)
+
+
+def store(folder: Path, first: int, items: list[Item], expected: dict[str, Expected] | None = None) -> LogFile:
+    end = first + sum(item.count for item in items)
+    file = LogFile(first, end, log_path(folder, first, end))
+    write_whole(file.path, written(items, expected or {}))
+    return file
+
+
+@given(items=ITEMS, expected=EXPECTED, first=st.integers(0, 10**15))
+def test_a_file_keeps_items_and_expectations(
+    tmp_path_factory: pytest.TempPathFactory, items: list[Item], expected: dict[str, Expected], first: int
+) -> None:
+    """What was written is read with its positions, and with what was expected after it."""
+    file = store(tmp_path_factory.mktemp("log"), first, items, expected)
+    placed = list(items_in(file))
+    assert items == [item for _, item in placed]
+    assert first == placed[0].first
+    assert [place.end for place in placed] == [*(place.first for place in placed[1:]), file.end]
+    assert expected == expected_in(file)
+
+
+def test_a_file_is_laid_out_as_releases_after_this_one_find_it(tmp_path: Path) -> None:
+    """A line of JSON, the payloads, and the checksum of both, byte for byte, because files outlive releases."""
+    expected = {"q": Expected(), "p": Expected(epoch=2, next=7, opened=True)}
+    born = replace(data(1, 2, stamp=5), births=(Birth(1, 3), Birth(1, 4)))
+    file = store(tmp_path, 4, [born, marker("nä", stamp=6)], expected)
+    line = (
+        b'{"producers":{"p":{"epoch":2,"next":7,"opened":true,"closed":false},'
+        b'"q":{"epoch":0,"next":null,"opened":false,"closed":false}},'
+        b'"items":[{"kind":"data","count":2,"stamp":5,"size":%d,"births":[[1,3],[1,4]]},'
+        b'{"kind":"marker","count":1,"stamp":6,"size":3}]}\n' % len(born.payload)
+    )
+    content = line + born.payload + "nä".encode()
+    assert content + zlib.crc32(content).to_bytes(4, "big") == file.path.read_bytes()
+
+
+@given(EXPECTED)
+def test_expectations_survive_as_text(expected: dict[str, Expected]) -> None:
+    """Expectations are the same after they were text, a stream that has not opened included."""
+    assert expected == unpacked_expected(packed_expected(expected))
+
+
+@given(st.lists(st.integers(-9, 9), min_size=1, max_size=6), st.data())
+def test_an_item_is_sliced_where_reading_begins(numbers: list[int], draw: st.DataObject) -> None:
+    """From a position inside an item its later events are left, with that position and the same stamp."""
+    position = draw.draw(st.integers(0, 10 + len(numbers) - 1))
+    rest = Placed(10, data(*numbers, stamp=77)).since(position)
+    skipped = max(0, position - 10)
+    assert Placed(10 + skipped, data(*numbers[skipped:], stamp=77)) == rest
+    assert numbers[skipped:] == unpacked(rest.item.payload).column("n").to_pylist()
+    assert 10 + len(numbers) == rest.end
+
+
+def test_files_are_named_by_their_positions(tmp_path: Path) -> None:
+    """The names of a log's files tell the positions, in an order that is also that of the names."""
+    assert "00000000000000000009-00000000000000000012" == log_path(tmp_path, 9, 12).name
+    late, early = store(tmp_path, 9, [data(1, 2, 3)]), store(tmp_path, 5, [data(1, 2), marker("m"), marker("m")])
+    assert [early, late] == log_files(tmp_path)
+
+
+def test_a_file_that_one_listing_missed_is_not_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a listing shows a file but not the one before it, which was appended meanwhile, the next shows both."""
+    files = [store(tmp_path, first, [data(1)]) for first in (4, 5)]
+    listings = [[files[1].path.name]]
+    whole = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda folder: listings.pop() if listings else whole(folder))
+    assert files == log_files(tmp_path, 4)
+
+
+def test_only_whole_files_of_the_log_count(tmp_path: Path) -> None:
+    """What is half written, and what a file system leaves beside the files, is no part of a log."""
+    file = store(tmp_path, 0, [data(1)])
+    (tmp_path / ".nfs0001").write_bytes(b"")
+    (tmp_path / "1-2").write_bytes(b"")
+    (tmp_path / "tmp" / log_path(tmp_path, 1, 2).name).write_bytes(b"")
+    assert [file] == log_files(tmp_path)
+
+
+@pytest.mark.parametrize(("first", "kind"), [(4, "hole"), (2, "overlap")])
+def test_a_file_that_does_not_follow_is_damage(tmp_path: Path, first: int, kind: str) -> None:
+    """A hole between files, and an overlap of them, are told with the names of both."""
+    before, after = store(tmp_path, 0, [data(1, 2, 3)]), store(tmp_path, first, [data(1)])
+    assert kind == ("hole" if first > before.end else "overlap")
+    with pytest.raises(SpoolDamaged) as damaged:
+        log_files(tmp_path)
+    assert f"{after.path} does not follow {before.path}; restore what lay between them" == str(damaged.value)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 8, 100, -1], ids="{} bytes".format)
+def test_a_torn_file_is_damage(tmp_path: Path, kept: int) -> None:
+    """Wherever a file was torn off, reading its items or expectations names it."""
+    file = store(tmp_path, 0, [data(1, 2, 3), marker("m")])
+    file.path.write_bytes(file.path.read_bytes()[:kept])
+    for reading in (lambda: list(items_in(file)), lambda: expected_in(file), lambda: extents_in(file)):
+        with pytest.raises(SpoolDamaged) as damaged:
+            reading()
+        assert str(damaged.value).startswith(f"{file.path} cannot be read: ")
+        assert str(damaged.value).endswith("; restore it")
+
+
+def test_a_file_that_is_gone_is_damage(tmp_path: Path) -> None:
+    """A file that vanished after it was listed is named."""
+    file = store(tmp_path, 0, [data(1)])
+    file.path.unlink()
+    with pytest.raises(SpoolDamaged, match=str(file.path)):
+        list(items_in(file))
+
+
+def test_a_file_under_another_name_is_damage(tmp_path: Path) -> None:
+    """A file that holds other positions than its name says gives no item a wrong position."""
+    file = store(tmp_path, 0, [data(1, 2, 3)])
+    wrong = LogFile(0, 4, file.path.rename(log_path(tmp_path, 0, 4)))
+    for reading in (items_in, extents_in):
+        with pytest.raises(SpoolDamaged) as damaged:
+            list(reading(wrong))
+        assert f"{wrong.path} does not hold the positions that its name says; restore it" == str(damaged.value)
+
+
+@given(st.data())
+def test_any_other_byte_is_damage(tmp_path_factory: pytest.TempPathFactory, data_: st.DataObject) -> None:
+    """Whichever byte of a file is another one, whoever reads its items or expectations is told the file's name."""
+    file = store(tmp_path_factory.mktemp("log"), 0, [data(1, 2, 3), marker("m")], {"p": Expected(next=3)})
+    content = bytearray(file.path.read_bytes())
+    content[data_.draw(st.integers(0, len(content) - 1))] ^= data_.draw(st.integers(1, 255))
+    file.path.write_bytes(content)
+    for reading in (items_in, expected_in):
+        with pytest.raises(SpoolDamaged) as damaged:
+            list(reading(file))
+        assert f"{file.path} cannot be read: its checksum is another one; restore it" == str(damaged.value)
+
+
+@given(st.data())
+def test_extents_of_a_damaged_file_are_told_or_damage(
+    tmp_path_factory: pytest.TempPathFactory, data_: st.DataObject
+) -> None:
+    """Whatever bytes of a file are others, asking for its extents raises nothing but damage of that file."""
+    file = store(tmp_path_factory.mktemp("log"), 0, [data(1, 2, 3), marker("m")])
+    content = bytearray(file.path.read_bytes())
+    at = data_.draw(st.integers(0, len(content) - 1))
+    content[at : at + 4] = data_.draw(st.binary(min_size=1, max_size=4))
+    file.path.write_bytes(content)
+    try:
+        extents_in(file)
+    except SpoolDamaged as damaged:
+        assert str(file.path) in str(damaged)  # noqa: PT017 - what is not damaged raises nothing
+
+
+@given(ITEMS, st.integers(0, 10**15))
+def test_extents_are_the_items_without_payloads(
+    tmp_path_factory: pytest.TempPathFactory, items: list[Item], first: int
+) -> None:
+    """Extents tell where each item ends, how large its payload is, and the name of each marker."""
+    file = store(tmp_path_factory.mktemp("log"), first, items)
+    ends = accumulate((item.count for item in items[1:]), initial=first + items[0].count)
+    names = [item.payload.decode() if item.kind is ItemKind.MARKER else None for item in items]
+    sizes = [len(item.payload) for item in items]
+    assert list(map(Extent, ends, sizes, names)) == extents_in(file)
+
+
+@given(st.lists(st.integers(-9, 9), min_size=2, max_size=6), st.data())
+def test_an_item_is_sliced_where_reading_ends(numbers: list[int], draw: st.DataObject) -> None:
+    """Up to a position inside an item its earlier events are left, with the same position and stamp."""
+    position = draw.draw(st.integers(11, 10 + len(numbers) + 2))
+    rest = Placed(10, data(*numbers, stamp=77)).until(position)
+    kept = numbers[: position - 10]
+    assert (10, len(kept), 77) == (rest.first, rest.item.count, rest.item.stamp)
+    assert kept == unpacked(rest.item.payload).column("n").to_pylist()
+    assert 10 + len(kept) == rest.end
+
+
+def test_files_are_listed_from_a_position_on(tmp_path: Path) -> None:
+    """Only the files that hold a position or what follows it are listed."""
+    files = [store(tmp_path, first, [data(1, 2)]) for first in (4, 6, 8)]
+    assert {0: 0, 4: 0, 5: 0, 6: 1, 7: 1, 8: 2, 9: 2, 10: 3, 11: 3} == {
+        after: 3 - len(log_files(tmp_path, after)) for after in (0, 4, 5, 6, 7, 8, 9, 10, 11)
+    }
+    assert files[1:] == log_files(tmp_path, 7)
+
+
+def test_a_log_that_changes_meanwhile_has_no_hole(tmp_path: Path) -> None:
+    """Whoever lists a log while files are appended and the oldest are removed sees no hole that is none."""
+    # So many that no system lists them at once.
+    kept = deque(log_path(tmp_path, first, first + 1) for first in range(2_000))
+    for path in kept:
+        path.touch()
+    stop = Event()
+
+    def change() -> None:
+        for first in count(len(kept)):
+            if stop.is_set():
+                return
+            kept.append(log_path(tmp_path, first, first + 1))
+            kept[-1].touch()
+            kept.popleft().unlink()
+
+    changing = Thread(target=change)
+    changing.start()
+    try:
+        listings = [log_files(tmp_path) for _ in range(100)]
+    finally:
+        stop.set()
+        changing.join()
+    ends = [files[-1].end for files in listings]
+    assert sorted(ends) == ends
+    assert 2_000 <= ends[0] < ends[-1]

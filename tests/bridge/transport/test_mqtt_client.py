@@ -1,0 +1,114 @@
+"""The client where no broker is needed: answers that come early or not at all, and message ids that are in use."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from paho.mqtt.enums import MQTTErrorCode
+
+from bridge.transport.address import Address
+from bridge.transport.mqtt_client import MqttClient, NotConnected
+
+ADDRESS = Address(host="127.0.0.1", port=1)
+
+
+class Paho:
+    """In place of paho's client: answers before `publish` has returned, or only later."""
+
+    def __init__(self, client: MqttClient, *, early: bool, in_use: int = 0) -> None:
+        self.client = client
+        self.early = early
+        self.in_use = in_use
+        self.mid = 0
+
+    def publish(self, _topic: str, _payload: bytes, *, qos: int, retain: bool) -> Any:
+        assert (1, False) == (qos, retain)
+        self.mid += 1
+        if self.mid <= self.in_use:
+            return SimpleNamespace(rc=MQTTErrorCode.MQTT_ERR_QUEUE_SIZE, mid=self.mid)
+        if self.early:
+            self.answer(self.mid)
+        return SimpleNamespace(rc=MQTTErrorCode.MQTT_ERR_SUCCESS, mid=self.mid)
+
+    def answer(self, mid: int, refusal: str = "") -> None:
+        self.client._on_publish(None, None, mid, Reason(refusal), None)  # type: ignore[arg-type]  # it is not looked at
+
+
+class Reason:
+    def __init__(self, refusal: str) -> None:
+        self.is_failure = bool(refusal)
+        self.refusal = refusal
+
+    def __str__(self) -> str:
+        return self.refusal
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_each_message_is_answered_once(early: bool) -> None:  # noqa: FBT001 - pytest draws it
+    """An answer finds its message also where it comes before the message id is known, and where ids come again."""
+    client = MqttClient(ADDRESS, "one")
+    paho = client._client = Paho(client, early=early)  # type: ignore[assignment]  # it stands in for it
+    answers: list[tuple[int, str]] = []
+    for _ in range(2):
+        for number in range(3):
+            client.publish("out", b"", answered=lambda refusal, number=number: answers.append((number, refusal)))  # type: ignore[misc]  # mypy does not infer a default
+        if not early:
+            for mid in (3, 1, 2):
+                paho.answer(mid)
+        paho.mid = 0
+    order = [0, 1, 2] if early else [2, 0, 1]
+    assert [(number, "") for number in order * 2] == answers
+
+
+def test_a_refusal_is_told() -> None:
+    """Whoever sent hears why the broker did not take it."""
+    client = MqttClient(ADDRESS, "one")
+    paho = client._client = Paho(client, early=False)  # type: ignore[assignment]  # it stands in for it
+    answers: list[str] = []
+    client.publish("out", b"", answered=answers.append)
+    paho.answer(1, "Quota exceeded")
+    assert ["Quota exceeded"] == answers
+
+
+def test_a_message_id_in_use_is_passed_over() -> None:
+    """Ids come round again while an old message still waits; the next free one is taken, and no message is dropped."""
+    client = MqttClient(ADDRESS, "one")
+    paho = client._client = Paho(client, early=False, in_use=5)  # type: ignore[assignment]  # it stands in for it
+    answers: list[str] = []
+    client.publish("out", b"", answered=answers.append)
+    paho.answer(6)
+    assert [""] == answers
+
+
+def test_where_every_message_id_is_in_use_the_sender_is_told() -> None:
+    """A message that cannot be kept is not dropped in silence."""
+    client = MqttClient(ADDRESS, "one")
+    client._client = Paho(client, early=False, in_use=1 << 20)  # type: ignore[assignment]  # it stands in for it
+    with pytest.raises(RuntimeError, match="65,536 messages wait for the broker"):
+        client.publish("out", b"")
+
+
+def test_without_a_broker_a_subscription_is_not_confirmed() -> None:
+    """Who waits for a confirmation hears that none came; who does not wait is subscribed with the next connection."""
+    client = MqttClient(ADDRESS, "one")
+    client.subscribe(["a"], timeout=0)
+    with pytest.raises(NotConnected, match=r"confirmed no subscription to \('b',\): no answer"):
+        client.subscribe(["b"], timeout=0.01)
+    assert ["a", "b"] == list(client._topics)
+
+
+def test_who_connects_in_the_background_hears_what_is_wrong() -> None:
+    """A client that begins without a broker tells why none answers to whoever waits for a subscription."""
+    client = MqttClient(ADDRESS, "one")
+    client.begin()
+    told = ""
+    try:
+        for _ in range(100):
+            with pytest.raises(NotConnected) as refused:
+                client.subscribe(["a"], timeout=0.1)
+            told = str(refused.value)
+            if "no answer" not in told:
+                break
+    finally:
+        client.stop()
+    assert f"no broker answers at {ADDRESS}: [Errno 111] Connection refused" in told

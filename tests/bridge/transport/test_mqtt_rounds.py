@@ -1,0 +1,377 @@
+"""The library's client as it is here: reading in rounds, however it is cut what comes, and acknowledging together."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import paho.mqtt.client as paho
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
+
+from bridge.brokers.broker import BrokerKind, start_broker
+from bridge.receiver import Message
+from bridge.transport.address import Address
+from bridge.transport.fetch_interval import Fetch, Grouping, ungrouped
+from bridge.transport.mqtt_client import MqttClient
+from bridge.transport.mqtt_rounds import Publication, Rounds, RoundsClient
+from tests.brokers import KINDS
+
+BOUND = 20.0
+V5, V311 = MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311
+EXPIRING = b"\x05\x02\x00\x00\x00\x3c"
+"""A property that says when a message expires, as it stands in a packet."""
+
+
+class Scene:
+    """A client at one end of a pair of sockets, and what it told."""
+
+    def __init__(self, protocol: MQTTProtocolVersion = V5, grouping: Grouping = ungrouped) -> None:
+        self.told: list[Publication] = []
+        self.rounds = 0
+        self.client = RoundsClient(
+            CallbackAPIVersion.VERSION2,
+            protocol=protocol,
+            manual_ack=True,
+            rounds=Rounds(grouping=grouping, on_publication=self.told.append, on_end=self._end),
+        )
+        self.connect()
+
+    def _end(self) -> None:
+        self.rounds += 1
+
+    def connect(self) -> None:
+        self.here, self.there = socket.socketpair()
+        self.there.settimeout(0)
+        self.client._sock = self.there
+
+    def read(self, sent: bytes) -> None:
+        self.here.sendall(sent)
+        assert MQTTErrorCode.MQTT_ERR_SUCCESS == self.client.loop_read()
+
+    def close(self) -> None:
+        self.here.close()
+        self.there.close()
+
+
+@contextmanager
+def scene(protocol: MQTTProtocolVersion = V5, grouping: Grouping = ungrouped) -> Iterator[Scene]:
+    made = Scene(protocol, grouping)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def packet(told: Publication, *, retained: bool = False, properties: bytes | None = b"\x00") -> bytes:
+    """A message as a broker sends it; without properties over MQTT 3.1.1."""
+    topic = told.topic.encode()
+    named = len(topic).to_bytes(2) + topic + (told.mid.to_bytes(2) if told.mid else b"")
+    rest = named + (properties or b"") + told.payload
+    return bytes([0x30 | (2 if told.mid else 0) | retained]) + length(len(rest)) + rest
+
+
+def length(size: int) -> bytes:
+    """How long the rest of a packet is, seven bits a byte."""
+    return bytes([size]) if size < 128 else bytes([size % 128 | 128]) + length(size // 128)
+
+
+publications = st.builds(
+    Publication,
+    st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20),
+    st.integers(0, 65_535),
+    st.binary(max_size=300),
+)
+
+
+@given(st.data(), st.sampled_from([V5, V311]))
+def test_what_comes_is_told_however_it_is_cut(data: st.DataObject, protocol: MQTTProtocolVersion) -> None:
+    """Each message is told once, in order, with or without an id and properties, wherever the network cuts."""
+    sent = data.draw(st.lists(publications, max_size=6))
+    properties = st.sampled_from([b"\x00", EXPIRING]) if protocol is V5 else st.none()
+    packets = b"".join(
+        packet(each, retained=data.draw(st.booleans()), properties=data.draw(properties)) for each in sent
+    )
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(packets)), max_size=6)))
+    with scene(protocol) as made:
+        parts = [packets[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(packets)], strict=True)]
+        for part in parts:
+            made.read(part)
+        assert (sent, len(parts)) == (made.told, made.rounds)
+
+
+@pytest.mark.parametrize("size", [120, 130, 16_370, 16_390, 70_000, 2_097_140, 2_097_160])
+def test_large_messages_come_among_small_ones(size: int) -> None:
+    """However many bytes tell its length, and however often the system is asked for it."""
+    sent = [Publication("t", 1, b"small"), Publication("t", 2, bytes(size)), Publication("t", 3, b"small")]
+    packets = b"".join(map(packet, sent))
+    with scene() as made:
+        # As much at once as a pair of sockets takes without waiting.
+        for begin in range(0, len(packets), 100_000):
+            made.read(packets[begin : begin + 100_000])
+        assert sent == made.told
+
+
+def test_a_message_that_looks_like_messages_is_one() -> None:
+    """Also where the network cuts it just before what looks like the next one."""
+    inner = packet(Publication("u", 8, b"inner"))
+    told = Publication("t", 7, inner + inner)
+    whole = packet(told)
+    with scene() as made:
+        made.read(whole[: -len(told.payload)])
+        made.read(told.payload)
+        assert [told] == made.told
+
+
+def test_a_connection_that_ended_is_told_after_what_came_of_it() -> None:
+    """Whole messages before its end are handed on, and what is left of one is not."""
+    told = Publication("t", 7, b"whole")
+    with scene() as made:
+        made.here.sendall(packet(told) + packet(told)[:5])
+        made.here.close()
+        assert MQTTErrorCode.MQTT_ERR_CONN_LOST == made.client.loop_read()
+        assert [told] == made.told
+
+
+def test_nothing_of_a_round_is_told_after_its_connection_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the connection is lost while it sends, what was fetched and not told comes again over the next one."""
+    sent = [Publication("t", mid, b"") for mid in range(1, 1_501)]
+    with scene() as made:
+        made.here.sendall(b"".join(map(packet, sent)))
+
+        def lose() -> MQTTErrorCode:
+            made.client._sock = None
+            return MQTTErrorCode.MQTT_ERR_CONN_LOST
+
+        monkeypatch.setattr(made.client, "loop_write", lose)
+        assert MQTTErrorCode.MQTT_ERR_NO_CONN == made.client.loop_read()
+        assert sent[:1_000] == made.told
+
+
+def test_all_that_came_is_read_in_one_round() -> None:
+    """However much it is, nothing is left for which nobody would come back; it is handed on in parts."""
+    sent = [Publication("t", mid, b"") for mid in range(1, 3_001)]
+    with scene() as made:
+        made.read(b"".join(packet(each) for each in sent))
+        assert (sent, 4) == (made.told, made.rounds)
+
+
+def test_what_was_fetched_of_a_lost_connection_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A packet that a connection ended in is not continued by what the next one brings."""
+    told = Publication("t", 7, b"whole")
+    with scene() as made:
+        made.read(packet(told)[:-2])
+        made.client._fetched += packet(told)[:3]
+        made.close()
+        made.connect()
+        monkeypatch.setattr(made.client, "_create_socket", lambda: made.there)
+        made.client._sock = None
+        made.client._host = "127.0.0.1"
+        made.client.reconnect()
+        made.read(packet(told))
+        assert [told] == made.told
+
+
+def test_acknowledgements_leave_together() -> None:
+    """All ids go in one piece and in order; a message that has none is not acknowledged."""
+    with scene() as made:
+        made.client.acknowledge([1, 0, 300])
+        made.client.acknowledge([0])
+        assert b"\x40\x02\x00\x01\x40\x02\x01\x2c" == made.here.recv(1_000)
+
+
+def test_a_round_tells_the_next_how_many_messages_it_brought() -> None:
+    """Also those that the library reads; what is no message does not count."""
+    found: list[int] = []
+
+    def note(before: Fetch) -> float:
+        found.append(before.messages)
+        return 0.0
+
+    answer = b"\xd0\x00"
+    usual, unusual = (packet(Publication("t", 7, b""), properties=told) for told in (b"\x00", EXPIRING))
+    with scene(grouping=note) as made:
+        for sent in (usual + unusual + answer + usual, answer, usual):
+            made.read(sent)
+        made.read(answer)
+    assert [0, 3, 0, 1] == found
+
+
+def test_a_round_tells_the_next_when_it_was_acknowledged() -> None:
+    """Counted from its own beginning; what was never acknowledged has none."""
+    found: list[float] = []
+
+    def note(before: Fetch) -> float:
+        found.append(before.acknowledged)
+        return 0.0
+
+    with scene(grouping=note) as made:
+        made.read(packet(Publication("t", 1, b"")))
+        begun = time.monotonic()
+        made.read(packet(Publication("t", 2, b"")))
+        made.client.acknowledge([1, 2])
+        acknowledged = time.monotonic()
+        made.read(packet(Publication("t", 3, b"")))
+    assert [0.0, 0.0] == found[:2]
+    assert 0.0 < found[2] <= acknowledged - begun
+
+
+def test_what_is_to_be_sent_does_not_wait_for_a_round() -> None:
+    """An acknowledgement leaves while what came after is grouped, and that is fetched once nobody waits any more."""
+    waits = threading.Event()
+
+    def long(_before: Fetch) -> float:
+        waits.set()
+        return 10 * BOUND
+
+    told = Publication("t", 7, b"later")
+    with scene(grouping=long) as made, socketpair() as (waking, woken):
+        made.client._sockpairW, made.client._sockpairR = waking, woken
+        made.here.sendall(packet(told))
+        made.here.settimeout(BOUND)
+        made.client._thread = reading = threading.Thread(target=made.client.loop_read)
+        reading.start()
+        assert waits.wait(BOUND)
+        made.client.acknowledge([300])
+        assert (b"\x40\x02\x01\x2c", []) == (made.here.recv(1_000), made.told)
+        made.client.hurry()
+        made.client.acknowledge([301])
+        reading.join(BOUND)
+        assert (False, [told]) == (reading.is_alive(), made.told)
+
+
+@contextmanager
+def socketpair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two sockets, joined; of what comes nothing is waited for."""
+    one, other = socket.socketpair()
+    with one, other:
+        other.settimeout(0)
+        yield one, other
+
+
+def test_what_came_before_a_connection_ended_is_told_before_that() -> None:
+    """Whoever waits to acknowledge must not take it for a message of the next connection."""
+    told: list[object] = []
+    client = MqttClient(
+        Address(host="127.0.0.1", port=1),
+        "one",
+        topics=["t"],
+        on_message=told.append,
+        on_disconnection=lambda: told.append("ended"),
+    )
+    client._on_publication(Publication("t", 7, b""))
+    client._on_disconnect(None, None, None, SimpleNamespace(), None)  # type: ignore[arg-type]  # they are not looked at
+    assert [Message("t", b"", 7), "ended"] == told
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("leaves", [False, True], ids=["stops", "leaves"])
+@pytest.mark.parametrize("protocol", [V5, V311], ids=["5", "3.1.1"])
+def test_who_leaves_waits_for_no_round(
+    kind: BrokerKind,
+    protocol: MQTTProtocolVersion,
+    leaves: bool,  # noqa: FBT001 - it is a parameter of the test
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However long what comes is grouped; what was not handed on comes again to a client that only stopped."""
+    # So that who stops would be seen to wait for an answer that lies there.
+    monkeypatch.setattr("bridge.transport.mqtt_client.PARTING", 10 * BOUND)
+    came: list[bytes] = []
+    groups = threading.Event()
+
+    def once(before: Fetch) -> float:
+        if not before.messages:
+            return 0.0
+        groups.set()
+        return 10 * BOUND
+
+    def take(message: Message) -> None:
+        came.append(message.payload)
+        client.acknowledge([message.token])
+        sender.publish("t", b"second")
+
+    with start_broker(tmp_path, {"braid": "a word"}, kind=kind) as broker:
+        address = broker.address("braid")
+        client = MqttClient(address, "listens", topics=["t"], on_message=take, protocol=protocol, grouping=once)
+        sender = MqttClient(address, "sends")
+        client.start()
+        sender.start()
+        sender.publish("t", b"first")
+        assert groups.wait(BOUND)
+        ends = threading.Thread(target=client.leave if leaves else client.stop)
+        ends.start()
+        ends.join(BOUND)
+        assert (False, b"first") == (ends.is_alive(), came[0])
+        if not leaves:
+            again = threading.Event()
+            heard: list[bytes] = []
+
+            def hear(message: Message) -> None:
+                heard.append(message.payload)
+                again.set()
+
+            client = MqttClient(address, "listens", topics=["t"], on_message=hear, protocol=protocol)
+            client.start()
+            assert again.wait(BOUND)
+            client.stop()
+        sender.stop()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_messages_and_those_without_an_id_come_over_one_connection(tmp_path: Path, kind: BrokerKind) -> None:
+    """More than may be unacknowledged at once, some sent at QoS 0: all come, in order, and none comes again."""
+    many = 2_500
+    came: list[bytes] = []
+    connections: list[None] = []
+    complete = threading.Event()
+
+    def take(message: Message) -> None:
+        came.append(message.payload)
+        client.acknowledge([message.token])
+        if message.payload == b"last":
+            complete.set()
+
+    def listening() -> Any:
+        return MqttClient(
+            address,
+            "listens",
+            topics=["t"],
+            on_message=take,
+            on_connection=lambda: connections.append(None),
+            grouping=lambda _before: 0.01,
+        )
+
+    with start_broker(tmp_path, {"braid": "a word"}, kind=kind) as broker:
+        address = broker.address("braid")
+        client = listening()
+        client.start()
+        sender = paho.Client(CallbackAPIVersion.VERSION2)
+        sender.username_pw_set(address.user, address.password)
+        sender.connect(address.host, address.port)
+        sender.loop_start()
+        for number in range(many):
+            sender.publish("t", str(number).encode(), qos=0 if number % 100 == 0 else 1)
+        sender.publish("t", b"last", qos=1)
+        assert complete.wait(BOUND)
+        # Those of one kind may pass those of the other.
+        for unacknowledged in (True, False):
+            assert [n for n in range(many) if (n % 100 == 0) is unacknowledged] == [
+                n for n in map(int, came[:-1]) if (n % 100 == 0) is unacknowledged
+            ]
+        client.stop()
+        complete.clear()
+        client = listening()
+        client.start()
+        sender.publish("t", b"last", qos=1)
+        assert complete.wait(BOUND)
+        assert ([b"last"] * 2, 2) == (came[many:], len(connections))
+        client.stop()
+        sender.disconnect()
+        sender.loop_stop()

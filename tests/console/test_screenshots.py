@@ -1,0 +1,69 @@
+"""Pictures of the console for its documentation; `make screenshots` keeps what this takes in `docs/console`."""
+
+import os
+import re
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.console.conftest import ConsoleService, PageFor
+from tests.console.metered_town import metered
+from tests.console.running_graphs import answer_with, jobs_of, running
+
+pytestmark = pytest.mark.chromium
+DOCS = Path(__file__).parents[2] / "docs"
+KEPT = "BRAID_SCREENSHOTS"
+"""The environment's name of the folder that they are kept in; without it they are taken and forgotten."""
+WIDTH, HEIGHT = 1_200, 800
+TASKS = 300
+"""Few enough that the jobs are shown with their tasks."""
+
+
+def graph(page: Page) -> None:
+    tasks = running(TASKS)
+    answer_with(page, {"/v1/running/tasks": tasks, "/v1/jobs": jobs_of(tasks)})
+    page.goto("/#/graph")
+    expect(page.locator(".board-told")).to_contain_text("of 300 tasks in all")
+
+
+def overview(page: Page) -> None:
+    page.goto("/#/")
+    expect(page.get_by_role("heading", name="Fragmentation")).to_be_visible()
+
+
+def savings(page: Page) -> None:
+    page.goto("/#/savings")
+    expect(page.get_by_role("img", name="Cores over time")).to_be_visible()
+
+
+SHOWN: dict[str, Callable[[Page], None]] = {"graph": graph, "overview": overview, "savings": savings}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _metered(console_service: ConsoleService) -> None:
+    metered(console_service)
+
+
+@pytest.mark.parametrize("look", ["light", "dark"])
+def test_the_pages_that_the_documentation_shows_can_be_taken(
+    console_service: ConsoleService, page_for: PageFor, tmp_path: Path, look: str
+) -> None:
+    """Each is whole when it is taken, in the size that is asked for, light and dark."""
+    size = {"width": WIDTH, "height": HEIGHT}
+    page = page_for(console_service.keys["operator"], viewport=size, color_scheme=look)
+    for name, show in SHOWN.items():
+        show(page)
+        page.wait_for_load_state("networkidle")
+        path = Path(os.environ.get(KEPT) or tmp_path) / f"{name}-{look}.png"
+        page.screenshot(path=path)
+        assert (WIDTH, HEIGHT) == struct.unpack(">II", path.read_bytes()[16:24])
+
+
+def test_the_documentation_shows_no_other_pictures() -> None:
+    """What is in `docs/console` was taken by the test above, and all of it is shown."""
+    taken = {f"{name}-{look}.png" for name in SHOWN for look in ("light", "dark")}
+    assert taken == {each.name for each in (DOCS / "console").iterdir()}
+    assert taken == set(re.findall(r"\(console/([a-z-]+\.png)", (DOCS / "console.md").read_text(encoding="utf-8")))

@@ -1,0 +1,66 @@
+"""How late outputs are, as a host counts it."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.events.births import UNKNOWN, Birth
+from engine.delivery.latencies import _LEAST, _WINDOW, SPAN, DataflowOutput, Latencies
+from engine.job.batch_times import percentile
+
+NOW = 1_000_000_000.0
+ONE, OTHER = DataflowOutput("d1", "s"), DataflowOutput("d2", "t")
+
+
+def born(age: float, many: int = 1) -> Birth:
+    """Some events of an age, in seconds."""
+    return Birth(many, round((NOW - age) * 1000))
+
+
+@given(st.lists(st.tuples(st.floats(_LEAST, 9_999), st.integers(1, 50)), min_size=1, max_size=30))
+def test_percentiles_are_told_to_a_twentieth(aged: list[tuple[float, int]]) -> None:
+    """Never less than they are, and at most a twentieth more; each event counts."""
+    latencies = Latencies()
+    latencies.note(ONE, [born(age, many) for age, many in aged], NOW)
+    exact = sorted(NOW - born(age).at / 1000 for age, many in aged for _ in range(many))
+    told = latencies.told(NOW).all
+    for name, part in (("p50", 0.5), ("p99", 0.99)):
+        least = max(_LEAST, percentile(exact, part))
+        # What is told is rounded to a tenth of a millisecond.
+        assert least - 0.0001 <= told[name] <= least * 1.0501 + 0.0001
+
+
+def test_each_output_counts_for_itself_and_for_its_job() -> None:
+    """What is published for others counts for the job alone."""
+    latencies = Latencies()
+    latencies.note(ONE, [born(1.0, 3)], NOW)
+    latencies.note(OTHER, [born(4.0)], NOW)
+    latencies.note(DataflowOutput(), [born(16.0)], NOW)
+    told = latencies.told(NOW)
+    assert {"d1": ["s"], "d2": ["t"]} == {dataflow: list(sinks) for dataflow, sinks in told.outputs.items()}
+    found = [told.outputs["d1"]["s"]["p99"], told.outputs["d2"]["t"]["p50"], told.all["p50"], told.all["p99"]]
+    assert [True] * 4 == [
+        math.isclose(each, at, rel_tol=0.0501) for each, at in zip(found, (1.0, 4.0, 1.0, 16.0), strict=True)
+    ]
+
+
+def test_what_is_not_known_or_long_past_does_not_count() -> None:
+    """Nor is anything left of a time that a clock was set back from."""
+    latencies = Latencies()
+    assert ({}, {}) == latencies.told(NOW)
+    latencies.note(ONE, [Birth(5, UNKNOWN)], NOW)
+    assert ({}, {}) == latencies.told(NOW)
+    latencies.note(ONE, [born(1.0)], NOW)
+    latencies.note(OTHER, [born(1.0)], NOW + _WINDOW / 2)
+    latencies.note(OTHER, [born(1.0)], NOW + 10 * _WINDOW)
+    assert {"d1", "d2"} == set(latencies.told(NOW + _WINDOW / 2).outputs)
+    assert {"d2"} == set(latencies.told(NOW + _WINDOW + SPAN).outputs)
+    assert ({}, {}) == latencies.told(NOW + 10 * _WINDOW)
+
+
+def test_a_clock_that_is_behind_tells_the_least() -> None:
+    """What was born after it left, by another host's clock, is no younger than can be told."""
+    latencies = Latencies()
+    latencies.note(ONE, [born(-5.0)], NOW)
+    assert {"p50": _LEAST, "p99": _LEAST} == latencies.told(NOW).all

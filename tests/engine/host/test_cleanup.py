@@ -1,0 +1,147 @@
+"""What stopped jobs left is removed once nobody needs it, and not before."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bridge import FolderReader, Item, Lease, Spool, commit, leave
+from engine.host import cleanup
+from engine.host.cleanup import KEEPING, sweep
+from engine.records.job_folder import JobFolder, KeptCut, job_folder, spool_folder
+from tests.engine.host.test_spools import filled
+
+NOW = 2_000_000_000.0
+LONG, SHORT = KEEPING + 1, KEEPING - 1
+
+
+def back(path: Path, ago: float) -> None:
+    os.utime(path, (NOW - ago, NOW - ago))
+
+
+def stopped(root: Path, name: str, ago: float) -> JobFolder:
+    """The folder of a job that was stopped so long ago."""
+    folder = job_folder(root, name)
+    folder.make()
+    folder.say_stopped()
+    back(folder.path / "stopped", ago)
+    return folder
+
+
+def unread(root: Path, stream: str, ago: float) -> Path:
+    """A spool with events that was left so long ago by the last that read it."""
+    filled(root, stream, 3)
+    folder = spool_folder(root, stream)
+    commit(folder, "a", 1)
+    leave(folder, "a")
+    back(folder / "consumers", ago)
+    return folder
+
+
+def jobs(root: Path) -> set[str]:
+    return {path.name for path in (root / "jobs").iterdir()}
+
+
+def left_over(root: Path) -> list[Path]:
+    return list((root / "hosts").rglob("*"))
+
+
+def test_a_job_that_was_stopped_long_ago_leaves_no_folder(tmp_path: Path) -> None:
+    """And nothing of it is left elsewhere; one that was stopped since stays."""
+    stopped(tmp_path, "old/one", LONG)
+    stopped(tmp_path, "new", SHORT)
+    sweep(tmp_path, "h", stay=(), now=NOW)
+    assert {"new"} == jobs(tmp_path)
+    assert [tmp_path / "hosts" / "h"] == left_over(tmp_path)
+
+
+def runs(folder: JobFolder) -> None:
+    folder.say_running()
+
+
+def keeps_a_cut(folder: JobFolder) -> None:
+    folder.keep_cut(KeptCut("c", 3, (1,), {"raw": 5}))
+
+
+@pytest.mark.parametrize("tell", [runs, keeps_a_cut])
+def test_what_is_needed_yet_stays(tmp_path: Path, tell: Callable[[JobFolder], None]) -> None:
+    """A job that was started again stays, and one whose states somebody is to take over."""
+    tell(stopped(tmp_path, "a", LONG))
+    sweep(tmp_path, "h", stay=(), now=NOW)
+    assert {"a"} == jobs(tmp_path)
+
+
+def test_a_job_that_somebody_holds_or_has_named_stays(tmp_path: Path) -> None:
+    """Another host may be about to start it; once nobody does, it goes."""
+    folder = stopped(tmp_path, "held", LONG)
+    stopped(tmp_path, "named", LONG)
+    with Lease(folder.path):
+        sweep(tmp_path, "h", stay={"named"}, now=NOW)
+        assert {"held", "named"} == jobs(tmp_path)
+    sweep(tmp_path, "h", stay=(), now=NOW)
+    assert set() == jobs(tmp_path)
+
+
+def test_a_spool_that_nobody_reads_loses_its_events_and_not_its_positions(tmp_path: Path) -> None:
+    """What is named by its position is never called as something else was; one that was left since keeps all."""
+    folder = unread(tmp_path, "raw", SHORT)
+    for ago, first in ((SHORT, 0), (LONG, 3)):
+        back(folder / "consumers", ago)
+        sweep(tmp_path, "h", stay=(), now=NOW)
+        reader = FolderReader(folder)
+        assert (first, 3) == (reader.first, reader.end)
+    spool = Spool(folder, most_bytes=1_000)
+    assert 3 == spool.append([Item(count=1, stamp=0, payload=b"x")])
+    spool.close()
+
+
+def test_a_spool_that_is_filled_or_read_or_never_was_is_left_alone(tmp_path: Path) -> None:
+    """Whoever supplies it may know of a reader to come."""
+    held, never = unread(tmp_path, "held", LONG), spool_folder(tmp_path, "never")
+    filled(tmp_path, "never", 2)
+    read = unread(tmp_path, "read", LONG)
+    commit(read, "b", 2)
+    back(read / "consumers", LONG)
+    with Lease(held):
+        sweep(tmp_path, "h", stay=(), now=NOW)
+    assert [0, 0, 0] == [FolderReader(each).first for each in (held, never, read)]
+
+
+def test_a_sweep_that_was_broken_off_is_ended_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No half of a job is ever found, not even where one of that name came back meanwhile."""
+
+    def dies(path: Path) -> None:
+        if path.exists():
+            raise KeyboardInterrupt
+
+    stopped(tmp_path, "a", LONG)
+    with monkeypatch.context() as patched:
+        patched.setattr(cleanup, "_remove", dies)
+        with pytest.raises(KeyboardInterrupt):
+            sweep(tmp_path, "h", stay=(), now=NOW)
+    assert set() == jobs(tmp_path)
+    stopped(tmp_path, "a", LONG)
+    sweep(tmp_path, "h", stay=(), now=NOW)
+    assert set() == jobs(tmp_path)
+    assert [tmp_path / "hosts" / "h"] == left_over(tmp_path)
+
+
+def test_one_that_cannot_be_swept_is_told_and_hurts_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What is damaged stays until somebody mends or removes it."""
+    for stream in ("a", "b"):
+        unread(tmp_path, stream, LONG)
+    (tmp_path / "spools" / "a" / "high-water").write_bytes(b"torn")
+    sweep(tmp_path, "h", stay=(), now=NOW)
+    assert [0, 3] == [FolderReader(spool_folder(tmp_path, stream)).first for stream in ("a", "b")]
+    assert f"{tmp_path / 'spools' / 'a'} is left over" in caplog.text
+
+
+def test_beats_do_not_wait_for_a_sweep_of_thousands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one sweep leaves the next takes."""
+    monkeypatch.setattr(cleanup, "_MOST", 2)
+    for name in "abc":
+        stopped(tmp_path, name, LONG)
+    for left in ({"c"}, set[str]()):
+        sweep(tmp_path, "h", stay=(), now=NOW)
+        assert left == jobs(tmp_path)

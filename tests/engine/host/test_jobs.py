@@ -1,0 +1,601 @@
+"""The jobs of a host whose files are damaged: each tells its own trouble, is tried again, and hurts no other."""
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pyspark.sql.datasource import DataSource
+
+from bridge import Item, Lease, LeaseTaken, MemoryClock, Spool, commit, consumers, topics
+from bridge.machine.files import write_whole
+from bridge.spools.log import LOG
+from dags import Kind
+from engine.host import jobs
+from engine.host.cleanup import KEEPING
+from engine.host.consumers import HostConsumers
+from engine.host.jobs import HostJobs
+from engine.host.spools import HostSpools
+from engine.job import job, pace_keeper
+from engine.job.pace import ReadableSpool
+from engine.job.pace_keeper import PaceServer
+from engine.offset import Offset
+from engine.plan import Import, Ingress, Plan
+from engine.records.job_folder import JobFolder, KeptCut, job_folder, spool_folder
+from engine.records.record import Cut, Record
+from engine.records.record_file import written_record
+from engine.records.record_store import RecordStore
+from engine.records.state import InstanceStates as State
+from engine.supply import Subscribed
+from tests.engine.follower_scene import Sender
+from tests.engine.host.test_spools import Broker, filled
+
+BOUND = 20.0
+LONG = 3_600.0
+"""Seconds that no test waits for."""
+
+
+class Session:
+    """Starts queries that do nothing; whatever else is asked of it leads back to it."""
+
+    isActive = True  # noqa: N815 - a query's name for it
+
+    def __init__(self) -> None:
+        self.noted: list[str] = []
+        """Which sources are registered and read, in order."""
+
+    def register(self, source: type[DataSource]) -> None:
+        self.noted.append(f"register {source.name()}")
+
+    def format(self, name: str) -> "Session":
+        self.noted.append(f"use {name}")
+        return self
+
+    def __getattr__(self, _name: str) -> "Session":
+        return self
+
+    def __call__(self, *_arguments: object, **_more: object) -> "Session":
+        return self
+
+
+class Line:
+    """Notes what is told last, and what is refused."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, Mapping[str, Any]] = {}
+        self.refused: list[str] = []
+
+    def tell(self, topic: str, told: Mapping[str, Any], *, retain: bool = True) -> None:  # noqa: ARG002 - a line's signature
+        self.told[topic] = json.loads(json.dumps(told))
+
+    def refuse(self, _topic: str, why: str) -> None:
+        self.refused.append(why)
+
+
+class Made:
+    """A host's jobs, over nothing real but files."""
+
+    def __init__(self, root: Path, sockets: Path) -> None:
+        self.root = root
+        self.sockets = sockets
+        self.begin()
+
+    def begin(self) -> None:
+        self.line = Line()
+        self.session = Session()
+        self.pace = PaceServer(self.sockets / "pace")
+        self.spools = HostSpools(self.root, Broker(), clock=MemoryClock(), grown=lambda _stream, _marked: None)
+        self.jobs = HostJobs(
+            "h",
+            self.root,
+            cast("Any", self.session),
+            pace=self.pace,
+            sender=Sender(),
+            consuming=HostConsumers(self.root, self.spools),
+            line=self.line,
+            behaviours={},
+            clock=MemoryClock(),
+            asked=lambda _job: None,
+        )
+
+    def end(self) -> None:
+        for each in self.jobs._jobs.values():
+            each.stop()
+        self.jobs.end()
+        self.spools.close()
+        self.pace.close()
+
+    def again(self) -> None:
+        """End it, and begin again as the next process of the same host."""
+        self.end()
+        self.begin()
+
+    def take(self, plan: Plan) -> None:
+        self.jobs.attempt(plan.job, lambda: self.jobs.take(plan.job, plan))
+
+    def status(self, name: str) -> Mapping[str, Any]:
+        return self.line.told[topics.job(name, "status")]
+
+    def states(self) -> dict[str, str]:
+        return {name: self.status(name)["state"] for name in ("a", "b")}
+
+
+@pytest.fixture
+def made(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
+    monkeypatch.setattr(job, "_BACK_OFF", (0.0, 0.0, 60.0))
+    host = Made(tmp_path, tmp_path_factory.mktemp("s"))
+    yield host
+    host.end()
+
+
+def plan(name: str, version: int = 1) -> Plan:
+    ingress = Ingress(
+        stream=f"raw/{name}", instance=ord(name), supply=Subscribed(topic=name, fields={"n": Kind.INTEGER})
+    )
+    return Plan(job=name, host="h", version=version, ingress=(ingress,))
+
+
+def torn_record(root: Path) -> Path:
+    folder = job_folder(root, "a")
+    path = folder.records / f"{0:020d}"
+    record = State().settle(Record(batch=0, start=Offset(), end=Offset(entry=1)))
+    path.write_bytes(written_record(record))
+    return path
+
+
+def torn_progress(root: Path) -> Path:
+    path = job_folder(root, "a").path / "published"
+    path.write_bytes(json.dumps({"batch": 0, "opened": [], "closing": []}).encode())
+    return path
+
+
+def torn_cut(root: Path) -> Path:
+    path = job_folder(root, "a").cuts / f"c.{0:020d}"
+    path.write_bytes(b'{"instances": [], "positions": {}}')
+    return path
+
+
+def torn_consumer(root: Path) -> Path:
+    (path,) = (spool_folder(root, "raw/a") / "consumers").glob("*.position")
+    return path
+
+
+def torn_plans(root: Path) -> Path:
+    return job_folder(root, "a").plans / f"{1:08d}"
+
+
+TEARS = {
+    "record": torn_record,
+    "progress": torn_progress,
+    "consumer": torn_consumer,
+}
+
+
+@pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
+def test_a_job_that_cannot_be_started_is_died_and_is_tried_again(made: Made, tear: Callable[[Path], Path]) -> None:
+    """Its status names the file, the other job runs, and once the file is mended so does this one."""
+    for name in ("a", "b"):
+        made.take(plan(name))
+    path = tear(made.root)
+    whole = path.read_bytes()
+    made.again()
+    path.write_bytes(b"torn")
+    made.jobs.resume()
+    assert {"a": "died", "b": "running"} == made.states()
+    assert path.name in made.status("a")["trouble"]
+    made.jobs.look()
+    assert {"a": "died", "b": "running"} == made.states()
+    assert path.name in made.status("a")["trouble"]
+    path.write_bytes(whole)
+    made.jobs._jobs["a"]._deaths = 1
+    made.jobs.look()
+    assert {"a": "running", "b": "running"} == made.states()
+
+
+def test_a_job_whose_folder_another_process_holds_waits_until_it_is_free(made: Made) -> None:
+    """A host that was thought dead may still run it, so nothing is told, written or read of it; its plan is kept."""
+    held = Lease(job_folder(made.root, "a").path)
+    made.take(plan("a"))
+    made.take(plan("b"))
+    made.jobs.look()
+    assert {topics.job("b", "status"), topics.job("b", "metrics")} == made.line.told.keys()
+    assert not job_folder(made.root, "a").entries(1)
+    held.release()
+    made.jobs.look()
+    assert 1 == made.status("a")["version"]
+    with pytest.raises(LeaseTaken, match="belongs to a process that still runs"):
+        Lease(job_folder(made.root, "a").path)
+
+
+def test_no_two_queries_share_what_spark_writes_to(made: Made) -> None:
+    """Each query reads a source that was registered for it alone, also where its job was started before."""
+    for name in ("a", "b"):
+        made.take(plan(name))
+    assert ["register braid", "use braid", "use noop"] * 2 == made.session.noted
+    made.again()
+    made.jobs.resume()
+    assert ["register braid", "use braid", "use noop"] * 2 == made.session.noted
+
+
+def test_how_a_job_does_its_work_is_told_at_a_look(made: Made) -> None:
+    """How far it is behind, also where another host fills the spool, and in which run; one that died says how long."""
+    filled(made.root, "raw/a", 2)
+    made.take(plan("a"))
+    filled(made.root, "raw/b", 3)
+    made.take(replace(plan("b"), ingress=(replace(plan("b").ingress[0], start=1),)))
+    other = Spool(spool_folder(made.root, "raw/c"), most_bytes=1_000)
+    made.take(plan("c"))
+    other.append([Item(count=4, stamp=0, payload=b"")])
+    made.jobs.look()
+    told = [made.line.told[topics.job(name, "metrics")] for name in "abc"]
+    other.close()
+    assert [0, 2, 4] == [each["streams"][f"raw/{name}"]["lag_events"] for name, each in zip("abc", told, strict=True)]
+    assert [(1, 0, {}, {})] * 3 == [
+        (each["run"], each["left"], each["instances"], each["batch_seconds"]) for each in told
+    ]
+    assert [None, 1] == [made.status("a")["back_off"], made.status("a")["run"]]
+    torn_progress(made.root).write_bytes(b"torn")
+    made.again()
+    made.jobs.resume()
+    assert 0.0 == made.status("a")["back_off"]
+
+
+def test_a_job_that_cannot_be_started_waits_longer_each_time(made: Made) -> None:
+    """Else a damaged file would be read at every beat."""
+    made.take(plan("a"))
+    torn_progress(made.root).write_bytes(b"torn")
+    made.again()
+    made.jobs.resume()
+    begun = []
+    for _ in range(4):
+        made.jobs.look()
+        begun.append(made.jobs._jobs["a"]._deaths)
+    assert [2, 3, 3, 3] == begun
+
+
+def test_a_plan_that_comes_for_a_job_that_cannot_be_started_is_taken_up_by_its_next_start(made: Made) -> None:
+    """Nobody has to send it again."""
+    made.take(plan("a"))
+    path = torn_progress(made.root)
+    whole = path.read_bytes()
+    made.again()
+    path.write_bytes(b"torn")
+    made.jobs.resume()
+    made.take(plan("a", version=2))
+    assert 1 == made.status("a")["version"]
+    path.write_bytes(whole)
+    made.jobs.look()
+    assert ("running", 2) == (made.status("a")["state"], made.status("a")["version"])
+    assert [] == made.line.refused
+
+
+def test_a_new_job_whose_spool_is_damaged_is_died_until_it_is_mended(made: Made) -> None:
+    """It joins the stream once it can be read."""
+    filled(made.root, "raw/a", 2)
+    path = max((spool_folder(made.root, "raw/a") / LOG).glob("0*"))
+    whole = path.read_bytes()
+    path.write_bytes(b"")
+    made.take(plan("a"))
+    made.take(plan("b"))
+    assert {"a": "died", "b": "running"} == made.states()
+    assert path.name in made.status("a")["trouble"]
+    path.write_bytes(whole)
+    made.jobs.look()
+    assert {"a": "running", "b": "running"} == made.states()
+    assert {"raw/a": 2} == made.jobs._jobs["a"].entries[0].starts
+
+
+def test_a_log_of_plans_that_is_damaged_ends_no_host(made: Made) -> None:
+    """Other jobs go on; the plan that comes finds what is wrong, and is executed once that is mended."""
+    for name in ("a", "b"):
+        made.take(plan(name))
+    path = torn_plans(made.root)
+    whole = path.read_bytes()
+    made.again()
+    path.write_bytes(b"torn")
+    assert made.jobs.resume() is None
+    assert ["b"] == made.jobs.running
+    made.take(plan("a"))
+    assert ("died", True) == (made.status("a")["state"], path.name in made.status("a")["trouble"])
+    path.write_bytes(whole)
+    made.jobs.look()
+    assert {"a": "running", "b": "running"} == made.states()
+
+
+def test_damage_that_is_met_at_a_look_is_told_and_hurts_no_other(made: Made) -> None:
+    """The job runs on, says its trouble, and the job after it is looked after all the same."""
+    for name in ("a", "b"):
+        made.take(plan(name))
+    torn_cut(made.root).write_bytes(b"torn")
+    made.line.told.clear()
+    made.jobs.look()
+    assert {"a": "running", "b": "running"} == made.states()
+    assert "cannot be read" in made.status("a")["trouble"]
+    assert "" == made.status("b")["trouble"]
+
+
+def test_a_job_that_is_died_can_be_stopped(made: Made) -> None:
+    """And whoever mends it may start it elsewhere."""
+    made.take(plan("a"))
+    torn_progress(made.root).write_bytes(b"torn")
+    made.again()
+    made.jobs.resume()
+    made.jobs.take("a", None)
+    made.jobs.look()
+    assert "stopped" == made.status("a")["state"]
+    assert JobFolder(job_folder(made.root, "a").path).is_stopped()
+    made.jobs.look()
+    assert "stopped" == made.status("a")["state"]
+
+
+def test_plans_that_no_batch_runs_again_are_forgotten(made: Made) -> None:
+    """What a record begins with stays; no spool waits for a job whose plans that read it are gone."""
+    made.take(plan("a"))
+    (first,) = plan("a").ingress
+    second = replace(first, stream="raw/b", instance=1, supply=Subscribed(topic="b", fields={"n": Kind.INTEGER}))
+    for version in range(2, 12):
+        made.take(replace(plan("a", version), ingress=(first if version < 4 else second,)))
+    folder, consumers = job_folder(made.root, "a"), spool_folder(made.root, "raw/a") / "consumers"
+    store, state, end, oldest = RecordStore(folder.records), State(), Offset(), 0
+    for batch in range(11):
+        begin, end = end, Offset(entry=batch + 1)
+        write_whole(
+            folder.records / f"{batch:020d}", written_record(state.settle(Record(batch=batch, start=begin, end=end)))
+        )
+        made.jobs.look()
+        oldest = max(1, store.file(store.batches()[0]).header.start.entry)
+        assert list(range(oldest, 12)) == [entry.number for entry in folder.entries(1)]
+        assert oldest < 4 or not list(consumers.glob("*.position"))
+    assert oldest > 4
+    made.again()
+    made.jobs.resume()
+    made.jobs.look()
+    assert ("running", 11) == (made.status("a")["state"], made.status("a")["in_effect"])
+    made.take(replace(plan("a", 12), ingress=(second,)))
+    assert [entry.number for entry in made.jobs._jobs["a"].entries] == list(range(oldest, 13))
+
+
+def ended(made: Made, name: str) -> None:
+    """Have a job stopped, and look until it is."""
+    made.jobs.take(name, None)
+    for _ in range(1000):
+        made.jobs.look()
+        if made.status(name)["state"] == "stopped":
+            return
+    raise AssertionError(f"job {name} does not stop")
+
+
+def test_a_job_that_is_stopped_between_two_looks_leaves_its_streams(made: Made) -> None:
+    """However short its life was, its spool has no consumer afterwards and nobody supplies it."""
+    made.take(plan("a"))
+    consumers = spool_folder(made.root, "raw/a") / "consumers"
+    assert ["a.position"] == [path.name for path in consumers.glob("*.position")]
+    ended(made, "a")
+    made.jobs.look()
+    assert [] == list(consumers.glob("*.position"))
+    assert {} == made.spools.states()
+
+
+def test_a_job_that_is_over_costs_no_beat(made: Made) -> None:
+    """It is looked at no more, and goes on in the same run numbers when it is wanted again."""
+    for name in ("a", "b"):
+        made.take(plan(name))
+    ended(made, "a")
+    made.line.told.clear()
+    made.jobs.look()
+    assert {topics.job("b", what) for what in ("status", "metrics")} == made.line.told.keys()
+    made.take(plan("a", 2))
+    made.jobs.look()
+    assert ("running", 2) == (made.status("a")["state"], made.status("a")["run"])
+
+
+def test_whoever_asks_again_for_the_end_of_a_job_is_told(made: Made) -> None:
+    """A broker may have lost it, and who waits for it would wait for ever; of a job of another host nothing is told."""
+    made.take(plan("a"))
+    made.take(plan("a", 2))
+    torn_record(made.root)
+    made.jobs.follow_records("a")
+    ended(made, "a")
+    first = made.status("a")
+    for restarts in (False, True):
+        if restarts:
+            made.again()
+        made.line.told.clear()
+        made.jobs.take("a", None)
+        made.jobs.take("b", None)
+        assert {topics.job("a", "status")} == made.line.told.keys()
+        assert made.status("a").items() <= first.items()
+        assert ("stopped", 2, 1, 0) == tuple(
+            made.status("a")[each] for each in ("state", "version", "in_effect", "batch")
+        )
+    folder = job_folder(made.root, "a")
+    folder.log(replace(folder.entries(1)[-1], number=3, plan=replace(plan("a", 3), host="other")))
+    made.line.told.clear()
+    made.jobs.take("a", None)
+    assert {} == made.line.told
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_job_that_is_stopped_holds_its_spools_until_its_cuts_are_released(made: Made, *, restarts: bool) -> None:
+    """So that whoever takes its states over finds the events behind them, also where the host was started anew."""
+    made.take(plan("a"))
+    folder, consumers = job_folder(made.root, "a"), spool_folder(made.root, "raw/a") / "consumers"
+    folder.keep_cut(KeptCut("c", 0, (ord("a"),), {"raw/a": 0}))
+    ended(made, "a")
+    if restarts:
+        made.again()
+        made.jobs.resume()
+    for _ in range(3):
+        made.jobs.look()
+    assert ["a.position"] == [path.name for path in consumers.glob("*.position")]
+    made.jobs.release("c")
+    made.jobs.look()
+    assert [] == list(consumers.glob("*.position"))
+    made.line.told.clear()
+    made.jobs.look()
+    assert {} == made.line.told
+
+
+def test_the_folder_of_a_job_goes_long_after_it_was_stopped(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not that of one that runs; wanted again, it begins anew."""
+    monkeypatch.setattr(jobs, "SWEEPING", 0.0)
+    for name in ("a", "b"):
+        made.take(plan(name))
+    ended(made, "a")
+    for name in ("a", "b"):
+        (job_folder(made.root, name).path / "stopped").touch()
+        os.utime(job_folder(made.root, name).path / "stopped", (-KEEPING - 1, -KEEPING - 1))
+    made.jobs.look()
+    assert ["b"] == [path.name for path in (made.root / "jobs").iterdir()]
+    made.take(plan("a"))
+    made.jobs.look()
+    assert {"a": "running", "b": "running"} == made.states()
+    assert 1 == made.status("a")["run"]
+
+
+def test_a_job_may_begin_at_what_its_spools_keep(made: Made) -> None:
+    """From a moment on, so far as another job has yet to pass it; a later plan of the job changes nothing of that."""
+    made.take(plan("a"))
+    spool = made.spools._supplies["raw/a"].spool
+    assert spool is not None
+    for position in range(6):
+        spool.append([Item(count=1, stamp=1000 * position, payload=b"x")])
+    commit(spool.folder, "a", 2)
+    spool.prune()
+    (ingress,) = plan("a").ingress
+    for name, since, start in (("b", 0.0, 2), ("c", 2.5, 3), ("d", 5.0, 5), ("e", 6.0, 6), ("f", None, 6)):
+        begun = replace(plan(name), ingress=(replace(ingress, since=since),))
+        made.take(begun)
+        made.take(replace(begun, version=2))
+        assert [start, start] == [entry.starts["raw/a"] for entry in job_folder(made.root, name).entries(1)], (
+            f"since {since}"
+        )
+        assert start >= consumers(spool.folder)[name]
+    new = replace(plan("g"), ingress=(replace(plan("g").ingress[0], since=0.0),))
+    made.take(new)
+    assert [0] == [entry.starts["raw/g"] for entry in job_folder(made.root, "g").entries(1)]
+
+
+def test_the_streams_that_may_still_be_read_are_told(made: Made) -> None:
+    """So that the broker goes on keeping what comes for them, and for no others."""
+    for name in ("a", "b"):
+        made.take(plan(name))
+    made.jobs.take("b", None)
+    made.jobs.look()
+    made.again()
+    assert frozenset({"raw/a"}) == made.jobs.resume()
+
+
+def test_who_comes_back_and_never_left_needs_no_cut(made: Made) -> None:
+    """Whoever makes the plan need not know whether the job has come to the cut; one that nobody knows is refused."""
+    made.take(plan("a"))
+    made.take(replace(plan("a", 2), ingress=(), at_cut="m"))
+    back = replace(plan("a", 3), imports=(Import(instance=ord("a"), job="a", cut="m"),))
+    unknown = replace(plan("a", 3), imports=(Import(instance=7, job="a", cut="m"),))
+    made.take(unknown)
+    assert 2 == made.status("a")["version"]
+    made.take(back)
+    assert 3 == made.status("a")["version"]
+    assert ["job 'a' keeps no state of instance 7 at the cut 'm'; take the cut first"] == made.line.refused
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_what_comes_wakes_a_job_whose_next_plan_reads_it_no_longer(
+    made: Made, monkeypatch: pytest.MonkeyPatch, *, marked: bool
+) -> None:
+    """Until the cut at which that plan takes effect it reads on, and no slower than before."""
+    monkeypatch.setattr(pace_keeper, "_POLL_SECONDS", LONG)
+    monkeypatch.setattr(pace_keeper, "_PATIENCE", LONG)
+    made.take(plan("a"))
+    made.take(replace(plan("a", 2), ingress=(), at_cut="m"))
+    running = made.jobs._jobs["a"]
+    assert running._keeper is not None
+    begun = running._keeper.end_after(Offset())
+    looked, look = threading.Event(), running._spools.readable
+
+    def looking(streams: Sequence[str]) -> Mapping[str, ReadableSpool]:
+        looked.set()
+        return look(streams)
+
+    monkeypatch.setattr(running._spools, "readable", looking)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(running._keeper.end_after, begun)
+        try:
+            assert looked.wait(BOUND)
+            made.spools.mark("m", ["raw/a"])
+            made.jobs.grown("raw/b", marked=True)
+            made.jobs.grown("raw/a", marked=marked)
+            assert {"m": ("raw/a",)} == answer.result(BOUND).cuts
+        finally:
+            running._keeper.stop()
+
+
+def test_of_a_query_that_asks_something_it_is_known_that_it_lives(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only once no question of its waits for an answer the JVM is asked, and a query that died is begun again."""
+    made.take(plan("a"))
+    keeper = made.jobs._jobs["a"]._keeper
+    assert keeper is not None
+    monkeypatch.setattr(made.session, "isActive", False)
+    begun = keeper.end_after(Offset())
+    looked, look = threading.Event(), made.jobs._jobs["a"]._spools.readable
+
+    def looking(streams: Sequence[str]) -> Mapping[str, ReadableSpool]:
+        looked.set()
+        return look(streams)
+
+    monkeypatch.setattr(made.jobs._jobs["a"]._spools, "readable", looking)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(keeper.end_after, begun)
+        try:
+            assert looked.wait(BOUND)
+            made.jobs.look()
+            assert 1 == made.status("a")["run"]
+        finally:
+            keeper.stop()
+        assert begun == answer.result(BOUND)
+    made.jobs.look()
+    assert 2 == made.status("a")["run"]
+
+
+def test_a_job_that_gave_a_cut_up_says_so_until_it_is_released(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan that waited for the cut goes on waiting, and the next one is not held up by it."""
+    # At the first look.
+    monkeypatch.setattr(pace_keeper, "ALIGNING", -1.0)
+    monkeypatch.setattr(pace_keeper, "_PATIENCE", 0.0)
+    filled(made.root, "raw/a", 1)
+    other = Ingress(stream="raw/o", instance=2, supply=Subscribed(topic="o", fields={"n": Kind.INTEGER}))
+    both = replace(plan("a"), ingress=(*plan("a").ingress, other))
+    made.take(both)
+    made.take(replace(both, version=2, ingress=(), at_cut="m"))
+    keeper = made.jobs._jobs["a"]._keeper
+    assert keeper is not None
+    begun = keeper.end_after(Offset())
+    made.spools.mark("m", ["raw/a"])
+    held = keeper.end_after(begun)
+    # What waits is whatever the plan changes, so both of its parts.
+    assert ({"raw/a": "m"}, 1) == (held.held, held.entry)
+    keeper.end_after(held)
+    made.jobs.look()
+    assert ["m"] == made.status("a")["given_up"]
+    made.take(replace(both, version=3))
+    assert {"raw/a": held.at["raw/a"], "raw/o": 0} == keeper.end_after(held).at
+    made.jobs.release("m")
+    made.jobs.look()
+    assert [] == made.status("a")["given_up"]
+
+
+def test_a_cut_that_is_released_before_its_record_is_followed_is_not_kept(made: Made) -> None:
+    """Nobody would release it again, and its streams would be kept for ever."""
+    made.take(plan("a"))
+    made.jobs.release("m")
+    cuts = tuple(Cut(name=name, instances=(ord("a"),), positions={"raw/a": 1}) for name in ("m", "n"))
+    record = Record(batch=0, start=Offset(), end=Offset(run=1, entry=1, at={"raw/a": 1}), cuts=cuts)
+    path = job_folder(made.root, "a").records / f"{0:020d}"
+    path.write_bytes(written_record(State().settle(record)))
+    made.jobs.follow_records("a")
+    assert ["n"] == [each["name"] for each in made.status("a")["cuts"]]

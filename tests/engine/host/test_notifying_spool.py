@@ -1,0 +1,115 @@
+"""The spool of a stream that a host fills: what it knows of itself is what lies in its folder."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge import FolderReader, Item, PositionsGone, SpoolIndex, SpoolReach, commit
+from engine.host import notifying_spool
+from engine.host.notifying_spool import NotifyingSpool
+from engine.job.spools import JobSpools
+from engine.records.job_folder import spool_folder
+from tests.bridge.spools.test_log import data, marker
+
+ROOMY = 10**9
+ITEMS = st.lists(st.one_of(st.integers(1, 3).map(lambda many: data(*range(many))), st.just(marker("m"))), max_size=3)
+ACTS = st.lists(st.one_of(ITEMS, st.integers(0, 20), st.none()), max_size=12)
+"""Items are appended; up to a position a consumer passes; None asks how far a batch should go."""
+
+
+def told(folder: Path, grown: Callable[[bool], None] = lambda _marked: None) -> NotifyingSpool:
+    return NotifyingSpool(folder, most_bytes=ROOMY, grown=grown)
+
+
+def reached(spool: NotifyingSpool | FolderReader, start: int, size: int) -> SpoolReach | None:
+    try:
+        return spool.reach(start, size)
+    except PositionsGone:
+        return None
+
+
+@given(acts=ACTS, size=st.sampled_from([0, 300, 700, ROOMY]))
+def test_it_reaches_as_far_as_whoever_looks_into_its_folder(
+    acts: Sequence[Sequence[Item] | int | None], size: int
+) -> None:
+    """Whenever it was asked first, and whatever was appended and removed before and after."""
+    with TemporaryDirectory() as folder:
+        spool = told(Path(folder) / "spool")
+        commit(spool.folder, "job", 0)
+        for act in acts:
+            if act is None:
+                reached(spool, 0, size)
+            elif isinstance(act, int):
+                commit(spool.folder, "job", min(act, spool.end))
+                spool.prune()
+            else:
+                spool.append(act)
+        looking = FolderReader(spool.folder)
+        starts = range(spool.end + 1)
+        assert [reached(looking, start, size) for start in starts] == [reached(spool, start, size) for start in starts]
+        assert looking.marker_position("m") == spool.marker_position("m")
+        spool.close()
+
+
+def test_what_comes_while_it_looks_for_the_first_time_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not make whoever appends wait meanwhile."""
+    spool = told(tmp_path / "spool")
+    spool.append([data(1)])
+
+    def looking(folder: Path) -> SpoolIndex:
+        index = SpoolIndex(folder)
+        spool.append([data(2)])
+        return index
+
+    monkeypatch.setattr(notifying_spool, "SpoolIndex", looking)
+    assert 2 == spool.reach(0, ROOMY).end
+    spool.append([data(3)])
+    assert 3 == spool.reach(0, ROOMY).end
+    spool.close()
+
+
+def test_of_two_who_append_the_second_may_tell_first(tmp_path: Path) -> None:
+    """What the other has appended is not passed over, nor taken twice."""
+    spool = told(tmp_path / "spool")
+    index = SpoolIndex(spool.folder)
+    appended = [[marker("m")], [data(1)], [data(2)]]
+    first, second, third = ((spool.append(items), items) for items in appended)
+    for at in (second, first, third):
+        index.feed(*at)
+    assert SpoolReach(end=1, size=1, marker="m") == index.reach(0, ROOMY)
+    assert FolderReader(spool.folder).reach(1, ROOMY) == index.reach(1, ROOMY)
+    spool.close()
+
+
+def test_it_tells_when_it_has_grown(tmp_path: Path) -> None:
+    """Whoever is told finds what came; and hears whether a marker is among it, and nothing where nothing came."""
+    heard: list[tuple[bool, int]] = []
+    spool = told(tmp_path / "spool", lambda marked: heard.append((marked, spool.reach(0, 0).end)))
+    spool.append([data(1)])
+    spool.append([])
+    spool.append([data(2), marker("m")])
+    assert [(False, 1), (True, 1)] == heard
+    spool.close()
+
+
+def test_a_job_looks_only_into_spools_that_others_fill(tmp_path: Path) -> None:
+    """What its host fills knows itself; once the host fills it no more, the job looks into its folder."""
+    own, foreign = (told(spool_folder(tmp_path, name)) for name in ("own", "foreign"))
+    owned = {"own": own}
+    spools = JobSpools(tmp_path, owned.get)
+    for spool in (own, foreign):
+        spool.append([data(1)])
+    readable = spools.readable(["own", "foreign"])
+    assert readable["own"] is own
+    assert [1, 1] == [readable[name].reach(0, ROOMY).end for name in ("own", "foreign")]
+    assert (None, 1) == (spools.end("own"), spools.end("foreign"))
+    assert (True, False) == (spools.all_notify(["own"]), spools.all_notify(["own", "foreign"]))
+    owned.clear()
+    assert 1 == spools.readable(["own"])["own"].reach(0, ROOMY).end
+    assert not spools.all_notify(["own"])
+    for spool in (own, foreign):
+        spool.close()

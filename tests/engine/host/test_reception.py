@@ -1,0 +1,90 @@
+"""Receptions of a host that is lost: whatever one of its threads died of, the others are hung up at once."""
+
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from paho.mqtt.enums import MQTTProtocolVersion
+
+from bridge import MemoryClock, Message, SpoolFeed, Unread
+from bridge.spools.memory_spool import MemorySpool
+from bridge.transport.address import Address
+from bridge.transport.fetch_interval import Fetch, Grouping
+from dags import Kind, Schema
+from engine.host import reception
+from engine.host.reception import Receptions
+
+BOUND = 20.0
+
+
+class MqttClient:
+    """Hands on what a test gives it, and notes that it was stopped."""
+
+    made: list["MqttClient"]
+
+    def __init__(
+        self, *_arguments: object, on_message: Callable[[Message], None], grouping: Grouping, **_more: object
+    ) -> None:
+        self.deliver = on_message
+        self.grouping = grouping
+        self.stopped = threading.Event()
+        self.made.append(self)
+
+    def begin(self) -> None: ...
+
+    def confirm(self) -> None: ...
+
+    def acknowledge(self, tokens: Iterable[int]) -> None: ...
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+
+def test_who_died_of_an_error_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that died is told of last, and may itself be waiting until all is hung up."""
+    MqttClient.made = []
+    monkeypatch.setattr(reception, "MqttClient", MqttClient)
+    hung_up: list[bool] = []
+
+    def breaks(_unread: Unread) -> NoReturn:
+        raise KeyError("an error that nobody foresaw")
+
+    def give_up(_died: Any) -> None:
+        leaving = threading.Thread(target=receptions.hang_up)
+        leaving.start()
+        leaving.join(BOUND)
+        hung_up.append(not leaving.is_alive())
+        ended.set()
+
+    ended = threading.Event()
+    monkeypatch.setattr(threading, "excepthook", give_up)
+    address = Address.parse("mqtt://127.0.0.1")
+    receptions = Receptions(tmp_path, "h", address, MQTTProtocolVersion.MQTTv5, on_unread=breaks, clock=MemoryClock())
+    for topic in ("a", "b"):
+        feed: Any = SpoolFeed(spool=MemorySpool(), schema=Schema.of({"n": Kind.INTEGER}))  # type: ignore[arg-type]  # its twin
+        receptions.begin(f"raw/{topic}", {topic: feed}, pace=lambda: 1.0, on_trouble=lambda _trouble: None)
+    MqttClient.made[0].deliver(Message("a", b"no JSON", 1))
+    assert ended.wait(BOUND)
+    assert ([True], [True, True]) == (hung_up, [each.stopped.is_set() for each in MqttClient.made])
+
+
+def test_raw_messages_are_grouped_for_their_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the pace that the readers have by then; what comes over a bridge is not held, for it is grouped already."""
+    MqttClient.made = []
+    monkeypatch.setattr(reception, "MqttClient", MqttClient)
+    address, paces, few = Address.parse("mqtt://127.0.0.1"), [1.0], Fetch(messages=25)
+    clock = MemoryClock(7.0)
+    receptions = Receptions(
+        tmp_path, "h", address, MQTTProtocolVersion.MQTTv5, on_unread=lambda _unread: None, clock=clock
+    )
+    for topic, schema in (("raw", Schema.of({"n": Kind.INTEGER})), ("bridge", None)):
+        feed: Any = SpoolFeed(spool=MemorySpool(), schema=schema)  # type: ignore[arg-type]  # its twin
+        receptions.begin(topic, {topic: feed}, pace=lambda: min(paces), on_trouble=lambda _trouble: None)
+    raw, bridge = MqttClient.made
+    found = [raw.grouping(few)]
+    paces.append(0.2)
+    found.append(raw.grouping(few))
+    receptions.hang_up()
+    assert ([pytest.approx(0.2), 0.05], 0.0) == (found, bridge.grouping(few))

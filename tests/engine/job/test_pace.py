@@ -1,0 +1,355 @@
+"""Pacing: where a batch ends, for plans, markers, cuts and limits of bytes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.job.cut_groups import streams_changed
+from engine.job.pace import COMPANY, EAGERNESS, SPENT, Haste, NextBatch, Rhythm, due, next_batch
+from engine.offset import Offset
+from engine.plan import Edge, Entry, Forward, Ingress, Limits, Plan, Slot, SlotState
+from engine.supply import Bridged, Rated
+
+
+@dataclass(frozen=True)
+class Far:
+    """How far a batch may read."""
+
+    end: int
+    marker: str | None = None
+
+
+class Spooled:
+    """A spool whose items are events of one byte, or markers."""
+
+    def __init__(self, *items: str | None) -> None:
+        self.items = items
+
+    def reach(self, start: int, most_bytes: int) -> Far:
+        end = start
+        while end < len(self.items) and (end == start or end - start < most_bytes):
+            end += 1
+            if self.items[end - 1] is not None:
+                return Far(end, self.items[end - 1])
+        return Far(end)
+
+
+E = None
+"""An event in a spool."""
+
+
+def plan(*groups: Sequence[str], version: int = 1, at: Mapping[str, int] | None = None, at_cut: str = "") -> Plan:
+    """A plan with one part for each group of streams, joined by a task."""
+    names = [name for group in groups for name in group]
+    return Plan(
+        job="j",
+        host="h",
+        version=version,
+        ingress=tuple(Ingress(stream=name, instance=i, supply=Bridged()) for i, name in enumerate(names, 1)),
+        slots=tuple(
+            Slot(instance=100 + g, type="count", inputs=tuple(Edge(parent=names.index(name) + 1) for name in group))
+            for g, group in enumerate(groups)
+        ),
+        at=at or {},
+        at_cut=at_cut,
+    )
+
+
+def entry(number: int, what: Plan) -> Entry:
+    return Entry(number=number, plan=what, starts=dict.fromkeys(what.streams, 0))
+
+
+def walk(entries: Sequence[Entry], spools: Mapping[str, Spooled], most: int = 50) -> list[NextBatch]:
+    """The batches of a job until there is nothing to do."""
+    steps, offset = [], Offset()
+    while (step := _next(offset, entries, spools)).end != offset:
+        steps.append(step)
+        offset = step.end
+        assert len(steps) < most, steps
+    return steps
+
+
+def _next(offset: Offset, entries: Sequence[Entry], spools: Mapping[str, Spooled]) -> NextBatch:
+    return next_batch(offset, run=1, entries=[each for each in entries if each.number >= offset.entry], spools=spools)
+
+
+def test_without_a_plan_there_is_nothing_to_do() -> None:
+    """A job whose log is empty runs no batch."""
+    assert walk([], {}) == []
+
+
+def test_the_first_batch_warms_and_reads_nothing() -> None:
+    """A new job's first batch takes the plan into effect, at once and without events."""
+    first, second = walk([entry(1, plan(["a"]))], {"a": Spooled(E, E)})
+    assert first == NextBatch(end=Offset(run=1, entry=1, at={"a": 0}), haste=Haste.AT_ONCE)
+    assert second == NextBatch(end=Offset(run=1, entry=1, at={"a": 2}))
+
+
+def test_a_restart_warms_too() -> None:
+    """A new run begins with a batch that reads nothing and forgets nothing."""
+    start = Offset(run=1, entry=1, at={"a": 1}, held={})
+    step = next_batch(start, run=2, entries=[entry(1, plan(["a"]))], spools={"a": Spooled(E, E)})
+    assert step == NextBatch(end=Offset(run=2, entry=1, at={"a": 1}), haste=Haste.AT_ONCE)
+
+
+def test_a_batch_ends_just_after_a_marker() -> None:
+    """A marker of a part with one stream is aligned at once, in a batch that ends there."""
+    _, cut, rest = walk([entry(1, plan(["a"]))], {"a": Spooled(E, "m", E)})
+    assert cut == NextBatch(end=Offset(run=1, entry=1, at={"a": 2}, cuts={"m": ("a",)}), haste=Haste.AT_ONCE)
+    assert rest.end == Offset(run=1, entry=1, at={"a": 3})
+
+
+def test_a_stream_waits_at_a_marker_for_the_rest_of_its_part() -> None:
+    """Nothing behind a marker is read before every stream of the part has come to it; other parts run on."""
+    spools = {"a": Spooled("m", E, E), "b": Spooled(E, E), "c": Spooled(E, E, E)}
+    offset = walk([entry(1, plan(["a", "b"], ["c"]))], spools)[-1].end
+    assert offset == Offset(run=1, entry=1, at={"a": 1, "b": 2, "c": 3}, held={"a": "m"})
+    spools["b"] = Spooled(E, E, "m", E)
+    step = _next(offset, [entry(1, plan(["a", "b"], ["c"]))], spools)
+    assert step.end == Offset(run=1, entry=1, at={"a": 1, "b": 3, "c": 3}, cuts={"m": ("a", "b")})
+
+
+def test_a_marker_that_is_given_up_is_waited_for_no_longer() -> None:
+    """A part goes on without a cut when a stream never brings the marker."""
+    start = Offset(run=1, entry=1, at={"a": 1, "b": 0}, held={"a": "m"})
+    spools = {"a": Spooled("m", E), "b": Spooled()}
+    step = next_batch(start, run=1, entries=[entry(1, plan(["a", "b"]))], spools=spools, given_up=frozenset({"m"}))
+    assert step.end == Offset(run=1, entry=1, at={"a": 2, "b": 0})
+
+
+def test_a_marker_that_comes_after_it_was_given_up_holds_up_nothing() -> None:
+    """It is passed like an event, also where it would have been a cut by itself."""
+    start = Offset(run=1, entry=1, at={"a": 0})
+    spools = {"a": Spooled("m", E)}
+    step = next_batch(start, run=1, entries=[entry(1, plan(["a"]))], spools=spools, given_up=frozenset({"m"}))
+    assert step.end == Offset(run=1, entry=1, at={"a": 1})
+
+
+def leaving(whole: Plan, *groups: int) -> Plan:
+    """The plan without some of its parts, which leave at the cut `m`."""
+    gone = {edge.parent for group in groups for edge in whole.slots[group].inputs}
+    return replace(
+        whole,
+        version=2,
+        slots=tuple(each for group, each in enumerate(whole.slots) if group not in groups),
+        ingress=tuple(each for each in whole.ingress if each.instance not in gone),
+        at_cut="m",
+    )
+
+
+def test_parts_that_leave_at_a_cut_are_cut_together() -> None:
+    """The plan has to wait for the last of them, and nobody reads beyond the cut meanwhile; who stays runs on."""
+    whole = plan(["a"], ["b"], ["c"])
+    entries = [entry(1, whole), entry(2, leaving(whole, 0, 1))]
+    spools = {"a": Spooled(E, "m", E), "b": Spooled(E), "c": Spooled(E, E)}
+    offset = walk(entries, spools)[-1].end
+    assert offset == Offset(run=1, entry=1, at={"a": 2, "b": 1, "c": 2}, held={"a": "m"})
+    spools |= {"b": Spooled(E, "m", E), "c": Spooled(E, E, E)}
+    cut = _next(offset, entries, spools).end
+    assert cut == Offset(run=1, entry=1, at={"a": 2, "b": 2, "c": 3}, cuts={"m": ("a", "b")})
+    assert _next(cut, entries, spools).end == Offset(run=1, entry=2, at={"c": 3})
+
+
+def test_who_stays_may_be_cut_before_those_who_leave() -> None:
+    """The plan waits for all that it changes, whatever else is cut under the same name."""
+    whole = plan(["a"], ["b"])
+    entries = [entry(1, whole), entry(2, leaving(whole, 0))]
+    spools = {"a": Spooled(E), "b": Spooled("m", E)}
+    offset = walk(entries, spools)[-1].end
+    assert offset == Offset(run=1, entry=1, at={"a": 1, "b": 2})
+    spools["a"] = Spooled(E, "m", E)
+    cut = _next(offset, entries, spools).end
+    assert cut == Offset(run=1, entry=1, at={"a": 2, "b": 2}, cuts={"m": ("a",)})
+    assert _next(cut, entries, spools).end == Offset(run=1, entry=2, at={"b": 2})
+
+
+def test_where_a_stream_goes_changes_its_part_and_its_epoch_does_not() -> None:
+    """A part that forwards what it did not forward before is cut first; one that goes on in a higher epoch is not."""
+    whole = replace(plan(["a"], ["b"]), forwards=(Forward(instance=101),))
+    more = (Forward(instance=100), Forward(instance=101, epoch=2))
+    assert streams_changed(whole, replace(whole, forwards=more)) == {"a"}
+
+
+def test_who_joins_a_part_changes_it() -> None:
+    """What is grafted at a cut takes nothing from before it."""
+    whole = plan(["a"], ["b"])
+    grafted = Slot(instance=200, type="count", inputs=(Edge(parent=100),))
+    assert streams_changed(whole, replace(whole, slots=(*whole.slots, grafted))) == {"a"}
+
+
+def test_who_is_failed_belongs_to_its_part() -> None:
+    """It takes its events too, so it is cut with those that feed it, and whom it would feed is not left alone."""
+    whole = plan(["a"])
+    failed = replace(whole.slots[0], state=SlotState.FAILED, reason="it was told to")
+    behind = Slot(instance=200, type="count", inputs=(Edge(parent=100),))
+    (part,) = replace(whole, slots=(failed, behind)).parts()
+    assert part == (frozenset({"a"}), frozenset({1, 100, 200}))
+
+
+def test_a_plan_takes_effect_at_its_positions() -> None:
+    """A batch ends where a plan is to take effect, and the next one runs it."""
+    entries = [entry(1, plan(["a"])), entry(2, plan(["a"], version=2, at={"a": 3}))]
+    ends = [step.end for step in walk(entries, {"a": Spooled(*[E] * 5)})]
+    assert [(end.entry, end.at["a"]) for end in ends] == [(1, 0), (1, 3), (2, 3), (2, 5)]
+
+
+def test_a_plan_takes_effect_at_its_cut() -> None:
+    """A plan that waits for a cut takes effect just after it, before any later event."""
+    entries = [entry(1, plan(["a", "b"])), entry(2, plan(["a", "b"], version=2, at_cut="m"))]
+    ends = [step.end for step in walk(entries, {"a": Spooled(E, "m", E), "b": Spooled("m", E)})]
+    assert [(end.entry, dict(end.at)) for end in ends] == [
+        (1, {"a": 0, "b": 0}),
+        (1, {"a": 2, "b": 1}),
+        (2, {"a": 2, "b": 1}),
+        (2, {"a": 3, "b": 2}),
+    ]
+
+
+def test_who_is_left_nothing_at_a_cut_makes_way() -> None:
+    """A job that a cut leaves nothing to read takes its time after that, and no other does."""
+    at_cut = Offset(run=1, entry=1, at={"a": 2}, cuts={"m": ("a",)})
+    before, spools = entry(1, plan(["a"])), {"a": Spooled(E, "m", E)}
+    bare = _next(at_cut, [before, entry(2, plan(version=2, at_cut="m"))], spools)
+    assert bare == NextBatch(end=Offset(run=1, entry=2, at={}), haste=Haste.AT_LEISURE)
+    assert _next(at_cut, [before, entry(2, plan(["a"], version=2, at_cut="m"))], spools).haste is Haste.AT_ONCE
+    assert _next(at_cut, [before, entry(2, plan(version=2))], spools).haste is Haste.AT_ONCE
+    again = next_batch(at_cut, run=2, entries=[before, entry(2, plan(version=2, at_cut="m"))], spools=spools)
+    assert again.haste is Haste.AT_ONCE
+
+
+def test_a_marker_among_raw_events_goes_with_those_that_are_due() -> None:
+    """It does not where something stands still already, at its marker or because a plan came that all wait for."""
+    raw = Ingress(stream="raw", instance=50, supply=Rated(per_second=1.0))
+    two = plan(["a"])
+    joined = replace(
+        two, ingress=(*two.ingress, raw), slots=(replace(two.slots[0], inputs=(Edge(parent=1), Edge(parent=50))),)
+    )
+    alone = replace(plan(), ingress=(raw,), slots=(Slot(instance=100, type="count", inputs=(Edge(parent=50),)),))
+    spools = {"raw": Spooled(E, "m", E), "a": Spooled(E, "m")}
+    begun = Offset(run=1, entry=1, at={"raw": 0, "a": 0})
+    only = _next(Offset(run=1, entry=1, at={"raw": 0}), [entry(1, alone)], spools)
+    assert only == NextBatch(end=Offset(run=1, entry=1, at={"raw": 2}, cuts={"m": ("raw",)}), haste=Haste.SOON)
+    both = [entry(1, joined)]
+    assert _next(begun, both, {**spools, "a": Spooled(E)}).haste is Haste.SOON
+    assert _next(begun, both, spools).haste is Haste.AT_ONCE
+    assert _next(begun, both, {**spools, "raw": Spooled(E)}).haste is Haste.AT_ONCE
+    late = replace(begun, at={"raw": 0, "a": 2}, held={"a": "m"})
+    assert _next(late, both, spools).haste is Haste.AT_ONCE
+    assert _next(late, both, {**spools, "raw": Spooled(E)}).haste is Haste.IN_TIME
+
+
+def test_a_newer_plan_waits_for_no_older_one() -> None:
+    """A plan that waits for a cut which never comes is passed over by the next one that may take effect."""
+    entries = [
+        entry(1, plan(["a"])),
+        entry(2, plan(["a"], version=2, at_cut="never")),
+        entry(3, plan(["a"], version=3)),
+    ]
+    start = Offset(run=1, entry=1, at={"a": 1})
+    assert _next(start, entries[:2], {"a": Spooled(E)}) == NextBatch(end=start)
+    assert _next(start, entries, {"a": Spooled(E)}).end == Offset(run=1, entry=3, at={"a": 1})
+
+
+def test_plans_that_take_effect_at_once_are_taken_together() -> None:
+    """Of several plans that wait for nothing only the last is run, each of them starting streams where it said."""
+    late = replace(entry(2, plan(["a"], ["b"], version=2)), starts={"a": 0, "b": 7})
+    entries = [entry(1, plan(["a"])), late, replace(entry(3, plan(["b"], version=3)), starts={"b": 7})]
+    assert [step.end for step in walk(entries, {"a": Spooled(), "b": Spooled()})] == [
+        Offset(run=1, entry=3, at={"b": 7})
+    ]
+
+
+def test_a_stream_that_left_and_comes_back_begins_anew() -> None:
+    """An offset keeps only the streams of its plan."""
+    entries = [entry(1, plan(["a"])), entry(2, plan(["b"], version=2))]
+    assert walk(entries[:1], {"a": Spooled(E)})[-1].end.at == {"a": 1}
+    step = _next(Offset(run=1, entry=1, at={"a": 1}), entries, {"a": Spooled(E), "b": Spooled()})
+    assert step.end.at == {"b": 0}
+
+
+def test_a_batch_is_bounded_by_bytes() -> None:
+    """Each stream gets its share of what a batch may hold, and one item at least."""
+    small = replace(plan(["a"], ["b"]), limits=Limits(batch_bytes=4))
+    ends = [step.end.at for step in walk([entry(1, small)], {"a": Spooled(*[E] * 3), "b": Spooled(E)})]
+    assert ends == [{"a": 0, "b": 0}, {"a": 2, "b": 1}, {"a": 3, "b": 1}]
+
+
+ITEMS = st.lists(st.sampled_from([E, E, E, "m", "n"]), max_size=8).map(
+    lambda items: [item for i, item in enumerate(items) if item is None or item not in items[:i]]
+)
+
+
+@given(left=ITEMS, right=ITEMS, most=st.integers(1, 6))
+def test_every_event_is_read_once_and_cuts_are_the_same_for_a_part(
+    left: list[str | None], right: list[str | None], most: int
+) -> None:
+    """Batches follow each other without a hole, and a cut lies just after its marker in every stream of its part."""
+    spools = {"a": Spooled(*left), "b": Spooled(*right)}
+    one = replace(plan(["a", "b"]), limits=Limits(batch_bytes=most))
+    ends = [step.end for step in walk([entry(1, one)], spools)]
+    for before, after in pairwise(ends):
+        assert all(before.at[stream] <= after.at[stream] for stream in "ab")
+        for stream in "ab":
+            read = spools[stream].items[before.at[stream] : after.at[stream]]
+            assert all(item is None for item in read[:-1]), "a marker inside a batch"
+    for end in ends:
+        for name, streams in end.cuts.items():
+            assert streams == ("a", "b")
+            assert all(spools[stream].items[end.at[stream] - 1] == name for stream in streams)
+    if not set(left) - {None} and not set(right) - {None}:
+        assert ends[-1].at == {"a": len(left), "b": len(right)}
+
+
+@given(last=st.floats(0, 1e6), pace=st.floats(0.01, 60))
+def test_a_batch_is_due_at_a_tick(last: float, pace: float) -> None:
+    """The next batch comes between half a pace and one and a half after the last, on the grid of the pace."""
+    when = due(last, pace=pace)
+    assert last + pace * 0.49 <= when <= last + pace * 1.51
+
+
+def bridged(*, raw: bool = False) -> Plan:
+    """A plan into which a bridge leads, and perhaps a raw stream."""
+    entering = [Ingress(stream="bridge", instance=1, supply=Bridged())]
+    more = [Ingress(stream="raw", instance=2, supply=Rated(per_second=1.0))] if raw else []
+    return Plan(job="j", host="h", version=1, ingress=(*entering, *more))
+
+
+def begun(one: Plan, arrivals: Sequence[float]) -> list[float]:
+    """When the batches of a job begin, given when events come over a bridge."""
+    rhythm, found = Rhythm(), list[float]()
+    for came in arrivals:
+        if found and came <= found[-1]:
+            continue
+        when = max(came, rhythm.due(one, {"bridge"}))
+        rhythm, found = rhythm.after(when, pace=one.pace), [*found, when]
+    return found
+
+
+@given(gaps=st.lists(st.floats(0.001, 3), min_size=1, max_size=80))
+def test_bridges_wake_a_job_hardly_more_often_than_ticks_would(gaps: list[float]) -> None:
+    """However many there are and whenever events come over them; and nothing waits for longer than a pace."""
+    arrivals = list(accumulate(gaps))
+    times = begun(bridged(), arrivals)
+    assert all(later - one >= EAGERNESS - (1 - SPENT) - 1e-9 for one, later in pairwise(times))
+    for first, one in enumerate(times):
+        for count, later in enumerate(times[first:]):
+            assert count <= (later - one) / SPENT + 1.6
+    assert all(any(came <= when <= came + 1 for when in times) for came in arrivals)
+
+
+@given(late=st.lists(st.floats(0, 0.4), min_size=30, max_size=60))
+def test_who_is_fed_once_in_a_pace_is_woken_at_once(late: list[float]) -> None:
+    """A row of jobs adds to the latency only what their batches take, also if these take now more and now less."""
+    arrivals = [place + each for place, each in enumerate(late)]
+    assert arrivals == begun(bridged(), arrivals)
+
+
+def test_a_job_without_bridges_has_ticks_and_raw_events_beside_bridges_wait_for_company() -> None:
+    """Else a job that both enter would run a batch for each."""
+    rhythm = Rhythm().after(10.3, pace=1.0)
+    assert 11.0 == rhythm.due(plan(), {"raw"})
+    assert 10.3 + COMPANY == rhythm.due(bridged(raw=True), {"raw"})
+    assert 10.3 + COMPANY > rhythm.due(bridged(raw=True), {"raw", "bridge"})

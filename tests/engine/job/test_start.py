@@ -1,0 +1,85 @@
+"""Coming: who is brought along, and from where streams are read that a plan brings."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine.job.start import Standing, begins, behind, brought, check_return, returning
+from engine.offset import Offset
+from engine.plan import Edge, Entry, Import, Ingress, Plan, RefusedPlan, Slot
+from engine.records.job_folder import KeptCut
+from engine.supply import Bridged
+
+KEPT = [
+    KeptCut("c", 4, (1, 7), {"s": 10}),
+    KeptCut("c", 6, (2, 8), {"t": 20}),
+    # Its marker came a second time.
+    KeptCut("c", 9, (1, 7), {"s": 15}),
+]
+
+
+def plan(*slots: int, start: int | None = None, imports: tuple[Import, ...] = ()) -> Plan:
+    return Plan(
+        job="j",
+        host="h",
+        version=1,
+        slots=tuple(Slot(instance=each, type="count", inputs=(Edge(parent=1),)) for each in slots),
+        ingress=(Ingress(stream="s", instance=1, supply=Bridged(), start=start),),
+        imports=imports,
+    )
+
+
+def entry(number: int, what: Plan) -> Entry:
+    return Entry(number=number, plan=what, starts={})
+
+
+BACK = Import(instance=7, job="j", cut="c")
+OTHER = Import(instance=7, job="another", cut="c")
+
+
+def test_who_comes_back_is_found_in_the_first_part_of_its_cut() -> None:
+    """Only from cuts of its own job, under the name that the plan says."""
+    assert {7: KEPT[0]} == returning(KEPT, plan(7, imports=(BACK, replace(BACK, instance=9))))
+    assert {} == returning(KEPT, plan(7, imports=(OTHER, replace(BACK, cut="d"))))
+
+
+def test_who_never_left_goes_on_as_it_is() -> None:
+    """What comes from another job is always brought, because it may have left and run there since."""
+    begun = [entry(2, plan()), entry(3, plan(7, imports=(BACK, OTHER)))]
+    assert [OTHER] == list(brought(begun, plan(7)))
+    assert [BACK, OTHER] == list(brought(begun, plan()))
+    assert [BACK, OTHER] == list(brought(begun, None))
+
+
+def test_a_stream_goes_on_where_it_stands_until_it_is_sure_that_the_job_let_go() -> None:
+    """Whatever position is named: between a record and the next end that is decided, either may be so."""
+    reads = Standing({"s": 5}, plan(7), Offset(run=1, entry=1, at={"s": 6}))
+    assert {"s": 5} == begins(plan(7), {"s": 99}, reads)
+    assert {"s": 5} == begins(plan(7, start=9), {"s": 9}, reads)
+    assert {"s": 5} == begins(plan(7, start=9), {"s": 9}, reads._replace(decided=None))
+    let_go = reads._replace(decided=Offset(run=1, entry=2))
+    assert {"s": 5} == begins(plan(7), {"s": 99}, let_go)
+    assert {"s": 9} == begins(plan(7, start=9), {"s": 9}, let_go)
+    assert {"s": 99} == begins(plan(7), {"s": 99}, Standing({}, plan(), None))
+    # The plan before it has the stream already.
+    assert {"s": 3} == begins(plan(7), {"s": 3}, reads, {"s": 3})
+
+
+def test_who_left_cannot_come_back_where_others_read_on() -> None:
+    """One that is still there may, and so may one whose streams stand where it left."""
+    back = returning(KEPT, plan(7, imports=(BACK,)))
+    check_return(plan(7), back, Standing({"s": 12}, plan(7), None))
+    check_return(plan(7), back, Standing({"s": 10}, plan(), None))
+    check_return(plan(7), back, Standing({}, plan(), None))
+    # Another part was cut in the same batch, and has gone on.
+    merged = KEPT[0]._replace(positions={"s": 10, "t": 20})
+    check_return(plan(7), {7: merged}, Standing({"t": 25}, plan(), None))
+    with pytest.raises(RefusedPlan, match="has read that on to 12 for others; let all that reads one stream"):
+        check_return(plan(7), back, Standing({"s": 12}, plan(), None))
+
+
+def test_what_is_gone_lies_before_where_a_stream_begins() -> None:
+    """The other streams begin where they did, and so does what has begun beyond."""
+    ran = replace(entry(1, plan(2)), starts={"a": 3, "b": 4, "c": 9})
+    assert {"a": 5, "b": 4, "c": 9} == behind(ran, {"a": 5, "c": 6}).starts
+    assert ran == behind(ran, {})

@@ -1,0 +1,179 @@
+"""Feeding: events of dead letters are taken again, each once and in order, as they were when they were parked."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.events.json_depth import DEEPEST_PARKED
+from bridge.events.output_messages import dead_letter
+from engine.kernel.dead_letter_feed import fitting, news
+from engine.plan import Edge, Entry, Feed, RefusedPlan, SlotState, read_plan, written_plan
+from tests.engine.kernels import Machine, arrived, entry, left, slot
+
+RUNS = entry([slot(2, "picky", 1), slot(3, "output", 2)])
+"""A task that raises where `b` is 4 beyond a multiple of 5, and counts what it took."""
+
+
+def feed(number: int, *rows: Any, instance: int = 2, port: str = "in") -> Feed:
+    return Feed(id=number, instance=instance, port=port, events=json.dumps(rows))
+
+
+def letters(machine: Machine) -> list[dict[str, Any]]:
+    """The dead letters of the last batch, as they are sent."""
+    return [
+        json.loads(payload)
+        for each in machine.records[-1].dead
+        for payload in dead_letter(each.instance, each.port, each.reason, 0, each.events)
+    ]
+
+
+def test_what_is_fed_is_taken_after_what_arrived_and_in_order() -> None:
+    """A task takes it as if it had come last, and what it emits for it goes on to the tasks behind it."""
+    machine = Machine(entry=RUNS)
+    record = machine.run([arrived([{"b": 0}, {"b": 1}])], feeds=[feed(8, {"b": 2}, {"b": 3}), feed(9, {"b": 5})])
+    assert [(1, 0), (2, 1), (3, 2), (4, 3), (5, 5)] == [(row["seen"], row["b"]) for row in left(record, 3)]
+    assert () == record.dead
+
+
+def test_what_is_fed_to_one_task_and_what_others_emit_for_what_they_are_fed_come_in_the_order_of_the_feeds() -> None:
+    """Two tasks in a row are fed: the second one takes events by their letters, whichever way they come."""
+    machine = Machine(entry=entry([slot(2, "echo", 1), slot(3, "output", 2)]))
+    fed = [feed(5, {"b": 1}, instance=3), feed(6, {"b": 1}), feed(7, {"b": 1}, instance=3)]
+    copies = [row["copy"] for row in left(machine.run(feeds=fed), 3)]
+    assert [None, 0, 1, None] == copies
+
+
+def test_events_come_back_to_their_task_only_and_once_whatever_edge_brought_them() -> None:
+    """Neither the tasks beside it nor the copies that its edge makes take a part in it."""
+    slots = [slot(2, "count", Edge(parent=1, times=3), by=["k"]), slot(3, "output", 2), slot(4, "output", 1)]
+    record = Machine(entry=entry(slots)).run(feeds=[feed(5, {"k": "x"})])
+    assert ([1], []) == ([row["count"] for row in left(record, 3)], left(record, 4))
+
+
+def test_what_cannot_be_taken_again_is_a_dead_letter_again() -> None:
+    """Whether its task raises once more, has failed, has no such port, or does not run, its events tell the same."""
+    failed = slot(4, "count", 1, by=["k"], state=SlotState.FAILED)
+    machine = Machine(entry=entry([slot(2, "picky", 1), slot(3, "output", 2), failed]))
+    rows = ({"b": 3, "x": {"y": [1]}}, {"b": 4, "x": 2})
+    record = machine.run(
+        feeds=[
+            feed(5, *rows),
+            feed(6, *rows, instance=4),
+            feed(7, *rows, port="side"),
+            feed(8, *rows, instance=9),
+            feed(9, {"b": "many"}, 7),
+        ]
+    )
+    assert [3] == [row["b"] for row in left(record, 3)]
+    told = {(each["instance"], each["port"], each["reason"]): each["events"] for each in letters(machine)}
+    none = {"a": None, "k": None}
+    assert {
+        (9, "in", "its task does not run any more"): list(rows),
+        (2, "side", "nothing that its task takes comes at its port 'side'"): list(rows),
+        (2, "in", "it cannot be fed again: its field 'b' should be int64"): [{"b": "many"}],
+        (2, "in", "it cannot be fed again: it is no JSON object"): [{"_rest": 7}],
+        (2, "in", "ValueError: b is 4"): [{**none, **rows[1]}],
+        (4, "in", "its task has failed: it was told to"): [{**none, **row} for row in rows],
+    } == told
+
+
+def test_json_is_told_as_json_and_comes_back_as_it_was() -> None:
+    """Objects, lists and texts in JSON columns are part of a dead letter's events, and JSON again when they are fed."""
+    task = replace(slot(2, "picky", 1), json_fields=(("in", "k"),))
+    machine = Machine(entry=entry([task, replace(slot(3, "output", 1), json_fields=(("in", "k"),))]))
+    values = [{"x": [1]}, "text", None, 2]
+    machine.run([arrived([{"b": 4, "k": None if value is None else json.dumps(value)} for value in values])])
+    parked = [event for letter in letters(machine) for event in letter["events"]]
+    assert values == [event["k"] for event in parked]
+    record = machine.run(feeds=[feed(5, *parked, instance=3)])
+    assert [None if value is None else json.dumps(value, separators=(",", ":")) for value in values] == [
+        row["k"] for row in left(record, 3)
+    ]
+
+
+COLUMNS = {
+    "boolean": ([True, None], pa.bool_()),
+    "integer": ([2**63 - 1, -1], pa.int64()),
+    "float": ([5.0, 0.1], pa.float64()),
+    "text": (["ä\0", ""], pa.string()),
+    "bytes": ([b"\xff", b""], pa.binary()),
+    "moment": ([datetime(2026, 1, 2, 3, 4, 5, 6000, UTC), None], pa.timestamp("ms", tz="UTC")),
+    "local": ([datetime(2026, 1, 2, 3, 4, 5, 6), None], pa.timestamp("us")),  # noqa: DTZ001 - a column without a zone
+    "day": ([datetime(2026, 1, 2, tzinfo=UTC).date(), None], pa.date32()),
+    "list": ([[1, 2], []], pa.list_(pa.int64())),
+    "struct": ([{"x": 1.5}, {"x": None}], pa.struct([("x", pa.float64())])),
+    "_rest": (['{"p":{"q":1}}', None], pa.string()),
+    "rest is text": (["[1]", "{}"], pa.string()),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_events_come_back_as_they_were_parked(name: str) -> None:
+    """Whatever the type of a column, what a dead letter tells of it becomes the same values again."""
+    values, kind = COLUMNS[name]
+    rows = pa.record_batch({name: pa.array(values, kind), "other": pa.array([1, 2], pa.int64())})
+    (told,) = dead_letter(7, "in", "why", 3, rows)
+    found = fitting(json.loads(told)["events"], rows.schema)
+    assert (rows, (0, 1), ()) == found
+
+
+def test_events_without_fields_come_back_as_many() -> None:
+    """A port without fields is given so many events of none."""
+    assert 3 == fitting([{"a": 1}, {}, {}], pa.schema([])).rows.num_rows
+
+
+@given(
+    begins=st.lists(st.tuples(st.integers(1, 8), st.integers(0, 4)), max_size=5),
+    turns=st.lists(st.integers(1, 4), min_size=1, max_size=12),
+)
+def test_whatever_entries_are_passed_over_each_feed_is_taken_once(
+    begins: Sequence[tuple[int, int]], turns: Sequence[int]
+) -> None:
+    """A feed stands in the plans from one on, at least until a batch has run one of them; it is fed in that batch."""
+    ends = [sum(turns[: at + 1]) for at in range(len(turns))]
+    stands: dict[int, range] = {}
+    for number, (begin, more) in enumerate(begins):
+        taken = next((end for end in ends if end >= begin), begin)
+        stands[number] = range(begin, taken + more + 1)
+    entries = [
+        Entry(
+            number=number,
+            plan=replace(RUNS.plan, feeds=tuple(feed(each) for each in stands if number in stands[each])),
+            starts={},
+        )
+        for number in range(1, ends[-1] + 1)
+    ]
+    fed: list[int] = []
+    for start, end in zip([0, *ends], ends, strict=False):
+        before = entries[start - 1] if start else None
+        fed += [each.id for each in news(entries[start:end], before)]
+    assert sorted(each for each in stands if stands[each].start <= ends[-1]) == sorted(fed)
+
+
+def test_a_plan_says_what_it_feeds_and_is_refused_where_that_is_no_array() -> None:
+    """It comes out of its message as it went in."""
+    plan = replace(RUNS.plan, feeds=(feed(5, {"b": 1}),))
+    assert plan == read_plan(written_plan(plan))
+    for events in ("{}", "[", ""):
+        wrong = replace(plan, feeds=(replace(plan.feeds[0], events=events),))
+        with pytest.raises(RefusedPlan, match="what is fed as 5 is no JSON array"):
+            read_plan(written_plan(wrong))
+
+
+@pytest.mark.parametrize("levels", [DEEPEST_PARKED, DEEPEST_PARKED + 1, 960, 5_000])
+def test_a_plan_feeds_nothing_that_lies_too_deep(levels: int) -> None:
+    """A worker could not read it, and its job would end."""
+    events = f'[{{"b":1,"x":{"[" * (levels - 1)}{"]" * (levels - 1)}}}]'
+    plan = replace(RUNS.plan, feeds=(replace(feed(5), events=events),))
+    if levels <= DEEPEST_PARKED:
+        assert plan == read_plan(written_plan(plan))
+    else:
+        with pytest.raises(RefusedPlan, match=r"what is fed as 5 is n(ested deeper|o JSON array)"):
+            read_plan(written_plan(plan))

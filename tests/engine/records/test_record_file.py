@@ -1,0 +1,208 @@
+"""The files of records."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.events.births import Birth
+from engine.offset import Offset
+from engine.plan import Port
+from engine.records.record import Cut, Dead, EmittedEvents, InstanceMeter, Record
+from engine.records.record_file import RecordDamaged, RecordFile, written_record
+
+EVENTS = pa.record_batch({"sensor": pa.array(["a", None, "é"]), "value": pa.array([1.5, 2.5, None])})
+OTHERS = pa.record_batch({"n": pa.array([7], pa.int64())})
+RECORD = Record(
+    batch=12,
+    start=Offset(run=2, entry=3, at={"street": 5}),
+    end=Offset(run=2, entry=4, at={"street": 8}, held={"river": "m"}, cuts={"m": ("street",), "w": ("a", "b")}),
+    dropped=(4, 5),
+    changes={1: {0: {b"\x91\x01": b"\x02", b"\x91\x02": None}, 128: {b"out": b"\x07"}}},
+    opened=((Port(1, "out"), 5), (Port(2, "left"), 0)),
+    emitted=(
+        EmittedEvents(origin=Port(1, "out"), first=5, events=EVENTS, births=(Birth(1, 99), Birth(2, 100))),
+        EmittedEvents(origin=Port(1, "out"), first=8, marker="m"),
+        EmittedEvents(origin=Port(2, "left"), first=2**62, events=OTHERS),
+    ),
+    dead=(Dead(instance=2, port="in", reason="ZeroDivisionError: division by zero", events=OTHERS),),
+    meters={1: InstanceMeter(cpu_ns=5_000, taken=3, emitted=3), 2: InstanceMeter(taken=2, emitted=1, dead=1)},
+    cuts=(Cut(name="m", instances=(1, 2), positions={"street": 8}),),
+    imaged={7: {1: {b"\x91\x05": b"\x06"}}, 9: {}},
+    base=3,
+    credit=77,
+)
+SCALARS = st.integers(-9, 9) | st.text(max_size=3) | st.none()
+TABLES = st.dictionaries(
+    st.integers(0, 2**62),
+    st.dictionaries(
+        st.integers(0, 128), st.dictionaries(st.binary(max_size=5), st.none() | st.binary(max_size=5)), max_size=3
+    ),
+    max_size=3,
+)
+TEXT = st.text(st.characters(codec="utf-8"), max_size=5)
+BATCHES = st.lists(st.none() | st.integers(-9, 9), max_size=4).map(
+    lambda numbers: pa.record_batch({"n": pa.array(numbers, pa.int64())})
+)
+PORTS = st.builds(Port, st.integers(0, 2**62), TEXT)
+BIRTHS = st.lists(st.builds(Birth, st.integers(1, 9), st.integers(0, 2**62)), max_size=2).map(tuple)
+RECORDS = st.builds(
+    Record,
+    batch=st.integers(0, 10**15),
+    start=st.builds(Offset, at=st.dictionaries(TEXT, st.integers(0, 2**62), max_size=2)),
+    end=st.builds(Offset, cuts=st.dictionaries(TEXT, st.lists(TEXT, max_size=2).map(tuple), max_size=2)),
+    dropped=st.lists(st.integers(0, 9), max_size=3).map(tuple),
+    changes=TABLES,
+    emitted=st.lists(
+        st.builds(EmittedEvents, origin=PORTS, first=st.integers(0, 2**62), events=BATCHES, births=BIRTHS)
+        | st.builds(EmittedEvents, origin=PORTS, first=st.integers(0, 2**62), marker=TEXT),
+        max_size=3,
+    ).map(tuple),
+    dead=st.lists(st.builds(Dead, instance=st.integers(0, 9), port=TEXT, reason=TEXT, events=BATCHES), max_size=2).map(
+        tuple
+    ),
+    meters=st.dictionaries(st.integers(0, 2**62), st.builds(InstanceMeter, cpu_ns=st.integers(0, 2**62)), max_size=2),
+    cuts=st.lists(
+        st.builds(
+            Cut,
+            name=TEXT,
+            instances=st.lists(st.integers(0, 9), max_size=2).map(tuple),
+            positions=st.dictionaries(TEXT, st.integers(0, 2**62), max_size=2),
+        ),
+        max_size=2,
+    ).map(tuple),
+    imaged=st.dictionaries(
+        st.integers(0, 128),
+        st.dictionaries(st.integers(0, 9), st.dictionaries(st.binary(max_size=5), st.binary(max_size=5))),
+        max_size=2,
+    ),
+    base=st.integers(0, 2**62),
+    credit=st.integers(0, 2**62),
+)
+
+
+def stored(folder: Path, record: Record) -> Path:
+    path = folder / "record"
+    path.write_bytes(written_record(record))
+    return path
+
+
+@given(RECORDS)
+def test_a_record_survives_as_a_file(tmp_path_factory: pytest.TempPathFactory, record: Record) -> None:
+    """What was written is read, down to the last event and key."""
+    assert record == RecordFile(stored(tmp_path_factory.mktemp("record"), record)).record()
+
+
+def test_the_example_survives_as_a_file(tmp_path: Path) -> None:
+    """A record with some of everything is read as it was written, by parts as well as whole."""
+    file = RecordFile(stored(tmp_path, RECORD))
+    assert RECORD == file.record()
+    assert RECORD.changes == file.changes()
+    assert RECORD.imaged[7] == file.image(7)
+    assert RECORD.emitted == file.emitted()
+    assert RECORD.emitted[:2] == file.emitted(Port(1, "out"))
+    assert RECORD.dead == file.dead()
+
+
+def test_a_record_of_an_older_release_is_read(tmp_path: Path) -> None:
+    """Its header tells no births; what left is of unknown birth."""
+    path = stored(tmp_path, replace(RECORD, emitted=RECORD.emitted[:1]))
+    before = path.read_bytes()
+    line, rest = before.split(b"\n", 1)
+    size = int(line.split()[4])
+    header = rest[:size].replace(b',"births":[[1,99],[2,100]]', b"")
+    line = line.replace(b"%010d" % size, b"%010d" % len(header)).replace(line.split()[-1], b"%08x" % crc32(header))
+    assert len(header) < size
+    path.write_bytes(b"\n".join((line, header + rest[size:])))
+    assert (replace(RECORD.emitted[0], births=()),) == RecordFile(path).emitted()
+
+
+def test_the_header_says_what_left(tmp_path: Path) -> None:
+    """Without reading an event, the header tells the numbers of what left: one for each event, one for a marker."""
+    told = RecordFile(stored(tmp_path, RECORD)).header.emitted
+    assert [(1, 5, 3, ""), (1, 8, 1, "m"), (2, 2**62, 1, "")] == [
+        (each.origin.instance, each.first, each.count, each.marker) for each in told
+    ]
+    assert [each.count for each in RECORD.emitted] == [each.count for each in told]
+
+
+def test_parts_are_read_alone(tmp_path: Path) -> None:
+    """Damage to events is no harm to whoever reads the state, and the other way round."""
+    path = stored(tmp_path, RECORD)
+    content = path.read_bytes()
+    header = RecordFile(path).header
+    events = header.emitted[0].events
+    assert events is not None
+    parts = len(content) - max(each.events.first + each.events.size for each in header.dead)
+
+    def damaged(at: int) -> RecordFile:
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        return RecordFile(path)
+
+    assert RECORD.changes == damaged(parts + events.first).changes()
+    assert RECORD.emitted == damaged(parts + header.changes.first).emitted()
+    with pytest.raises(RecordDamaged, match="a checksum does not hold"):
+        damaged(parts + events.first).emitted()
+    with pytest.raises(RecordDamaged, match="a checksum does not hold"):
+        damaged(parts + header.changes.first).changes()
+
+
+def test_a_long_header_is_read_whole(tmp_path: Path) -> None:
+    """A record of thousands of instances is read like any other."""
+    record = replace(RECORD, meters={number: InstanceMeter(taken=number) for number in range(5_000)})
+    assert record == RecordFile(stored(tmp_path, record)).record()
+
+
+def test_a_reason_that_is_no_text_is_kept_as_far_as_it_is(tmp_path: Path) -> None:
+    """Half a character in the message of an exception does not keep a batch from being recorded."""
+    record = replace(RECORD, dead=(replace(RECORD.dead[0], reason="no file \udce9"),))
+    assert "no file ?" == RecordFile(stored(tmp_path, record)).dead()[0].reason
+
+
+@pytest.mark.parametrize("kept", [0, 1, 8, 100, 500, -1], ids="{} bytes".format)
+def test_a_torn_file_is_damage(tmp_path: Path, kept: int) -> None:
+    """Wherever a file was torn off it is named, with what to do, before any of it is believed."""
+    path = stored(tmp_path, RECORD)
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(RecordDamaged) as damaged:
+        RecordFile(path)
+    assert str(damaged.value).startswith(f"{path} cannot be read: it ")
+    assert str(damaged.value).endswith("; restore it")
+
+
+def test_another_version_is_told(tmp_path: Path) -> None:
+    """A file of a later version says so."""
+    path = stored(tmp_path, RECORD)
+    path.write_bytes(path.read_bytes().replace(b"braid record 1 ", b"braid record 12 "))
+    with pytest.raises(RecordDamaged, match="it has version 12 and this Braid reads 1; restore it"):
+        RecordFile(path)
+
+
+@given(st.data())
+def test_a_damaged_file_is_told(tmp_path_factory: pytest.TempPathFactory, draw: st.DataObject) -> None:
+    """Wherever bytes of a file are changed, reading all of it tells so, and never gives another record."""
+    path = stored(tmp_path_factory.mktemp("record"), RECORD)
+    content = bytearray(path.read_bytes())
+    at = draw.draw(st.integers(0, len(content) - 1))
+    content[at : at + 4] = draw.draw(st.binary(min_size=1, max_size=4))
+    changed = bytes(content) != path.read_bytes()
+    path.write_bytes(content)
+    read: Any = None
+    try:
+        read = RecordFile(path).record()
+    except RecordDamaged as damaged:
+        assert changed
+        assert str(path) in str(damaged)  # noqa: PT017 - what is not damaged raises nothing
+    else:
+        assert RECORD == read
+
+
+def test_a_file_that_is_not_there_is_no_damage(tmp_path: Path) -> None:
+    """A record that does not exist is told apart from one that is damaged."""
+    with pytest.raises(FileNotFoundError):
+        RecordFile(tmp_path / "record")

@@ -1,0 +1,180 @@
+"""The state of a job: what counts, and what it costs to keep it recoverable."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from engine.offset import Offset
+from engine.records.record import Record, Table
+from engine.records.staged_state import NUMBERS, group_of, packed_key, packed_value
+from engine.records.state import AT_LEAST_EVERY, InstanceStates
+
+GROUPS_IN_ALL = 129
+
+
+def settle(
+    state: InstanceStates, puts: dict[int, dict[Any, Any]] | None = None, dropped: tuple[int, ...] = ()
+) -> Record:
+    """One batch that puts values under keys of instances."""
+    for instance, items in (puts or {}).items():
+        for key, value in items.items():
+            state.of(instance).put((key,), value)
+    batch = state.version + 1
+    return state.settle(Record(batch=batch, start=Offset(), end=Offset(), dropped=dropped, changes=state.changes()))
+
+
+def size(table: Table) -> int:
+    return sum(
+        len(key) + len(value or b"")
+        for groups in table.values()
+        for items in groups.values()
+        for key, value in items.items()
+    )
+
+
+def imaged_bytes(record: Record) -> int:
+    return size(dict(enumerate([dict(enumerate(image.values())) for image in record.imaged.values()])))
+
+
+def kept_in(state: InstanceStates, group: int) -> dict[int, dict[bytes, bytes]]:
+    return {instance: dict(groups[group]) for instance, groups in state.kept.items() if group in groups}
+
+
+def test_what_is_settled_counts() -> None:
+    """A batch's changes are seen by the next one, and those of an instance that is dropped are gone."""
+    state = InstanceStates()
+    settle(state, {1: {"a": 1, "b": 2}, 2: {"a": 3}})
+    state.of(1).delete(("b",))
+    settle(state, {1: {"c": 4}})
+    settle(state, dropped=(2,))
+    got = [state.of(instance).get((key,)) for instance in (1, 2) for key in "abc"]
+    assert [1, None, 4, None, None, None] == got
+    assert {1} == set(state.kept)
+    assert 2 == state.version
+
+
+def test_a_batch_sees_one_overlay_per_instance() -> None:
+    """Whoever asks for an instance's state within a batch gets the same, and the next batch gets another."""
+    state = InstanceStates()
+    staged = state.of(1)
+    staged.put(("a",), 1)
+    assert staged is state.of(1)
+    assert 1 == state.of(1).get(("a",))
+    settle(state)
+    assert staged is not state.of(1)
+
+
+def test_what_is_discarded_never_was() -> None:
+    """A batch that is given up leaves the state as it was."""
+    state = InstanceStates()
+    settle(state, {1: {"a": 1}})
+    state.of(1).put(("a",), 2)
+    state.of(1).advance("out", 3)
+    state.discard()
+    assert {} == state.changes()
+    assert (1, 0) == (state.of(1).get(("a",)), state.of(1).number("out"))
+
+
+def test_a_batch_that_does_not_follow_is_refused() -> None:
+    """A state is never carried over a batch that it has not seen."""
+    state = InstanceStates()
+    with pytest.raises(ValueError, match="batch 1 does not follow batch -1; catch up first"):
+        state.settle(Record(batch=1, start=Offset(), end=Offset()))
+
+
+def test_what_is_brought_counts_like_what_was_computed() -> None:
+    """An instance goes on with the state and the numbers that it had in another job."""
+    elsewhere, here = InstanceStates(), InstanceStates()
+    elsewhere.of(1).advance("out", 7)
+    settle(elsewhere, {1: {"a": 1}})
+    here.bring(elsewhere.kept)
+    assert 7 == here.of(1).advance("out", 1)
+    settle(here)
+    assert (1, 8) == (here.of(1).get(("a",)), here.of(1).number("out"))
+    assert (1, 7) == (elsewhere.of(1).get(("a",)), elsewhere.of(1).number("out"))
+
+
+def test_an_image_is_all_that_a_group_holds() -> None:
+    """An image has the keys of every instance in its group as they are after the batch, and never changes after."""
+    state = InstanceStates()
+    records = [settle(state, {instance: dict.fromkeys(range(40), batch) for instance in (1, 2)}) for batch in range(3)]
+    assert records[1].imaged
+    last = records[-1]
+    assert last.imaged == {group: kept_in(state, group) for group in last.imaged}
+    before = {
+        group: {instance: dict(items) for instance, items in image.items()} for group, image in last.imaged.items()
+    }
+    settle(state, {1: dict.fromkeys(range(40), "other")})
+    assert before == last.imaged
+
+
+def test_a_small_state_is_in_every_record() -> None:
+    """Where a batch changes all that is kept, its record alone is enough."""
+    state = InstanceStates()
+    for _ in range(20):
+        record = settle(state, {1: dict.fromkeys(range(50), "value")})
+        assert record.batch == record.base
+
+
+def test_what_was_written_whole_needs_no_image() -> None:
+    """The first record holds its groups whole by its changes alone, and nothing is owed for them later."""
+    state = InstanceStates()
+    first = settle(state, {1: dict.fromkeys(range(2000), "value")})
+    second = settle(state, {1: {0: "other"}})
+    assert {} == first.imaged
+    assert 0 == first.base == second.base
+    assert imaged_bytes(second) <= size(second.changes)
+
+
+def test_images_cost_what_changes_cost() -> None:
+    """Over many batches no more is imaged than is changed, but for the one group in every few batches."""
+    state = InstanceStates()
+    settle(state, {1: dict.fromkeys(range(5000), "value" * 3)})
+    changed = imaged = 0
+    for batch in range(1, 200):
+        record = settle(state, {1: {(batch * 31 + n) % 5_000: "other" * 3 for n in range(20)}})
+        changed += size(record.changes)
+        imaged += imaged_bytes(record) if batch % AT_LEAST_EVERY else 0
+    assert 0 < imaged <= changed
+
+
+def test_old_records_are_not_needed_for_ever() -> None:
+    """Where nothing changes for long, every group still gets a new image within so many batches, in turn."""
+    state = InstanceStates()
+    state.of(1).advance("out", 5)
+    settle(state, {instance: dict.fromkeys(range(400), "value") for instance in (1, 2)})
+    records = [settle(state) for _ in range(3 * AT_LEAST_EVERY * GROUPS_IN_ALL)]
+    bound = AT_LEAST_EVERY * GROUPS_IN_ALL
+    assert all(record.batch - record.base <= bound for record in records)
+    assert all(before.base <= after.base for before, after in pairwise(records))
+    assert all(len(record.imaged) <= 1 for record in records)
+    assert NUMBERS in {group for record in records for group in record.imaged}
+
+
+def test_a_group_that_was_emptied_needs_no_record() -> None:
+    """What holds nothing any more keeps no record needed, neither by deletion nor by dropping."""
+    state = InstanceStates()
+    settle(state, {1: {"a": 1}})
+    settle(state, {2: {"b": 1}})
+    assert 1 == settle(state, dropped=(1,)).base
+    state.of(2).delete(("b",))
+    record = settle(state)
+    assert (record.batch, {}, {}) == (record.base, record.imaged, state.kept)
+
+
+def test_deleting_what_is_not_there_changes_nothing() -> None:
+    """A key that never was can be deleted, and keeps nothing alive."""
+    state = InstanceStates()
+    state.of(1).delete(("a",))
+    record = settle(state)
+    assert ({1: {group_of(packed_key(("a",))): {packed_key(("a",)): None}}}, {}) == (record.changes, state.kept)
+    assert record.batch == record.base
+
+
+def test_keys_are_kept_as_bytes() -> None:
+    """State holds packed keys and values, by instance and key group."""
+    state = InstanceStates()
+    settle(state, {1: {"a": 1.5}})
+    key = packed_key(("a",))
+    assert {1: {group_of(key): {key: packed_value(1.5)}}} == state.kept

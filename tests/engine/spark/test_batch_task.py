@@ -1,0 +1,55 @@
+"""What a worker process remembers of the jobs that it has met."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bridge import Lease
+from engine.records.job_folder import job_folder
+from engine.spark import batch_task
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_task, "_workers", {})
+
+
+def begin(root: Path, name: str, at: int = 1) -> None:
+    folder = job_folder(root, name)
+    folder.make()
+    Lease(folder.path).release()
+    # Clocks of file systems tick slowly, and no two jobs have a name at the same moment.
+    os.utime(folder.path / "lease", (at, at))
+    folder.say_running()
+
+
+def test_a_job_that_runs_is_remembered_with_its_state(tmp_path: Path) -> None:
+    """Over any number of batches, and over meeting others."""
+    for name in ("a", "b"):
+        begin(tmp_path, name)
+    met = batch_task._worker(tmp_path, "a")
+    assert met is not batch_task._worker(tmp_path, "b")
+    assert met is batch_task._worker(tmp_path, "a")
+
+
+def test_the_state_of_a_job_that_was_stopped_is_given_up(tmp_path: Path) -> None:
+    """When the next one is met; else it would take memory until the process ends."""
+    for name in ("a", "b", "c"):
+        begin(tmp_path, name)
+        batch_task._worker(tmp_path, name)
+    for name in ("a", "b"):
+        job_folder(tmp_path, name).say_stopped()
+    begin(tmp_path, "d")
+    batch_task._worker(tmp_path, "d")
+    assert {"c", "d"} == {job for _, job in batch_task._workers}
+
+
+def test_a_job_has_nothing_of_another_one_that_had_its_name(tmp_path: Path) -> None:
+    """One that begins anew after the folder of the other was removed has no state yet."""
+    begin(tmp_path, "a")
+    met = batch_task._worker(tmp_path, "a")
+    shutil.rmtree(job_folder(tmp_path, "a").path)
+    begin(tmp_path, "a", at=2)
+    assert met is not batch_task._worker(tmp_path, "a")

@@ -1,0 +1,86 @@
+"""What a host's Spark is started with so that it starts quickly: its home, and what its processes load."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from engine.spark.home import find_spark, jars_to_find_first
+
+SAYS_THREADS = """
+import engine.spark.worker_daemon
+from pathlib import Path
+print(*(path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")))
+"""
+SAYS_MODULES = """
+import sys
+import engine.spark.source
+print(*({"dags", "networkx", "pydantic", "engine.kernel.batch"} & sys.modules.keys()))
+"""
+
+
+def said(program: str) -> str:
+    """What a Python process of its own prints."""
+    return subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", program],
+        capture_output=True,
+        check=True,
+        text=True,
+        env={name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"},
+    ).stdout.strip()
+
+
+def test_home_has_the_programs_and_not_the_archive(tmp_path: Path) -> None:
+    """The home that is found has what starts Spark, and no archive of PySpark to import from."""
+    environment = {"XDG_CACHE_HOME": str(tmp_path)}
+    find_spark(environment)
+    home = Path(environment["SPARK_HOME"])
+    assert (True, True, False) == (
+        (home / "bin" / "spark-submit").is_file(),
+        (home / "jars").is_dir(),
+        (home / "python").exists(),
+    )
+
+
+def test_jars_to_find_first_are_there(tmp_path: Path) -> None:
+    """Whichever home is used has them, each once."""
+    environment = {"XDG_CACHE_HOME": str(tmp_path)}
+    installed = jars_to_find_first(environment)
+    find_spark(environment)
+    for found in (installed, jars_to_find_first(environment)):
+        paths = list(map(Path, found.split(os.pathsep)))
+        assert ["spark-core", "spark-sql", "spark-catalyst"] == [path.name.split("_")[0] for path in paths]
+        assert all(path.is_file() for path in paths)
+
+
+def test_home_is_found_again(tmp_path: Path) -> None:
+    """A later start finds the home that an earlier one has made."""
+    first, second = {"XDG_CACHE_HOME": str(tmp_path)}, {"XDG_CACHE_HOME": str(tmp_path)}
+    find_spark(first)
+    find_spark(second)
+    assert first["SPARK_HOME"] == second["SPARK_HOME"]
+
+
+def test_a_home_that_is_named_stays() -> None:
+    """Whoever names a home gets it."""
+    environment = {"SPARK_HOME": "/elsewhere"}
+    find_spark(environment)
+    assert {"SPARK_HOME": "/elsewhere"} == environment
+
+
+def test_without_a_place_for_it_spark_finds_its_own(tmp_path: Path) -> None:
+    """Where no home can be made none is named, and Spark takes what is installed."""
+    (tmp_path / "braid").write_text("in the way")
+    environment = {"XDG_CACHE_HOME": str(tmp_path)}
+    find_spark(environment)
+    assert {"XDG_CACHE_HOME": str(tmp_path)} == environment
+
+
+def test_workers_are_forked_from_what_has_no_threads_of_its_own() -> None:
+    """What workers are forked from has one thread, besides that of an allocator, which starts it anew."""
+    assert 1 == len([name for name in said(SAYS_THREADS).split() if name != "jemalloc_bg_thd"])
+
+
+def test_planning_loads_little() -> None:
+    """The process that each job keeps for planning loads nothing of the core or the kernel."""
+    assert "" == said(SAYS_MODULES)

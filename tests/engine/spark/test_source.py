@@ -1,0 +1,125 @@
+"""What the Spark source reads again of a batch whose events are gone."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from bridge import FolderReader, Item, PositionsGone, Spool, commit, packed
+from engine.host.consumers import HostConsumers
+from engine.job.job import SparkJob
+from engine.job.pace import next_batch
+from engine.job.start import behind
+from engine.kernel.batch import Arrived
+from engine.kernel.batch_rows import Span, read_rows
+from engine.kernel.worker import Worker
+from engine.offset import Offset
+from engine.records.job_folder import job_folder, spool_folder
+from engine.spark.source import Batch, SpoolStreamReader
+from engine.twin_job import TwinJob
+from tests.chaos.chain import BEHAVIOURS, JOB, PLAN, STREAM
+
+NO_SPARK = cast("Any", None)
+NO_HOST = cast("Any", SimpleNamespace(need=lambda *_ingress: None))
+
+
+def events(many: int) -> Item:
+    return Item(count=many, stamp=1, payload=packed(pa.record_batch({"k": ["a"] * many, "v": [30.0] * many})))
+
+
+@contextmanager
+def ran(root: Path, *, gone: int = 5) -> Iterator[tuple[Batch, Spool]]:
+    """A batch of three and two events that a job ran, and some of which were removed when it had left the spool."""
+    spool = Spool(spool_folder(root, STREAM), most_bytes=1 << 30)
+    for many in (3, 2):
+        spool.append([events(many)])
+    job = TwinJob(root, JOB, BEHAVIOURS)
+    job.log(PLAN)
+    job.settle()
+    spool.append([events(4)])
+    commit(spool.folder, "another", gone)
+    spool.prune()
+    latest = job.store.file(job.batch - 1).header
+    assert 5 == latest.end.at[STREAM]
+    yield Batch(latest.start.as_json(), latest.end.as_json()), spool
+    spool.close()
+
+
+def unrecorded(root: Path) -> None:
+    """The job was stopped before it had recorded its last batch."""
+    max((job_folder(root, JOB).records).glob("0*")).unlink()
+
+
+def come_back(root: Path) -> None:
+    """What the job's host does first when it starts it again."""
+    job = SparkJob(JOB, root, NO_SPARK, NO_SPARK, NO_SPARK, asked=lambda _job: None, owned=lambda _stream: None)
+    HostConsumers(root, NO_HOST).rejoin(job)
+    job.give_up()
+
+
+def read(root: Path, batch: Batch) -> tuple[Span, list[Arrived]]:
+    return read_rows(SpoolStreamReader({"job": JOB, "root": str(root), "pace": ""}).read(batch))
+
+
+def test_a_batch_is_one_task_of_spark(tmp_path: Path) -> None:
+    """Whatever it holds; of one that is empty there is none."""
+    reading = SpoolStreamReader({"job": JOB, "root": str(tmp_path), "pace": ""})
+    offsets = [Offset(run=1, entry=1, at={"a": at, "b": 9_000 * at}).as_json() for at in (0, 5_000)]
+    (only,) = reading.partitions(*offsets)
+    assert Batch(*offsets) == only
+    assert not reading.partitions(offsets[0], offsets[0])
+
+
+def test_a_batch_that_is_recorded_needs_its_events_no_more(tmp_path: Path) -> None:
+    """Spark may run it again, when the job was stopped before Spark had committed it."""
+    with ran(tmp_path) as (batch, _):
+        span, items = read(tmp_path, batch)
+    assert (batch.start, batch.end, []) == (span.start.as_json(), span.end.as_json(), items)
+
+
+def test_a_batch_that_is_not_recorded_does_not_go_on_without_its_events(tmp_path: Path) -> None:
+    """Nothing is lost in silence."""
+    with ran(tmp_path) as (batch, _):
+        unrecorded(tmp_path)
+        with pytest.raises(PositionsGone):
+            read(tmp_path, batch)
+
+
+@pytest.mark.parametrize(("gone", "left"), [(3, [(3, 2)]), (5, []), (9, [])])
+def test_a_job_that_was_stopped_in_a_batch_runs_it_with_what_is_left(
+    tmp_path: Path, gone: int, left: list[tuple[int, int]]
+) -> None:
+    """Each time with the same, until it is recorded; and nothing of it comes once more in the next."""
+    with ran(tmp_path, gone=gone) as (batch, spool):
+        unrecorded(tmp_path)
+        come_back(tmp_path)
+        span, items = read(tmp_path, batch)
+        assert left == [(item.first, item.count) for item in items]
+        # Others read on.
+        commit(spool.folder, "another", 9)
+        spool.prune()
+        come_back(tmp_path)
+        assert (span, items) == read(tmp_path, batch)
+        assert [True, False] == [Worker(tmp_path, JOB).work_off(1, span, items) for _ in range(2)]
+
+
+@pytest.mark.parametrize("gone", [3, 9])
+def test_what_comes_after_the_batch_that_a_job_was_stopped_in_is_read_from_where_it_is_there(
+    tmp_path: Path, gone: int
+) -> None:
+    """More may have gone than that batch was to hold."""
+    with ran(tmp_path, gone=gone) as (batch, spool):
+        unrecorded(tmp_path)
+        come_back(tmp_path)
+        folder, end = job_folder(tmp_path, JOB), Offset.of_json(batch.end)
+        entries = [behind(entry, folder.gone()) for entry in folder.entries(1)]
+        warming = next_batch(end, run=2, entries=entries, spools={STREAM: FolderReader(spool.folder)})
+        assert max(5, gone) == warming.end.at[STREAM]
+        following = next_batch(warming.end, run=2, entries=entries, spools={STREAM: FolderReader(spool.folder)})
+        assert 9 == following.end.at[STREAM]
+        _, items = read(tmp_path, Batch(warming.end.as_json(), following.end.as_json()))
+        assert [(5, 4)] * (gone < 9) == [(item.first, item.count) for item in items]

@@ -1,0 +1,296 @@
+"""What implements the built-in tasks: what they compute, null by null, and how they are found."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bridge.events.raw_events import ARROW_TYPES
+from dags import Kind, Schema
+from engine.behaviour import (
+    Behaviour,
+    NoBehaviour,
+    PortEmission,
+    behaviours_of,
+    each_event,
+    implementation_of,
+    installed_behaviours,
+    place_of,
+)
+from engine.kernel.task_watch import EventName, Unwatched
+from engine.plan import Slot
+from engine.records.staged_state import Staged
+from engine.tasks import TYPES
+from tests.engine.kernels import PLACES, events, slot
+
+
+class Task:
+    """One task with its state."""
+
+    def __init__(self, type_: str, **config: Any) -> None:
+        self.behaviour = _behaviour(slot(2, type_, 1, **config))
+        self.state = Staged({})
+
+    def take(self, rows: pa.RecordBatch) -> PortEmission:
+        return self.behaviour("in", rows, self.state)["out"]
+
+    def values(self, values: Iterable[Any], field: str = "a", told: str = "") -> list[Any]:
+        """What becomes of a field with these values, or what is told in another one."""
+        found: list[Any] = (
+            self.take(events([{field: value} for value in values])).rows.column(told or field).to_pylist()
+        )
+        return found
+
+
+def _behaviour(each: Slot) -> Behaviour:
+    return behaviours_of([each], PLACES)[each.instance]
+
+
+def test_every_task_but_the_source_is_implemented() -> None:
+    """Each by an implementation of its own type, under its name; steps of workflows all by one."""
+    places = installed_behaviours()
+    assert {kind.name for kind in TYPES if not kind.is_source} | {"opmw:*", "opmw-join:*"} == places.keys()
+    assert {name: name for name in places} == {name: implementation_of(name, places).type.name for name in places}
+    assert PLACES == {name: places[name] for name in PLACES}
+
+
+def test_a_namespace_is_implemented_by_one_entry_point() -> None:
+    """A type's own goes before it, and of two namespaces the longer; a prefix that is no namespace's is nobody's."""
+    places = {"a:*": "short", "a:b:*": "long", "a:b:c": "own", "d:": "no namespace"}
+    names = ("a:x", "a:b:x", "a:b:c", "d:x", "a")
+    assert ["short", "long", "own", None, None] == [place_of(name, places) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("range_filter", {"field": "b", "min": 0, "max": 1}),
+        ("range_filter", {"field": "a", "min": 0, "max": 1, "outside": "drop"}),
+        ("block_window_average", {"field": "b", "by": ["k", "a", "k"]}),
+        ("block_window_average", {"field": "a", "by": ["a"]}),
+        ("count", {"by": ["k", "k"]}),
+        ("count", {}),
+        ("pi_viete", {}),
+    ],
+)
+def test_what_is_emitted_has_the_described_fields(name: str, config: dict[str, Any]) -> None:
+    """The description's schema is that of the rows, with or without events."""
+    kind = next(kind for kind in TYPES if kind.name == name)
+    takes = {"in": Schema.of(a=Kind.FLOAT, b=Kind.INTEGER, k=Kind.STRING)}
+    schema = kind.output_schema(kind.config.model_validate_json(json.dumps(config)), takes)["out"]
+    expected = {field: ARROW_TYPES[kind] for field, kind in schema.fields.items()}
+    for rows in ([], [{"a": 1.0, "b": 1, "k": "x"}] * 20):
+        found = Task(name, **config).take(events(rows)).rows
+        assert expected == {field.name: field.type for field in found.schema if field.name != "_rest"}
+
+
+def test_a_range_filter_keeps_what_is_in_range() -> None:
+    """Both bounds included; nulls and NaN are dropped, and each event's origin is told."""
+    task = Task("range_filter", field="a", min=-1, max=2, outside="drop")
+    kept = task.take(events([{"a": value} for value in (-1.0, None, 2.0, math.nan, 2.1, 0.0, -math.inf)]))
+    assert [-1.0, 2.0, 0.0] == kept.rows.column("a").to_pylist()
+    assert kept.origin is not None
+    assert [0, 2, 5] == kept.origin.tolist()
+
+
+def test_a_range_filter_makes_null_what_is_out_of_range() -> None:
+    """Unless it is told otherwise; all events pass, a null stays one, and the other fields stay."""
+    task = Task("range_filter", field="a", min=-1, max=2)
+    passed = task.take(events([{"a": value, "k": "x"} for value in (-1.0, None, 5.0, math.nan)]))
+    assert [-1.0, None, None, None] == passed.rows.column("a").to_pylist()
+    assert ["x"] * 4 == passed.rows.column("k").to_pylist()
+    assert passed.origin is None
+
+
+def test_a_range_filter_compares_integers_exactly() -> None:
+    """Also beyond 2^53, where neighbours have one float, and with bounds between them or beyond all integers."""
+    large = 2**53
+    assert [large, None, None] == Task("range_filter", field="b", min=0, max=large).values([large, large + 1, -1], "b")
+    assert [None, 1, None] == Task("range_filter", field="b", min=0.5, max=1.5).values([0, 1, 2], "b")
+    assert [None] * 3 == Task("range_filter", field="b", min=0.25, max=0.75).values([0, 1, None], "b")
+    wide = [-(2**63), None, 2**63 - 1]
+    assert wide == Task("range_filter", field="b", min=-1e300, max=1e300).values(wide, "b")
+    assert [None] == Task("range_filter", field="b", min=1e19, max=1e20).values([2**63 - 1], "b")
+
+
+def test_an_average_emits_once_per_block_and_key() -> None:
+    """At the event that completes it; what is left over counts for the next batch."""
+    task = Task("block_window_average", field="a", by=["k"], window=2)
+    rows = [{"a": 1.0, "k": "x"}, {"a": 10.0, "k": "y"}, {"a": 3.0, "k": "x"}, {"a": 4.0, "k": "x"}]
+    first = task.take(events(rows))
+    assert [{"k": "x", "a": 2.0}] == first.rows.to_pylist()
+    assert first.origin is not None
+    assert [2] == first.origin.tolist()
+    again = task.take(events([{"a": 6.0, "k": "x"}, {"a": 20.0, "k": "y"}, {"a": 0.0, "k": "z"}]))
+    assert [{"k": "x", "a": 5.0}, {"k": "y", "a": 15.0}] == again.rows.to_pylist()
+
+
+def test_an_average_passes_over_nulls() -> None:
+    """They neither count nor weigh; a null key is a key."""
+    task = Task("block_window_average", field="b", by=["k"], window=2)
+    taken = task.take(events([{"b": 1}, {"b": None}, {"b": None, "k": "x"}, {"b": 2}, {"b": None}]))
+    assert [{"k": None, "b": 1.5}] == taken.rows.to_pylist()
+    assert taken.origin is not None
+    assert [3] == taken.origin.tolist()
+
+
+def test_an_average_forgets_a_key_whose_block_is_complete() -> None:
+    """Nothing is kept but blocks that have begun."""
+    task = Task("block_window_average", field="a", by=["k"], window=3)
+    task.take(events([{"a": 1.0, "k": "x"}, {"a": 1.0, "k": "y"}]))
+    assert [1, 1.0] == task.state.get(("x",))
+    task.take(events([{"a": 1.0, "k": "x"}, {"a": 1.0, "k": "x"}]))
+    assert (None, [1, 1.0]) == (task.state.get(("x",)), task.state.get(("y",)))
+
+
+def test_an_average_does_not_hang_on_where_batches_end() -> None:
+    """To the last digit, with values of which sums differ by their order."""
+    values = np.random.default_rng(1).normal(size=1_000) * 10.0 ** np.random.default_rng(2).integers(-9, 9, 1_000)
+    whole = Task("block_window_average", field="a", window=100).values(values.tolist())
+    task = Task("block_window_average", field="a", window=100)
+    assert whole == [mean for first in range(0, 1_000, 7) for mean in task.values(values[first : first + 7].tolist())]
+    assert 10 == len(whole)
+
+
+def test_an_average_ends_a_block_that_a_shorter_window_finds_full() -> None:
+    """A reconfigured task goes on with what it kept: its next event ends the block."""
+    task = Task("block_window_average", field="a", window=5)
+    task.values([1.0, 2.0, 3.0])
+    shorter = Task("block_window_average", field="a", window=2)
+    shorter.state = task.state
+    assert [2.5, 1.0] == shorter.values([4.0, 1.0, 1.0])
+
+
+def test_a_count_tells_each_event_its_number() -> None:
+    """For its key, over batches; null is a key."""
+    task = Task("count", by=["k"])
+    assert [1, 1, 2, 1, 3] == task.take(events([{"k": k} for k in ("x", None, "x", "y", "x")])).rows.column(
+        "count"
+    ).to_pylist()
+    found = task.take(events([{"k": k} for k in (None, "x")])).rows.to_pylist()
+    assert [{"k": None, "count": 2}, {"k": "x", "count": 4}] == found
+    assert [1, 2] == Task("count").values([None, 1.0], told="count")
+
+
+def test_keys_are_values() -> None:
+    """Both zeros are one key and so are all NaNs, over batches too; kinds of fields may be mixed."""
+    task = Task("count", by=["a"])
+    assert [1, 2, 1, 2, 1] == task.values([0.0, -0.0, math.nan, math.nan, None], told="count")
+    assert [3, 3, 2] == task.values([-0.0, math.nan, None], told="count")
+    two = Task("count", by=["k", "b"])
+    rows = [{"k": k, "b": b} for k, b in (("x", 1), ("x", 2), ("y", 1), ("x", 1), (None, None), (None, None))]
+    assert [1, 1, 1, 2, 1, 2] == two.take(events(rows)).rows.column("count").to_pylist()
+
+
+def test_a_moment_is_a_key() -> None:
+    """Timestamps, booleans and a count field that is itself a key."""
+    fields = {"at": Kind.TIMESTAMP, "on": Kind.BOOLEAN, "count": Kind.INTEGER}
+    moment = datetime(2026, 5, 4, tzinfo=UTC)
+    rows: list[dict[str, Any]] = [
+        {"at": moment, "on": True, "count": 7},
+        {"at": moment, "on": True, "count": 7},
+        {"at": None, "on": False},
+    ]
+    found = Task("count", by=["at", "on", "count"]).take(events(rows, fields)).rows
+    assert [{"at": moment, "on": True, "count": 1}, {"at": moment, "on": True, "count": 2}] == found.to_pylist()[:2]
+
+
+def test_a_moment_beyond_the_calendar_is_a_key() -> None:
+    """A timestamp counts as its number, because Python's own moments end with the year 9999."""
+    rows = events([{"at": 10**15}, {"at": 10**15}], {"at": Kind.TIMESTAMP})
+    assert [1, 2] == Task("count", by=["at"]).take(rows).rows.column("count").to_pylist()
+
+
+def test_many_keys_are_kept_apart() -> None:
+    """More than a short integer can number."""
+    task = Task("count", by=["b"])
+    numbers = 2 * list(range(70_000))
+    assert [1] * 70_000 + [2] * 70_000 == task.values(numbers, "b", told="count")
+    assert [3, 3, 1] == task.values([0, 69_999, 70_000], "b", told="count")
+
+
+def test_an_output_hands_on_what_it_takes() -> None:
+    """Just as it is."""
+    rows = events([{"a": 1.0}, {"a": None}])
+    assert PortEmission(rows) == Task("output").take(rows)
+
+
+def _twice(port: str, event: dict[str, Any], _state: Staged) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    if event["b"] is None:
+        yield "other", {"n": 0}
+    elif event["b"] > 8:
+        yield "out", {"m": 1}
+    else:
+        for _ in range(event["b"]):
+            yield "out", {"n": event["b"], "port": port}
+
+
+def test_a_behaviour_can_be_written_for_one_event() -> None:
+    """What it yields becomes rows with their origins; what an event lacks is null; an empty batch gives empty ones."""
+    schema = pa.schema({"n": pa.int64(), "port": pa.string()})
+    behaviour = each_event(_twice, lambda _schema: {"out": schema})
+    told = behaviour("left", events([{"b": 2}, {"b": 0}, {"b": 1}]), Staged({}))["out"]
+    expected = [{"n": 2, "port": "left"}, {"n": 2, "port": "left"}, {"n": 1, "port": "left"}]
+    assert expected == told.rows.to_pylist()
+    assert told.origin is not None
+    assert [0, 0, 2] == told.origin.tolist()
+    assert schema == behaviour("left", events([]), Staged({}))["out"].rows.schema
+    with pytest.raises(ValueError, match="it emits at port 'other', which it does not have"):
+        behaviour("left", events([{}]), Staged({}))
+    with pytest.raises(ValueError, match="it emits the field 'm', which port 'out' does not have"):
+        behaviour("left", events([{"b": 9}]), Staged({}))
+
+
+@pytest.mark.parametrize(
+    ("each", "place", "told"),
+    [
+        (slot(2, "acme:x", 1), None, "nothing implements the task type 'acme:x'; install the package that offers it"),
+        (slot(2, "count", 1), "no.such:thing", "cannot be made: ModuleNotFoundError: No module named 'no'"),
+        (slot(2, "count", 1), "engine.plan:Plan", "engine.plan:Plan is type and no Implementation"),
+        (slot(2, "count", 1, by=3), PLACES["count"], "the behaviour of 'count' cannot be made: ValidationError"),
+        (
+            Slot(instance=2, type="count", version=2, inputs=()),
+            PLACES["count"],
+            "'count' is installed in version 1 and the plan wants version 2",
+        ),
+    ],
+)
+def test_what_cannot_be_run_refuses_every_event(each: Slot, place: str | None, told: str) -> None:
+    """And says why; its neighbours are made all the same."""
+    places = {"output": PLACES["output"], **({each.type: place} if place else {})}
+    made = behaviours_of([each, slot(3, "output", 1)], places)
+    with pytest.raises(NoBehaviour, match=told.replace("(", r"\(")):
+        made[2]("in", events([]), Staged({}))
+    assert made[3]("in", events([]), Staged({}))
+
+
+class Tells(Unwatched):
+    """Knows that instance 2 is deadly to make."""
+
+    def __init__(self) -> None:
+        self.told: list[int] = []
+
+    def parked(self, instance: int, event: EventName | None = None) -> str:
+        return "killed its worker" if (instance, event) == (2, None) else ""
+
+    def running(self, instance: int, event: EventName | None = None) -> None:
+        assert event is None
+        self.told.append(instance)
+
+    def idle(self) -> None:
+        self.told.append(0)
+
+
+def test_it_is_told_who_is_made() -> None:
+    """So that a package that kills its worker on import is found too; one that is known to is not made again."""
+    watch = Tells()
+    made = behaviours_of([slot(2, "output", 1), slot(3, "output", 1)], PLACES, watch)
+    assert [2, 3, 0] == watch.told
+    with pytest.raises(NoBehaviour, match="killed its worker"):
+        made[2]("in", events([]), Staged({}))
+    assert made[3]("in", events([]), Staged({}))

@@ -1,0 +1,71 @@
+"""`braid backup` and `braid restore`: what they say, and with which exit code they end."""
+
+from pathlib import Path
+
+import pytest
+
+from manager.process.settings import read_settings
+from manager.store.database import Store, sqlite_url
+from tests.manager.commands.braid_runner import Braid
+
+
+@pytest.fixture
+def root(braid: Braid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The root of a service, which the settings name."""
+    made = tmp_path / "root"
+    made.mkdir()
+    Store(sqlite_url(made / "braid.db")).close()
+    monkeypatch.setenv("BRAID_ROOT", str(made))
+    assert braid.asked() == []
+    return made
+
+
+def test_a_backup_is_made_and_restored(braid: Braid, root: Path, tmp_path: Path) -> None:
+    """Without a service and without a key; people are told what is in it and what to do next."""
+    result = braid("backup", "backup.tar")
+    assert (0, "backup.tar holds 0 dataflows and 0 jobs; keep it where nobody else reads it\n") == (
+        result.exit_code,
+        result.stdout,
+    )
+    result = braid("restore", "backup.tar", "--root", "other")
+    assert (0, True) == (result.exit_code, "start it with `braid serve`" in result.stdout)
+    assert (tmp_path / "other" / "braid.db").exists()
+    assert read_settings().root == root
+
+
+def test_programs_are_told_what_is_in_it(braid: Braid, root: Path) -> None:
+    """One JSON document without the list of files, of the backup and of the restore alike."""
+    (root / "key").write_text("braid_key")
+    made = braid.said("backup", "backup.tar", "--with-key", "--with-spools")
+    assert (True, True, 0, 0) == (made["key"], made["spools"], made["jobs"], made["counts"]["tenant"])
+    assert "files" not in made
+    assert made == braid.said("restore", "backup.tar", "--root", "other")
+
+
+def test_what_is_refused_is_told_in_a_line(braid: Braid, root: Path) -> None:
+    """With the exit code of something that has problems, and nothing done."""
+    assert 0 == braid("backup", "backup.tar").exit_code
+    again = braid("backup", "backup.tar")
+    assert (1, "backup.tar is there already; choose another name, or remove it first\n") == (
+        again.exit_code,
+        again.stderr,
+    )
+    onto = braid("restore", "backup.tar")
+    assert (1, f"{root} is not empty; name another root, or move away what is in it\n") == (onto.exit_code, onto.stderr)
+    Path("damaged.tar").write_bytes(Path("backup.tar").read_bytes()[:2_000])
+    damaged = braid("restore", "damaged.tar", "--root", "other")
+    assert (1, True) == (damaged.exit_code, damaged.stderr.startswith("damaged.tar is damaged: "))
+    assert not Path("other").exists()
+
+
+def test_a_database_that_is_not_there_is_told_without_its_password(
+    braid: Braid, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line names the database, and what to see to."""
+    monkeypatch.setenv("BRAID_DATABASE", "sqlite:////nowhere/braid.db")
+    refused = braid("backup", "backup.tar")
+    assert (1, "there is no database at /nowhere/braid.db; name the root of a service\n") == (
+        refused.exit_code,
+        refused.stderr,
+    )
+    assert root.is_dir()

@@ -1,0 +1,69 @@
+"""`braid serve`: what it takes from its flags, and how it ends where it cannot begin."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from pydantic import SecretStr
+from typer.testing import CliRunner
+
+from manager.command import app
+from manager.commands.exit_codes import ExitCode
+from manager.commands.local.serve import serve
+from manager.process.settings import SECRET_SETTINGS, Settings
+from tests.manager.commands.braid_runner import Braid
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch, braid: Braid) -> list[Settings]:  # noqa: ARG001 - without settings of others
+    """What would be served."""
+    found: list[Settings] = []
+    serving = ModuleType("manager.process.manager")
+    setattr(serving, "serve", lambda told, **_: found.append(told))  # noqa: B010 - a module of the test's own
+    monkeypatch.setitem(sys.modules, "manager.process.manager", serving)
+    return found
+
+
+def test_serve_takes_its_settings_from_flags_environment_and_file(
+    served: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Secrets come by the environment or the file, everything else by a flag too."""
+    Path("braid.toml").write_text('database = "postgresql://me:hush@db/braid"\nport = 1')
+    monkeypatch.setenv("BRAID_BROKER", "mqtt://me:hush@broker")
+    words = "serve --root kept --listen ::1 --port 2 --master local[1] --host none --pace 0.5"
+    assert CliRunner().invoke(app, words.split()).exit_code == ExitCode.WELL
+    assert served == [
+        Settings(
+            root=Path("kept"),
+            listen="::1",
+            port=2,
+            broker=SecretStr("mqtt://me:hush@broker"),
+            database=SecretStr("postgresql://me:hush@db/braid"),
+            master="local[1]",
+            host="none",
+            pace=0.5,
+        )
+    ]
+
+
+def test_serve_needs_no_setting(served: list[Settings]) -> None:
+    """Alone, it serves with the defaults."""
+    assert CliRunner().invoke(app, ["serve"]).exit_code == ExitCode.WELL
+    assert [Settings()] == served
+
+
+def test_every_setting_but_the_secrets_has_a_flag() -> None:
+    """A secret among the arguments of a process could be read by everybody."""
+    assert Settings.model_fields.keys() - SECRET_SETTINGS == serve.__annotations__.keys() - {
+        "settings",
+        "as_json",
+        "return",
+    }
+
+
+def test_serve_does_not_begin_with_a_wrong_setting(served: list[Settings]) -> None:
+    """The message names the flag, and nothing is served."""
+    result = CliRunner().invoke(app, ["serve", "--port", "0"])
+    assert (ExitCode.PROBLEMS, []) == (result.exit_code, served)
+    assert result.stderr.startswith("--port: the value should be greater than or equal to 1")

@@ -1,0 +1,71 @@
+"""Choosing: how much moves at a time where much is scattered."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from manager.defragmentation import choice
+from manager.defragmentation.choice import Chooser
+from manager.problem import Conflict
+from merge import Home, Instance
+from tests.manager.managers import Manager
+
+SHORT = "s:source{{'source': '{0}'}} > a:map{{'add': 1}} > k:sink"
+LONG = "s:source{{'source': '{0}'}} > a:map{{'add': 1}} > b:count > k:sink"
+SOURCES = ("weather", "traffic", "power")
+TOGETHER = 5
+"""Tasks that two dataflows of one source are."""
+
+
+@pytest.fixture
+def manager(sqlite: str) -> Iterator[Manager]:
+    """Of each source two dataflows that share tasks, each residue in a job of its own."""
+    made = Manager(sqlite, strategy="launch").lead()
+    made.admit("ann", "bob")
+    made.register(*SOURCES)
+    for source in SOURCES:
+        for text in (SHORT, LONG):
+            made.submit("ann", text.format(source))
+    yield made
+    made.close()
+
+
+def homes(manager: Manager) -> dict[Instance, Home]:
+    with manager.committer.looking() as state:
+        return dict(state.jobs.homes.items())
+
+
+def moved(manager: Manager, chooser: Chooser) -> frozenset[Instance]:
+    """What stood still in a move that was asked for, and came off; nothing where there is none."""
+    try:
+        move = manager.changes.moves.begin(chooser.asked_for, who="operator")
+    except Conflict:
+        return frozenset()
+    manager.changes.moves.cut(move.id)
+    manager.changes.moves.take_over(move.id, {job: {} for job in move.left})
+    manager.changes.moves.end(move.id)
+    return frozenset(step.instance for step in move.steps)
+
+
+def test_running_dags_that_share_nothing_move_one_after_the_other(
+    manager: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only so much stands still at a time; each moves once, and at last nothing is scattered."""
+    monkeypatch.setattr(choice, "MOST_TOGETHER", 2 * TOGETHER - 1)
+    chooser = Chooser(manager.seen)
+    done = frozenset[Instance]()
+    for _ in SOURCES:
+        before = homes(manager)
+        stood = moved(manager, chooser)
+        assert TOGETHER == len(stood)
+        assert not stood & done
+        assert all(home == before[task] for task, home in homes(manager).items() if task not in stood)
+        done |= stood
+    assert done == homes(manager).keys()
+    assert frozenset() == moved(manager, chooser)
+
+
+def test_few_tasks_move_together(manager: Manager) -> None:
+    """One move is quicker than several, and what nobody shares may share a job."""
+    assert homes(manager).keys() == moved(manager, Chooser(manager.seen))
+    assert 1 == len({home.job for home in homes(manager).values()})

@@ -1,0 +1,92 @@
+"""What was learnt of what things cost: it is written down now and then, and known to whoever leads next."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from manager.defragmentation.calibration import ASSUMED, FEWEST, FEWEST_DISRUPTIONS
+from manager.defragmentation.choice import WRITING, Chooser
+from manager.defragmentation.learnt_costs import LearntCosts, LearntCostStore
+from manager.defragmentation.measurement import SHORTEST_SAMPLE
+from manager.observations.reports import HostSeen
+from manager.store.tables import LearntRow
+from manager.transitions.life import Phase
+from manager.transitions.move import Ended
+from tests.manager.managers import Manager
+
+NAME = "one"
+NOW = datetime(2024, 3, 1, tzinfo=UTC)
+
+
+class Learning:
+    """A manager that looks at a host which takes the third of a core, and nothing runs there."""
+
+    def __init__(self, manager: Manager, name: str = NAME) -> None:
+        self.now = 0.0
+        self._manager = manager
+        self.chooser = Chooser(manager.seen, LearntCostStore(manager.store, name), clock=lambda: self.now)
+        self.chooser.recall()
+
+    def look(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.now += SHORTEST_SAMPLE
+            host = HostSeen(host="north", alive=True, cpu={"driver": self.now / 3}, seen=NOW)
+            self._manager.seen.every_host = (host,)
+            self.chooser.learn({})
+
+
+@pytest.fixture
+def manager(sqlite: str) -> Iterator[Manager]:
+    made = Manager(sqlite, NAME).lead()
+    yield made
+    made.close()
+
+
+def written(manager: Manager) -> LearntCosts:
+    return LearntCostStore(manager.store, NAME).read()
+
+
+def test_prices_and_disruptions_are_known_after_a_restart(manager: Manager) -> None:
+    """A manager that is started anew goes by what the one before it had measured."""
+    learning = Learning(manager)
+    learning.look(FEWEST + 1)
+    for move in range(FEWEST_DISRUPTIONS):
+        learning.chooser.remember(Ended(move=move, phase=Phase.DONE, opened=1, interruption=7.0))
+    learning.look()
+    again = Learning(manager)
+    assert learning.chooser.paid() == again.chooser.paid()
+    assert ASSUMED != again.chooser.paid()[0]
+    with manager.committer.looking() as state:
+        picture = again.chooser.picture(state, manager.committer.ground)
+    assert 7.0 == picture.costs.interruption
+
+
+def test_samples_are_written_down_now_and_then(manager: Manager) -> None:
+    """Not at each look."""
+    learning = Learning(manager)
+    learning.look(2)
+    assert 1 == written(manager).calibration.samples
+    looks = int(WRITING / SHORTEST_SAMPLE)
+    learning.look(looks - 1)
+    assert 1 == written(manager).calibration.samples
+    learning.look()
+    assert 1 + looks == written(manager).calibration.samples
+
+
+def test_who_does_not_lead_writes_nothing(manager: Manager) -> None:
+    """Another manager knows better by then."""
+    Learning(manager, "another").look(2)
+    assert LearntCosts() == written(manager)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{"calibration": {"samples": "many"}}, {"calibration": {"samples": 50, "taken": [1.0], "products": [[1.0]]}}],
+)
+def test_what_another_braid_has_learnt_otherwise_is_learnt_anew(manager: Manager, told: dict[str, Any]) -> None:
+    """And hinders nobody."""
+    with manager.store.write() as session:
+        session.add(LearntRow(at=0.0, told=told))
+    assert LearntCosts() == written(manager)

@@ -1,0 +1,266 @@
+"""Watching: when a defragmentation begins, and when it does not."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manager.defragmentation.trigger import (
+    _BACK_OFF,
+    BEGINS,
+    DEFRAGMENTATION_REST,
+    HOLD,
+    HORIZON,
+    Act,
+    Target,
+    TriggerDecision,
+    TriggerSituation,
+    TriggerState,
+    target_of,
+    watch,
+)
+from merge import Assignment, Home, Instance, JobId
+
+ONE: Target = frozenset({frozenset({Instance(1), Instance(2)})})
+OTHER: Target = frozenset({frozenset({Instance(3)})})
+WORTH = TriggerSituation(version=1, scattered=ONE, worth=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A look, and what was decided."""
+
+    at: float
+    look: TriggerSituation
+    decision: TriggerDecision
+
+    @property
+    def begins(self) -> bool:
+        return self.decision.act in BEGINS
+
+    @property
+    def target(self) -> Target | None:
+        """What it begins to move."""
+        return self.look.overload if self.decision.act is Act.ISOLATE else self.look.scattered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A look to come: how long after the last, and how what was begun goes on."""
+
+    after: float
+    look: TriggerSituation
+    lasts: int
+    """So many looks what is begun here is under way."""
+    comes_off: bool
+
+
+def looked(steps: Sequence[Step], every: float | None = None) -> Iterator[Seen]:
+    """What is decided at each, as what was begun takes its time and ends."""
+    state, now = TriggerState(), 0.0
+    left: int | None = None
+    comes_off = True
+    for step in steps:
+        now += step.after
+        ended = comes_off if left == 0 else None
+        left = None if left == 0 else left
+        look = replace(step.look, underway=left is not None, ended=ended)
+        state, decision = watch(state, look, now, every=every)
+        yield Seen(at=now, look=look, decision=decision)
+        if decision.act in BEGINS:
+            left, comes_off = step.lasts, step.comes_off
+        elif left is not None:
+            left -= 1
+
+
+def steady(
+    look: TriggerSituation, *, seconds: float = 5.0, times: int = 1_000, lasts: int = 2, comes_off: bool = True
+) -> list[Step]:
+    return [Step(after=seconds, look=look, lasts=lasts, comes_off=comes_off)] * times
+
+
+TARGETS = st.sampled_from((None, ONE, ONE, ONE, OTHER))
+LOOKS = st.builds(
+    TriggerSituation,
+    version=st.sampled_from((1, 1, 1, 1, 1, 2)),
+    scattered=TARGETS,
+    worth=st.sampled_from((True, True, True, True, False)),
+    overload=st.sampled_from((None, None, None, OTHER)),
+)
+STEPS = st.builds(
+    Step,
+    after=st.sampled_from((1.0, 5.0, 20.0, 70.0, 400.0)),
+    look=LOOKS,
+    lasts=st.integers(0, 3),
+    comes_off=st.booleans(),
+)
+"""Looks of which any may be otherwise than the one before."""
+SPELLS = st.lists(st.tuples(STEPS, st.integers(1, 20)), max_size=12).map(
+    lambda spells: [step for step, times in spells for step in [step] * times]
+)
+"""Looks that stay alike for a while."""
+EVERY = st.sampled_from((None, 30.0, 1_000.0))
+
+
+@given(steps=SPELLS, every=EVERY)
+def test_a_consolidation_begins_only_where_it_is_worth_it(steps: list[Step], every: float | None) -> None:
+    """By schedule too; and whatever begins moves something."""
+    for seen in looked(steps, every):
+        assert seen.look.worth or seen.decision.act is not Act.CONSOLIDATE
+        assert seen.target is not None or not seen.begins
+
+
+@given(steps=SPELLS, every=EVERY)
+def test_none_begins_within_the_rest(steps: list[Step], every: float | None) -> None:
+    """Nor while one is under way; after a failure it rests longer."""
+    rested = 0.0
+    for seen in looked(steps, every):
+        if seen.look.ended is not None:
+            rested = seen.at + (DEFRAGMENTATION_REST if seen.look.ended else 2 * DEFRAGMENTATION_REST)
+        if seen.begins:
+            assert not seen.look.underway
+            assert seen.at >= rested
+            rested = max(rested, seen.at + DEFRAGMENTATION_REST)
+
+
+@given(steps=SPELLS)
+def test_none_begins_by_measurement_that_has_not_held(steps: list[Step]) -> None:
+    """Whatever flickers, or has held only while dataflows came and went, begins nothing."""
+    past = list(looked(steps))
+    for place, seen in enumerate(past):
+        if seen.begins:
+            since = next(
+                (
+                    later.at
+                    for earlier, later in reversed(list(pairwise(past[: place + 1])))
+                    if not _alike(earlier.look, seen) or earlier.begins
+                ),
+                past[0].at,
+            )
+            assert seen.at - since >= HOLD
+
+
+def _alike(look: TriggerSituation, seen: Seen) -> bool:
+    """Whether a look speaks for what was begun later."""
+    if seen.decision.act is Act.ISOLATE:
+        return look.overload is not None and look.version == seen.look.version
+    return look.worth and look.scattered is not None and look.version == seen.look.version
+
+
+@given(steps=SPELLS, every=EVERY)
+def test_what_failed_is_not_tried_again_soon(steps: list[Step], every: float | None) -> None:
+    """Other targets may be."""
+    failed: Target | None = None
+    until = 0.0
+    begun: Target | None = None
+    for seen in looked(steps, every):
+        if seen.look.ended is not None:
+            failed, until = (None, 0.0) if seen.look.ended else (begun, seen.at + _BACK_OFF)
+        if seen.begins:
+            assert seen.target != failed or seen.at >= until
+            begun = seen.target
+
+
+def test_what_stays_worth_it_begins_once_it_has_held() -> None:
+    """And again only after the rest and as long."""
+    begun = [seen.at for seen in looked(steady(WORTH)) if seen.begins]
+    assert 5.0 + HOLD == begun[0]
+    # It is under way for two looks, and ends at the third.
+    assert {15.0 + DEFRAGMENTATION_REST} == {later - earlier for earlier, later in pairwise(begun)}
+
+
+def test_an_overload_comes_before_what_is_worth_it() -> None:
+    """Both have held as long."""
+    (first, *_) = (seen for seen in looked(steady(replace(WORTH, overload=OTHER))) if seen.begins)
+    assert (Act.ISOLATE, "a job has been overloaded for 60 s") == (first.decision.act, first.decision.why)
+
+
+def test_a_change_of_dataflows_makes_it_wait_anew() -> None:
+    """Until none has come or gone for as long."""
+    changing = [
+        replace(step, look=replace(WORTH, version=number // 10)) for number, step in enumerate(steady(WORTH, times=100))
+    ]
+    assert [] == [seen for seen in looked(changing) if seen.begins]
+
+
+def test_a_schedule_waits_for_nothing_to_hold() -> None:
+    """It begins when it is due, and at no other time what changes all the time."""
+    changing = [
+        replace(step, look=replace(WORTH, version=number)) for number, step in enumerate(steady(WORTH, times=500))
+    ]
+    begun = [(seen.at, seen.decision.why) for seen in looked(changing, 1_000.0) if seen.begins]
+    assert [(1_005.0, "it was due by schedule"), (2_005.0, "it was due by schedule")] == begun
+
+
+def test_a_schedule_that_is_due_within_a_rest_has_its_turn_after_it() -> None:
+    """As soon as it may."""
+    changing = [
+        replace(step, look=replace(WORTH, version=number)) for number, step in enumerate(steady(WORTH, times=200))
+    ]
+    begun = [seen.at for seen in looked(changing, 100.0) if seen.begins]
+    assert [105.0, 120.0 + DEFRAGMENTATION_REST, 135.0 + 2 * DEFRAGMENTATION_REST] == begun[:3]
+
+
+def test_one_of_which_nothing_more_is_heard_rests_too() -> None:
+    """Whoever carries it out may begin a little later than it was decided, or end before anybody looks."""
+    begun, _ = watch(TriggerState(), WORTH, 0.0)
+    begun, decision = watch(begun, WORTH, HOLD)
+    assert decision.act is Act.CONSOLIDATE
+    assert Act.WAIT is watch(begun, WORTH, HOLD + DEFRAGMENTATION_REST - 1.0)[1].act
+    assert Act.CONSOLIDATE is watch(begun, WORTH, HOLD + DEFRAGMENTATION_REST)[1].act
+
+
+def test_a_schedule_that_finds_nothing_waits_for_its_next_turn() -> None:
+    """What becomes worth it later does not begin at once."""
+    idle = steady(replace(WORTH, worth=False), times=210)
+    flickering = [
+        replace(step, look=replace(WORTH, version=number)) for number, step in enumerate(steady(WORTH, times=300))
+    ]
+    assert [2_005.0] == [seen.at for seen in looked(idle + flickering, 1_000.0) if seen.begins]
+
+
+def test_what_fails_again_and_again_is_tried_less_and_less_often() -> None:
+    """Twice as long after each, until it comes to a day; other targets wait up to an hour."""
+    failing = steady(WORTH, seconds=60.0, times=10_000, lasts=0, comes_off=False)
+    begun = [seen.at for seen in looked(failing) if seen.begins]
+    waits = [later - earlier for earlier, later in pairwise(begun)]
+    assert [660.0, 1_260.0, 2_460.0, 4_860.0] == waits[:4]
+    assert 86_460.0 == waits[-1] == max(waits)
+    scheduled = [seen.at for seen in looked(failing, 60.0) if seen.begins]
+    assert 86_460.0 == scheduled[-1] - scheduled[-2]
+    others = [
+        replace(step, look=replace(WORTH, scattered=frozenset({frozenset({Instance(number)})})))
+        for number, step in enumerate(failing[:1_000])
+    ]
+    begun = [seen.at for seen in looked(others) if seen.begins]
+    assert HORIZON + 60.0 == max(later - earlier for earlier, later in pairwise(begun))
+
+
+@pytest.mark.parametrize(
+    ("look", "why"),
+    [
+        (replace(WORTH, underway=True), "one is under way"),
+        (WORTH, "nothing has been worth it"),
+        (replace(WORTH, ended=True), "it rests after the last one"),
+    ],
+)
+def test_a_decision_to_wait_says_why(look: TriggerSituation, why: str) -> None:
+    """In words for the log."""
+    _, decision = watch(TriggerState(), look, 0.0)
+    assert decision.act is Act.WAIT
+    assert decision.why.startswith(why)
+
+
+def test_a_target_is_the_same_whatever_its_jobs_are_called() -> None:
+    """What moves together counts, and to move nothing is none."""
+
+    def assignment(base: int, *jobs: int) -> Assignment:
+        places = tuple((Instance(at), Home(JobId(job), 0.5)) for at, job in enumerate(jobs, 1))
+        return Assignment(base=base, opens=tuple((JobId(job), "h") for job in sorted(set(jobs))), places=places)
+
+    assert target_of(assignment(1, 7, 7, 8)) == target_of(assignment(2, 9, 9, 4)) == ONE | OTHER
+    assert target_of(assignment(1, 7, 8, 8)) != target_of(assignment(1, 7, 7, 8))
+    assert None is target_of(assignment(1)) is target_of(None)

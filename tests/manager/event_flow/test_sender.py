@@ -1,0 +1,118 @@
+"""EventSender: what is answered lies in the spool once, whatever is lost between; and what cannot be is said in time."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pyarrow as pa
+import pytest
+
+from bridge import topics
+from bridge.events.numbered_events import MOST_REMEMBERED
+from bridge.transport.memory_broker import MemoryBroker
+from manager.event_flow import sender
+from manager.event_flow.sender import _MOST_AT_ONCE, MOST_OF_ONE, EventSender, Gap
+from manager.problem import NotTaken, QuotaExceeded, StateNotReady
+from tests.manager.memory_outputs import Spools, connecting
+
+STREAM = "source/7"
+
+
+@pytest.fixture
+def broker() -> MemoryBroker:
+    return MemoryBroker()
+
+
+@pytest.fixture
+def made(broker: MemoryBroker) -> Iterator[EventSender]:
+    made = EventSender(connecting(broker), patience=0.3)
+    made.start()
+    yield made
+    made.stop()
+
+
+def numbers(first: int, end: int) -> pa.RecordBatch:
+    return pa.record_batch({"n": pa.array(range(first, end), pa.int64())})
+
+
+def send(made: EventSender, first: int, end: int, producer: str = "p") -> int:
+    with made.admitted("ann") as until:
+        return made.send(STREAM, producer, first, numbers(first, end), until=until)
+
+
+def test_the_same_numbers_add_nothing_and_a_gap_is_refused(broker: MemoryBroker, made: EventSender) -> None:
+    """Whatever is repeated, and however chunks are cut: each number lies there once."""
+    spools = Spools(broker, STREAM)
+    assert [5, 5, 8, 3, 9] == [send(made, *each) for each in ((0, 5), (0, 5), (3, 8), (0, 3), (8, 9))]
+    with pytest.raises(Gap) as caught:
+        send(made, 12, 13)
+    assert 9 == caught.value.expected
+    with made.admitted("ann") as until:
+        assert (9, 0) == (made.next(STREAM, "p", until=until), made.next(STREAM, "q", until=until))
+    assert [{"n": number} for number in range(9)] == spools.events(STREAM)
+    assert not spools.unread
+
+
+def test_producers_are_apart_and_the_newest_are_remembered(broker: MemoryBroker, made: EventSender) -> None:
+    """Those for one use do not drive out those with names."""
+    Spools(broker, STREAM)
+    send(made, 0, 2, "named")
+    for number in range(MOST_REMEMBERED + 1):
+        send(made, 0, 1, f"~{number}")
+    with made.admitted("ann") as until:
+        known = [made.next(STREAM, name, until=until) for name in ("named", "~0", "~1")]
+    assert [2, 0, 1] == known
+
+
+def test_what_the_broker_loses_is_sent_again(
+    broker: MemoryBroker, made: EventSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message that is lost, and an answer that is lost, double nothing."""
+    monkeypatch.setattr(sender, "_REPUBLISH_AFTER", 0.01)
+    spools, lost = Spools(broker, STREAM), {topics.sent(STREAM): 2, topics.kept(STREAM): 2}
+
+    def swallows(topic: str, _payload: bytes) -> bool:
+        lost[topic] -= 1
+        return lost[topic] >= 0
+
+    broker.swallows = swallows
+    assert 4 == send(made, 0, 4)
+    assert [{"n": number} for number in range(4)] == spools.events(STREAM)
+
+
+def test_large_events_go_in_several_messages(broker: MemoryBroker, made: EventSender) -> None:
+    """Each is small enough for any broker."""
+    spools = Spools(broker, STREAM)
+    events = pa.record_batch({"x": [letter * 600_000 for letter in "abc"]})
+    with made.admitted("ann") as until:
+        assert 3 == made.send(STREAM, "p", 0, events, until=until)
+    assert ["a", "b", "c"] == [each["x"][0] for each in spools.events(STREAM)]
+
+
+def test_what_nobody_takes_is_said_in_time(made: EventSender) -> None:
+    """With after how long to try again."""
+    with pytest.raises(NotTaken) as caught:
+        send(made, 0, 1)
+    assert caught.value.retry_after is not None
+
+
+def test_who_does_not_lead_takes_nothing(made: EventSender) -> None:
+    """Another manager is asked."""
+    made.stop()
+    with pytest.raises(StateNotReady):
+        send(made, 0, 1)
+
+
+def test_only_so_many_requests_wait_at_once(made: EventSender) -> None:
+    """Of one tenant, and of all together; who is refused is told when to come again."""
+    with ExitStack() as many:
+        for _ in range(MOST_OF_ONE):
+            many.enter_context(made.admitted("ann"))
+        with pytest.raises(QuotaExceeded) as caught:
+            many.enter_context(made.admitted("ann"))
+        assert caught.value.retry_after is not None
+        for number in range(_MOST_AT_ONCE - MOST_OF_ONE):
+            many.enter_context(made.admitted(f"t{number}"))
+        with pytest.raises(QuotaExceeded):
+            many.enter_context(made.admitted("bob"))
+    with made.admitted("ann"):
+        pass

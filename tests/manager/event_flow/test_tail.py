@@ -1,0 +1,50 @@
+"""Tails: every event once, in order, with what was missed counted, and no more memory than is allowed."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.transport.memory_broker import MemoryBroker
+from engine.delivery.publisher import RUNS
+from manager.event_flow.output_watcher import OutputWatcher
+from manager.event_flow.tail import Tail
+from tests.manager.memory_outputs import connecting, output
+
+TOPIC = "braid/1/out/ann/d-1/out"
+
+
+def read(tail: Tail) -> list[tuple[int, object, int]]:
+    """The number, the event, and how many were missed, of all that waits."""
+    return [(each.number, each.event, each.missed) for each in tail.take()]
+
+
+def test_all_that_leaves_is_shown_from_the_beginning_on() -> None:
+    """What left last comes first, and what is sent again while it was looked up is not shown twice."""
+    broker = MemoryBroker()
+    watching = OutputWatcher(connecting(broker))
+    watching.start()
+    with watching.tail("ann", {TOPIC: "out"}) as tail:
+        broker.publish(TOPIC, output(7, "c", "d", epoch=RUNS + 1))
+        broker.publish("braid/1/out/bob/d-1/out", output(0, "bob's"))
+        tail.begin(TOPIC, [output(4, "x", "y", epoch=RUNS), output(6, "b", "c", epoch=RUNS)], 3)
+        assert [(5, "y", 0), (6, "b", 0), (7, "c", 0), (8, "d", 0)] == read(tail)
+        broker.publish(TOPIC, b"no output")
+        broker.publish(TOPIC, output(0, "anew", epoch=2 * RUNS))
+        broker.publish(TOPIC, output(9, "late", epoch=RUNS + 1))
+        assert [(0, "anew", 0)] == read(tail)
+        watching.stop()
+        assert tail.over
+    assert 0 == watching.looks
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), max_size=30))
+def test_a_slow_reader_is_told_how_many_it_missed(steps: list[tuple[int, bool]]) -> None:
+    """Whatever waits for it is bounded, and shown and missed events are all that left."""
+    tail, first, told = Tail({TOPIC: "out"}, most_waiting=2_000), 0, 0
+    for many, is_read in steps:
+        tail.come(TOPIC, output(first, *("x" * 300 for _ in range(many)), epoch=RUNS))
+        first += many
+        if is_read:
+            found = read(tail)
+            assert sum(1 for _, event, _ in found if event is not None) <= 8
+            told += sum(missed or 1 for _, _, missed in found)
+            assert told == first

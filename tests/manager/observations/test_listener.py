@@ -1,0 +1,242 @@
+"""What is heard of hosts and jobs, and kept."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from bridge import topics
+from manager.observations.host_messages import wiring
+from manager.observations.listener import HOST_SILENT_AFTER
+from manager.observations.reports import InstanceMeasured, Measured, StreamMeasured
+from tests.manager.observations.listened_host import Hearing
+from tests.manager.reconciler.worlds import plan
+
+
+@pytest.fixture
+def hearing() -> Iterator[Hearing]:
+    made = Hearing()
+    yield made
+    made.listener.stop()
+
+
+def begun(hearing: Hearing) -> Hearing:
+    hearing.listener.start()
+    hearing.until_complete()
+    return hearing
+
+
+def test_what_was_retained_is_known_before_anybody_acts(hearing: Hearing) -> None:
+    """Once everything has come, the statuses and plans that the broker keeps are among it."""
+    hearing.say_status("1", version=3, term=2, in_effect=3, failed={"7": {"reason": "no", "retry": 1.0}})
+    hearing.say_plan(plan("1", 3, reads=[4], forwards=[5]))
+    hearing.say(
+        topics.host("h", "status"),
+        {"host": "h", "alive": True, "jobs": ["1"], "dropped": 4, "cores": 2, "tags": ["gpu"], "release": "9"},
+    )
+    begun(hearing)
+    seen = hearing.listener.job("1")
+    assert seen is not None
+    assert ("h", "running", 3, 2, 3, {7: "no"}) == (
+        seen.host,
+        seen.state,
+        seen.version,
+        seen.term,
+        seen.in_effect,
+        seen.failed,
+    )
+    assert wiring(plan("1", 3, reads=[4], forwards=[5])) == hearing.job("1").planned
+    (host,) = hearing.listener.hosts()
+    assert ("h", True, ("1",), 4) == (host.host, host.alive, host.jobs, host.dropped)
+    assert (2.0, frozenset({"gpu"}), "9") == (host.cores, host.tags, host.release)
+
+
+def test_without_a_connection_nothing_is_complete(hearing: Hearing) -> None:
+    """Whoever acts on what is missing has to wait until all has come again."""
+    begun(hearing)
+    assert hearing.client is not None
+    hearing.client.stop()
+    hearing.until(lambda: not hearing.listener.sight().complete, "it to be incomplete")
+    hearing.client.start()
+    hearing.until_complete()
+    assert 2 == hearing.listener.sight().connection
+
+
+def test_what_the_broker_lost_is_not_taken_for_kept(hearing: Hearing) -> None:
+    """A plan that does not come again after a reconnect is not at the broker any more."""
+    hearing.say_plan(plan("1"))
+    begun(hearing)
+    assert hearing.client is not None
+    hearing.client.stop()
+    hearing.say(topics.job("1", "plan"), b"")
+    hearing.client.start()
+    hearing.until(lambda: hearing.listener.sight().connection == 2, "another connection")
+    hearing.until_complete()
+    assert hearing.job("1").planned is None
+
+
+@pytest.mark.parametrize(
+    ("topic", "payload"),
+    [
+        (topics.job("1", "status"), b"{"),
+        (topics.job("1", "status"), b"[]"),
+        (topics.job("1", "status"), b'{"host": "h", "state": "running", "unconfirmed": {"x:out": 1}}'),
+        (topics.job("1", "plan"), b"\xff"),
+        (topics.job("1", "refused"), b"{}"),
+        (topics.job("1", "metrics"), b"null"),
+        (topics.job("1", "metrics"), b'{"streams": {"s": 1}}'),
+        (topics.host("h", "status"), b"0"),
+        (topics.host("h", "refused"), b"0"),
+    ],
+)
+def test_a_message_that_cannot_be_read_hurts_nothing(hearing: Hearing, topic: str, payload: bytes) -> None:
+    """It is counted, and what comes after it is heard."""
+    begun(hearing)
+    hearing.say(topic, payload)
+    hearing.say_status("2")
+    hearing.until(lambda: hearing.listener.job("2"), "the next message")
+    assert (1, None) == (hearing.listener.malformed, hearing.listener.job("1"))
+
+
+def test_a_refusal_stands_until_the_job_is_told_or_does_something_else(hearing: Hearing) -> None:
+    """It is about the newest plan; another plan, or a version that is taken up, ends it."""
+    begun(hearing)
+    hearing.say_plan(plan("1", 1))
+    hearing.say_status("1", version=1, term=1)
+    refusals = []
+    for version in (2, 3):
+        hearing.say_plan(plan("1", version))
+        hearing.settle()
+        refusals.append(getattr(hearing.listener.job("1"), "refused", None))
+        hearing.refuse("1", f"not {version}")
+        hearing.say_status("1", version=1, term=1)
+        hearing.settle()
+        refusals.append(getattr(hearing.listener.job("1"), "refused", None))
+    hearing.say_status("1", version=3, term=1)
+    hearing.settle()
+    refusals.append(getattr(hearing.listener.job("1"), "refused", None))
+    assert ["", "not 2", "", "not 3", ""] == refusals
+
+
+def test_a_refusal_of_the_first_plan_is_known_although_the_job_says_nothing(hearing: Hearing) -> None:
+    """Its reason is kept for the job, at the host that its plan names."""
+    begun(hearing)
+    hearing.say_plan(plan("1", host="i"))
+    hearing.refuse("1", "no such type")
+    hearing.settle()
+    seen = hearing.listener.job("1")
+    assert ("i", "", "no such type") == (seen and seen.host, seen and seen.state, seen and seen.refused)
+
+
+def test_how_often_a_job_was_started_again_is_told_by_its_host(hearing: Hearing) -> None:
+    """Its runs outlive the manager; a host that cannot tell for the moment does not undo it."""
+    begun(hearing)
+    restarts = []
+    for told in ({"run": 1}, {"run": 3}, {"state": "died"}):
+        hearing.say_status("1", **told)
+        hearing.settle()
+        restarts.append(getattr(hearing.listener.job("1"), "restarts", None))
+    assert [0, 2, 2] == restarts
+
+
+def test_metrics_belong_to_their_job(hearing: Hearing) -> None:
+    """They stay when its next status comes, and are no news; those before them are kept for a while."""
+    begun(hearing)
+    hearing.say_status("1")
+    news: list[int] = []
+    hearing.settle()
+    hearing.listener.on_news(lambda: news.append(1))
+    for at in (0.0, 7.0):
+        hearing.clock = at
+        told = {
+            "batch": 1,
+            "run": 2,
+            "instances": {"7": {"taken": 5, "cpu_ns": 9, "more": 1}},
+            "streams": {"s": {"entered": 4, "lag_events": 2, "lag_seconds": 1.5}},
+            "left": 3,
+            "batch_seconds": {"p50": 0.1},
+            "latency_seconds": {"p50": 0.5},
+            "outputs": {"d": {"s": {"p50": 0.5}}},
+        }
+        hearing.say(topics.job("1", "metrics"), told, retain=False)
+        hearing.say(topics.job("2", "metrics"), {"batch": 1, "instances": {}}, retain=False)
+        hearing.until(lambda: at in [each.at for each in measured(hearing)], "the metrics")  # noqa: B023 - awaited here
+    assert [] == news
+    hearing.say_status("1", batch=9)
+    hearing.settle()
+    seen = hearing.listener.job("1")
+    assert 9 == (seen and seen.batch)
+    assert [0.0, 7.0] == [each.at for each in measured(hearing)]
+    assert (
+        Measured(
+            at=7.0,
+            run=2,
+            batch=1,
+            instances={7: InstanceMeasured(taken=5, cpu_ns=9)},
+            streams={"s": StreamMeasured(entered=4, lag_events=2, lag_seconds=1.5)},
+            left=3,
+            batch_seconds={"p50": 0.1},
+            latency_seconds={"p50": 0.5},
+            outputs={"d": {"s": {"p50": 0.5}}},
+        )
+        == measured(hearing)[-1]
+    )
+    assert hearing.listener.job("2") is None
+
+
+def measured(hearing: Hearing) -> tuple[Measured, ...]:
+    """What is kept of what the first job had done."""
+    seen = hearing.listener.job("1")
+    return seen.measured if seen else ()
+
+
+def test_a_job_whose_messages_are_cleaned_is_forgotten(hearing: Hearing) -> None:
+    """Once the broker keeps neither its plan nor its status."""
+    begun(hearing)
+    hearing.say_plan(plan("1"))
+    hearing.say_status("1", state="stopped")
+    hearing.say(topics.job("1", "plan"), b"")
+    hearing.say(topics.job("1", "status"), b"")
+    hearing.settle()
+    assert {} == hearing.listener.sight().jobs
+
+
+def test_a_host_that_is_silent_is_away(hearing: Hearing) -> None:
+    """Also where a broker that died with it had no time to say so; who says something again is back."""
+    begun(hearing)
+    hearing.say(topics.host("h", "status"), {"alive": True})
+    hearing.settle()
+    told = []
+    for clock in (HOST_SILENT_AFTER, HOST_SILENT_AFTER + 1):
+        hearing.clock = clock
+        told += [host.alive for host in hearing.listener.hosts()]
+    hearing.say(topics.host("h", "status"), {"alive": True})
+    hearing.settle()
+    told += [host.alive for host in hearing.listener.hosts()]
+    assert [True, False, True] == told
+
+
+def test_nobody_is_silent_who_cannot_be_heard(hearing: Hearing) -> None:
+    """While there is no connection, and for a while after it began, a host is what it was."""
+    begun(hearing)
+    hearing.say(topics.host("h", "status"), {"alive": True})
+    hearing.settle()
+    assert hearing.client is not None
+    hearing.client.stop()
+    hearing.until(lambda: not hearing.listener.sight().complete, "it to be incomplete")
+    hearing.clock = 10 * HOST_SILENT_AFTER
+    assert [True] == [host.alive for host in hearing.listener.hosts()]
+    hearing.client.start()
+    hearing.until_complete()
+    assert [True] == [host.alive for host in hearing.listener.hosts()]
+    hearing.clock += HOST_SILENT_AFTER + 1
+    assert [False] == [host.alive for host in hearing.listener.hosts()]
+
+
+def test_it_can_begin_again(hearing: Hearing) -> None:
+    """A manager that leads for the second time hears hosts as for the first."""
+    begun(hearing)
+    hearing.listener.stop()
+    assert not hearing.listener.sight().complete
+    hearing.say_status("1")
+    begun(hearing)
+    assert hearing.listener.job("1") is not None

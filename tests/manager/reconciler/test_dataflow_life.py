@@ -1,0 +1,144 @@
+"""The life of a dataflow: the table, and what is found by what is seen of its jobs."""
+
+from dataclasses import replace
+from itertools import pairwise, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.job.lifecycle import JobState
+from manager.answers import DataflowState
+from manager.observations.reports import HostSeen, JobSeen
+from manager.reconciler.dataflow_life import (
+    DATAFLOW_LIFE,
+    DRAINS,
+    REMOVED,
+    DataflowEvent,
+    DataflowFinding,
+    ImpossibleDataflowTurn,
+    Need,
+    find,
+    passed,
+    path,
+    turn,
+)
+from tests.manager.reconciler.worlds import NOW
+
+NEED = Need(job="1", host="h", version=3, instances=frozenset({7, 8}))
+WELL = JobSeen(job="1", host="h", state=JobState.RUNNING, version=3, term=1, in_effect=3, seen=NOW)
+THERE = {"h": HostSeen(host="h", alive=True, seen=NOW)}
+
+
+def found(seen: JobSeen | None, hosts: dict[str, HostSeen] | None = None) -> tuple[DataflowState, str]:
+    """How a dataflow with one job is, and why."""
+    finding = find([NEED], {} if seen is None else {"1": seen}, THERE if hosts is None else hosts)
+    return finding.state, finding.reason
+
+
+def test_the_table_has_every_state_and_uses_every_event() -> None:
+    """A removed dataflow meets nothing any more, and from every other state it can be removed."""
+    assert set(DataflowState) == set(DATAFLOW_LIFE)
+    assert set(DataflowEvent) == {event for turns in DATAFLOW_LIFE.values() for event in turns}
+    assert {} == DATAFLOW_LIFE[DataflowState.REMOVED]
+    alive = set(DataflowState) - {DataflowState.REMOVED}
+    assert {DataflowState.REMOVED} == {turn(state, DataflowEvent.REMOVE) for state in alive}
+
+
+def test_what_the_table_does_not_have_cannot_happen() -> None:
+    """Whoever asks for it is told so."""
+    with pytest.raises(ImpossibleDataflowTurn, match="a dataflow that is removed cannot meet"):
+        turn(DataflowState.REMOVED, DataflowEvent.DEPLOYED)
+
+
+def test_a_dataflow_runs_once_its_plan_is_in_effect() -> None:
+    """That a host has logged the plan is not enough, and a newer one is as good."""
+    waits = "job 1 has not run version 3 of its plan yet"
+    assert (DataflowState.DEPLOYING, waits) == found(None)
+    assert (DataflowState.DEPLOYING, waits) == found(replace(WELL, in_effect=2))
+    assert (DataflowState.DEPLOYING, waits) == found(replace(WELL, host="another"))
+    assert (DataflowState.RUNNING, "") == found(WELL)
+    assert (DataflowState.RUNNING, "") == found(replace(WELL, in_effect=4, version=5))
+
+
+def test_a_failed_task_makes_degraded_whose_it_is() -> None:
+    """The reason names the task; a failed task of somebody else says nothing."""
+    reason = "task instance 8 in job 1 does nothing but fail: division by zero"
+    assert (DataflowState.DEGRADED, reason) == found(replace(WELL, failed={8: "division by zero"}))
+    assert (DataflowState.RUNNING, "") == found(replace(WELL, failed={9: "division by zero"}))
+
+
+def test_a_job_that_is_down_makes_degraded() -> None:
+    """It died, its plan was refused, or its host is away; the reason says which, and what comes next."""
+    assert (
+        DataflowState.DEGRADED,
+        "job 1 died and is started again after a while: disk full",
+    ) == found(replace(WELL, state=JobState.DIED, trouble="disk full"))
+    assert (
+        DataflowState.DEGRADED,
+        "host h refused the plan of job 1: no such type",
+    ) == found(replace(WELL, version=2, in_effect=2, refused="no such type"))
+    away = {"h": replace(THERE["h"], alive=False)}
+    assert (
+        DataflowState.DEGRADED,
+        "host h is away; job 1 goes on where it was once the host is back",
+    ) == found(WELL, away)
+
+
+def test_a_plan_that_was_refused_later_harms_nobody_who_runs() -> None:
+    """What an older plan brought goes on running."""
+    assert (DataflowState.RUNNING, "") == found(replace(WELL, refused="no such type"))
+
+
+def test_what_is_wrong_comes_before_what_is_awaited() -> None:
+    """Of two jobs one is deploying and one died: somebody has to know of the second."""
+    other = replace(NEED, job="2")
+    died = replace(WELL, job="2", state=JobState.DIED)
+    assert DataflowState.DEGRADED is find([NEED, other], {"2": died}, THERE).state
+
+
+@given(
+    st.sampled_from([DataflowState.DEPLOYING, DataflowState.RUNNING, DataflowState.DEGRADED]),
+    st.sampled_from([None, WELL, replace(WELL, in_effect=1), replace(WELL, failed={7: "no"})]),
+    st.booleans(),
+)
+def test_what_is_found_is_reached_by_the_table(state: DataflowState, seen: JobSeen | None, alive: bool) -> None:  # noqa: FBT001 - hypothesis draws it
+    """From any state that is seen, the events lead where it was found to be."""
+    finding = find([NEED], {"1": seen} if seen else {}, {"h": replace(THERE["h"], alive=alive)})
+    after = state
+    for event in path(state, finding):
+        after = turn(after, event)
+    assert finding.state is after
+
+
+def test_what_was_asked_for_is_not_undone_by_what_is_seen() -> None:
+    """A dataflow that drains or is removed stays so, however its jobs are."""
+    findings = [
+        DataflowFinding(state=DataflowState.RUNNING, event=DataflowEvent.DEPLOYED),
+        DataflowFinding(state=DataflowState.DEGRADED, event=DataflowEvent.JOB_DOWN),
+    ]
+    ended = [DataflowState.DRAINING, DataflowState.REMOVED]
+    assert [()] * 4 == [path(state, finding) for state, finding in product(ended, findings)]
+
+
+FOUND = [
+    find([NEED], {}, THERE),
+    find([NEED], {"1": WELL}, THERE),
+    find([NEED], {"1": replace(WELL, failed={7: "no"})}, THERE),
+    DRAINS,
+    REMOVED,
+]
+
+
+@given(st.lists(st.tuples(st.sampled_from(FOUND), st.booleans()), min_size=1))
+def test_what_is_passed_is_a_way_through_the_table(looks: list[tuple[DataflowFinding, bool]]) -> None:
+    """Whatever is found, each state that is told follows from the one before, none twice, and it ends where it was."""
+    states: list[DataflowState] = []
+    for found, replaced in looks:
+        last = states[-1] if states else None
+        ended = last in {DataflowState.DRAINING, DataflowState.REMOVED}
+        states += passed(last, found, replaced=replaced and last is not None and not ended)
+        assert states[-1] is found.state or ended
+    assert DataflowState.DEPLOYING is states[0]
+    assert all(after in DATAFLOW_LIFE[before].values() for before, after in pairwise(states))
+    assert all(before is not after for before, after in pairwise(states))

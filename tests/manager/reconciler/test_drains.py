@@ -1,0 +1,74 @@
+"""Draining: which cuts are wished for, when a dataflow can go, and what is released."""
+
+from datetime import UTC, datetime
+
+from engine.plan import CutWish
+from manager.committed.wanted import Draining
+from manager.observations.reports import HostSeen, JobSeen
+from manager.reconciler.drains import TRYING, WISHING, Drained, Wish, cut_of, drain
+
+NOW = 1_000.0
+FLOW = Draining(dataflow="d-1", since=NOW, streams=frozenset({"source/1", "source/2"}), instances=frozenset({2, 3}))
+CUT = "drain-d-1-0"
+
+
+def job(name: str, **cuts: set[int]) -> JobSeen:
+    passed = {cut.replace("_", "-"): frozenset(instances) for cut, instances in cuts.items()}
+    return JobSeen(job=name, host="h", state="running", cuts=passed, seen=datetime.now(UTC))
+
+
+def host(name: str = "h", *, alive: bool = True, **spools: str) -> HostSeen:
+    states = {f"source/{stream[1:]}": state for stream, state in spools.items()}
+    return HostSeen(host=name, alive=alive, spools=states, seen=datetime.now(UTC))
+
+
+def test_each_host_is_asked_for_the_streams_that_it_supplies() -> None:
+    """Streams of other running DAGs, and those that another host supplies, are left out; a host that is away too."""
+    hosts = {
+        "a": host("a", s1="open", s9="open"),
+        "b": host("b", s1="elsewhere", s2="open"),
+        "c": host("c", alive=False, s2="open"),
+    }
+    assert [
+        Wish(host="a", wish=CutWish(cut=CUT, streams=("source/1",))),
+        Wish(host="b", wish=CutWish(cut=CUT, streams=("source/2",))),
+    ] == list(drain([FLOW], {}, hosts, {}, NOW))
+
+
+def test_a_dataflow_goes_once_the_cut_has_passed_all_of_it() -> None:
+    """In however many jobs its tasks are, and not while one of them has still to be passed."""
+    some = {"1": job("1", drain_d_1_0={2, 7})}
+    assert [] == list(drain([FLOW], some, {}, {CUT: NOW}, NOW))
+    every = some | {"2": job("2", drain_d_1_0={3})}
+    assert [Drained(dataflow="d-1")] == list(drain([FLOW], every, {"h": host(s1="open")}, {}, NOW))
+
+
+def test_a_wish_is_repeated_and_not_all_the_time() -> None:
+    """Nothing is asked for twice within a while."""
+    hosts = {"h": host(s1="open")}
+    assert [] == list(drain([FLOW], {}, hosts, {CUT: NOW}, NOW + WISHING / 2))
+    assert 1 == len(list(drain([FLOW], {}, hosts, {CUT: NOW}, NOW + WISHING)))
+
+
+def test_a_clock_that_is_set_back_holds_up_no_wish() -> None:
+    """What was wished for at a time that is still to come is wished for again."""
+    assert 1 == len(list(drain([FLOW], {}, {"h": host(s1="open")}, {CUT: NOW + 3_600.0}, NOW)))
+
+
+def test_a_cut_that_does_not_come_about_is_given_up_for_another() -> None:
+    """The later one has a name of its own, the same for whoever works it out; what the first one kept is released."""
+    later = NOW + TRYING + 1
+    jobs, hosts = {"1": job("1", drain_d_1_0={2})}, {"h": host(s1="open")}
+    assert [
+        Wish(host="h", wish=CutWish(cut="drain-d-1-1", streams=("source/1",))),
+        Wish(host="h", wish=CutWish(cut=CUT, release=True)),
+    ] == list(drain([FLOW], jobs, hosts, {}, later))
+    assert "drain-d-1-1" == cut_of(FLOW, later)
+
+
+def test_only_cuts_of_dataflows_that_drained_are_released() -> None:
+    """A cut that somebody else took is nothing to touch."""
+    jobs = {"1": job("1", drain_d_9_0={2}, move_4={2})}
+    assert [Wish(host="h", wish=CutWish(cut="drain-d-9-0", release=True))] == list(
+        drain([], jobs, {"h": host()}, {}, NOW)
+    )

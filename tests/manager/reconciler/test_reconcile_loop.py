@@ -1,0 +1,352 @@
+"""The loop that carries decisions out: when it acts, what it publishes, and what it tells."""
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+
+import pytest
+
+from bridge import topics
+from engine.plan import Feed, Plan, read_plan
+from manager.answers import EventAnswer
+from manager.committed.wanted import WantedJob
+from manager.planner import public_id
+from manager.reconciler.concerning import Concerned
+from manager.reconciler.dataflow_life import Need
+from manager.reconciler.live_events import Events
+from manager.reconciler.reconcile_loop import Reconciler
+from tests.manager.observations.listened_host import Hearing
+from tests.manager.reconciler.worlds import plan, wanting
+
+
+class Committed:
+    """What is wanted, and for whom, as a test says it."""
+
+    def __init__(self) -> None:
+        self.jobs: Mapping[str, WantedJob] = {}
+        self.flows: dict[str, tuple[Need, ...]] = {}
+        self.drains: set[str] = set()
+        self.tell: list[Callable[[], None]] = []
+
+    def wanted(self) -> Mapping[str, WantedJob]:
+        return self.jobs
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        self.tell.append(tell)
+
+    def every(self) -> frozenset[str]:
+        return frozenset(self.flows)
+
+    def draining(self) -> frozenset[str]:
+        return frozenset(self.drains)
+
+    def in_jobs(self, jobs: Collection[str]) -> frozenset[str]:
+        return frozenset(name for name, needs in self.flows.items() if any(need.job in jobs for need in needs))
+
+    def concerned(self, dataflows: Collection[str]) -> Mapping[str, Concerned]:
+        return {
+            name: Concerned(dataflow=public_id(name), tenant="ann", needs=self.flows[name], drains=name in self.drains)
+            for name in dataflows
+            if name in self.flows
+        }
+
+    def commit(self, *plans: Plan, stopped: Collection[str] = ()) -> None:
+        """Want something else."""
+        self.jobs = wanting(*plans, stopped=stopped)
+        for tell in self.tell:
+            tell()
+
+
+class Driven:
+    """A reconciler over a broker in memory; looks only when a test says so, unless it is started."""
+
+    def __init__(self) -> None:
+        self.hearing = Hearing()
+        self.committed = Committed()
+        self.events = Events(last=0)
+        self.leads = True
+        self.gone: list[str] = []
+        self.fed: list[tuple[str, int]] = []
+        self.published: list[tuple[str, int | None]] = []
+        self.looked = threading.Event()
+        self.hearing.broker.swallows = self._note
+        self.reconciler = Reconciler(
+            self.committed,
+            self.hearing.listener,
+            self.events,
+            dataflows=self.committed,
+            belongs=lambda job: job != "99",
+            leads=lambda: self.leads,
+            on_gone=self.gone.append,
+            on_fed=lambda job, version: self.fed.append((job, version)),
+            clock=lambda: self.hearing.clock,
+        )
+
+    def _note(self, topic: str, payload: bytes) -> bool:
+        if topic.endswith("/plan"):
+            job = topic.split("/")[-2]
+            self.published.append((job, read_plan(payload).version if payload else None))
+        return False
+
+    def look(self) -> list[tuple[str, int | None]]:
+        """Hear everything, and look once; what was published."""
+        self.hearing.settle()
+        before = len(self.published)
+        self.reconciler.look()
+        self.hearing.settle()
+        return self.published[before:]
+
+    def told(self, kind: str) -> list[EventAnswer]:
+        """The events of a kind."""
+        return [event for event in self.events.since(0) if event.kind == kind]
+
+
+@pytest.fixture
+def driven() -> Iterator[Driven]:
+    made = Driven()
+    made.hearing.say(topics.host("h", "status"), {"alive": True})
+    made.hearing.listener.start()
+    made.hearing.until_complete()
+    yield made
+    made.reconciler.stop()
+    made.hearing.listener.stop()
+
+
+def test_what_is_committed_is_published_retained(driven: Driven) -> None:
+    """Whole, so that a host that was away finds it."""
+    driven.committed.commit(plan("1", 4))
+    assert [("1", 4)] == driven.look()
+    assert [plan("1", 4)] == [read_plan(payload) for _, payload in driven.hearing.broker.retained(["+/+/+/+/plan"])]
+
+
+def test_nothing_is_published_before_everything_was_heard() -> None:
+    """Nor while this manager does not lead."""
+    made = Driven()
+    made.committed.commit(plan("1"))
+    made.reconciler.look()
+    made.hearing.listener.start()
+    made.hearing.until_complete()
+    made.leads = False
+    assert [] == made.look()
+    made.leads = True
+    assert [("1", 1)] == made.look()
+    made.hearing.listener.stop()
+
+
+def test_who_loses_the_lead_while_it_looks_stops_no_job(driven: Driven) -> None:
+    """That nothing is wanted of it then is not to be taken for that nothing is wanted."""
+    driven.hearing.say_status("1")
+    driven.leads = True
+
+    def wanted() -> Mapping[str, WantedJob]:
+        driven.leads = False
+        return {}
+
+    driven.committed.wanted = wanted  # type: ignore[method-assign]  # the moment that matters
+    assert [] == driven.look()
+
+
+def test_after_a_reconnect_only_what_is_behind_is_published_again(driven: Driven) -> None:
+    """What hosts said that they have logged needs no telling."""
+    driven.committed.commit(plan("1"), plan("2"))
+    assert [("1", 1), ("2", 1)] == driven.look()
+    driven.hearing.say_status("1", version=1, term=1)
+    assert [] == driven.look()
+    assert driven.hearing.client is not None
+    driven.hearing.client.stop()
+    driven.hearing.say(topics.job("2", "plan"), b"")
+    driven.published.clear()
+    driven.hearing.client.start()
+    driven.hearing.until(lambda: driven.hearing.listener.sight().connection == 2, "another connection")
+    driven.hearing.until_complete()
+    assert [("2", 1)] == driven.look()
+
+
+def test_a_plan_that_is_refused_is_published_again_only_after_a_while(driven: Driven) -> None:
+    """And its reason is told."""
+    driven.committed.commit(plan("1"))
+    assert [("1", 1)] == driven.look()
+    driven.hearing.refuse("1", "no such type")
+    assert [[], []] == [driven.look(), driven.look()]
+    assert ["no such type"] == [event.told["trouble"] for event in driven.told("job")]
+    driven.hearing.clock += 5.0
+    assert [("1", 1)] == driven.look()
+
+
+def test_a_job_that_is_gone_is_cleaned_and_forgotten(driven: Driven) -> None:
+    """Its status is not retained any more, and whoever wanted it stopped hears that it is."""
+    driven.committed.commit(plan("1"))
+    driven.look()
+    driven.hearing.say_status("1", version=1, term=1)
+    driven.committed.commit(stopped=["1"])
+    assert [("1", None)] == driven.look()
+    driven.hearing.say_status("1", version=1, term=1, state="stopped")
+    driven.look()
+    assert ["1"] == driven.gone
+    assert [] == driven.hearing.broker.retained(["braid/1/jobs/#"])
+
+
+def test_a_job_that_nobody_wants_is_stopped_unless_it_belongs_elsewhere(driven: Driven) -> None:
+    """Its status is no message of somebody who is gone, either."""
+    driven.hearing.say_status("5", version=1, term=1)
+    driven.hearing.say_status("99", version=1, term=1, state="stopped")
+    assert [("5", None)] == driven.look()
+    assert 2 == len(driven.hearing.broker.retained(["braid/1/jobs/+/status"]))
+
+
+def test_of_jobs_every_change_is_told_and_of_dataflows_every_state(driven: Driven) -> None:
+    """What was so already when the manager began is no news."""
+    driven.hearing.say_status("1", version=1, term=1, in_effect=1)
+    driven.committed.flows = {"a": (Need(job="1", host="h", version=1, instances=frozenset({7})),)}
+    driven.committed.commit(plan("1"))
+    driven.look()
+    assert () == driven.events.since(0)
+    driven.committed.flows["b"] = (Need(job="1", host="h", version=2),)
+    driven.committed.commit(plan("1", 2))
+    driven.look()
+    driven.hearing.say_status("1", version=2, term=1, in_effect=2)
+    driven.look()
+    driven.hearing.say_status("1", version=2, term=1, in_effect=2, failed={"7": {"reason": "no"}})
+    driven.look()
+    driven.hearing.say_status("1", version=2, term=1, in_effect=2)
+    driven.look()
+    driven.hearing.say(topics.host("h", "status"), {"alive": False})
+    driven.look()
+    assert [
+        ("b", "deploying"),
+        ("b", "running"),
+        ("a", "degraded"),
+        ("a", "running"),
+        ("a", "degraded"),
+        ("b", "degraded"),
+    ] == [(event.told["dataflow"], event.told["state"]) for event in driven.told("dataflow")]
+    assert {"ann"} == {event.told["tenant"] for event in driven.told("dataflow")}
+    assert [2, 2, 2] == [event.told["in_effect"] for event in driven.told("job")]
+
+
+def states(driven: Driven, kind: str) -> list[tuple[str, str]]:
+    """Whose states were told, in their order."""
+    return [(event.told[kind], event.told["state"]) for event in driven.told(kind)]
+
+
+def test_every_state_of_a_dataflow_is_told(driven: Driven) -> None:
+    """Also what comes between two looks, and what no plan changes for; one that is replaced goes on as the same."""
+    driven.hearing.say_status("1", version=1, term=1, in_effect=1)
+    driven.look()
+    need = Need(job="1", host="h", version=1)
+    driven.committed.flows = {"a": (need,), "b": (need,), "c": (need,)}
+    driven.look()
+    driven.committed.drains = {"a"}
+    del driven.committed.flows["b"]
+    driven.committed.flows["c~2"] = driven.committed.flows.pop("c")
+    driven.look()
+    driven.look()
+    assert ["what its sources had sent is being worked off"] == [
+        event.told["reason"] for event in driven.told("dataflow") if event.told["state"] == "draining"
+    ]
+    driven.committed.drains, driven.committed.flows = set(), {}
+    driven.look()
+    told = states(driven, "dataflow")
+    assert [
+        ["deploying", "running", "draining", "removed"],
+        ["deploying", "running", "removed"],
+        ["deploying", "running", "deploying", "running", "removed"],
+    ] == [[state for name, state in told if name == flow] for flow in "abc"]
+    assert {"ann"} == {event.told["tenant"] for event in driven.told("dataflow")}
+
+
+def test_every_state_of_a_job_is_told(driven: Driven) -> None:
+    """Also what came and went between two looks, with its reason and when it is tried again."""
+    driven.look()
+    for told in (
+        {"state": "starting"},
+        {"state": "running"},
+        {"state": "died", "trouble": "disk full", "back_off": 5.0},
+        {"state": "starting"},
+        {"state": "running"},
+    ):
+        driven.hearing.say_status("99", **told)
+    driven.look()
+    driven.hearing.say_status("99", state="stopping")
+    driven.look()
+    driven.hearing.say_status("99", state="stopped")
+    driven.look()
+    driven.hearing.say(topics.job("99", "status"), b"")
+    driven.look()
+    assert ["starting", "running", "died", "starting", "running", "stopping", "stopped"] == [
+        state for _, state in states(driven, "job")
+    ]
+    assert [("disk full", 5.0)] == [
+        (event.told["trouble"], event.told["back_off"]) for event in driven.told("job") if "back_off" in event.told
+    ]
+
+
+def test_it_is_settled_once_everything_was_taken_up(driven: Driven) -> None:
+    """What cannot come is not waited for, and what is committed later does not undo it."""
+    driven.committed.commit(plan("1"), plan("2", host="away"))
+    driven.look()
+    settled = [driven.reconciler.settled]
+    driven.hearing.say_status("1", version=1, term=1)
+    driven.look()
+    settled.append(driven.reconciler.settled)
+    driven.committed.commit(plan("1", 2))
+    driven.look()
+    settled.append(driven.reconciler.settled)
+    assert [False, True, True] == settled
+
+
+def test_what_a_job_waits_for_is_told(driven: Driven) -> None:
+    """For whoever asks why it is not there yet."""
+    driven.committed.commit(plan("1", forwards=[7]), plan("2", reads=[7]))
+    assert [("2", 1)] == driven.look()
+    assert {"1": "job 2 is to read 'out' of instance 7 first"} == driven.reconciler.waits
+
+
+def test_the_thread_acts_on_a_commit_and_on_news_and_outlives_an_error(
+    driven: Driven, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A database that is away for a moment does not end it."""
+    driven.reconciler.start()
+    driven.committed.commit(plan("1"))
+    driven.hearing.until(lambda: ("1", 1) in driven.published, "the plan")
+
+    def wanted() -> Mapping[str, WantedJob]:
+        driven.committed.wanted = lambda: driven.committed.jobs  # type: ignore[method-assign]  # away only once
+        raise RuntimeError("away")
+
+    driven.committed.wanted = wanted  # type: ignore[method-assign]  # as above
+    driven.committed.commit(plan("1", 2))
+    driven.hearing.until(lambda: ("1", 2) in driven.published, "the next plan")
+    assert ["hosts and jobs stay as they are until the next look"] == [
+        record.getMessage() for record in caplog.records if record.name == "braid.reconciler" and record.exc_info
+    ]
+    assert 1 == driven.reconciler.driven.failures < driven.reconciler.driven.looks
+
+
+def test_what_was_done_is_counted(driven: Driven) -> None:
+    """Each step by what it was, each message that nobody could read, and dataflows by the state that was told last."""
+    need = Need(job="1", host="h", version=1, instances=frozenset({7}))
+    driven.committed.flows = {"a": (need,), "b": (need, replace(need, job="2"))}
+    driven.committed.commit(plan("1"), plan("2"))
+    driven.look()
+    driven.hearing.say(topics.job("2", "status"), b"no JSON", retain=False)
+    driven.hearing.say_status("1", version=1, term=1, in_effect=1)
+    driven.committed.commit(plan("1"), stopped=["2"])
+    driven.look()
+    done = driven.reconciler.driven
+    assert {"run": 2, "stop": 1, "clean": 0} == done.steps
+    assert (True, 1, 0) == (done.connected, done.unread, done.failures)
+    assert {"deploying": 1, "running": 1, "degraded": 0, "draining": 0} == done.dataflows
+
+
+def test_a_job_has_taken_what_it_is_fed_once_it_has_run_the_newest_plan(driven: Driven) -> None:
+    """Not before, nor where its host has only logged it, nor where the plan feeds nothing."""
+    fed = replace(plan("1", 4), feeds=(Feed(id=7, instance=2, port="in", events="[{}]"),))
+    driven.committed.commit(fed, plan("2", 4))
+    driven.look()
+    assert [] == driven.fed
+    for in_effect, expected in ((3, []), (4, [("1", 4)])):
+        for job in ("1", "2"):
+            driven.hearing.say_status(job, version=4, term=1, in_effect=in_effect)
+        driven.look()
+        assert expected == driven.fed

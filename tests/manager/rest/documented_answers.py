@@ -1,0 +1,326 @@
+"""How each documented answer of each route is reached on the real service: the table that OpenAPI is compared with.
+
+An operation has one request that is done well. What refuses any request alike is made from it: no key, a parameter that
+nobody knows, a body that is too large or no JSON, a service that waits or is broken. What is the operation's own stands
+beside it, by the code of its problem.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dags.document_reader import MOST_DOCUMENT_BYTES
+from manager.rest.bodies import MOST_FORM_BYTES
+from manager.rest.openapi_examples import resources
+from manager.rest.openapi_examples.outputs import SENT_EVENTS
+from tests.manager.rest.town import USED
+
+ANNS_KEY = "the key of ann"
+"""In a body; whoever sends it puts the key there."""
+WELL = ""
+"""The code of an answer that is no problem."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One request; the path may name what `town` has places for."""
+
+    who: str | None
+    path: str
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    by_cookie: bool = False
+    """Whether it comes by a session rather than with the key, and not from the console."""
+    when: str = "well"
+    """In which state the service is asked: `well`, `waiting` for the lead, `away` from its database, or `broken`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """An operation, and how its answers are reached."""
+
+    well: Ask
+    own: Mapping[str, Ask] = field(default_factory=dict)
+    waits: bool = False
+    """Whether only a manager that leads can answer it."""
+    is_document: bool = False
+
+
+def _ask(who: str | None, path: str, body: Any = None, **headers: str) -> Ask:
+    return Ask(who=who, path=path, body=body, headers=headers)
+
+
+_DOCUMENT = resources.DOCUMENT
+_TENANT, _QUOTA = {"name": "dora"}, {"dataflows": 1, "tasks": 4, "submits_per_minute": 0}
+_SOURCE = {
+    "name": "fresh",
+    "connection": {"kind": "topic", "topic": "ann/fresh"},
+    "schema": {"temperature": "float"},
+}
+_FILE = {"name": "file", "connection": {"kind": "replay", "path": "/file"}, "schema": {"temperature": "float"}}
+_PUBLIC = {"visibility": "public"}
+
+
+def _operators(path: str) -> Route:
+    return Route(well=_ask("operator", path), own={"forbidden": _ask("ann", path)}, waits=path != "/v1/hosts")
+
+
+ROUTES: dict[str, Route] = {
+    "overview": Route(well=_ask("ann", "/v1/overview"), waits=True),
+    "begin_session": Route(
+        well=_ask(None, "/v1/session", {"key": ANNS_KEY}),
+        own={
+            "database-away": Ask(who=None, path="/v1/session", body={"key": ANNS_KEY}, when="away"),
+            "foreign-page": _ask(None, "/v1/session", {"key": ANNS_KEY}, Origin="http://elsewhere.example"),
+            "unauthenticated": _ask(None, "/v1/session", {"key": "guessed"}),
+            "unexpected": Ask(who=None, path="/v1/session", body={"key": ANNS_KEY}, when="broken"),
+        },
+    ),
+    "session": Route(well=_ask("ann", "/v1/session")),
+    "end_session": Route(well=_ask("ann", "/v1/session")),
+    "submit": Route(
+        well=_ask("ann", "/v1/dataflows", _DOCUMENT),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows", _DOCUMENT, **{"Idempotency-Key": USED}),
+            "not-found": _ask("ann", "/v1/dataflows?tenant=bob", _DOCUMENT),
+            "quota-exceeded": _ask("poor", "/v1/dataflows", _DOCUMENT),
+        },
+        waits=True,
+        is_document=True,
+    ),
+    "dataflows": Route(well=_ask("ann", "/v1/dataflows"), waits=True),
+    "dataflow": Route(
+        well=_ask("ann", "/v1/dataflows/{running}"),
+        own={"not-found": _ask("bob", "/v1/dataflows/{running}")},
+        waits=True,
+    ),
+    "replace": Route(
+        well=_ask("ann", "/v1/dataflows/{edited}", _DOCUMENT),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows/{drained}", _DOCUMENT),
+            "not-found": _ask("bob", "/v1/dataflows/{running}", _DOCUMENT),
+            "quota-exceeded": _ask("poor", "/v1/dataflows/{poors}", _DOCUMENT),
+        },
+        waits=True,
+        is_document=True,
+    ),
+    "remove": Route(
+        well=_ask("ann", "/v1/dataflows/{drained}"),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows/{removed}"),
+            "not-found": _ask("bob", "/v1/dataflows/{running}"),
+        },
+        waits=True,
+    ),
+    "foretell_removal": Route(
+        well=_ask("ann", "/v1/dataflows/{running}/removal"),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows/{removed}/removal"),
+            "not-found": _ask("bob", "/v1/dataflows/{running}/removal"),
+        },
+        waits=True,
+    ),
+    "watch": Route(
+        well=_ask("ann", "/v1/dataflows/{running}/outputs/averages/events"),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows/{removed}/outputs/averages/events"),
+            "not-found": _ask("ann", "/v1/dataflows/{running}/outputs/nothing/events"),
+            "quota-exceeded": _ask("poor", "/v1/dataflows/{poors}/outputs/averages/events"),
+        },
+        waits=True,
+    ),
+    "outputs": Route(
+        well=_ask("ann", "/v1/dataflows/{running}/outputs"),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows/{removed}/outputs"),
+            "not-found": _ask("ann", "/v1/dataflows/{running}/outputs?sink=nothing"),
+            "quota-exceeded": _ask("poor", "/v1/dataflows/{poors}/outputs"),
+        },
+        waits=True,
+    ),
+    "send_events": Route(
+        well=_ask("city", "/v1/sources/street/events", SENT_EVENTS),
+        own={
+            "conflict": _ask("city", "/v1/sources/spare/events", SENT_EVENTS),
+            "forbidden": _ask("ann", "/v1/sources/city:street/events", SENT_EVENTS),
+            "not-found": _ask("ann", "/v1/sources/street/events", SENT_EVENTS),
+            "not-taken": _ask("bob", "/v1/sources/quiet/events", SENT_EVENTS),
+            "quota-exceeded": _ask("operator", "/v1/sources/city:street/events", SENT_EVENTS),
+        },
+        waits=True,
+    ),
+    "producer": Route(
+        well=_ask("city", "/v1/sources/street/producers/day"),
+        own={
+            "conflict": _ask("city", "/v1/sources/spare/producers/day"),
+            "forbidden": _ask("ann", "/v1/sources/city:street/producers/day"),
+            "not-found": _ask("ann", "/v1/sources/street/producers/day"),
+            "not-taken": _ask("bob", "/v1/sources/quiet/producers/day"),
+            "quota-exceeded": _ask("operator", "/v1/sources/city:street/producers/day"),
+        },
+        waits=True,
+    ),
+    "explain": Route(
+        well=_ask("ann", "/v1/explain", _DOCUMENT),
+        own={"not-found": _ask("ann", "/v1/explain?tenant=bob", _DOCUMENT)},
+        waits=True,
+        is_document=True,
+    ),
+    "register_source": Route(
+        well=_ask("ann", "/v1/sources", _SOURCE),
+        own={
+            "conflict": _ask("city", "/v1/sources", _SOURCE | {"name": "street"}),
+            "forbidden": _ask("ann", "/v1/sources", _FILE),
+            "not-found": _ask("operator", "/v1/sources", _SOURCE | {"owner": "nobody"}),
+        },
+        waits=True,
+    ),
+    "sources": Route(well=_ask("ann", "/v1/sources"), waits=True),
+    "source": Route(
+        well=_ask("ann", "/v1/sources/city:street"),
+        own={"not-found": _ask("ann", "/v1/sources/street")},
+        waits=True,
+    ),
+    "set_visibility": Route(
+        well=_ask("city", "/v1/sources/spare/visibility", _PUBLIC),
+        own={
+            "forbidden": _ask("ann", "/v1/sources/city:spare/visibility", _PUBLIC),
+            "not-found": _ask("ann", "/v1/sources/spare/visibility", _PUBLIC),
+        },
+        waits=True,
+    ),
+    "revoke_source": Route(
+        well=_ask("city", "/v1/sources/spare"),
+        own={"forbidden": _ask("ann", "/v1/sources/city:spare"), "not-found": _ask("ann", "/v1/sources/spare")},
+        waits=True,
+    ),
+    "admit": Route(
+        well=_ask("operator", "/v1/tenants", _TENANT),
+        own={
+            "conflict": _ask("operator", "/v1/tenants", {"name": "ann"}),
+            "forbidden": _ask("ann", "/v1/tenants", _TENANT),
+        },
+    ),
+    "tenants": Route(well=_ask("ann", "/v1/tenants")),
+    "set_quota": Route(
+        well=_ask("operator", "/v1/tenants/poor/quota", _QUOTA),
+        own={
+            "forbidden": _ask("poor", "/v1/tenants/poor/quota", _QUOTA),
+            "not-found": _ask("operator", "/v1/tenants/nobody/quota", _QUOTA),
+        },
+    ),
+    "make_credentials": Route(
+        well=_ask("ann", "/v1/tenants/ann/credentials"),
+        own={"not-found": _ask("ann", "/v1/tenants/bob/credentials")},
+    ),
+    "make_key": Route(
+        well=_ask("ann", "/v1/keys", {}),
+        own={
+            "forbidden": _ask("ann", "/v1/keys", {"tenant": "bob"}),
+            "not-found": _ask("operator", "/v1/keys", {"tenant": "nobody"}),
+        },
+    ),
+    "keys": Route(well=_ask("ann", "/v1/keys")),
+    "revoke_key": Route(
+        well=_ask("ann", "/v1/keys/{spare_key}"),
+        own={
+            "conflict": _ask("operator", "/v1/keys/{operators_key}"),
+            "not-found": _ask("bob", "/v1/keys/{spare_key}"),
+        },
+    ),
+    "put_secret": Route(
+        well=_ask("ann", "/v1/secrets/lake", {"secret": "hush"}),
+        own={"not-found": _ask("ann", "/v1/secrets/lake?tenant=bob", {"secret": "hush"})},
+    ),
+    "secrets": Route(well=_ask("ann", "/v1/secrets"), own={"not-found": _ask("ann", "/v1/secrets?tenant=bob")}),
+    "remove_secret": Route(
+        well=_ask("ann", "/v1/secrets/warehouse"), own={"not-found": _ask("bob", "/v1/secrets/warehouse")}
+    ),
+    "running_tasks": _operators("/v1/running/tasks"),
+    "running_dags": _operators("/v1/running/dags"),
+    "jobs": _operators("/v1/jobs"),
+    "job": Route(
+        well=_ask("operator", "/v1/jobs/{job}"),
+        own={"forbidden": _ask("ann", "/v1/jobs/{job}"), "not-found": _ask("operator", "/v1/jobs/999")},
+        waits=True,
+    ),
+    "streams": _operators("/v1/streams"),
+    "hosts": _operators("/v1/hosts"),
+    "fragmentation": _operators("/v1/fragmentation"),
+    "defragment": Route(
+        well=_ask("operator", "/v1/defragmentations"),
+        own={
+            "conflict": _ask("operator", "/v1/defragmentations"),
+            "forbidden": _ask("ann", "/v1/defragmentations"),
+        },
+        waits=True,
+    ),
+    "savings": Route(
+        well=_ask("ann", "/v1/reports/savings"),
+        own={"not-found": _ask("ann", "/v1/reports/savings?tenant=bob")},
+    ),
+    "savings_series": Route(
+        well=_ask("ann", "/v1/reports/savings/series"),
+        own={"not-found": _ask("ann", "/v1/reports/savings/series?tenant=bob")},
+    ),
+    "bill": Route(
+        well=_ask("ann", "/v1/reports/bills"),
+        own={"not-found": _ask("ann", "/v1/reports/bills?tenant=bob")},
+    ),
+    "operations": Route(well=_ask("ann", "/v1/operations")),
+    "dead_letters": Route(well=_ask("ann", "/v1/dead-letters")),
+    # One first: all of a dataflow would take it as well.
+    "replay_dead_letter": Route(
+        well=_ask("ann", "/v1/dead-letters/{own_letter}/replay"),
+        own={
+            "conflict": _ask("ann", "/v1/dead-letters/{sources_letter}/replay"),
+            "forbidden": _ask("ann", "/v1/dead-letters/{shared_letter}/replay"),
+            "not-found": _ask("bob", "/v1/dead-letters/{own_letter}/replay"),
+        },
+        waits=True,
+    ),
+    "replay_dead_letters": Route(
+        well=_ask("ann", "/v1/dead-letters/replay?dataflow={alone}"),
+        own={
+            "conflict": _ask("ann", "/v1/dead-letters/replay?dataflow={running}"),
+            "forbidden": _ask("ann", "/v1/dead-letters/replay?dataflow={edited}"),
+            "not-found": _ask("bob", "/v1/dead-letters/replay?dataflow={running}"),
+        },
+        waits=True,
+    ),
+    "discard_dead_letter": Route(
+        well=_ask("ann", "/v1/dead-letters/{letter}"),
+        own={"not-found": _ask("bob", "/v1/dead-letters/{letter}")},
+    ),
+    "discard_dead_letters": Route(
+        well=_ask("ann", "/v1/dead-letters?dataflow={drained}"),
+        own={"not-found": _ask("bob", "/v1/dead-letters?dataflow={running}")},
+    ),
+    "events": Route(well=_ask("ann", "/v1/events")),
+    "metrics": Route(well=_ask("operator", "/metrics"), own={"forbidden": _ask("ann", "/metrics")}),
+    "healthz": Route(well=_ask(None, "/healthz")),
+    "readyz": Route(well=_ask(None, "/readyz"), waits=True),
+    "about": Route(well=_ask(None, "/problems/conflict"), own={"not-found": _ask(None, "/problems/none")}),
+}
+
+
+def asked(route: Route, *, changes: bool) -> Iterator[tuple[str, Ask]]:
+    """Every request that reaches an answer of a route, which may change something, by the code of the answer."""
+    well = route.well
+    yield "invalid-request", replace(well, path=f"{well.path}{'&' if '?' in well.path else '?'}unknown=1")
+    if route.waits:
+        yield "not-ready", replace(well, when="waiting")
+    if well.who is not None:
+        yield "unauthenticated", replace(well, who=None)
+        if changes:
+            yield "foreign-page", replace(well, by_cookie=True)
+        yield "database-away", replace(well, when="away")
+        yield "unexpected", replace(well, when="broken")
+    if well.body is not None:
+        most = MOST_DOCUMENT_BYTES if route.is_document else MOST_FORM_BYTES
+        yield "too-large", replace(well, body=b" " * (most + 1))
+        yield "unsupported-media-type", replace(well, headers={"Content-Type": "text/plain"})
+    if route.is_document:
+        yield "invalid-dataflow", replace(well, body={})
+    yield from route.own.items()
+    yield WELL, well

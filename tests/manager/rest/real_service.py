@@ -1,0 +1,61 @@
+"""The real service over a database of its own, with nobody to run what it commits."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlmodel import Session
+
+from engine import installed_catalogue
+from manager.cases.api_keys import parse_key
+from manager.committer.changes import changes_of
+from manager.committer.committer import Committer
+from manager.committer.draft import DecisionGround
+from manager.observations.reports import HostSeen, JobSeen
+from manager.service import Service
+from manager.store.database import Store, sqlite_url
+from manager.store.tables import Leadership
+from merge import Host
+
+NAME = "only"
+
+
+class Nobody:
+    """Hears of no job and no host."""
+
+    def job(self, job: str) -> JobSeen | None:
+        """Nothing."""
+
+    def hosts(self) -> tuple[HostSeen, ...]:
+        return ()
+
+
+@contextmanager
+def real_service(url: str) -> Iterator[tuple[Service, str]]:
+    """A service that leads, and an operator's key."""
+    store = Store(url)
+    try:
+        with store.write() as session:
+            _lead(session)
+        ground = DecisionGround(hosts=lambda: (Host(name="main", cores=4.0),))
+        committer = Committer(store, installed_catalogue(), ground, name=NAME)
+        committer.lead(1)
+        changes = changes_of(committer, store, installed_catalogue())
+        service = Service(store, committer, changes, Nobody())
+        key = service.first_key()
+        assert key is not None
+        assert parse_key(key) is not None
+        yield service, key
+    finally:
+        store.close()
+
+
+def in_folder(folder: Path) -> str:
+    """The URL of a database in a folder."""
+    return sqlite_url(folder / "braid.db")
+
+
+def _lead(session: Session) -> None:
+    row = session.get(Leadership, 1) or Leadership(id=1)
+    row.leader, row.term, row.until = NAME, 1, 1e12
+    session.add(row)

@@ -1,0 +1,122 @@
+"""The live stream over a real socket."""
+
+import asyncio
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from manager.answers import EventAnswer
+from manager.reconciler.live_events import Events
+from manager.rest.streams import live_events as live
+from tests.manager.rest.conftest import Asking
+from tests.manager.rest.fake_service import FakeService
+
+_MOST_LINES = 200
+
+
+def _events(answer: httpx.Response) -> Iterator[EventAnswer]:
+    """The events of a stream; its other fields have to agree with them."""
+    fields: dict[str, str] = {}
+    for _, line in zip(range(_MOST_LINES), answer.iter_lines(), strict=False):
+        name, _, value = line.partition(": ")
+        if name:
+            fields[name] = value
+        elif "data" in fields:
+            event = EventAnswer.model_validate_json(fields["data"])
+            assert (f"{event.id}", event.kind) == (fields["id"], fields["event"])
+            yield event
+            fields = {}
+
+
+def _listening(client: httpx.Client, last: int | None = None) -> Iterator[Iterator[EventAnswer]]:
+    headers = {} if last is None else {"Last-Event-ID": f"{last}"}
+    with client.stream("GET", "/v1/events", headers=headers) as answer:
+        assert (200, "text/event-stream; charset=utf-8") == (answer.status_code, answer.headers["Content-Type"])
+        yield _events(answer)
+
+
+def _tell_all(events: Events) -> None:
+    """One event of each kind for ann and for bob, numbered from 1, and then the end."""
+    for name in ("ann", "bob"):
+        events.tell("operation", {"who": name})
+        events.tell("dataflow", {"tenant": name, "state": "running"})
+    events.tell("job", {"job": "1"})
+    events.close()
+
+
+def test_each_sees_what_is_its_own(
+    ann: httpx.Client, bob: httpx.Client, operator: httpx.Client, events: Events
+) -> None:
+    """A tenant hears of its own operations and dataflows, an operator of everything."""
+    _tell_all(events)
+    heard = [[event.id for stream in _listening(client, 0) for event in stream] for client in (ann, bob, operator)]
+    assert [[1, 2], [3, 4], [1, 2, 3, 4, 5]] == heard
+
+
+def test_a_stream_goes_on_where_it_broke(operator: httpx.Client, events: Events) -> None:
+    """What came after the last event that was got is told first."""
+    _tell_all(events)
+    assert [4, 5] == [event.id for stream in _listening(operator, 3) for event in stream]
+
+
+def test_a_stream_begins_now(operator: httpx.Client, events: Events) -> None:
+    """Without a last event only what happens from now on is told, as it happens."""
+    events.tell("job", {"job": "before"})
+    for stream in _listening(operator):
+        events.tell("job", {"job": "after"})
+        assert {"job": "after"} == next(stream).told
+        events.tell("job", {"job": "later"})
+        assert {"job": "later"} == next(stream).told
+
+
+def test_many_listen_while_others_ask(ask: Asking, service: FakeService, events: Events) -> None:
+    """More listeners than there are threads all hear the same, and leave threads for requests."""
+    listeners = [_listening(ask(service.ann)) for _ in range(60)]
+    streams = [next(listener) for listener in listeners]
+    assert 200 == ask(service.ann).get("/v1/keys").status_code
+    events.tell("dataflow", {"tenant": "ann"})
+    assert [1] * 60 == [next(stream).id for stream in streams]
+    events.close()
+    assert [None] * 60 == [next(listener, None) for listener in listeners]
+
+
+def test_a_revoked_key_hears_no_more(
+    ann: httpx.Client, service: FakeService, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream ends soon after its key was revoked, although the manager goes on."""
+    monkeypatch.setattr(live, "QUIET", 0.0)
+    for stream in _listening(ann):
+        events.tell("dataflow", {"tenant": "ann"})
+        assert 1 == next(stream).id
+        service.known_keys.clear()
+        service.hashes.clear()
+        assert [] == list(stream)
+    assert not events.closed
+
+
+def test_one_thread_waits_for_all() -> None:
+    """However many wait for news, the events are waited for once at a time, and nobody misses any."""
+    waiting: list[int] = []
+
+    class Counted(Events):
+        def wait(self, event: int, timeout: float) -> tuple[EventAnswer, ...]:
+            waiting.append(event)
+            return super().wait(event, timeout)
+
+    async def listen(feed: live.EventFeed) -> list[int]:
+        found: list[EventAnswer] = []
+        while not found:
+            found = list(await feed.since(0))
+        return [event.id for event in found]
+
+    async def scenario() -> list[list[int]]:
+        events = Counted(last=0)
+        feed = live.EventFeed(events)
+        listening = [asyncio.create_task(listen(feed)) for _ in range(100)]
+        while not waiting:  # noqa: ASYNC110 - a thread begins to wait
+            await asyncio.sleep(0)
+        events.tell("job", {})
+        return await asyncio.gather(*listening)
+
+    assert ([[1]] * 100, [0]) == (asyncio.run(scenario()), waiting)

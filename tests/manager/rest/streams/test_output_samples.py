@@ -1,0 +1,128 @@
+"""The live sample of an output over a real socket."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from bridge.transport.memory_broker import MemoryBroker
+from manager.answers import SampleAnswer
+from manager.event_flow.output_watcher import MOST_LOOKS_OF_ONE, OutputWatcher
+from manager.reconciler.live_events import Events
+from manager.rest.openapi_examples import resources
+from manager.rest.streams import output_samples
+from tests.manager.memory_outputs import connecting, output
+from tests.manager.rest.conftest import Asking
+from tests.manager.rest.fake_service import FakeService
+
+BOUND = 30.0
+TOPIC = "braid/1/out/ann/d-0/averages"
+PATH = "/v1/dataflows/d-0/outputs/averages/events"
+_MOST_LINES = 500
+
+
+@pytest.fixture
+def broker(service: FakeService, ann: httpx.Client) -> MemoryBroker:
+    """Where a dataflow of ann's has its output."""
+    made = MemoryBroker()
+    service.watching = OutputWatcher(connecting(made))
+    service.watching.start()
+    ann.post("/v1/dataflows", json=resources.DOCUMENT).raise_for_status()
+    return made
+
+
+@contextmanager
+def _watched(client: httpx.Client) -> Iterator[Iterator[SampleAnswer]]:
+    with client.stream("GET", PATH) as answer:
+        assert (200, "text/event-stream; charset=utf-8") == (answer.status_code, answer.headers["Content-Type"])
+        yield _samples(answer)
+
+
+def _samples(answer: httpx.Response) -> Iterator[SampleAnswer]:
+    kind = ""
+    for _, line in zip(range(_MOST_LINES), answer.iter_lines(), strict=False):
+        name, _, value = line.partition(": ")
+        if name == "event":
+            kind = value
+        elif name == "data":
+            assert "sample" == kind
+            yield SampleAnswer.model_validate_json(value)
+
+
+def test_its_owner_and_operators_see_what_leaves(
+    ann: httpx.Client, bob: httpx.Client, operator: httpx.Client, broker: MemoryBroker
+) -> None:
+    """What leaves while they look, and nothing from before; to anybody else there is no such dataflow."""
+    broker.publish(TOPIC, output(1, "before"))
+    with _watched(ann) as own, _watched(operator) as whole:
+        broker.publish(TOPIC, output(2, {"t": 21.5}))
+        assert [({"t": 21.5},)] * 2 == [next(own).events, next(whole).events]
+        broker.publish(TOPIC, output(3, "later"))
+        assert [("later",)] * 2 == [next(own).events, next(whole).events]
+    assert 404 == bob.get(PATH).status_code
+
+
+def test_a_busy_output_is_sampled(ann: httpx.Client, broker: MemoryBroker) -> None:
+    """However much leaves, few samples are told, and they and what they count are all of it."""
+    with _watched(ann) as samples:
+        broker.publish(TOPIC, output(1, 1))
+        told = [next(samples)]
+        for number in range(2, 1_001):
+            broker.publish(TOPIC, output(number, number))
+        while told[-1].first < 1_000:
+            told.append(next(samples))
+        assert 1_000 == sum(len(each.events) + each.others for each in told)
+        assert len(told) < 100
+
+
+def test_nobody_is_listened_to_for_whoever_left(ann: httpx.Client, service: FakeService, broker: MemoryBroker) -> None:
+    """As soon as somebody is gone the broker is asked for nothing more, and others may look."""
+    assert service.watching is not None
+    for _ in range(MOST_LOOKS_OF_ONE + 1):
+        with _watched(ann) as samples:
+            broker.publish(TOPIC, output(1, 1))
+            next(samples)
+        deadline = time.monotonic() + BOUND
+        while service.watching.looks and time.monotonic() < deadline:
+            # What leaves is how the server finds that nobody reads.
+            broker.publish(TOPIC, output(1, 1))
+            time.sleep(0.001)
+        assert 0 == service.watching.looks
+
+
+def test_too_many_looks_are_refused(ask: Asking, service: FakeService, broker: MemoryBroker) -> None:
+    """One tenant has its bound, and is told when to ask again."""
+    with _watched(ask(service.ann)) as samples:
+        broker.publish(TOPIC, output(1, 1))
+        next(samples)
+        assert service.watching is not None
+        service.watching._most = 1
+        refused = ask(service.ann).get(PATH)
+        assert (429, "10") == (refused.status_code, refused.headers["Retry-After"])
+
+
+def test_a_stream_ends_with_the_manager_with_the_lead_and_with_the_key(  # noqa: PLR0913, PLR0917 - all of them end it
+    ann: httpx.Client,
+    operator: httpx.Client,
+    service: FakeService,
+    events: Events,
+    broker: MemoryBroker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever looks does not hold up the end, and neither sees more than a key lets it."""
+    assert service.watching is not None
+    with _watched(operator) as samples:
+        service.watching.stop()
+        assert [] == list(samples)
+    service.watching.start()
+    with _watched(operator) as samples:
+        events.close()
+        assert [] == list(samples)
+    monkeypatch.setattr(output_samples, "QUIET", 0.0)
+    with _watched(ann) as samples:
+        service.known_keys.clear()
+        service.hashes.clear()
+        broker.publish(TOPIC, output(1, 1))
+        assert len(list(samples)) <= 1

@@ -1,0 +1,98 @@
+"""What leaves at outputs, as lines over a real socket."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from bridge.transport.memory_broker import MemoryBroker
+from engine.delivery.publisher import RUNS
+from manager.answers import OutputEvent
+from manager.event_flow.output_watcher import OutputWatcher
+from manager.reconciler.live_events import Events
+from manager.rest.openapi_examples import resources
+from manager.rest.streams import output_stream
+from tests.manager.memory_outputs import connecting, output
+from tests.manager.rest.fake_service import FakeService
+
+TOPIC = "braid/1/out/ann/d-0/averages"
+PATH = "/v1/dataflows/d-0/outputs"
+
+
+@pytest.fixture
+def broker(service: FakeService, ann: httpx.Client) -> MemoryBroker:
+    """Where a dataflow of ann's has its output."""
+    made = MemoryBroker()
+    service.watching = OutputWatcher(connecting(made))
+    service.watching.start()
+    ann.post("/v1/dataflows", json=resources.DOCUMENT).raise_for_status()
+    return made
+
+
+@contextmanager
+def listened(client: httpx.Client) -> Iterator[Iterator[OutputEvent]]:
+    with client.stream("GET", PATH) as answer:
+        assert (200, "application/x-ndjson") == (answer.status_code, answer.headers["Content-Type"])
+        lines = answer.iter_lines()
+        # It says when it listens.
+        assert not next(lines)
+        yield (OutputEvent.model_validate(json.loads(line)) for line in lines if line)
+
+
+def test_its_owner_and_operators_hear_all_of_it(
+    ann: httpx.Client, bob: httpx.Client, operator: httpx.Client, broker: MemoryBroker
+) -> None:
+    """Every event that leaves from when the stream begins; to anybody else there is no such dataflow."""
+    with listened(ann) as own, listened(operator) as whole:
+        for first in range(0, 500, 2):
+            broker.publish(TOPIC, output(first, first, "\ud800", epoch=RUNS))
+        for heard in (own, whole):
+            found = [*itertools.islice(heard, 500)]
+            assert [*range(500)] == [each.number for each in found]
+            assert [0, "\ud800"] == [each.event for each in found[:2]]
+    assert 404 == bob.get(PATH).status_code
+
+
+def test_a_slow_reader_fills_no_memory(ann: httpx.Client, broker: MemoryBroker) -> None:
+    """However much leaves while nobody reads, little of it waits; what is shown and what is counted is all of it."""
+    many = 400
+    with listened(ann) as heard:
+        # Far more than sockets hold.
+        for first in range(many):
+            broker.publish(TOPIC, output(first, "x" * 100_000, epoch=RUNS))
+        broker.publish(TOPIC, output(many, "last", epoch=RUNS))
+        shown = missed = 0
+        for event in heard:
+            shown, missed = shown + (not event.missed), missed + event.missed
+            if event.event == "last":
+                break
+    assert many + 1 == shown + missed
+    assert missed > 0
+
+
+def test_it_ends_with_the_manager_with_the_lead_and_with_the_key(  # noqa: PLR0913, PLR0917 - all of them end it
+    ann: httpx.Client,
+    operator: httpx.Client,
+    service: FakeService,
+    events: Events,
+    broker: MemoryBroker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever listens does not hold up the end, and hears no more than a key lets them."""
+    assert service.watching is not None
+    with listened(operator) as heard:
+        service.watching.stop()
+        assert [] == list(heard)
+    service.watching.start()
+    with listened(operator) as heard:
+        events.close()
+        assert [] == list(heard)
+    monkeypatch.setattr(output_stream, "QUIET", 0.0)
+    with listened(ann) as heard:
+        service.known_keys.clear()
+        service.hashes.clear()
+        broker.publish(TOPIC, output(1, 1, epoch=RUNS))
+        assert len(list(heard)) <= 1

@@ -1,0 +1,226 @@
+"""What is true of bills, whoever used what and whatever it costs."""
+
+import csv
+import io
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manager.answers import BillAmount, BillAnswer, BillLine, BillWhole
+from manager.answers.bill_csv import BILL_COLUMNS, as_csv, harmless
+from manager.savings.bill import Billed
+from manager.savings.bill_amounts import Line, amounts, at_most, period, rate
+from manager.savings.intervals import Interval
+from manager.savings.ledger import HOUR, Took, Whole
+from manager.savings.settlement import Estimate
+
+LINES = [(tenant, f"{tenant}-{number}") for tenant in ("ann", "bob") for number in range(3)]
+# A few of them often, so that several use the same.
+CPU = st.one_of(st.sampled_from([0, 500, 900]), st.integers(0, 20), st.integers(0, 10**16))
+PRICES = st.one_of(st.sampled_from([0.0, 0.05, 1.0, 3600.0, 1e9]), st.floats(0.0, 1e9))
+NOW = datetime(2026, 11, 22, 2, 40, 30, tzinfo=UTC)
+HERE = NOW.timestamp()
+
+
+@st.composite
+def taken(draw: st.DrawFn) -> dict[Line, Took]:
+    """What some dataflows took, each no more than it would have taken alone, as it was settled."""
+    found: dict[Line, Took] = {}
+    for line in draw(st.sets(st.sampled_from(LINES))):
+        cpu, more = draw(CPU), draw(CPU)
+        alone = Estimate(low=cpu, likely=cpu + more, high=cpu + 2 * more)
+        found[line] = Took(cpu=cpu, alone=alone, saving=Estimate(low=0, likely=more, high=2 * more))
+    return found
+
+
+def billed(everybody: dict[Line, Took], overhead: int, price: float | None, tenant: str | None = None) -> Billed:
+    """The bill of a tenant, or of everybody."""
+    measured = sum(took.cpu for took in everybody.values()) + overhead
+    return Billed(
+        whole=Whole(cpu={"jvm": measured}),
+        everybody=everybody,
+        shown={line: took for line, took in everybody.items() if tenant in {None, line[0]}},
+        names={},
+        price_per_core_hour=price,
+    )
+
+
+def of(amount: BillAmount) -> Decimal:
+    assert amount.amount is not None
+    return amount.amount
+
+
+@given(taken(), CPU, PRICES, st.sampled_from([None, "ann", "bob"]))
+def test_a_bill_adds_up(everybody: dict[Line, Took], overhead: int, price: float, tenant: str | None) -> None:
+    """Dataflows are their tenants, and tenants, others and overhead the measured whole: in time and money."""
+    bill = billed(everybody, overhead, price, tenant)
+    whole = bill.all_of_it()
+    for lines in (bill.dataflows(), bill.tenants()):
+        rest = (whole.others, whole.overhead)
+        assert whole.measured.cpu_ns == sum(each.pays.cpu_ns for each in lines) + sum(each.cpu_ns for each in rest)
+        assert whole.measured.amount == sum(of(each.pays) for each in lines) + sum(map(of, rest))
+    for one in bill.tenants():
+        own = [each for each in bill.dataflows() if each.tenant == one.tenant]
+        assert (one.pays.cpu_ns, one.pays.amount) == (
+            sum(each.pays.cpu_ns for each in own),
+            sum(of(each.pays) for each in own),
+        )
+        assert (one.most.cpu_ns, one.most.amount) == (
+            sum(each.most.cpu_ns for each in own),
+            sum(of(each.most) for each in own),
+        )
+
+
+@given(taken(), CPU, PRICES)
+def test_nobody_pays_more_than_alone_or_less_than_nothing(
+    everybody: dict[Line, Took], overhead: int, price: float
+) -> None:
+    """In time and in money, each dataflow, each tenant, and the operator."""
+    bill = billed(everybody, overhead, price)
+    for each in (*bill.dataflows(), *bill.tenants()):
+        assert 0 <= each.pays.cpu_ns <= each.most.cpu_ns
+        assert 0 <= of(each.pays) <= of(each.most)
+    assert 0 <= of(bill.all_of_it().overhead)
+
+
+@given(taken(), CPU, PRICES)
+def test_equals_pay_the_same_and_who_used_nothing_pays_nothing(
+    everybody: dict[Line, Took], overhead: int, price: float
+) -> None:
+    """To the last digit, whatever they are called."""
+    paid: dict[int, Decimal] = {0: Decimal(0)}
+    for each in billed(everybody, overhead, price).dataflows():
+        assert paid.setdefault(each.pays.cpu_ns, of(each.pays)) == of(each.pays)
+
+
+@given(taken(), CPU, PRICES)
+def test_an_amount_is_off_by_less_than_the_last_digit(everybody: dict[Line, Took], overhead: int, price: float) -> None:
+    """Rounding takes no line a whole millionth away from what its time costs, so nobody's digits hang on others."""
+    cpu = {line: took.cpu for line, took in everybody.items()}
+    paid = amounts(sum(cpu.values()) + overhead, cpu, price)
+    for line, amount in paid.lines.items():
+        assert abs(amount - cpu[line] * rate(price)) < 1
+    assert abs(paid.overhead - overhead * rate(price)) < len(cpu) + 1
+
+
+@given(taken(), CPU, PRICES, st.integers(2, 5))
+def test_amounts_scale_with_the_price(everybody: dict[Line, Took], overhead: int, price: float, times: int) -> None:
+    """At a multiple of the price everybody pays that multiple, but for the last digit of each."""
+    cpu = {line: took.cpu for line, took in everybody.items()}
+    measured = sum(cpu.values()) + overhead
+    one, many = amounts(measured, cpu, price), amounts(measured, cpu, float(Fraction(str(price)) * times))
+    # A float may not hold the multiple exactly.
+    slack = times + 1 + measured * abs(rate(float(Fraction(str(price)) * times)) - times * rate(price))
+    for line in cpu:
+        assert abs(many.lines[line] - times * one.lines[line]) <= slack
+    assert abs(many.whole - times * one.whole) <= slack
+
+
+@given(taken(), taken(), CPU, CPU, PRICES)
+def test_two_bills_are_the_bill_of_both(
+    first: dict[Line, Took], second: dict[Line, Took], rest: int, more: int, price: float
+) -> None:
+    """Of hours of which the second follow the first: exactly in time, and in money but for the last digit of each."""
+    both = {line: first[line].plus(second[line]) for line in first.keys() & second.keys()}
+    both = {**first, **second, **both}
+    parts = [
+        {line: of(each.pays) for each in bill.dataflows() for line in [(each.tenant, each.dataflow)]}
+        for bill in (billed(first, rest, price), billed(second, more, price))
+    ]
+    for each in billed(both, rest + more, price).dataflows():
+        line = (each.tenant, each.dataflow or "")
+        assert each.pays.cpu_ns == sum(part[line].cpu for part in (first, second) if line in part)
+        apart = abs(of(each.pays) - sum(part.get(line, Decimal(0)) for part in parts))
+        assert apart < Decimal("0.000003")
+
+
+def test_what_is_left_goes_to_who_lost_most_and_never_to_one_of_equals() -> None:
+    """Of two millionths that rounding down leaves, one goes to the largest remainder; of equals nobody gets it."""
+    price = 3600.0  # A millionth for a microsecond.
+    assert {("a", "1"): 1, ("a", "2"): 0, ("a", "3"): 0} == dict(
+        (found := amounts(2_000, {("a", "1"): 900, ("a", "2"): 500, ("a", "3"): 500}, price)).lines
+    )
+    assert (2, 1) == (found.whole, found.overhead)
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "expected"),
+    [
+        (None, None, ("2026-11-01T00", "2026-11-22T03")),
+        (None, "2026-11-01T00:00", ("2026-10-01T00", "2026-11-01T00")),
+        ("2026-10-31T23:59", "2026-11-22T02:39", ("2026-10-31T23", "2026-11-22T02")),
+        ("2026-11-22T02:40", "2026-12-22T02:39", ("2026-11-22T02", "2026-11-22T03")),
+    ],
+)
+def test_a_bill_is_of_whole_hours(since: str | None, until: str | None, expected: tuple[str, str]) -> None:
+    """Of this month so far, or of the month that it ends with; the hour that is not over is in it if it is reached."""
+    bounds = [None if text is None else datetime.fromisoformat(text).replace(tzinfo=UTC) for text in (since, until)]
+    found = period(bounds[0], bounds[1], HERE)
+    assert expected == tuple(f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H}" for at in (found.since, found.until))
+    assert HOUR == found.span
+
+
+@given(st.lists(st.floats(0.0, HERE + 3 * HOUR), min_size=3, max_size=3).map(sorted))
+def test_bills_that_follow_each_other_have_each_hour_once(times: list[float]) -> None:
+    """Wherever the one ends, the other begins."""
+    first, middle, last = (datetime.fromtimestamp(each, UTC) for each in times)
+    one, two, both = period(first, middle, HERE), period(middle, last, HERE), period(first, last, HERE)
+    hours = [hour for each in (one, two) for hour in range(each.since, each.until, HOUR)]
+    assert list(range(both.since, both.until, HOUR)) == hours
+    assert isinstance(both, Interval)
+
+
+TEXT = st.one_of(st.text(), st.text("=+-@\t\r\n'\"; ,1A\u202e\uff1d").filter(bool))
+
+
+@given(TEXT, TEXT, st.booleans())
+def test_csv_says_what_the_bill_says(name: str, currency: str, complete: bool) -> None:  # noqa: FBT001 - of hypothesis
+    """It is read back as it was, once the apostrophes that make text harmless are off; the rows are the measured."""
+    everybody = {("ann", "d-1"): took(5_000), ("bob", "d-2"): took(7_000)}
+    bill = billed(everybody, 123_456_789, 3_600.0, "ann")
+    answer = BillAnswer(
+        since=NOW,
+        until=NOW,
+        complete=complete,
+        metered_seconds=1.0,
+        tenants=bill.tenants(),
+        dataflows=tuple(each.model_copy(update={"name": name}) for each in bill.dataflows()),
+        whole=bill.all_of_it(),
+        currency=currency,
+    )
+    rows = list(csv.DictReader(io.StringIO(as_csv(answer), newline="")))
+    assert list(BILL_COLUMNS) == list(rows[0])
+    assert ["dataflow", "others", "overhead"] == [each["kind"] for each in rows]
+    assert (name, currency) == (rows[0]["name"].removeprefix("'"), rows[0]["currency"].removeprefix("'"))
+    measured = bill.all_of_it().measured
+    assert (measured.cpu_ns, measured.amount) == (
+        sum(int(each["cpu_ns"]) for each in rows),
+        sum(Decimal(each["amount"]) for each in rows),
+    )
+
+
+@given(TEXT)
+def test_no_cell_is_a_formula(text: str) -> None:
+    """Whatever spaces it begins with: a spreadsheet may leave them out."""
+    assert harmless(text).lstrip()[:1] not in {"=", "+", "-", "@", *"\uff1d\uff0b\uff0d\uff20"}
+    assert harmless(text)[:1] not in {"\t", "\r", "\n"}
+
+
+def test_without_a_price_there_is_no_money() -> None:
+    """A bill then tells time, and its CSV has empty cells."""
+    bill = billed({("ann", "d-1"): took(5)}, 1, None)
+    line: BillLine = bill.dataflows()[0]
+    whole: BillWhole = bill.all_of_it()
+    found = [line.pays.amount, line.most.amount, whole.measured.amount, whole.others.amount, whole.overhead.amount]
+    assert [None] * 5 == found
+    assert (5, 6) == (line.pays.cpu_ns, whole.measured.cpu_ns)
+    assert 1 == at_most(1, 1e-6)
+
+
+def took(cpu: int) -> Took:
+    alone = Estimate(low=cpu, likely=cpu, high=cpu)
+    return Took(cpu=cpu, alone=alone, saving=Estimate())

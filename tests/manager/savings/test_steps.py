@@ -1,0 +1,67 @@
+"""Into which steps an interval falls."""
+
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manager.savings.ledger import HOUR, KEPT, MINUTE, TOOK_NOTHING, Took, Whole
+from manager.savings.settlement import Estimate
+from manager.savings.steps import LONGEST_STEP, MOST_POINTS, points, steps
+
+NOW = 490_000 * HOUR + 1_234.5
+
+
+def at(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+@given(
+    st.floats(0.0, 500.0 * 24 * HOUR),
+    st.floats(1.0, 500.0 * 24 * HOUR),
+    st.none() | st.integers(MINUTE, LONGEST_STEP),
+)
+def test_steps_hold_the_interval(back: float, length: float, step: int | None) -> None:
+    """Whole steps of whole minutes that are kept, or of whole hours, as long as was asked for at least."""
+    begin = NOW - back
+    end = min(begin + length, NOW)
+    found = steps(at(begin), at(end), step, NOW)
+    within = found.interval
+    assert within.since <= begin <= end <= within.until
+    assert 0 == within.since % found.step == within.until % found.step == found.step % within.span
+    assert found.step >= (step or MINUTE)
+    assert within.span == HOUR or (within.span == MINUTE and within.since >= NOW - KEPT + MINUTE)
+    assert step is not None or found.count <= MOST_POINTS + 1
+
+
+def test_the_last_hour_is_told_by_minutes_and_a_month_by_six_hours() -> None:
+    """What makes a readable chart is chosen where no step is asked for."""
+    assert (MINUTE, 61) == ((last := steps(None, None, None, NOW)).step, last.count)
+    month = steps(at(NOW - 30 * 24 * HOUR), None, None, NOW)
+    assert (6 * HOUR, 121) == (month.step, month.count)
+
+
+def test_points_are_there_where_nobody_metered() -> None:
+    """Each step once, in order; what was metered in several minutes of it is added up, what was not is not known."""
+    wanted = steps(at(NOW - 600), at(NOW), 5 * MINUTE, NOW)
+    begin = wanted.interval.since
+    whole = Whole(seconds=60.0, cpu={"jvm": 60 * 10**9}, launched=Estimate(low=1, likely=180 * 10**9, high=3))
+    share = Took(cpu=30 * 10**9, alone=Estimate(likely=60 * 10**9), saving=Estimate())
+    metered = [(begin, whole), (begin + MINUTE, whole)]
+    found = points(wanted, metered, [(begin, share)], whole_too=True, price_per_core_hour=None)
+    assert [begin + number * 300 for number in range(wanted.count)] == [int(each.at.timestamp()) for each in found]
+    first, *rest = found
+    assert first.measured is not None
+    assert first.alone_launched is not None
+    assert first.share is not None
+    assert (120.0, 1.0, 3.0, 0.25) == (
+        first.metered_seconds,
+        first.measured.cores,
+        first.alone_launched.likely,
+        first.share.cores,
+    )
+    assert {(0.0, None, None)} == {(each.metered_seconds, each.measured, each.share) for each in rest}
+    (own, *_) = points(wanted, metered, [], whole_too=False, price_per_core_hour=None)
+    assert (None, None, None) == (own.measured, own.alone_launched, own.alone_packed)
+    assert own.share is not None
+    assert TOOK_NOTHING.cpu == own.share.cpu_ns

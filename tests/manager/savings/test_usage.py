@@ -1,0 +1,25 @@
+"""Who uses which task, job and bridge."""
+
+from manager.savings.usage import running_now, use_of
+from tests.manager.managers import Manager
+
+
+def test_tasks_jobs_and_bridges_have_their_users(sqlite: str) -> None:
+    """Sources are nobody's work; a bridge is used by those whose events it carries into the job where they go on."""
+    manager = Manager(sqlite, strategy="launch").lead()
+    manager.admit("ann", "bob")
+    manager.register("weather")
+    ann = manager.submit("ann", "s:source > a:map > k:sink")
+    bob = manager.submit("bob", "s:source > a:map > b:map > k:sink")
+    with manager.committer.looking() as state:
+        use = use_of(running_now(state))
+        shared = next(each for each, users in state.running.users.items() if len(users) == 2 and each in use.tasks)
+        sources = {each for each, task in state.running.tasks.items() if not task.inputs}
+    assert {ann: "ann", bob: "bob"} == use.tenants
+    assert tuple(sorted((ann, bob))) == use.tasks[shared]
+    assert sources.isdisjoint(use.tasks)
+    assert {ann: frozenset({"1"}), bob: frozenset({"1", "2"})} == use.homes
+    assert {"1": tuple(sorted((ann, bob))), "2": (bob,)} == use.jobs
+    assert ((bob,),) == use.bridges
+    assert use.streams[ann] == use.streams[bob]
+    manager.close()
