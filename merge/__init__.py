@@ -19,7 +19,7 @@ from merge.merger import merge, swap, unmerge
 from merge.placement import STRATEGIES, place
 from merge.regimes import Regime, Saves
 from merge.regions import Region, regions
-from merge.running_dags import DagId, Joined, RunningDags, Split
+from merge.running_dags import DagId, RunningDags
 from merge.running_graph import RunningGraph
 from merge.step import BATCH_SECONDS, MOST_PAUSED, Conditions, Remove, Replace, Request, Step, Submit, decide
 from merge.task import Instance, RunningTask, Submitted
@@ -51,7 +51,6 @@ __all__ = [
     "Job",
     "JobId",
     "Jobs",
-    "Joined",
     "MeasuredCosts",
     "NoHost",
     "NoSuchDataflow",
@@ -66,7 +65,6 @@ __all__ = [
     "RunningTask",
     "Saves",
     "SignatureCollision",
-    "Split",
     "StaleChange",
     "Step",
     "Submit",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from merge.running_dags import Joined, RunningDags, Split
+from merge.running_dags import RunningDags
 from merge.task import Instance, RunningTask, Submitted
 
 
@@ -26,8 +26,6 @@ class Change:
     """What nobody needs any more. Each before its parents."""
     running_dags: RunningDags
     """The running DAGs afterwards."""
-    joined: tuple[Joined, ...] = ()
-    split: tuple[Split, ...] = ()
     next_instance: Instance
 
     @property

@@ -44,7 +44,7 @@ def merge(running: RunningGraph, dataflow: Dataflow, now: datetime) -> Change:
             )
         )
     parts = tuple(tuple(sorted(places[source] for source in part)) for part in dataflow.parts)
-    running_dags, joined = running.running_dags.join(parts)
+    running_dags = running.running_dags.join(parts)
     return Change(
         base=running.version,
         submitted=Submitted(
@@ -59,7 +59,6 @@ def merge(running: RunningGraph, dataflow: Dataflow, now: datetime) -> Change:
         starts=tuple(starts),
         reuses=tuple(reuses),
         running_dags=running_dags,
-        joined=joined,
         next_instance=Instance(running.next_instance + len(starts)),
     )
 
@@ -68,14 +67,13 @@ def unmerge(running: RunningGraph, dataflow: str) -> Change:
     """What removing the dataflow would stop and leave to others."""
     removed = running.dataflow(dataflow)
     releases, stops = _left(running, removed, frozenset())
-    running_dags, split = running.running_dags.leave(removed.parts, frozenset(task.instance for task in stops))
+    running_dags = running.running_dags.leave(removed.parts, frozenset(task.instance for task in stops))
     return Change(
         base=running.version,
         removed=removed,
         releases=releases,
         stops=stops,
         running_dags=running_dags,
-        split=split,
         next_instance=running.next_instance,
     )
 
@@ -85,8 +83,8 @@ def swap(running: RunningGraph, dataflow: str, by: Dataflow, now: datetime) -> C
     merged = merge(running, by, now)
     removed = running.dataflow(dataflow)
     releases, stops = _left(running, removed, frozenset(merged.reuses))
-    running_dags, split = merged.running_dags.leave(removed.parts, frozenset(task.instance for task in stops))
-    return replace(merged, removed=removed, releases=releases, stops=stops, running_dags=running_dags, split=split)
+    running_dags = merged.running_dags.leave(removed.parts, frozenset(task.instance for task in stops))
+    return replace(merged, removed=removed, releases=releases, stops=stops, running_dags=running_dags)
 
 
 def _left(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import NamedTuple, NewType
+from typing import NewType
 
 from rpds import HashTrieMap
 
@@ -20,20 +20,6 @@ from merge.task import Instance
 
 DagId = NewType("DagId", int)
 Parts = Iterable[tuple[Instance, ...]]
-
-
-class Joined(NamedTuple):
-    """Two running DAGs became one, under the id of the larger."""
-
-    kept: DagId
-    absorbed: DagId
-
-
-class Split(NamedTuple):
-    """A running DAG fell apart; the smaller side has a new id."""
-
-    kept: DagId
-    parted: DagId
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +30,13 @@ class RunningDags:
     links: HashTrieMap[Instance, HashTrieMap[Instance, int]] = field(default_factory=HashTrieMap)
     next_dag: DagId = DagId(1)
 
-    def join(self, parts: Parts) -> tuple[RunningDags, tuple[Joined, ...]]:
-        """Add the links of a submitted dataflow's parts; also which running DAGs became one by it.
+    def join(self, parts: Parts) -> RunningDags:
+        """Add the links of a submitted dataflow's parts. Running DAGs that become one take the id of the larger.
 
-        >>> dags, _ = RunningDags().join([(1, 2), (3,)])
-        >>> dags.join([(2, 3)])[1]
-        (Joined(kept=1, absorbed=2),)
+        >>> sorted(RunningDags().join([(1, 2), (3,)]).join([(2, 3)]).of_source.items())
+        [(1, 1), (2, 1), (3, 1)]
         """
         dags = self
-        joined: list[Joined] = []
         for part in parts:
             if part[0] not in dags.of_source:
                 dags = replace(_relabelled(dags, part[:1], dags.next_dag), next_dag=DagId(dags.next_dag + 1))
@@ -60,20 +44,17 @@ class RunningDags:
                 if other not in dags.of_source:
                     dags = _relabelled(dags, [other], dags.of_source[one])
                 elif dags.of_source[one] != dags.of_source[other]:
-                    dags, kept, absorbed = _united(dags, one, other)
-                    joined.append(Joined(kept, absorbed))
+                    dags = _united(dags, one, other)
                 dags = _counted(dags, one, other, +1)
-        return dags, tuple(joined)
+        return dags
 
-    def leave(self, parts: Parts, stopped: frozenset[Instance]) -> tuple[RunningDags, tuple[Split, ...]]:
-        """Take back the links of a removed dataflow's parts, whose stopped sources go; also what fell apart by it.
+    def leave(self, parts: Parts, stopped: frozenset[Instance]) -> RunningDags:
+        """Take back the links of a removed dataflow's parts, whose stopped sources go; what falls apart gets new ids.
 
-        >>> dags, _ = RunningDags().join([(1, 2)])
-        >>> dags.leave([(1, 2)], frozenset())[1], dags.leave([(1, 2)], frozenset({2}))[1]
-        ((Split(kept=1, parted=2),), ())
+        >>> sorted(RunningDags().join([(1, 2)]).leave([(1, 2)], frozenset()).of_source.items())
+        [(1, 2), (2, 1)]
         """
         dags = self
-        split: list[Split] = []
         for part in parts:
             for one, other in pairwise(part):
                 if one in stopped or other in stopped:
@@ -88,19 +69,16 @@ class RunningDags:
             for one, other in pairwise(left):
                 dags = _counted(dags, one, other, -1)
                 if other not in dags.links.get(one, {}) and (side := _smaller_side(dags, one, other)) is not None:
-                    parted = dags.next_dag
-                    split.append(Split(dags.of_source[one], parted))
-                    dags = replace(_relabelled(dags, side, parted), next_dag=DagId(parted + 1))
+                    dags = replace(_relabelled(dags, side, dags.next_dag), next_dag=DagId(dags.next_dag + 1))
             for source in stopped.intersection(part):
                 dags = replace(dags, of_source=dags.of_source.remove(source))
-        return dags, tuple(split)
+        return dags
 
 
-def _united(dags: RunningDags, one: Instance, other: Instance) -> tuple[RunningDags, DagId, DagId]:
+def _united(dags: RunningDags, one: Instance, other: Instance) -> RunningDags:
     side = _smaller_side(dags, one, other) or frozenset()
-    large, small = (other, one) if one in side else (one, other)
-    kept, absorbed = dags.of_source[large], dags.of_source[small]
-    return _relabelled(dags, side, kept), kept, absorbed
+    large = other if one in side else one
+    return _relabelled(dags, side, dags.of_source[large])
 
 
 def _relabelled(dags: RunningDags, sources: Iterable[Instance], dag: DagId) -> RunningDags:

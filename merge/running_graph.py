@@ -7,9 +7,7 @@ hot path: persistent maps were measured twice as slow there, and slower the more
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
-import networkx as nx
+from dataclasses import dataclass, field
 
 from dags import Key
 from merge.change import Change
@@ -31,18 +29,6 @@ class RunningGraph:
     dataflows: dict[str, Submitted] = field(default_factory=dict)
     running_dags: RunningDags = field(default_factory=RunningDags)
     next_instance: Instance = FIRST_INSTANCE
-
-    def apply(self, change: Change) -> RunningGraph:
-        """The next running graph; this one stays as it is. For looking ahead: it costs a copy of everything."""
-        following = replace(
-            self,
-            tasks=self.tasks.copy(),
-            index=self.index.copy(),
-            users={task: users.copy() if isinstance(users, set) else users for task, users in self.users.items()},
-            dataflows=self.dataflows.copy(),
-        )
-        following.advance(change)
-        return following
 
     def advance(self, change: Change) -> None:
         """Become the next running graph. A change computed from another version is refused and leaves no trace."""
@@ -92,13 +78,3 @@ class RunningGraph:
     def dags_of(self, dataflow: str) -> frozenset[DagId]:
         """The running DAGs that a dataflow is in: one for each of its connected parts, fewer where others join them."""
         return frozenset(self.running_dags.of_source[part[0]] for part in self.dataflow(dataflow).parts)
-
-    def to_networkx(self) -> nx.MultiDiGraph[Instance]:
-        """The running tasks and streams, for questions about the whole graph."""
-        graph: nx.MultiDiGraph[Instance] = nx.MultiDiGraph()
-        graph.add_nodes_from(self.tasks)
-        for instance, task in self.tasks.items():
-            for edge in task.inputs:
-                ports = (edge.parent_port, edge.port)
-                graph.add_edge(Instance(edge.parent), instance, key=ports, times=edge.times)
-        return graph

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from dags import Dataflow, Kind
 from merge import Change, RunningGraph, merge, unmerge
 from tests.catalogue import type_of
+from tests.graphs import applied
 from tests.notation import flow
 
 Document = dict[str, Any]
@@ -185,7 +186,7 @@ def replay(walk: Walk, running: RunningGraph | None = None) -> Iterator[Stage]:
         else:
             dataflows = {name: dataflow for name, dataflow in dataflows.items() if name != step.dataflow}
             change = unmerge(before, step.dataflow)
-        after = before.apply(change)
+        after = applied(before, change)
         yield Stage(before=before, change=change, running=after, dataflows=dataflows)
         before = after
 

@@ -134,7 +134,7 @@ def _load_dataflows(session: Session, state: State) -> None:
         running.dataflows[each.id] = each
         for instance in set(each.instances):
             running.users[instance] = with_user(running.users.get(instance, ()), each.id)
-        dags, _ = dags.join(each.parts)
+        dags = dags.join(each.parts)
         for source in row.sources:
             state.readers.setdefault(source, set()).add(each.id)
         if row.start == Start.EARLIEST:

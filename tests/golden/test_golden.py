@@ -14,12 +14,12 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-import networkx as nx
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from dags import InvalidDocument
 from merge import Change, DagId, Instance, RunningGraph, merge, unmerge
+from tests.graphs import applied
 from tests.notation import flow
 
 Picture: TypeAlias = dict[str, Any]
@@ -110,7 +110,7 @@ def running_before(case: Case) -> RunningGraph:
     """The running graph that a case begins with."""
     running = RunningGraph()
     for step in case.before:
-        running = running.apply(change_of(running, step))
+        running = applied(running, change_of(running, step))
     return running
 
 
@@ -121,7 +121,7 @@ def picture_after(case: Case) -> Picture:
         change = change_of(before, case.step)
     except InvalidDocument as refused:
         return {"refused": [str(problem) for problem in refused.problems], **picture_of(before)}
-    after = before.apply(change)
+    after = applied(before, change)
     return {**picture_of_change(before, change, after), **picture_of(after)}
 
 
@@ -170,15 +170,13 @@ def picture_of_change(before: RunningGraph, change: Change, after: RunningGraph)
                 for instance in sorted(set(submitted.instances))
                 if len(group := _tasks_at(submitted.places, [instance])) > 1
             ],
-            "joined": {
-                new[min(group & new.keys())]: sorted(old[dag] for dag in group) for group in _groups(change.joined)
-            },
+            "joined": {new[dag]: sorted(map(old.__getitem__, dags)) for dag, dags in _several(after, before).items()},
         }
     assert change.removed is not None
     return {
         "stopped": _tasks_at(change.removed.places, [task.instance for task in change.stops]),
         "released": _tasks_at(change.removed.places, change.releases),
-        "split": {old[min(group & old.keys())]: sorted(new[dag] for dag in group) for group in _groups(change.split)},
+        "split": {old[dag]: sorted(map(new.__getitem__, dags)) for dag, dags in _several(before, after).items()},
     }
 
 
@@ -188,9 +186,14 @@ def _tasks_at(places: Mapping[str, Instance], instances: Iterable[Instance]) -> 
     return sorted(task for task, instance in places.items() if instance in wanted)
 
 
-def _groups(pairs: Iterable[tuple[DagId, DagId]]) -> Iterable[set[DagId]]:
-    """Running DAGs that became one, or were one."""
-    return nx.connected_components(nx.Graph(pairs))
+def _several(those: RunningGraph, others: RunningGraph) -> dict[DagId, set[DagId]]:
+    """The running DAGs of one graph whose sources are in several of the other."""
+    there = others.running_dags.of_source
+    found: dict[DagId, set[DagId]] = {}
+    for source, dag in those.running_dags.of_source.items():
+        if source in there:
+            found.setdefault(dag, set()).add(there[source])
+    return {dag: dags for dag, dags in found.items() if len(dags) > 1}
 
 
 def _difference(expected: Picture, actual: Picture) -> str:
@@ -224,10 +227,10 @@ def test_removing_what_was_submitted_leads_back(case: Case) -> None:
     """After a case's submission is removed, the picture is that of before, and what stops is what started."""
     before = running_before(case)
     submission = change_of(before, case.step)
-    running = before.apply(submission)
+    running = applied(before, submission)
     assert submission.submitted is not None
     removal = unmerge(running, submission.submitted.id)
-    expected, actual = picture_of(before), picture_of(running.apply(removal))
+    expected, actual = picture_of(before), picture_of(applied(running, removal))
     assert expected == actual, _difference(expected, actual)
     assert sorted(submission.residue) == sorted(task.instance for task in removal.stops)
 
@@ -238,7 +241,7 @@ def test_submitting_again_starts_what_stopped_and_nothing_else(case: Case) -> No
     before = running_before(case)
     removal = change_of(before, case.step)
     written = next(step for step in case.before if isinstance(step, Submission) and step.id == case.removed)
-    again = change_of(before.apply(removal), written)
+    again = change_of(applied(before, removal), written)
     assert {task.key for task in removal.stops} == {task.key for task in again.starts}
     assert sorted(removal.releases) == sorted(again.reuses)
     assert before.tasks.keys().isdisjoint(again.residue)

@@ -29,6 +29,7 @@ from merge import (
     place,
     release,
 )
+from tests.graphs import streams_of
 from tests.strategies import Walk, replay
 
 Thing = TypeVar("Thing")
@@ -166,7 +167,7 @@ def tags(instances: frozenset[Instance], running: RunningGraph) -> frozenset[str
 
 def parts(instances: tuple[Instance, ...], running: RunningGraph) -> list[frozenset[Instance]]:
     """The connected parts of these, the oldest first."""
-    streams: nx.Graph[Instance] = nx.Graph(running.to_networkx().subgraph(instances))
+    streams: nx.Graph[Instance] = nx.Graph(streams_of(running).subgraph(instances))
     return sorted(map(frozenset, nx.connected_components(streams)), key=min)
 
 

@@ -7,6 +7,7 @@ import networkx as nx
 
 from dags import Dataflow, Key
 from merge import DagId, Instance, RunningDags, RunningGraph
+from tests.graphs import streams_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +81,7 @@ def sources_by_dag(dags: RunningDags) -> Mapping[DagId, frozenset[Instance]]:
 
 def components(running: RunningGraph) -> frozenset[frozenset[Instance]]:
     """The running DAGs by definition: the weakly connected components of all that runs."""
-    return frozenset(map(frozenset, nx.weakly_connected_components(running.to_networkx())))
+    return frozenset(map(frozenset, nx.weakly_connected_components(streams_of(running))))
 
 
 def expected(dataflows: Iterable[Dataflow]) -> Picture:

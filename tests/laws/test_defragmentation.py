@@ -23,6 +23,7 @@ from merge import (
     isolate,
     overloaded,
 )
+from tests.graphs import streams_of
 from tests.laws.moves import (
     Move,
     Terms,
@@ -307,7 +308,7 @@ def bridges_in_a_row(running: RunningGraph, jobs: Jobs) -> int:
     homes = at_home(jobs)
     streams: nx.DiGraph[Instance] = nx.DiGraph()
     streams.add_nodes_from(running.tasks)
-    for parent, child in running.to_networkx().edges():
+    for parent, child in streams_of(running).edges():
         crosses = homes[parent] != homes[child] and bool(running.tasks[parent].inputs)
         streams.add_edge(parent, child, weight=int(crosses))
     return nx.dag_longest_path_length(streams)

@@ -21,6 +21,7 @@ from merge import (
     merge,
     unmerge,
 )
+from tests.graphs import applied, streams_of
 from tests.laws.pictures import expected, picture
 from tests.notation import flow
 from tests.strategies import ANNS, SHARED, START, Document, Submit, Walk, documents, ran, replay, walks
@@ -36,15 +37,15 @@ def test_merging_a_dataflow_with_itself_reuses_everything(walk: Walk) -> None:
             change = merge(stage.running, replace(dataflow, id="again"), LATER)
             assert change.starts == ()
             assert tuple(stage.running.index[task.key] for task in dataflow.tasks) == change.reuses
-            assert stage.running.produced(dataflow.id) == stage.running.apply(change).produced("again")
-            assert (change.joined, stage.running.running_dags.of_source) == ((), change.running_dags.of_source)
+            assert stage.running.produced(dataflow.id) == applied(stage.running, change).produced("again")
+            assert stage.running.running_dags.of_source == change.running_dags.of_source
 
 
 @given(document=documents(confined=True))
 def test_only_what_is_confined_starts_anew(document: Document) -> None:
     """Of a dataflow that is submitted a second time exactly the tasks with a scope start, in their order."""
     first, again = flow(document, "first"), flow(document, "again")
-    running = RunningGraph().apply(merge(RunningGraph(), first, START))
+    running = applied(RunningGraph(), merge(RunningGraph(), first, START))
     change = merge(running, again, LATER)
     assert tuple(task.key for task in again.tasks if task.key.scope is not None) == tuple(
         task.key for task in change.starts
@@ -56,8 +57,8 @@ def test_only_what_is_confined_starts_anew(document: Document) -> None:
 def test_unmerge_undoes_merge(walk: Walk, document: Document) -> None:
     """Removing what was just submitted leaves everything as it was before, but for the counters."""
     before = ran(walk)
-    merged = before.apply(merge(before, flow(document, "guest"), LATER))
-    after = merged.apply(unmerge(merged, "guest"))
+    merged = applied(before, merge(before, flow(document, "guest"), LATER))
+    after = applied(merged, unmerge(merged, "guest"))
     assert picture(before) == picture(after)
     assert before.index == after.index
     assert before.dataflows == after.dataflows
@@ -85,7 +86,7 @@ def test_a_popular_task_serves_everybody() -> None:
     running = RunningGraph()
     for number, name in enumerate(names):
         change = merge(running, flow("s:source > k:sink", name), START)
-        ahead = running.apply(change)
+        ahead = applied(running, change)
         assert len(running.dataflows) == number
         assert frozenset(names[:number]) == frozenset().union(*map(running.serves, running.tasks))
         running.advance(change)
@@ -93,7 +94,7 @@ def test_a_popular_task_serves_everybody() -> None:
         assert frozenset(names[: number + 1]) == running.serves(Instance(1)) == running.serves(Instance(2))
     for number, name in enumerate(names):
         change = unmerge(running, name)
-        ahead = running.apply(change)
+        ahead = applied(running, change)
         assert frozenset(names[number:]) == running.serves(Instance(1)) == running.serves(Instance(2))
         running.advance(change)
         assert ahead == running
@@ -121,7 +122,7 @@ def test_what_runs_is_what_is_needed(walk: Walk) -> None:
 def test_every_sink_is_covered_and_nothing_else_runs(walk: Walk) -> None:
     """After every step the two constraints hold: each sink is produced, and all that runs is above some sink."""
     for stage in replay(walk):
-        running, streams = stage.running, stage.running.to_networkx()
+        running, streams = stage.running, streams_of(stage.running)
         needed = set()
         for dataflow in stage.dataflows.values():
             produced = running.produced(dataflow.id)
@@ -190,7 +191,7 @@ def test_explain_predicts_merge(walk: Walk, document: Document) -> None:
             guest = flow(written, "guest")
             before = stage.running
             change = merge(before, guest, LATER)
-            after = before.apply(change)
+            after = applied(before, change)
             places = after.dataflow("guest").places
             here = {place: sorted(t for t in places if places[t] == place) for place in places.values()}
             foretold = Explanation(
@@ -214,6 +215,6 @@ def test_explain_predicts_merge(walk: Walk, document: Document) -> None:
 
 def test_only_submissions_are_explained() -> None:
     """A removal has no explanation, and the error says what has one."""
-    running = RunningGraph().apply(merge(RunningGraph(), flow("s:source > k:sink"), START))
+    running = applied(RunningGraph(), merge(RunningGraph(), flow("s:source > k:sink"), START))
     with pytest.raises(ValueError, match=r"^the change submits nothing; explain one that merge made$"):
         explained(running, unmerge(running, "flow"))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dags import Dataflow, InvalidDocument, Key, Problem, Source, State, canonicalise
 from merge import Explanation, Instance, Reuse, RunningGraph, explain, merge, unmerge
 from tests.catalogue import CATALOGUE, SOURCES
+from tests.graphs import applied, streams_of
 from tests.notation import document as written_in
 from tests.notation import flow
 from tests.strategies import ANNS, PUBLIC, SHARED, START, Document, Remove, Submit, Walk, documents, ran, replay, walks
@@ -45,9 +46,9 @@ def test_fresh_tasks_do_not_show(public: Walk, document: Document) -> None:
     before = explain(running, mine, LATER)
     for copied in (document, *public.documents):
         fresh = {**copied, "tasks": [{**task, "fresh": task["type"] == "source"} for task in copied["tasks"]]}
-        running = running.apply(merge(running, flow(fresh, "fresh", "bob"), START))
+        running = applied(running, merge(running, flow(fresh, "fresh", "bob"), START))
         assert before == explain(running, mine, LATER)
-        running = running.apply(unmerge(running, "fresh"))
+        running = applied(running, unmerge(running, "fresh"))
         assert before == explain(running, mine, LATER)
 
 
@@ -126,7 +127,7 @@ def _answer(document: Document, tenant: str, sources: Mapping[str, Source]) -> D
 
 def _known(running: RunningGraph, tenant: str) -> dict[Key, datetime | None]:
     """What the tenant may know to run, and since when: shared tasks with nothing but readable sources above them."""
-    streams = running.to_networkx()
+    streams = streams_of(running)
     known: dict[Key, datetime | None] = {}
     for instance, task in running.tasks.items():
         above = (running.tasks[one] for one in (instance, *nx.ancestors(streams, instance)))

@@ -16,6 +16,7 @@ from merge import (
     merge,
     unmerge,
 )
+from tests.graphs import applied
 from tests.laws.pictures import expected, picture
 from tests.notation import flow
 from tests.strategies import START, Document, Walk, documents, families, ran, walks
@@ -24,9 +25,9 @@ from tests.strategies import START, Document, Walk, documents, families, ran, wa
 @given(family=families(least=2, most=2), removes=st.booleans())
 def test_a_stale_change_is_refused(family: tuple[Document, ...], removes: bool) -> None:  # noqa: FBT001 - drawn
     """A change that was computed before another one was applied is refused, and leaves no trace."""
-    old = RunningGraph().apply(merge(RunningGraph(), flow(family[0], "first"), START))
+    old = applied(RunningGraph(), merge(RunningGraph(), flow(family[0], "first"), START))
     stale = unmerge(old, "first") if removes else merge(old, flow(family[1], "late"), START)
-    new = old.apply(merge(old, flow(family[1], "second"), START))
+    new = applied(old, merge(old, flow(family[1], "second"), START))
     seen = picture(new)
     with pytest.raises(StaleChange) as refusal:
         new.advance(stale)
@@ -34,13 +35,13 @@ def test_a_stale_change_is_refused(family: tuple[Document, ...], removes: bool) 
     assert (refusal.value.base, refusal.value.version) == (1, 2)
     assert (seen, 2) == (picture(new), new.version)
     with pytest.raises(StaleChange):
-        new.apply(stale)
+        applied(new, stale)
 
 
 @given(family=families(least=2, most=2))
 def test_an_id_is_submitted_once(family: tuple[Document, ...]) -> None:
     """Another dataflow under a submitted id is refused, the same one or not; after a removal the id is free."""
-    running = RunningGraph().apply(merge(RunningGraph(), flow(family[0], "mine"), START))
+    running = applied(RunningGraph(), merge(RunningGraph(), flow(family[0], "mine"), START))
     for document in family:
         with pytest.raises(DataflowExists) as refusal:
             merge(running, flow(document, "mine"), START)
@@ -50,8 +51,8 @@ def test_an_id_is_submitted_once(family: tuple[Document, ...]) -> None:
         assert refusal.value.dataflow == "mine"
         with pytest.raises(DataflowExists):
             explain(running, flow(document, "mine"), START)
-    removed = running.apply(unmerge(running, "mine"))
-    other = removed.apply(merge(removed, flow(family[1], "mine"), START))
+    removed = applied(running, unmerge(running, "mine"))
+    other = applied(removed, merge(removed, flow(family[1], "mine"), START))
     assert expected([flow(family[1], "mine")]) == picture(other)
 
 
@@ -76,7 +77,7 @@ def test_a_collision_of_signatures_is_refused(document: Document, place: int) ->
     honest = flow(document)
     place %= len(honest.tasks)
     forged = replace(honest.tasks[place], text=honest.tasks[place].text + b" ")
-    running = RunningGraph().apply(merge(RunningGraph(), honest, START))
+    running = applied(RunningGraph(), merge(RunningGraph(), honest, START))
     tasks = (*honest.tasks[:place], forged, *honest.tasks[place + 1 :])
     with pytest.raises(SignatureCollision) as refusal:
         merge(running, replace(honest, id="forged", tasks=tasks), START)

@@ -1,12 +1,12 @@
 """Laws of running DAGs: the counted links between sources agree with the connected components of all that runs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import networkx as nx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from merge import DagId, Instance, Joined, RunningDags, Split
+from merge import DagId, Instance, RunningDags
 from tests.laws.pictures import components, sources_by_dag
 from tests.strategies import ANNS, Document, Remove, Stream, Submit, Vertex, Walk, replay, walks, written
 
@@ -54,12 +54,11 @@ def test_running_dags_are_the_connected_components(walk: Walk) -> None:
 
 
 @given(walk=st.one_of(entangled(), walks(confined=True)))
-def test_what_joined_and_split_is_told_truly(walk: Walk) -> None:
-    """A change names exactly the running DAGs that become one or fall apart by it; the others keep their ids."""
+def test_running_dags_keep_their_ids(walk: Walk) -> None:
+    """Where some become one or fall apart, one id of them stays; all others stay as they are."""
     for stage in replay(walk):
-        change = stage.change
-        assert change.running_dags == stage.running.running_dags
-        _hold_told(stage.before.running_dags, change.running_dags, change.joined, change.split)
+        assert stage.change.running_dags == stage.running.running_dags
+        _hold_ids(stage.before.running_dags, stage.running.running_dags)
 
 
 @given(
@@ -74,8 +73,6 @@ def test_counted_links_agree_with_a_search(steps: list[int | tuple[list[int], in
     started = 0
     for step in steps:
         before = dags
-        joined: tuple[Joined, ...] = ()
-        split: tuple[Split, ...] = ()
         if isinstance(step, tuple):
             order, size = step
             for place in sorted(order[:size]):
@@ -87,36 +84,34 @@ def test_counted_links_agree_with_a_search(steps: list[int | tuple[list[int], in
                 tuple(sorted(instances[place] for place in part)) for part in (order[:cut], order[cut:size]) if part
             )
             dataflows.append(parts)
-            dags, joined = dags.join(parts)
+            dags = dags.join(parts)
         elif dataflows:
             parts = dataflows.pop(step % len(dataflows))
             needed = {source for others in dataflows for part in others for source in part}
             stopped = frozenset(source for part in parts for source in part if source not in needed)
             instances = {place: instance for place, instance in instances.items() if instance not in stopped}
-            dags, split = dags.leave(parts, stopped)
+            dags = dags.leave(parts, stopped)
         assert _searched(dataflows) == frozenset(sources_by_dag(dags).values())
-        _hold_told(before, dags, joined, split)
+        _hold_ids(before, dags)
     for place, parts in enumerate(dataflows):
         needed = {source for others in dataflows[place + 1 :] for part in others for source in part}
-        dags, _ = dags.leave(parts, frozenset(source for part in parts for source in part if source not in needed))
+        dags = dags.leave(parts, frozenset(source for part in parts for source in part if source not in needed))
     assert RunningDags(next_dag=dags.next_dag) == dags
 
 
 def test_a_path_parts_at_the_cut() -> None:
     """When one link of a long path goes, the shorter end gets the new id; a link anew keeps the longer's."""
     sources = [Instance(number) for number in range(1, 81)]
-    path, joined = RunningDags().join([(sources[0], sources[1]), *((source,) for source in sources)])
-    assert (joined, path.next_dag) == ((), 80)
+    path = RunningDags().join([(sources[0], sources[1]), *((source,) for source in sources)])
+    assert path.next_dag == 80
     for source in sources[1:-1]:
-        path, joined = path.join([(source, Instance(source + 1))])
-        assert joined == (Joined(DagId(1), DagId(source)),)
+        path = path.join([(source, Instance(source + 1))])
+        assert {path.of_source[sources[0]], path.of_source[Instance(source + 1)]} == {1}
     for cut, parted in ((5, sources[:5]), (77, sources[77:])):
         link = [(sources[cut - 1], sources[cut])]
-        apart, split = path.leave(link, frozenset())
-        assert split == (Split(DagId(1), DagId(80)),)
+        apart = path.leave(link, frozenset())
         assert {1: frozenset(sources) - set(parted), 80: frozenset(parted)} == dict(sources_by_dag(apart))
-        whole, joined = apart.join(link)
-        assert joined == (Joined(DagId(1), DagId(80)),)
+        whole = apart.join(link)
         assert {1: frozenset(sources)} == dict(sources_by_dag(whole))
         assert path.links == whole.links
 
@@ -124,41 +119,38 @@ def test_a_path_parts_at_the_cut() -> None:
 def test_a_link_lasts_until_the_last_dataflow_with_it_goes() -> None:
     """Two sources that several dataflows tie together stay together while one of these is there."""
     one, other = Instance(1), Instance(2)
-    dags, _ = RunningDags().join([(one, other), (one, other), (one,), (other,)])
-    once, split = dags.leave([(one, other)], frozenset())
-    assert (split, dict(sources_by_dag(once))) == ((), {1: frozenset({one, other})})
-    never, split = once.leave([(one, other)], frozenset())
-    assert split == (Split(DagId(1), DagId(2)),)
+    dags = RunningDags().join([(one, other), (one, other), (one,), (other,)])
+    once = dags.leave([(one, other)], frozenset())
+    assert dict(sources_by_dag(once)) == {1: frozenset({one, other})}
+    never = once.leave([(one, other)], frozenset())
+    assert {1, 2} == sources_by_dag(never).keys()
     assert {frozenset({one}), frozenset({other})} == set(sources_by_dag(never).values())
 
 
 def test_a_star_falls_apart_when_its_centre_stops() -> None:
     """When the source that tied many others together stops, each is a running DAG, but for those tied otherwise."""
     leaves, centre = tuple(Instance(number) for number in range(1, 41)), Instance(41)
-    dags, _ = RunningDags().join([(leaf,) for leaf in leaves])
-    dags, joined = dags.join([(leaf, centre) for leaf in leaves])
-    assert len(joined) == 39
+    dags = RunningDags().join([(leaf,) for leaf in leaves])
+    dags = dags.join([(leaf, centre) for leaf in leaves])
     tied = [leaves[:2], leaves[10:13]]
-    dags, joined = dags.join(tied)
-    assert (joined, len(sources_by_dag(dags))) == ((), 1)
+    dags = dags.join(tied)
+    assert len(sources_by_dag(dags)) == 1
     before = dags
-    splits: list[Split] = []
     for leaf in leaves:
-        dags, split = dags.leave([(leaf, centre)], frozenset({centre}) if leaf == leaves[-1] else frozenset())
-        splits += split
+        dags = dags.leave([(leaf, centre)], frozenset({centre}) if leaf == leaves[-1] else frozenset())
     alone = [(leaf,) for leaf in leaves if not any(leaf in part for part in tied)]
     assert {frozenset(part) for part in (*tied, *alone)} == set(sources_by_dag(dags).values())
-    _hold_told(before, dags, (), splits)
+    _hold_ids(before, dags)
 
 
 def test_a_whole_part_falls_apart_at_once() -> None:
     """When one dataflow tied many sources together, its removal parts all of them, with a new id for each but one."""
     star = tuple(Instance(number) for number in range(1, 31))
-    before, _ = RunningDags().join([star, *((source,) for source in star[3:])])
-    dags, split = before.leave([star], frozenset(star[:3]))
+    before = RunningDags().join([star, *((source,) for source in star[3:])])
+    dags = before.leave([star], frozenset(star[:3]))
     assert frozenset(frozenset({source}) for source in star[3:]) == frozenset(sources_by_dag(dags).values())
-    assert len(split) == 26
-    _hold_told(before, dags, (), split)
+    assert len(sources_by_dag(dags)) == 27
+    _hold_ids(before, dags)
 
 
 def _searched(dataflows: Iterable[Parts]) -> frozenset[frozenset[Instance]]:
@@ -169,30 +161,16 @@ def _searched(dataflows: Iterable[Parts]) -> frozenset[frozenset[Instance]]:
     return frozenset(map(frozenset, nx.connected_components(together)))
 
 
-def _hold_told(before: RunningDags, after: RunningDags, joined: Sequence[Joined], split: Sequence[Split]) -> None:
-    """Hold what a step tells about running DAGs against their sources before and after it."""
+def _hold_ids(before: RunningDags, after: RunningDags) -> None:
+    """Hold the ids of running DAGs against their sources before and after a step."""
     olds, news = sources_by_dag(before), sources_by_dag(after)
-    origins = {new: {old for old in olds if olds[old] & news[new]} for new in news}
-    remains = {old: {new for new in news if olds[old] & news[new]} for old in olds}
-    # Every name is that of a running DAG at its turn.
-    alive = set(olds)
-    for kept, absorbed in joined:
-        assert {kept, absorbed} <= alive
-        assert kept != absorbed
-        alive.remove(absorbed)
-    for kept, parted in split:
-        assert kept in alive
-        assert before.next_dag <= parted < after.next_dag
-        assert parted not in alive
-        alive.add(parted)
-    # Told is what happened, and no more than that.
-    assert sum(len(old) - 1 for old in origins.values() if old) == len(joined)
-    assert sum(len(new) - 1 for new in remains.values() if new) == len(split)
-    told: nx.Graph[DagId] = nx.Graph([*joined, *split])
-    told.add_nodes_from([*olds, *news])
-    for group in nx.connected_components(told):
-        assert all(origins[new] <= group for new in news if new in group)
-        assert all(remains[old] <= group for old in olds if old in group)
-    # Ids are new only where the running DAG is, and one of those that join or part keeps its own.
-    assert all(new in alive if origins[new] else before.next_dag <= new < after.next_dag for new in news)
-    assert all(old in remains[old] for old in olds if remains[old] and old in alive)
+    shared: nx.Graph[tuple[str, DagId]] = nx.Graph()
+    shared.add_nodes_from(("new", dag) for dag in news)
+    shared.add_edges_from((("old", old), ("new", new)) for old in olds for new in news if olds[old] & news[new])
+    for group in nx.connected_components(shared):
+        were, are = ({dag for side, dag in group if side == name} for name in ("old", "new"))
+        if len(were) == len(are) == 1:
+            assert were == are
+        elif were:
+            assert were & are
+        assert all(before.next_dag <= dag < after.next_dag for dag in are - were)

@@ -28,6 +28,7 @@ from merge import (
     release,
 )
 from tests import strategies
+from tests.graphs import applied
 from tests.laws.moves import HOSTS, at_home, bridges
 from tests.laws.pictures import picture
 from tests.notation import flow
@@ -68,7 +69,7 @@ def decisions(walk: Walk, chance: Random, *, replaces: bool = False) -> Iterator
         conditions = Conditions(now=START, hosts=HOSTS, strategy=strategy, pace=chance.choice((1.0, 4.0)))
         step = decide(running, jobs, request, conditions)
         yield Decided(request, running, jobs, conditions, step)
-        running, jobs = running.apply(step.change), step.jobs
+        running, jobs = applied(running, step.change), step.jobs
 
 
 @given(walk=walks(confined=True), chance=CHANCE)
@@ -77,9 +78,9 @@ def test_a_replacement_is_a_submission_and_a_removal_at_once(walk: Walk, chance:
     for request, running, jobs, conditions, step in decisions(walk, chance, replaces=True):
         if isinstance(request, Replace):
             first = decide(running, jobs, Submit(dataflow=request.by), conditions)
-            between = running.apply(first.change)
+            between = applied(running, first.change)
             second = decide(between, first.jobs, Remove(dataflow=request.dataflow), conditions)
-            assert picture(running.apply(step.change)) == picture(between.apply(second.change))
+            assert picture(applied(running, step.change)) == picture(applied(between, second.change))
             assert at_home(second.jobs) == at_home(step.jobs)
             assert dict(second.jobs.jobs) == dict(step.jobs.jobs)
             assert dict(second.jobs.bridges) == dict(step.jobs.bridges)
@@ -98,7 +99,7 @@ def test_a_step_places_and_releases_as_the_placements_do(walk: Walk, chance: Ran
         assert step.placed == place(
             "launch" if request.from_earliest else conditions.strategy,
             residue=step.change.residue,
-            running=running.apply(step.change),
+            running=applied(running, step.change),
             jobs=jobs,
             hosts=HOSTS,
             costs=Costs(
@@ -112,7 +113,7 @@ def test_a_step_places_and_releases_as_the_placements_do(walk: Walk, chance: Ran
 def test_a_job_that_is_not_touched_goes_on_as_it_was(walk: Walk, chance: Random) -> None:
     """Its tasks, what it pauses, the bridges at either end of it, and whom it delivers to all stay as they are."""
     for _, running, jobs, _, step in decisions(walk, chance, replaces=True):
-        after = running.apply(step.change)
+        after = applied(running, step.change)
         for job in {*jobs.jobs, *step.jobs.jobs} - step.touches:
             assert jobs.jobs[job] == step.jobs.jobs[job]
             assert _around(job, running, jobs) == _around(job, after, step.jobs)

@@ -22,6 +22,7 @@ from merge import (
     release,
     unmerge,
 )
+from tests.graphs import applied
 from tests.notation import flow
 
 NOW = datetime(2024, 3, 1, 7, 30, tzinfo=UTC)
@@ -64,7 +65,7 @@ class Floor:
     def submit(self, text: str | dict[str, Any], dataflow: str, tenant: str = "ann") -> Assignment:
         """Merge and place; nothing has happened where no host is found."""
         change = merge(self.running, flow(text, dataflow, tenant), NOW)
-        running = self.running.apply(change)
+        running = applied(self.running, change)
         placed = place(
             self.strategy,
             residue=change.residue,
@@ -79,7 +80,7 @@ class Floor:
     def remove(self, dataflow: str) -> Assignment:
         change = unmerge(self.running, dataflow)
         released = release(change.stops, self.jobs)
-        self.running, self.jobs = self.running.apply(change), self.jobs.apply(released)
+        self.running, self.jobs = applied(self.running, change), self.jobs.apply(released)
         return released
 
     def consolidate(self, *apart: JobId) -> Assignment:

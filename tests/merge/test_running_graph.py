@@ -7,14 +7,11 @@ import pytest
 
 from merge import (
     Change,
-    DagId,
     DataflowExists,
     Instance,
-    Joined,
     NoSuchDataflow,
     RunningGraph,
     SignatureCollision,
-    Split,
     StaleChange,
     merge,
     unmerge,
@@ -58,7 +55,7 @@ def test_merge_says_what_starts() -> None:
     assert ["source", "map", "sink"] == [task.type.name for task in change.starts]
     assert [[], [1], [2]] == [[edge.parent for edge in task.inputs] for task in change.starts]
     assert {NOW} == {task.since for task in change.starts}
-    assert (None, (), (), (), ()) == (change.removed, change.releases, change.stops, change.joined, change.split)
+    assert (None, (), ()) == (change.removed, change.releases, change.stops)
 
 
 def test_merge_keeps_what_was_submitted() -> None:
@@ -129,14 +126,12 @@ def test_unmerge_says_what_stops() -> None:
     assert ([4, 3, 2, 1], ()) == ([task.instance for task in alone.stops], alone.releases)
 
 
-@pytest.mark.parametrize("take", [RunningGraph.apply, RunningGraph.advance])
-def test_stale_change(take: object) -> None:
+def test_stale_change() -> None:
     """A change computed from another version is refused and leaves no trace."""
-    assert callable(take)
     change = merge(RunningGraph(), flow(Y, "y"), NOW)
     running = ran(X)
     with pytest.raises(StaleChange) as refused:
-        take(running, change)
+        RunningGraph.advance(running, change)
     assert "the change was computed from version 0 and this is version 1; compute it anew" == str(refused.value)
     assert ran(X) == running
 
@@ -153,27 +148,6 @@ def test_advance() -> None:
     assert {1: ("y",), 2: ("y",), 4: ("y",), 5: ("y",)} == running.users
     assert ([1, 2, 4, 5], ["y"], 3) == (sorted(running.tasks), list(running.dataflows), running.version)
     assert {task.key: instance for instance, task in running.tasks.items()} == running.index
-
-
-def test_apply_looks_ahead() -> None:
-    """Applying a change gives what advancing by it would make of the graph, which stays as it was."""
-    running = ran(X)
-    following = running.apply(merge(running, flow(Y, "y"), NOW))
-    assert (ran(X), ran(X, Y)) == (running, following)
-    following.advance(unmerge(following, "y"))
-    assert ran(X) == running
-
-
-def test_apply_shares_no_users() -> None:
-    """Also the users of a task that very many dataflows use stay as they were."""
-    running = RunningGraph()
-    names = [f"x{number}" for number in range(12)]
-    for name in names:
-        running.advance(merge(running, flow(X, name), NOW))
-    following = running.apply(merge(running, flow(X, "y"), NOW))
-    following.advance(unmerge(following, "x3"))
-    assert [frozenset(names)] * 3 == [running.serves(Instance(number)) for number in (1, 2, 3)]
-    assert frozenset({*names, "y"} - {"x3"}) == following.serves(Instance(1))
 
 
 def test_needed_again_is_a_new_instance() -> None:
@@ -204,12 +178,10 @@ def test_running_dags_join_and_split() -> None:
     running = ran(X, f"{TRAFFIC} > k:sink")
     assert [1, 1, 1, 2, 2] == [running.dag_of(Instance(number)) for number in range(1, 6)]
     change = merge(running, flow(f"s:source > j:join.left {TRAFFIC} > j.right j > k:sink", "z"), NOW)
-    assert (Joined(kept=DagId(2), absorbed=DagId(1)),) == change.joined
     running.advance(change)
     assert {2} == {running.dag_of(instance) for instance in running.tasks}
     assert [frozenset({2})] * 3 == [running.dags_of(name) for name in "xyz"]
     removal = unmerge(running, "z")
-    assert (Split(kept=DagId(2), parted=DagId(3)),) == removal.split
     running.advance(removal)
     assert [3, 3, 3, 2, 2] == [running.dag_of(Instance(number)) for number in range(1, 6)]
 
@@ -217,23 +189,6 @@ def test_running_dags_join_and_split() -> None:
 def test_dags_of_a_dataflow_in_parts() -> None:
     """A dataflow is in one running DAG for each of its connected parts."""
     assert {1, 2} == ran(f"{X} {TRAFFIC} > l:sink").dags_of("x")
-
-
-def test_to_networkx() -> None:
-    """The running graph for questions about the whole: instances, and streams by their ports with multiplicity."""
-    running = ran("s:source > a:map > k:sink s > b:map > k s > p:split.in..odd > l:sink")
-    places = running.dataflow("x").places
-    s, a, k, p, end = (places[task] for task in "sakpl")
-    graph = running.to_networkx()
-    assert [1, 2, 3, 4, 5] == sorted(graph)
-    expected = {
-        (s, a, ("out", "in"), 1),
-        (s, p, ("out", "in"), 1),
-        (a, k, ("out", "in"), 2),
-        (p, end, ("odd", "in"), 1),
-    }
-    found = {(parent, child, ports, edge["times"]) for parent, child, ports, edge in graph.edges(keys=True, data=True)}
-    assert expected == found
 
 
 def test_config_of_a_running_task() -> None:

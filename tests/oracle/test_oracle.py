@@ -5,6 +5,7 @@ from hypothesis import given
 
 from dags import Dataflow
 from merge import Instance, RunningGraph, merge
+from tests.graphs import applied, streams_of
 from tests.notation import document, flow
 from tests.oracle.definitions import (
     Class,
@@ -55,7 +56,7 @@ def test_walks_agree_with_the_definitions(walk: Walk) -> None:
         running, classes = stage.running, _classes(stage.running)
         assert running_tasks(after) == set(classes.values())
         assert len(running.tasks) == len(set(classes.values()))
-        graph = running.to_networkx()
+        graph = streams_of(running)
         streams = {
             (classes[above], ports[0], classes[below], ports[1]): graph.edges[above, below, ports]["times"]
             for above, below, ports in graph.edges(keys=True)
@@ -119,8 +120,8 @@ def test_ancestors_alone_do_not_make_tasks_equivalent(
     assert literally_equivalent(first, "k", second, "k") is literally
     assert not equivalent(first, "k", second, "k")
     assert _signature(flow(one), "k") != _signature(flow(other), "k")
-    running = RunningGraph().apply(merge(RunningGraph(), flow(one, "first"), START))
-    both = running.apply(merge(running, flow(other, "second"), START))
+    running = applied(RunningGraph(), merge(RunningGraph(), flow(one, "first"), START))
+    both = applied(running, merge(running, flow(other, "second"), START))
     assert both.produced("first") != both.produced("second")
     assert residue({"first": first}, second) == {
         task for task, place in both.dataflow("second").places.items() if place not in running.tasks

@@ -21,6 +21,7 @@ from manager.store.tables import DataflowRow, JobRow, Leadership, TaskRow
 from merge import Instance, RunningTask
 from merge.jobs import crossings
 from tests.catalogue import CATALOGUE
+from tests.graphs import streams_of
 from tests.manager.managers import HOSTS, Manager
 
 
@@ -116,7 +117,7 @@ def hold(manager: Manager) -> None:
 
 def _hold_constraints(state: State, flows: Any) -> None:
     """Every sink is produced by what its document asks for; every task and stream is above a sink; users are exact."""
-    running, streams = state.running, state.running.to_networkx()
+    running, streams = state.running, streams_of(state.running)
     assert {running_id(row.id, row.revision) for row in flows} == running.dataflows.keys()
     needed: set[int] = set()
     users: dict[int, set[str]] = {instance: set() for instance in running.tasks}
