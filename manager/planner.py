@@ -1,4 +1,4 @@
-"""From what runs for whom, and where, to the plans that the jobs execute."""
+"""The planner: makes the plans of jobs from the running graph and the places of its tasks."""
 
 import json
 from bisect import bisect_left
@@ -12,7 +12,7 @@ from merge import Instance, Job, JobId, Jobs, RunningGraph, RunningTask
 
 
 class Supplied(NamedTuple):
-    """A registered source's spool, and what fills it."""
+    """The spool of a registered source, and its supply."""
 
     stream: str
     supply: Supply
@@ -26,7 +26,7 @@ class Delivered(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A slot with the task that it was made of; good as long as that one runs as it is."""
+    """A slot with the task that it was made of; valid while that task runs unchanged."""
 
     task: RunningTask
     slot: Slot
@@ -48,11 +48,8 @@ class Planner:
     ) -> None:
         """`sources` has each registered source by name, `epochs` each sink whose numbers began anew.
 
-        `moves` says of each task that went from job to job how often it did.
-
-        `begins` says of a source from which moment on it has events that are kept already, if it has.
-
-        `slots` keeps those that are made, from plan to plan: most of a plan is as it was.
+        `moves` counts the moves of each task from job to job. `begins` gives the moment from which a source has events
+        that were kept. `slots` is a cache from plan to plan, since most of a plan stays as it is.
         """
         self._running = running
         self._jobs = jobs
@@ -104,12 +101,12 @@ class Planner:
         )
 
     def _rank(self, parent: int) -> tuple[bytes, tuple[str, ...]]:
-        # The order in which a task takes what several parents emit for one cause must not hang on who started first.
+        # The order in which a task takes the outputs of several parents must not depend on which started first.
         key = self._running.tasks[Instance(parent)].key
         return key.signature, key.scope or ()
 
     def _ingress(self, job: Job) -> Iterator[Ingress]:
-        """What enters: raw streams from their spools, whichever job their source is counted in; else bridges."""
+        """The streams that enter: raw ones from their spools, wherever their source is at home; else bridges."""
         entering = {
             (Instance(edge.parent), edge.parent_port)
             for instance in job.active
@@ -168,7 +165,7 @@ def _paused(slot: Slot) -> Slot:
 
 
 def public_id(dataflow: str) -> str:
-    """What its tenant calls a dataflow that the running graph tells apart by revision.
+    """The tenant's id of a dataflow, without the revision that the running graph adds.
 
     >>> public_id("d-1~2"), public_id("d-1")
     ('d-1', 'd-1')

@@ -1,4 +1,4 @@
-"""What runs for whom: the running graph, merge and unmerge, placement, fragmentation.
+"""The running graph and the jobs: merge and unmerge, placement, defragmentation, and the decision over all of them.
 
 Nothing here does input or output: `merge`, `unmerge`, `place`, `release`, `consolidate` and `isolate` return what would
 change as data, and only `RunningGraph.advance` and `Jobs.apply` lead to the next state. `worth` says whether a
@@ -7,6 +7,7 @@ consolidation pays, by its `gain` and its `disruption`.
 `work_saved` the part of the work that sharing saves.
 """
 
+from merge.capacity import Costs
 from merge.change import Change
 from merge.cost_benefit import Disruption, Gain, Worth, disruption, gain, worth
 from merge.defragmentation import Fragmentation, consolidate, fragmentation
@@ -14,7 +15,7 @@ from merge.errors import DataflowExists, NoHost, NoSuchDataflow, SignatureCollis
 from merge.estimates import ASSUMED_BUSY, Basis, MeasuredCosts, TaskEstimate, estimated
 from merge.explanation import Explanation, Reuse, explain, explained
 from merge.isolation import isolate, overloaded
-from merge.jobs import Assignment, Bridge, Costs, Home, Host, Job, JobId, Jobs, release
+from merge.jobs import Assignment, Bridge, Home, Host, Job, JobId, Jobs, release
 from merge.merger import merge, swap, unmerge
 from merge.placement import STRATEGIES, place
 from merge.regimes import Regime, Saves

@@ -1,4 +1,4 @@
-"""Regrouping: which tasks shall run together, and the assignment that brings them there.
+"""Bundles of tasks that shall run together, and the assignment that brings them there.
 
 Units are packed into bundles, each a job to be. A unit that one job can hold stays whole, and goes into the first
 bundle that has room, the busiest unit first. One that no job can hold comes in pieces, a bundle each, and no two such
@@ -82,7 +82,7 @@ def regrouped(
 
 @dataclass(slots=True)
 class _Bundle:
-    """What shall run in one job, while it is being packed."""
+    """The tasks of one job to be, while it is being packed."""
 
     tasks: list[RunningTask]
     work: float

@@ -1,4 +1,4 @@
-"""What a merge or an unmerge would do, as data. Nothing acts before it is applied."""
+"""The change of the running graph by a merge or an unmerge, as data. Nothing acts before it is applied."""
 
 from dataclasses import dataclass
 

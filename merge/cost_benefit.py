@@ -1,19 +1,20 @@
-"""Weighing: what a defragmentation would save, what it costs, and whether it is worth that."""
+"""The gain of a defragmentation, its cost, and whether it is worth it."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from merge.capacity import Costs
 from merge.defragmentation import forwarded, hops_of
-from merge.jobs import Assignment, Costs, JobId, Jobs
+from merge.jobs import Assignment, JobId, Jobs
 from merge.running_graph import RunningGraph
 from merge.task import Instance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """What jobs take before and after an assignment; made by `gain`."""
+    """The cores and hops of jobs before and after an assignment; made by `gain`."""
 
     cores_before: float
     """Cores for the batches of jobs, for tasks, bridges and paused tasks."""
@@ -33,7 +34,7 @@ class Gain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disruption:
-    """What it costs to carry out an assignment; made by `disruption`."""
+    """The cost of carrying out an assignment; made by `disruption`."""
 
     jobs: int
     """How many have to be started and warmed."""
@@ -58,7 +59,7 @@ class Disruption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worth:
-    """Whether a defragmentation is kept; made by `worth`."""
+    """The verdict on a defragmentation; made by `worth`."""
 
     kept: bool
     saved: float
@@ -76,7 +77,7 @@ def gain(
     costs: Costs,
     batches: Mapping[JobId, float] = MappingProxyType({}),
 ) -> Gain:
-    """What an assignment saves that was computed from these jobs; every running task has a home.
+    """The gain of an assignment that was computed from these jobs; every running task has a home.
 
     `batches` has how many a second each job does: one without events does fewer than its pace allows, which is what
     is assumed otherwise. A new job is taken to do as many as those together from which its tasks come, within its pace.
@@ -101,7 +102,7 @@ def gain(
 def disruption(
     jobs: Jobs, assignment: Assignment, costs: Costs, state: Mapping[Instance, int] = MappingProxyType({})
 ) -> Disruption:
-    """What an assignment disturbs that was computed from these jobs; `state` has bytes, as far as they are known."""
+    """The disruption by an assignment that was computed from these jobs; `state` has bytes, where known."""
     moved = [instance for instance, _ in assignment.places if instance in jobs.homes]
     held = sum(state.get(instance, 0) for instance in moved)
     interruption = costs.interruption if moved else 0.0
@@ -117,7 +118,7 @@ def disruption(
 
 
 def worth(gain: Gain, disruption: Disruption, horizon: float) -> Worth:
-    """Whether what is saved within so many seconds is more than what it costs to get there."""
+    """Weigh the saving within so many seconds against the disruption."""
     saved = gain.cores * horizon
     kept = saved > disruption.cpu
     return Worth(
@@ -134,7 +135,7 @@ def worth(gain: Gain, disruption: Disruption, horizon: float) -> Worth:
 
 
 def _cores(running: RunningGraph, jobs: Jobs, costs: Costs, rates: Mapping[JobId, float]) -> float:
-    # In order, because a sum's last digit hangs on it.
+    # In order, because a sum's last digit depends on it.
     work = sum(costs.busy[instance] for instance in sorted(running.tasks))
     batches = costs.batch * sum(rates[job] for job in sorted(rates))
     paused = costs.paused * sum(len(job.paused) for job in jobs.jobs.values())

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import networkx as nx
 
 from merge.bundles import bundled, holds, pieces, regrouped
-from merge.jobs import Assignment, Bridge, Costs, Host, Job, JobId, Jobs, crossings, parents
+from merge.capacity import Costs
+from merge.jobs import Assignment, Bridge, Host, Job, JobId, Jobs, crossings, parents
 from merge.placement import Group, PlacementBoard, tags_of
 from merge.running_dags import DagId
 from merge.running_graph import RunningGraph
@@ -23,7 +24,7 @@ from merge.task import Instance, RunningTask
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragmentation:
-    """What scattered jobs cost, against the consolidated ones."""
+    """The cost of scattered jobs, against consolidated ones."""
 
     jobs: int
     fewest: int
@@ -130,7 +131,7 @@ def _target(
     concerned: Mapping[JobId, Job],
     settled: Container[frozenset[Instance]],
 ) -> list[Group]:
-    """What shall run together: by whole jobs or packed anew, whichever is better; of equals what moves less."""
+    """The tasks that shall run together: by whole jobs or packed anew, as is better; of equals the smaller move."""
     present = {job: tuple(running.tasks[instance] for instance in sorted(concerned[job].active)) for job in concerned}
     tasks = [task for group in present.values() for task in group]
 
@@ -143,7 +144,7 @@ def _target(
         return sum(len(group) for group in together if group not in settled)
 
     def does(groups: list[Group]) -> bool:
-        """Whether they need neither more jobs nor more bridges than packed anew, and none has too much."""
+        """Whether they need neither more jobs nor more bridges than packed anew, and none is too busy."""
         needed = jobs_and_bridges(groups)
         sound = all(holds(group, ground) for group in groups)
         return sound and needed[0] <= fewest[0] and needed[1] <= fewest[1]

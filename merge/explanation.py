@@ -1,4 +1,4 @@
-"""Explain: what a dataflow would reuse, as its tenant may know it before submitting.
+"""The explanation of a submission: what it would reuse, as far as its tenant may know.
 
 The tenant learns which of its tasks already run and, to the hour, since when; nothing here depends on whose they are,
 on instance numbers, or on anything over sources that it may not read.
@@ -24,7 +24,7 @@ class Reuse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What submitting a dataflow means for its tenant; ids are the document's."""
+    """The meaning of a submission for its tenant; ids are the document's."""
 
     reuses: tuple[Reuse, ...]
     starts: tuple[str, ...]
@@ -37,7 +37,7 @@ class Explanation:
 
 
 def explain(running: RunningGraph, dataflow: Dataflow, now: datetime) -> Explanation:
-    """What `merge` would do with the dataflow."""
+    """The explanation of a merge that is not done."""
     return explained(running, merge(running, dataflow, now))
 
 

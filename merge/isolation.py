@@ -13,7 +13,8 @@ from itertools import accumulate
 import networkx as nx
 
 from merge.bundles import bundled, pieces, regrouped
-from merge.jobs import Assignment, Bridge, Costs, Host, Job, JobId, Jobs, crossings, parents
+from merge.capacity import Costs
+from merge.jobs import Assignment, Bridge, Host, Job, JobId, Jobs, crossings, parents
 from merge.placement import Group, PlacementBoard, connected_parts
 from merge.running_graph import RunningGraph
 from merge.task import Instance
@@ -42,7 +43,7 @@ def isolate(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wha
     *,
     apart: Container[JobId] = frozenset(),
 ) -> Assignment | None:
-    """What moves out of the worst overloaded job that can be helped; None where none can.
+    """The assignment that takes tasks out of the worst overloaded job that can be helped; None where none can.
 
     `batch_seconds` has the measured ones. A job that is apart is left alone: it is still catching up.
     """
@@ -60,7 +61,7 @@ def isolate(  # noqa: PLR0913 - what runs, where, on what, at which cost, by wha
 
 
 def _work(job: Job, costs: Costs) -> tuple[float, float]:
-    """How busy a job's tasks are together, and the busiest of them."""
+    """The load of a job's tasks together, and of the busiest one."""
     works = [costs.busy[instance] for instance in sorted(job.active)]
     return sum(works), max(works, default=0.0)
 
@@ -79,7 +80,7 @@ def _moving(running: RunningGraph, ground: PlacementBoard, job: Job) -> list[Gro
 
     def helps(moving: frozenset[Instance]) -> bool:
         rest = [task for task in tasks if task.instance not in moving]
-        # A source alone is nothing to run: whoever needs its raw stream reads that from the spool.
+        # A source alone is nothing to run: its readers take its raw stream from the spool.
         return any(task.inputs for task in rest) and ground.costs.fits(ground.work(rest))
 
     def price(moving: frozenset[Instance]) -> tuple[int, int, int, int, list[Instance]]:
@@ -126,7 +127,7 @@ def _instances(group: Group) -> frozenset[Instance]:
 
 
 def _groups(ground: PlacementBoard, tasks: Group, moving: frozenset[Instance]) -> list[Group]:
-    """What moves, as the jobs that it needs."""
+    """The tasks that move, grouped by the job that they get."""
     parts = connected_parts(tuple(task for task in tasks if task.instance in moving))
     return bundled((pieces(part, ground) for part in parts), ground)
 

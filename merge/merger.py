@@ -16,7 +16,7 @@ from merge.task import Instance, RunningTask, Submitted
 
 
 def merge(running: RunningGraph, dataflow: Dataflow, now: datetime) -> Change:
-    """What submitting the dataflow would start and reuse."""
+    """The change by submitting a dataflow: the tasks that start, and those that are reused."""
     if dataflow.id in running.dataflows:
         raise DataflowExists(dataflow.id)
     places: list[Instance] = []
@@ -64,7 +64,7 @@ def merge(running: RunningGraph, dataflow: Dataflow, now: datetime) -> Change:
 
 
 def unmerge(running: RunningGraph, dataflow: str) -> Change:
-    """What removing the dataflow would stop and leave to others."""
+    """The change by removing a dataflow: the tasks that stop, and those that run on for others."""
     removed = running.dataflow(dataflow)
     releases, stops = _left(running, removed, frozenset())
     running_dags = running.running_dags.leave(removed.parts, frozenset(task.instance for task in stops))

@@ -13,8 +13,9 @@ from typing import NamedTuple, TypeAlias
 
 import networkx as nx
 
+from merge.capacity import Costs
 from merge.errors import NoHost
-from merge.jobs import Assignment, Costs, Home, Host, JobId, Jobs, crossings, parents
+from merge.jobs import Assignment, Home, Host, JobId, Jobs, crossings, parents
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask
 
@@ -53,16 +54,16 @@ class PlacementBoard:
         yield from self.opened
 
     def busy(self, job: JobId) -> float:
-        """How busy a job is with what was placed so far."""
+        """The load of a job with what was placed so far."""
         return self._added.get(job, 0.0) + (self.jobs.jobs[job].busy if job not in self.opened else 0.0)
 
     @property
     def loads(self) -> Mapping[JobId, float]:
-        """How busy each job is with what was placed so far, old and newly opened."""
+        """The load of each job with what was placed so far, old and newly opened."""
         return {**self.jobs.loads, **{job: self.busy(job) for job in self._added}}
 
     def work(self, group: Iterable[RunningTask]) -> float:
-        """How busy a group makes its job."""
+        """The load of a group."""
         return sum(self.costs.busy[task.instance] for task in group)
 
     def entering(self, group: Group) -> Counter[JobId]:
@@ -104,7 +105,7 @@ class PlacementBoard:
         if not fitting:
             raise NoHost(group[0].type.name, tags)
         taken: defaultdict[str, float] = defaultdict(float)
-        # In order, because a sum's last digit hangs on it and may not decide between two hosts.
+        # In order, because a sum's last digit depends on it and may not decide between two hosts.
         for job in sorted(self.every_job()):
             taken[self.host_of(job)] += self.costs.cores(self.busy(job))
         host = max(fitting, key=lambda host: host.cores - taken[host.name])
@@ -142,7 +143,7 @@ class PlacementBoard:
 
 
 class Strategy(NamedTuple):
-    """What distinguishes one placement from another."""
+    """The difference between one placement and another."""
 
     groups: Callable[[Group], Iterable[Group]]
     """How a residue is cut into groups."""
@@ -160,7 +161,7 @@ def place(  # noqa: PLR0913 - what starts, what runs, and the ground it is place
     costs: Costs,
     apart: Container[JobId] = frozenset(),
 ) -> Assignment:
-    """Where the residue shall run; the running graph is the one that has it already. Jobs that are apart take none."""
+    """Place the residue; the running graph is the one that has it already. Jobs that are apart take none."""
     ground = PlacementBoard(jobs, hosts, costs, apart)
     started = tuple(running.tasks[instance] for instance in sorted(residue))
     for group in STRATEGIES[strategy].groups(started):

@@ -36,7 +36,7 @@ class Saves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regime:
-    """What runs, as far as it decides which of the three saves most."""
+    """The properties of what runs that decide which of the three saves most."""
 
     dataflows: float
     """Where nothing is shared or packed each has a job of its own. A float, since it may be a mean."""
@@ -68,7 +68,7 @@ class Regime:
 
     @property
     def saves(self) -> Saves:
-        """What each of the three saves."""
+        """The saving of each of the three."""
         a_job = self.batch / self.pace
         bridged = self.bridges * self.bridge
         return Saves(
@@ -79,7 +79,7 @@ class Regime:
 
     @property
     def crossover(self) -> float | None:
-        """From how many seconds of work in a batch on sharing saves more than packing.
+        """The seconds of work in a batch from which on sharing saves more than packing.
 
         None where it does not even where a batch holds as much as its pace, beyond which no job keeps up.
         """
@@ -104,6 +104,6 @@ class Regime:
         return found.sharing - found.packing
 
     def _fewest(self, work: float) -> float:
-        """How many jobs hold so much work, as each may be busy for half its pace."""
+        """The number of jobs for so much work, as each may be busy for half its pace."""
         room = (self.pace / 2 - self.batch) / self.pace
         return max(1.0, math.ceil(work / room)) if room > 0.0 else self.dataflows

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 from networkx.utils import UnionFind
 
+from merge.capacity import Costs
 from merge.defragmentation import forwarded
-from merge.jobs import Costs, Host, Job, JobId, Jobs, parents
+from merge.jobs import Host, Job, JobId, Jobs, parents
 from merge.running_dags import DagId
 from merge.running_graph import RunningGraph
 from merge.task import Instance, RunningTask
@@ -33,7 +34,7 @@ class Region:
 
 
 def regions(running: RunningGraph, jobs: Jobs, hosts: Iterable[Host], costs: Costs, *, most: int) -> Iterator[Region]:
-    """What runs in regions of so many tasks at most, but for single jobs whose bodies have more; the dearest first.
+    """Cut what runs into regions of so many tasks at most, but for single jobs with larger bodies; the dearest first.
 
     Every running task has a home.
     """
@@ -53,7 +54,7 @@ def regions(running: RunningGraph, jobs: Jobs, hosts: Iterable[Host], costs: Cos
 
 
 def _bodies(running: RunningGraph) -> list[list[RunningTask]]:
-    """What is cut together, each task after its parents."""
+    """The bodies, which are cut together, each task after its parents."""
     found: UnionFind[DagId | str] = UnionFind()
     dag_of: dict[Instance, DagId] = {}
     for instance, task in sorted(running.tasks.items()):
@@ -138,7 +139,7 @@ def _region(
 def _left(hosts: Iterable[Host], jobs: Jobs, costs: Costs, here: Mapping[JobId, Job]) -> Iterator[Host]:
     """The hosts, less what all takes that is not in a region."""
     taken: defaultdict[str, float] = defaultdict(float)
-    # In order, because a sum's last digit hangs on it and may not decide between two hosts.
+    # In order, because a sum's last digit depends on it and may not decide between two hosts.
     for name, job in sorted(jobs.jobs.items()):
         taken[job.host] += job.busy - here[name].busy if name in here else costs.cores(job.busy)
     for host in hosts:

@@ -24,7 +24,7 @@ Parts = Iterable[tuple[Instance, ...]]
 
 @dataclass(frozen=True, slots=True)
 class RunningDags:
-    """Which running DAG each source belongs to, and the counted links that say why."""
+    """The running DAG of each source, and the counted links that connect sources."""
 
     of_source: HashTrieMap[Instance, DagId] = field(default_factory=HashTrieMap)
     links: HashTrieMap[Instance, HashTrieMap[Instance, int]] = field(default_factory=HashTrieMap)

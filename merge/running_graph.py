@@ -19,7 +19,7 @@ from merge.users import Users, with_user, without_user
 
 @dataclass(slots=True)
 class RunningGraph:
-    """What runs for whom. Begin with the empty one; one committer applies changes, in order."""
+    """All that runs, and for whom. Begin with the empty one; one committer applies changes, in order."""
 
     version: int = 0
     tasks: dict[Instance, RunningTask] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class RunningGraph:
         return submitted
 
     def produced(self, dataflow: str) -> dict[str, Instance]:
-        """Where each sink of a dataflow is produced."""
+        """The instance that produces each sink of a dataflow."""
         submitted = self.dataflow(dataflow)
         places = submitted.places
         return {sink: places[sink] for sink in submitted.sinks}

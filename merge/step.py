@@ -11,9 +11,10 @@ from datetime import datetime
 from typing import TypeAlias
 
 from dags import Dataflow
+from merge.capacity import Costs
 from merge.change import Change
 from merge.estimates import ASSUMED_BUSY, MeasuredCosts, estimated, placed_busy
-from merge.jobs import Assignment, Costs, Host, JobId, Jobs, release
+from merge.jobs import Assignment, Host, JobId, Jobs, release
 from merge.merger import merge, swap, unmerge
 from merge.placement import place
 from merge.running_graph import RunningGraph

@@ -1,4 +1,4 @@
-"""What runs, and what was submitted: the records that the running graph is made of."""
+"""Running tasks and submitted dataflows: the records that the running graph is made of."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -50,5 +50,5 @@ class Submitted:
 
     @property
     def places(self) -> dict[str, Instance]:
-        """Where each task of the document runs."""
+        """The instance of each task of the document."""
         return dict(zip(self.task_ids, self.instances, strict=True))

@@ -8,7 +8,7 @@ from dags import AnyTaskType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCounts:
-    """How many tasks of each kind there are; made by `counted`."""
+    """The number of tasks of each kind; made by `counted`."""
 
     sources: int = 0
     steps: int = 0

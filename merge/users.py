@@ -1,4 +1,4 @@
-"""Who uses a task: a small tuple for most tasks, a set for the popular ones.
+"""The users of a task: a small tuple for most tasks, a set for the popular ones.
 
 Nearly every task serves a handful of dataflows, where a set takes four times the memory of a tuple; a popular source
 serves nearly all of them, where a tuple would be copied whole at every submission.

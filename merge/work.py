@@ -1,4 +1,4 @@
-"""Work: the events that a task takes in a second, times the cost of one. Tasks saved count heads; this weighs them.
+"""The work of tasks: the events that each takes in a second, times the cost of one.
 
 Rates start at the sources and go down: a task with several inputs interleaves them, so their rates add up, and an edge
 counts as often as it is there. A signature covers all ancestors, so a task takes the same events in every dataflow that
@@ -41,7 +41,7 @@ N = TypeVar("N", bound=int)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """What passes through a task in a second; made by `flows`."""
+    """The events through a task in a second; made by `flows`."""
 
     taken: Fraction
     """Events that it takes; of a source, those that arrive."""
@@ -87,7 +87,7 @@ def flows(
 
 
 def fired(kind: AnyTaskType, streams: Sequence[tuple[str, Fraction]]) -> Fraction:
-    """How often in a second a task of a type works, given the port and the rate of each stream that enters it.
+    """The times in a second that a task of a type works, given the port and the rate of each stream that enters it.
 
     Streams interleave, and every event makes it work; a task that joins works once for each complete set.
 

@@ -14,7 +14,7 @@ from engine.plan import Feed
 from manager.answers import DeadLetterAnswer, Discarded, OperationKind, Page, Replayed
 from manager.cases.base import Base, Caller, Paging, moment, number_in, paged
 from manager.committed.state import State
-from manager.committer.dead_letter_feeds import Kept, Replay, feedable
+from manager.committer.dead_letter_feeds import DeadLetterReplay, Kept, feedable
 from manager.problem import NotFound
 from manager.store.dead_letters import discard, letters_of, replayed
 from manager.store.tables import DataflowRow, DeadLetterDropRow, DeadLetterReaderRow, DeadLetterRow, OperationRow
@@ -71,7 +71,7 @@ class DeadLetters(Base):
     def _replay(
         self, caller: Caller, subject: str, *, letter: int | None = None, dataflow: str | None = None
     ) -> Replayed:
-        made: list[Replay] = []
+        made: list[DeadLetterReplay] = []
 
         def choose(session: Session, state: State) -> Mapping[JobId, Sequence[Feed]]:
             found = _letters(session, caller, letter, dataflow)
@@ -132,10 +132,10 @@ def _letters(session: Session, caller: Caller, letter: int | None, dataflow: str
     return [Kept(*row) for row in session.execute(columns.order_by(col(DeadLetterRow.id)))]
 
 
-def _chosen(session: Session, state: State, caller: Caller, letters: Sequence[Kept]) -> Replay:
+def _chosen(session: Session, state: State, caller: Caller, letters: Sequence[Kept]) -> DeadLetterReplay:
     """What can be fed of some letters; events are read only for as long as there is room."""
     fit, unfit = feedable(state, caller.tenant, letters)
-    replay = Replay(state=state)
+    replay = DeadLetterReplay(state=state)
     for each in letters:
         if each.id in unfit:
             replay.leave(unfit[each.id])

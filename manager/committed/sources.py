@@ -1,4 +1,4 @@
-"""Registered sources as the committer knows them: whose they are, what feeds them, and who may name them how.
+"""Registered sources: their owners, their supplies, and the tenants that may read them.
 
 A source's full name is its owner's and its own, as `owner:name`. Its owner may leave itself out.
 """
@@ -19,13 +19,13 @@ _CONNECTION: TypeAdapter[Connection] = TypeAdapter(Connection)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grants:
-    """Since when who may read a source, but for its owner, who always might; in seconds since 1970."""
+    """The times since which tenants may read a source, in seconds since 1970; its owner always may."""
 
     named: Mapping[str, float] = field(default_factory=dict)
     public: float | None = None
 
     def of(self, tenant: str) -> float | None:
-        """Since when a tenant may read it, without a break; None where it may not.
+        """The time since which a tenant may read it without a break; None where it may not.
 
         >>> Grants(named={"ann": 3.0}, public=5.0).of("ann"), Grants(public=5.0).of("bob"), Grants().of("bob")
         (3.0, 5.0, None)
@@ -33,7 +33,7 @@ class Grants:
         return min((each for each in (self.named.get(tenant), self.public) if each is not None), default=None)
 
     def then(self, visibility: Visibility, readers: Iterable[str], now: float) -> "Grants":
-        """What follows where somebody else may read it from now on; who still may keeps its time."""
+        """The grants after a change of who may read it; those who still may keep their time."""
         match visibility:
             case Visibility.PRIVATE:
                 return Grants()
@@ -55,16 +55,16 @@ class Registered:
 
     @property
     def topic(self) -> str | None:
-        """Where its events come in, if somebody publishes them."""
+        """The MQTT topic of its events, if they are published."""
         return self.connection.topic if isinstance(self.connection, TopicConnection) else None
 
     def since(self, tenant: str) -> float:
-        """Since when a tenant that may read it may; from the beginning for its owner."""
+        """The time since which a tenant may read it; the beginning for its owner."""
         return 0.0 if tenant == self.source.owner else self.grants.of(tenant) or 0.0
 
 
 def full_name(owner: str, name: str) -> str:
-    """What a source is called by everybody.
+    """The full name of a source.
 
     >>> full_name("ann", "weather"), full_name("bob", "ann:weather")
     ('ann:weather', 'ann:weather')
@@ -91,19 +91,19 @@ def registered(row: SourceRow) -> Registered:
 
 
 def grants_in(row: SourceRow) -> Grants:
-    """Since when who may read the source in a row."""
+    """The grants in a row."""
     return Grants(named=row.granted or {}, public=row.opened)
 
 
 def grant(row: SourceRow, grants: Grants, visibility: str, readers: Sequence[str], *, now: float) -> None:
-    """Have a row say who may read its source from now on; `grants` are those that there were."""
+    """Set in a row who may read its source from now on; `grants` are the present ones."""
     then = grants.then(Visibility(visibility), readers, now)
     row.visibility, row.readers = visibility, list(readers)
     row.granted, row.opened = dict(then.named), then.public
 
 
 def supply_of(connection: Connection, fields: Mapping[str, Kind]) -> Subscribed | Rated | Timed | ReplayedFile:
-    """What feeds a source."""
+    """The supply of a source."""
     match connection:
         case TopicConnection():
             return Subscribed(topic=connection.topic, fields=fields)
@@ -123,9 +123,9 @@ def supply_of(connection: Connection, fields: Mapping[str, Kind]) -> Subscribed 
 
 
 class Readable(Mapping[str, Source]):
-    """The sources that a tenant may read, by every name that it may call them.
+    """The sources that a tenant may read, under every name that it may use.
 
-    It looks one up when asked: a submission names few of all that are registered.
+    Looked up on demand: a submission names few of all that are registered.
     """
 
     def __init__(self, tenant: str, sources: Mapping[str, Registered]) -> None:

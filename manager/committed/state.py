@@ -17,7 +17,7 @@ from manager.transitions.move import Ended, Move
 from merge import Instance, JobId, Jobs, RunningGraph, RunningTask
 
 if TYPE_CHECKING:
-    from manager.transitions.meeting import Transition
+    from manager.transitions.scope import Transition
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class State:
 
 
 def stands_apart(plan: Plan) -> bool:
-    """Whether a job began at the earliest events that were kept."""
+    """Tell whether a job began at the earliest events that were kept."""
     return any(each.since is not None for each in plan.ingress)
 
 

@@ -1,4 +1,4 @@
-"""What is wanted of the jobs: the newest committed state, as whoever drives the hosts sees it."""
+"""The wanted jobs, drains and moves: the committed state as the reconciler sees it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -44,10 +44,10 @@ class Moving:
 
 
 class Wanting(Protocol):
-    """Who knows what is wanted; the committer, or a test."""
+    """A source of wanted jobs; the committer, or a test."""
 
     def wanted(self) -> Mapping[str, WantedJob]:
-        """Every job that shall run, and those that were stopped since anybody may have heard of them."""
+        """Every job that shall run, and every one that was stopped until its host has confirmed it."""
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Have somebody told after each commit; from any thread."""
+        """Have a listener called after each commit; from any thread."""

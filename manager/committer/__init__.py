@@ -1,1 +1,1 @@
-"""From requests to committed changes: the state in memory, the draft of a change, and the one committer."""
+"""Changes of the committed state: one committer, and for each subject the changes that it makes."""

@@ -23,8 +23,8 @@ from manager.committer.move_steps import abandon
 from manager.problem import Conflict, StateNotReady
 from manager.store.database import Store
 from manager.store.tables import Leadership, table_of
-from manager.transitions.meeting import REASONS, Comer, Scope, Transition, Verdict, meeting
 from manager.transitions.move import Move
+from manager.transitions.scope import REASONS, Comer, Resolution, Transition, TransitionScope, meeting
 from merge import NoHost
 
 MOST_WAITED = 10.0
@@ -64,7 +64,7 @@ class Committer:
 
     @property
     def leads(self) -> bool:
-        """Whether it commits."""
+        """Whether this manager commits."""
         return self._term > 0
 
     @contextmanager
@@ -87,7 +87,7 @@ class Committer:
         decide: Callable[[State, datetime], Decided],
         write: Callable[[Session, Draft, Decided], Result],
         *,
-        scope: Callable[[State, Decided], Scope],
+        scope: Callable[[State, Decided], TransitionScope],
         comer: Comer = Comer.CHANGE,
     ) -> Result:
         """Make one change: decide it by the state, clear its scope, and write it down.
@@ -119,13 +119,13 @@ class Committer:
             self.notify()
         return result
 
-    def _clear(self, met: Transition, verdict: Verdict, deadline: float) -> None:
+    def _clear(self, met: Transition, verdict: Resolution, deadline: float) -> None:
         """Get a transition out of the way of a change, or refuse the change."""
         match verdict:
-            case Verdict.CANCEL if isinstance(met, Move):
+            case Resolution.CANCEL if isinstance(met, Move):
                 with self._transaction(self._current(), datetime.now(UTC)) as (session, draft):
                     abandon(session, draft, met.id, why="something else was asked for meanwhile")
-            case Verdict.WAIT:
+            case Resolution.WAIT:
                 if not self._over.wait(deadline - time.monotonic()):
                     raise StateNotReady("tasks are being moved from job to job; ask again in a moment", retry_after=1.0)
             case _:

@@ -27,7 +27,7 @@ from manager.submissions.canonical_document import canonical
 from manager.submissions.confinement import confined
 from manager.submissions.preview import SubmissionPreview, preview, unhosted_refused
 from manager.submissions.quota import check_rate, check_size
-from manager.transitions.meeting import Scope
+from manager.transitions.scope import TransitionScope
 from merge import Replace, Step, Submit, decide
 
 
@@ -146,8 +146,8 @@ class DataflowChanges:
         """Remove a dataflow at once."""
         begun = time.monotonic()
 
-        def scope(state: State, row: DataflowRow) -> Scope:
-            return Scope(jobs=state.jobs_of(running_id(dataflow, row.revision)))
+        def scope(state: State, row: DataflowRow) -> TransitionScope:
+            return TransitionScope(jobs=state.jobs_of(running_id(dataflow, row.revision)))
 
         def read(_state: State, _now: datetime) -> DataflowRow:
             with self._store.read() as session:
@@ -191,7 +191,7 @@ class DataflowChanges:
 
             try:
                 return self._committer.commit(
-                    decided, write, scope=lambda _state, decided: Scope(jobs=decided.step.touches)
+                    decided, write, scope=lambda _state, decided: TransitionScope(jobs=decided.step.touches)
                 )
             except _Stale:
                 continue

@@ -1,4 +1,4 @@
-"""The rows of dataflows that a change is about: how they are found, and how they are taken away."""
+"""The rows of dataflows: found, checked and taken away."""
 
 from sqlalchemy import bindparam, select
 from sqlmodel import Session, col

@@ -1,4 +1,4 @@
-"""Replaying: which dead letters can be fed to their tasks again, and with the next plans of which jobs.
+"""Feeds of dead letters: which can go to their tasks again, with the next plans of which jobs.
 
 A plan brings what is fed, so it is as durable as the plan and is taken as often: once. It must stay small enough to be
 sent and kept with each plan until it is taken, so a job has only so much of it on its way at a time.
@@ -29,8 +29,8 @@ class Kept(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class Replay:
-    """What is replayed; made by `choose`, and filled with letters from the oldest on."""
+class DeadLetterReplay:
+    """A replay of dead letters; filled from the oldest on."""
 
     state: State
     letters: list[DeadLetterRow] = field(default_factory=list)
@@ -38,12 +38,12 @@ class Replay:
     full: set[JobId] = field(default_factory=set)
     left: int = 0
     trouble: Trouble | None = None
-    """Why the first that is left is."""
+    """The reason why the first of those is left."""
     _bytes: dict[JobId, int] = field(default_factory=dict)
 
     @property
     def events(self) -> int:
-        """How many are fed."""
+        """The number of events that are fed."""
         return sum(len(row.events) for row in self.letters)
 
     def leave(self, why: Trouble) -> None:
@@ -69,7 +69,7 @@ class Replay:
 
 
 def feedable(state: State, tenant: str | None, letters: Sequence[Kept]) -> tuple[list[int], Mapping[int, Trouble]]:
-    """Which letters can be fed for a tenant, or for an operator; and why the others cannot."""
+    """The letters that can be fed for a tenant, or for an operator; and the reasons why the others cannot."""
     why = {instance: _why_not(state, tenant, instance) for instance in {letter.instance for letter in letters}}
     fit = [letter.id for letter in letters if why[letter.instance] is None]
     return fit, {letter.id: found for letter in letters if (found := why[letter.instance]) is not None}

@@ -18,7 +18,7 @@ from manager.store.database import Store
 from manager.store.tables import DataflowRow
 from manager.transitions.connected_dags import reading_the_same
 from manager.transitions.drain import Drain
-from manager.transitions.meeting import Comer
+from manager.transitions.scope import Comer
 
 
 class DrainChanges:

@@ -16,7 +16,7 @@ from manager.committer.draft import Draft
 from manager.committer.rows import write_down, write_plans
 from manager.store.dead_letters import taken
 from manager.store.tables import JobRow
-from manager.transitions.meeting import EVERYTHING, Scope
+from manager.transitions.scope import WHOLE_SCOPE, TransitionScope
 from merge import JobId
 
 
@@ -59,7 +59,7 @@ class JobChanges:
             write_down(session, draft, OperationKind.REPLAY, who=who, subject=subject, begun=begun)
 
         # The jobs are known only in the transaction.
-        self._committer.commit(_nothing, write, scope=lambda _state, _decided: EVERYTHING)
+        self._committer.commit(_nothing, write, scope=lambda _state, _decided: WHOLE_SCOPE)
 
     def fed(self, job: str, version: int) -> None:
         """Note that a job has run its plan of a version, as its host reports: the next feeds none of that again."""
@@ -76,7 +76,9 @@ class JobChanges:
                 taken(session, [each.id for each in plan.feeds])
                 write_plans(session, draft)
 
-            self._committer.commit(_nothing, write, scope=lambda _state, _decided: Scope(jobs=frozenset({number})))
+            self._committer.commit(
+                _nothing, write, scope=lambda _state, _decided: TransitionScope(jobs=frozenset({number}))
+            )
 
 
 def _nothing(_state: State, _now: datetime) -> None:

@@ -9,8 +9,8 @@ from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
 from manager.problem import Conflict
 from manager.transitions.connected_dags import reading_the_same
-from manager.transitions.meeting import Comer, Scope
 from manager.transitions.move import Chosen, Move, MoveStep
+from manager.transitions.scope import Comer, TransitionScope
 from merge import Assignment, JobId
 
 
@@ -34,9 +34,9 @@ class MoveChanges:
             chosen = choose(state, self._committer.ground)
             return chosen, _steps(state, chosen.assignment)
 
-        def scope(_state: State, decided: tuple[Chosen, tuple[MoveStep, ...]]) -> Scope:
+        def scope(_state: State, decided: tuple[Chosen, tuple[MoveStep, ...]]) -> TransitionScope:
             _, steps = decided
-            return Scope(
+            return TransitionScope(
                 jobs=frozenset({each.leaves for each in steps} | {each.joins for each in steps}),
                 instances=frozenset(each.instance for each in steps),
             )

@@ -1,4 +1,4 @@
-"""Writing down: what a draft has moved in memory, as rows, in the transaction of its change."""
+"""The rows of a change: what a draft has moved in memory, written in the transaction of its change."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from manager.store.tables import DataflowRow, IdempotencyRow, JobRow, OperationR
 from merge import Change, Home, Instance, JobId, RunningTask
 
 OPERATOR = "operator"
-"""Who an operator is in the journal; no tenant may be called so."""
+"""The name of an operator in the journal; no tenant may have it."""
 _MOST_AT_ONCE = 10_000
 """Values in one statement; databases take some tens of thousands."""
 _TASKS, _JOBS = table_of(TaskRow), table_of(JobRow)
@@ -30,7 +30,7 @@ _ADD_IDEMPOTENCY = insert(table_of(IdempotencyRow))
 def write_down(  # noqa: PLR0913 - who did what, when, and what came of it
     session: Session, draft: Draft, kind: OperationKind, *, who: str, subject: str, begun: float
 ) -> None:
-    """Write down what became of the running tasks and the jobs, and the change in the journal.
+    """Write down the running tasks and jobs after a change, and the change in the journal.
 
     `begun` is when the request came, by the monotonic clock.
     """
@@ -70,28 +70,28 @@ def write_dataflow(session: Session, row: DataflowRow) -> None:
 
 
 def write_idempotency(session: Session, draft: Draft, row: DataflowRow, key: str, digest: str) -> None:
-    """Write down what a submission under an idempotency key led to."""
+    """Write down the dataflow of a submission under an idempotency key."""
     known = {"tenant": row.tenant, "key": key, "digest": digest, "dataflow": row.id, "at": draft.now.timestamp()}
     session.execute(_ADD_IDEMPOTENCY, known)
 
 
 def dataflow_row(draft: Draft, dataflow: Dataflow, change: Change, raw: bytes) -> DataflowRow:
     """A dataflow that was submitted, as the first revision of a row."""
-    told = change.submitted
-    assert told is not None  # noqa: S101 - a merge always submits
+    submitted = change.submitted
+    assert submitted is not None  # noqa: S101 - a merge always submits
     return DataflowRow(
         id=dataflow.id,
         tenant=dataflow.tenant,
-        name=told.name,
+        name=submitted.name,
         submitted=draft.now.timestamp(),
         document=raw.decode(),
         tasks=len(dataflow.tasks),
-        task_ids=list(told.task_ids),
-        instances=list(told.instances),
+        task_ids=list(submitted.task_ids),
+        instances=list(submitted.instances),
         started=list(change.residue),
-        sinks=list(told.sinks),
-        parts=[list(part) for part in told.parts],
-        sources=sorted(draft.state.read_by(told.id)),
+        sinks=list(submitted.sinks),
+        parts=[list(part) for part in submitted.parts],
+        sources=sorted(draft.state.read_by(submitted.id)),
         epochs={},
     )
 
@@ -125,7 +125,7 @@ def write_jobs(session: Session, draft: Draft, plans: Mapping[JobId, Plan]) -> N
 
 
 def _give_back(session: Session, draft: Draft) -> None:
-    """What a job was fed and is not known to have taken is a dead letter again once the job is to stop."""
+    """Make dead letters again of what a job that is to stop was fed and is not known to have taken."""
     ended = (plan for job in draft.closed if (plan := draft.state.stopped.get(job)) is not None)
     if feeds := [each.id for plan in ended for each in plan.feeds]:
         given_back(session, feeds)

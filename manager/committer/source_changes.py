@@ -19,7 +19,7 @@ from manager.problem import Conflict, NotFound
 from manager.store.database import Store
 from manager.store.tables import SourceRow
 from manager.submissions.publish_topics import publishing
-from manager.transitions.meeting import Scope
+from manager.transitions.scope import TransitionScope
 from merge import JobId
 
 
@@ -52,7 +52,7 @@ class SourceChanges:
             write_down(session, draft, OperationKind.REGISTER, who=who, subject=row.name, begun=begun)
             return made
 
-        return self._committer.commit(decide, write, scope=lambda _state, _decided: Scope())
+        return self._committer.commit(decide, write, scope=lambda _state, _decided: TransitionScope())
 
     def set_visibility(self, source: str, visibility: str, readers: list[str], *, who: str) -> int:
         """Set who may read a source; the number of dataflows that were removed, of those who may not any more."""
@@ -104,8 +104,8 @@ class SourceChanges:
         return decide
 
 
-def _scope(state: State, dataflows: list[str]) -> Scope:
-    return Scope(jobs=frozenset[JobId]().union(*map(state.jobs_of, dataflows)))
+def _scope(state: State, dataflows: list[str]) -> TransitionScope:
+    return TransitionScope(jobs=frozenset[JobId]().union(*map(state.jobs_of, dataflows)))
 
 
 def _take_away(session: Session, draft: Draft, dataflows: Iterable[str]) -> None:

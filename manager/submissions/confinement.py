@@ -1,9 +1,9 @@
-"""Confining: what of a dataflow is not shared although its tasks could be, because of when somebody else began.
+"""Confinement: tasks of a dataflow that are not shared although equal ones run, because of when those began.
 
-A dataflow that begins at the earliest events that are kept shares nothing: whoever runs already stands elsewhere. And
-state from before a tenant could read a source is not shared with it: in the place of a task that holds such state it
-gets a younger one, which starts fresh. The younger ones are called by the moment of the grant, so that all to whom a
-source was opened at once share theirs.
+A dataflow that begins at the earliest events that are kept shares nothing, since running tasks are further on. State
+from before a tenant could read a source is not shared with it: instead of a task that holds such state it gets a
+younger one, which starts fresh. Younger ones are named by the moment of the grant, so tenants to which a source was
+opened at the same time share theirs.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def confined(dataflow: Dataflow, state: State, start: Start) -> Dataflow:
 
 
 def _since(dataflow: Dataflow, state: State) -> list[float]:
-    """For each task since when the tenant may read all sources above it."""
+    """For each task the time since which the tenant may read all sources above it."""
     found: list[float] = []
     for task in dataflow.tasks:
         above = (found[edge.parent] for edge in task.inputs)

@@ -1,6 +1,6 @@
-"""Publishing: on which topics the tasks of a tenant may publish, which are those of its own sources.
+"""The check that a tenant's tasks publish on topics of its own sources only.
 
-So nobody publishes into somebody else's source, and a dataflow ends with the last source that it may publish into.
+So nobody publishes into the source of another, and a dataflow ends with the last source that it may publish into.
 """
 
 import json

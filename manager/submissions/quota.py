@@ -1,4 +1,4 @@
-"""Quotas: what a tenant may have and do, held against the database within the transaction of its change."""
+"""Quotas of tenants, checked against the database within the transaction of a change."""
 
 from datetime import datetime
 
@@ -31,7 +31,7 @@ _RECENT = (
 
 
 def used(session: Session, tenant: str) -> tuple[int, int]:
-    """How many dataflows a tenant has, and how many tasks they have."""
+    """The number of dataflows that a tenant has, and the number of their tasks."""
     dataflows, tasks = session.execute(_USED, {"tenant": tenant}).one()
     return dataflows, int(tasks)
 
@@ -52,7 +52,7 @@ def check_size(session: Session, tenant: str, *, dataflows: int, tasks: int) -> 
 
 
 def check_rate(session: Session, tenant: str, now: datetime) -> None:
-    """Refuse what a tenant asks for sooner than it may."""
+    """Refuse a request that comes sooner than a tenant's rate allows."""
     allowed = _quota(session, tenant).submits_per_minute
     if allowed == 0:
         raise QuotaExceeded(f"tenant {tenant!r} may submit nothing; ask for more")

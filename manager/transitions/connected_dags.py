@@ -1,4 +1,4 @@
-"""Which running DAGs hang together because they read the same sources, as those do of which one was submitted fresh.
+"""Running DAGs that are connected because they read the same sources, as where one was submitted fresh.
 
 A job reads a raw stream once for all, so a cut passes all of them at the same place, and only when each of their
 streams has come there.
@@ -10,7 +10,7 @@ from merge import DagId, RunningGraph
 
 
 def reading_the_same(running: RunningGraph, dags: Iterable[DagId]) -> frozenset[DagId]:
-    """Running DAGs, and all that read a source that one of them reads, directly or over others."""
+    """The given running DAGs, and all that read a source with one of them, directly or over others."""
     of_source = running.running_dags.of_source
     reads: dict[DagId, set[str]] = {}
     readers: dict[str, set[DagId]] = {}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from manager.transitions.life import Phase, TransitionKind
-from manager.transitions.meeting import Scope
+from manager.transitions.scope import TransitionScope
 from merge import Instance
 
 
@@ -29,6 +29,6 @@ class Drain:
         return Phase.DRAINING
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> TransitionScope:
         """As `Transition` says. It changes no plan."""
-        return Scope(instances=self.instances)
+        return TransitionScope(instances=self.instances)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from manager.transitions.life import Phase, TransitionKind
-from manager.transitions.meeting import Scope
+from manager.transitions.scope import TransitionScope
 from merge import Assignment, Instance, JobId
 
 
@@ -67,9 +67,9 @@ class Move:
         return TransitionKind.MOVE
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> TransitionScope:
         """As `Transition` says: all jobs that get plans because of it, and all tasks that the cut passes."""
-        return Scope(jobs=self.concerned, instances=frozenset(step.instance for step in self.steps))
+        return TransitionScope(jobs=self.concerned, instances=frozenset(step.instance for step in self.steps))
 
     @property
     def cut(self) -> str:

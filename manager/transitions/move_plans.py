@@ -1,4 +1,4 @@
-"""The plans that jobs get in the course of a move. Pure; how a move goes on is told in `moving`."""
+"""The plans of jobs in the course of a move; pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from merge import Job, JobId
 
 
 def empty(job: JobId, host: str, *, term: int, pace: float) -> Plan:
-    """With what a new job begins, so that it is warm when it is needed."""
+    """The plan with which a new job warms up."""
     return Plan(job=str(job), host=host, version=1, term=term, pace=pace)
 
 
@@ -47,7 +47,7 @@ class MovePlans:
             plan,
             imports=tuple(Import(instance=each.instance, job=str(each.leaves), cut=self.move.cut) for each in brought),
         )
-        # Whoever goes back knows better how far it came.
+        # A job that takes back knows its own place in its streams.
         return plan if returns else replace(plan, ingress=tuple(self._from_cut(job, each) for each in plan.ingress))
 
     def _from_cut(self, job: JobId, entering: Ingress) -> Ingress:
@@ -55,8 +55,8 @@ class MovePlans:
         passed = self.move.passed
         at = passed.get(job, {}).get(entering.stream)
         if at is None and not isinstance(entering.supply, Bridged):
-            # A cut lies at one position in a raw stream, whoever reads it. That of a bridge is its reader's own, and
-            # what comes for a new reader lies at the head.
+            # A cut lies at one position in a raw stream for all readers. That of a bridge is its reader's own, and a
+            # new reader begins at its head.
             at = next((each[entering.stream] for each in passed.values() if entering.stream in each), None)
         return entering if at is None else replace(entering, start=at, since=None)
 

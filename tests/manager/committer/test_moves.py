@@ -14,8 +14,8 @@ from manager.defragmentation.choice import Chooser
 from manager.problem import Conflict, InvalidDataflow, StateNotReady
 from manager.reconciler.concerning import needs_of
 from manager.transitions.life import LIVES, Phase, TransitionKind
-from manager.transitions.meeting import MEETINGS, Comer
 from manager.transitions.move import Chosen, Move
+from manager.transitions.scope import MEETINGS, Comer
 from merge import Assignment, Home, Instance, JobId
 from tests.manager.committer.pictures import hold, loaded, pictured
 from tests.manager.managers import OPERATOR, Manager, caller, raw

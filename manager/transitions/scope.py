@@ -14,7 +14,7 @@ from merge import Instance, JobId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class TransitionScope:
     """The part of what runs that a change or a transition is about."""
 
     jobs: frozenset[JobId] = frozenset()
@@ -23,18 +23,18 @@ class Scope:
     """The tasks that must stay where they are, or go on together."""
     everything: bool = False
 
-    def meets(self, other: "Scope") -> bool:
-        """Whether both are about something that is the same."""
+    def meets(self, other: "TransitionScope") -> bool:
+        """Whether both contain the same job or task."""
         if self.everything or other.everything:
             return True
         return not (self.jobs.isdisjoint(other.jobs) and self.instances.isdisjoint(other.instances))
 
 
-EVERYTHING = Scope(everything=True)
+WHOLE_SCOPE = TransitionScope(everything=True)
 """The scope of a change of which it is not known before what it is about."""
 
 
-class Verdict(StrEnum):
+class Resolution(StrEnum):
     """The ways to treat a change that meets a transition."""
 
     PASS = "pass"  # noqa: S105 - no password
@@ -65,26 +65,26 @@ class Transition(Protocol):
         """Its phase."""
 
     @property
-    def scope(self) -> Scope:
-        """What it is about."""
+    def scope(self) -> TransitionScope:
+        """The jobs and tasks that it is about."""
 
 
-_GIVES_WAY: Mapping[Phase, Verdict] = {
-    Phase.PREPARING: Verdict.CANCEL,
-    Phase.CUTTING: Verdict.WAIT,
-    Phase.TAKING: Verdict.WAIT,
-    Phase.RETURNING: Verdict.WAIT,
+_GIVES_WAY: Mapping[Phase, Resolution] = {
+    Phase.PREPARING: Resolution.CANCEL,
+    Phase.CUTTING: Resolution.WAIT,
+    Phase.TAKING: Resolution.WAIT,
+    Phase.RETURNING: Resolution.WAIT,
 }
 """A move that is only prepared has stopped nothing yet. From the cut on tasks stand still, and it has to end."""
-MEETINGS: Mapping[tuple[Comer, TransitionKind], Mapping[Phase, Verdict]] = MappingProxyType(
+MEETINGS: Mapping[tuple[Comer, TransitionKind], Mapping[Phase, Resolution]] = MappingProxyType(
     {
         (Comer.CHANGE, TransitionKind.MOVE): _GIVES_WAY,
         (Comer.DRAIN, TransitionKind.MOVE): _GIVES_WAY,
-        (Comer.MOVE, TransitionKind.MOVE): dict.fromkeys(_GIVES_WAY, Verdict.REFUSE),
-        (Comer.CHANGE, TransitionKind.DRAIN): {Phase.DRAINING: Verdict.PASS},
-        (Comer.DRAIN, TransitionKind.DRAIN): {Phase.DRAINING: Verdict.PASS},
+        (Comer.MOVE, TransitionKind.MOVE): dict.fromkeys(_GIVES_WAY, Resolution.REFUSE),
+        (Comer.CHANGE, TransitionKind.DRAIN): {Phase.DRAINING: Resolution.PASS},
+        (Comer.DRAIN, TransitionKind.DRAIN): {Phase.DRAINING: Resolution.PASS},
         # Both take cuts through the same streams, and would wait for each other.
-        (Comer.MOVE, TransitionKind.DRAIN): {Phase.DRAINING: Verdict.REFUSE},
+        (Comer.MOVE, TransitionKind.DRAIN): {Phase.DRAINING: Resolution.REFUSE},
     }
 )
 REASONS: Mapping[TransitionKind, str] = MappingProxyType(
@@ -97,10 +97,12 @@ REASONS: Mapping[TransitionKind, str] = MappingProxyType(
 AnyTransition = TypeVar("AnyTransition", bound=Transition)
 
 
-def meeting(comer: Comer, scope: Scope, under_way: Iterable[AnyTransition]) -> tuple[AnyTransition, Verdict] | None:
+def meeting(
+    comer: Comer, scope: TransitionScope, under_way: Iterable[AnyTransition]
+) -> tuple[AnyTransition, Resolution] | None:
     """The first transition that does not let a change pass, and what to do about it."""
     for each in under_way:
         verdict = MEETINGS[comer, each.kind][each.phase]
-        if verdict is not Verdict.PASS and scope.meets(each.scope):
+        if verdict is not Resolution.PASS and scope.meets(each.scope):
             return each, verdict
     return None

@@ -1,0 +1,1 @@
+"""Tests of what is checked before a submission is committed."""
