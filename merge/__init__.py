@@ -15,14 +15,15 @@ from merge.errors import DataflowExists, NoHost, NoSuchDataflow, SignatureCollis
 from merge.estimates import ASSUMED_BUSY, Basis, MeasuredCosts, TaskEstimate, estimated
 from merge.explanation import Explanation, Reuse, explain, explained
 from merge.isolation import isolate, overloaded
-from merge.jobs import Assignment, Bridge, Home, Host, Job, JobId, Jobs, release
+from merge.jobs import Assignment, Bridge, Home, Host, Job, JobId, Jobs
 from merge.merger import merge, swap, unmerge
+from merge.pauses import MOST_PAUSED, release
 from merge.placement import STRATEGIES, place
 from merge.regimes import Regime, Saves
 from merge.regions import Region, regions
 from merge.running_dags import DagId, RunningDags
 from merge.running_graph import RunningGraph
-from merge.step import BATCH_SECONDS, MOST_PAUSED, Conditions, Remove, Replace, Request, Step, Submit, decide
+from merge.step import BATCH_SECONDS, Conditions, Remove, Replace, Request, Step, Submit, decide
 from merge.task import Instance, RunningTask, Submitted
 from merge.task_counts import TaskCounts, counted
 from merge.work import Amount, Flow, Weighed, declared, each_step, each_task, flows, numbered, work_saved, works

@@ -240,20 +240,6 @@ def crossings(
     return tuple(sorted(found.items()))
 
 
-def release(stops: Iterable[RunningTask], jobs: Jobs) -> Assignment:
-    """The assignment after an unmerge: pause each stopped task; a job left without active tasks stops."""
-    gone = tuple(stops)
-    concerned = {instance for task in gone for instance in (task.instance, *parents(task))}
-    homes = {instance: jobs.homes[instance].job for instance in concerned}
-    left = Counter(homes[task.instance] for task in gone)
-    return Assignment(
-        base=jobs.version,
-        pauses=tuple(task.instance for task in gone),
-        stops=tuple(sorted(job for job, count in left.items() if count == len(jobs.jobs[job].active))),
-        crossings=crossings(gone, homes, -1),
-    )
-
-
 def parents(task: RunningTask) -> Iterator[Instance]:
     """The instances from which streams enter a task."""
     return (Instance(edge.parent) for edge in task.inputs)

@@ -5,8 +5,8 @@ caller advances the running graph by the step's `change`, and goes on with its `
 estimates decide where, and a job stops only if nothing was placed there.
 """
 
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
@@ -14,16 +14,15 @@ from dags import Dataflow
 from merge.capacity import Costs
 from merge.change import Change
 from merge.estimates import ASSUMED_BUSY, MeasuredCosts, estimated, placed_busy
-from merge.jobs import Assignment, Host, JobId, Jobs, release
+from merge.jobs import Assignment, Host, JobId, Jobs
 from merge.merger import merge, swap, unmerge
+from merge.pauses import release, trimmed
 from merge.placement import place
 from merge.running_graph import RunningGraph
-from merge.task import Instance, RunningTask, Submitted
+from merge.task import Instance, Submitted
 
 BATCH_SECONDS = 0.06
 """Seconds of CPU that a batch is assumed to cost, whatever it holds."""
-MOST_PAUSED = 100
-"""The paused tasks that a job keeps, the newest; one that dataflows come to and leave would gather ever more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +105,7 @@ def decide(running: RunningGraph, jobs: Jobs, request: Request, conditions: Cond
     following = jobs.apply(placed)
     released = release(change.stops, following)
     pausing = {following.homes[instance].job for instance in released.pauses}
-    after = _trimmed(following.apply(released), pausing, change.stops)
+    after = trimmed(following.apply(released), pausing, change.stops)
     touches = (
         _touched(jobs, following, placed)
         | _touched(following, after, released)
@@ -165,13 +164,3 @@ def _delivering(jobs: Jobs, submitted: Submitted | None) -> frozenset[JobId]:
         return frozenset()
     places = submitted.places
     return frozenset(jobs.homes[places[sink]].job for sink in submitted.sinks)
-
-
-def _trimmed(jobs: Jobs, pausing: Iterable[JobId], stops: Iterable[RunningTask]) -> Jobs:
-    """The jobs without the paused tasks that no plan keeps: sources, which have no slot, and all but the newest."""
-    sources = {task.instance for task in stops if not task.inputs}
-    left = jobs.jobs
-    for job in pausing:
-        if (placed := left.get(job)) is not None:
-            left = left.insert(job, replace(placed, paused=frozenset(sorted(placed.paused - sources)[-MOST_PAUSED:])))
-    return replace(jobs, jobs=left)
