@@ -1,4 +1,4 @@
-"""The tree, so that a stranger finds the room they need at the first guess: nouns, one name for one thing, small modules."""
+"""The tree, in which a stranger finds the room they need at the first guess: nouns, one name for a thing, short modules."""
 
 import ast
 import re
