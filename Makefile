@@ -61,7 +61,7 @@ bench-tasks: $(READY)  ## measure every task type alone: events per second and c
 	$(BIN)/python -m benchmarks.tasks
 
 bench-defragment: $(READY)  ## measure how long outputs stand still while jobs are consolidated, and what it saves
-	$(BIN)/python -m benchmarks.defragment
+	$(BIN)/python -m benchmarks.defragmentation
 
 bench-console: $(READY)  ## measure frames of the running graph in chromium
 	$(BIN)/python -m benchmarks.console

@@ -22,10 +22,10 @@ from manager.rest import console_files
 from tests.console.running_graphs import answer_with, jobs_of, running
 from tests.manager.rest.socket_server import serving
 
-SIZES = (1_000, 5_000)
+_SIZES = (1_000, 5_000)
 FRAMES = 300
 LAYOUTS = 7
-PATIENCE = 60_000.0
+_PATIENCE = 60_000.0
 """Milliseconds within which the page has to be there."""
 _MOVE = """
 async ({ frames, events }) => {
@@ -75,7 +75,7 @@ def main(*, quick: bool) -> None:
     found: dict[str, Any] = {}
     with serving(app) as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
-        for size in SIZES:
+        for size in _SIZES:
             found[str(size)] = told(f"{size} tasks", measured(browser, url, size, frames))
         version = browser.version
         browser.close()
@@ -85,14 +85,14 @@ def main(*, quick: bool) -> None:
 def measured(browser: Browser, url: str, size: int, frames: int) -> dict[str, Any]:
     """Frames and layouts with so many tasks."""
     page = browser.new_page(base_url=url, viewport={"width": 1280, "height": 900})
-    page.set_default_timeout(PATIENCE)
+    page.set_default_timeout(_PATIENCE)
     tasks = running(size)
     answer_with(page, {"/v1/running/tasks": tasks, "/v1/jobs": jobs_of(tasks), "/v1/dataflows": []})
     session = {"kind": "operator", "tenant": None, "until": "2100-01-01T00:00:00Z"}
     page.route("**/v1/session", lambda route: route.fulfill(json=session))
     page.goto("/#/graph")
     page.get_by_role("button", name="Expand all").click()
-    expect(page.locator(".board-told")).to_contain_text(f"In view: {size:,} tasks", timeout=PATIENCE)
+    expect(page.locator(".board-told")).to_contain_text(f"In view: {size:,} tasks", timeout=_PATIENCE)
     layout = page.evaluate(_LAYOUT, {"tasks": tasks, "times": LAYOUTS})
     whole = {"pan": percentiles(moved(page, frames, _PAN)), "zoom": percentiles(moved(page, frames, _ZOOM))}
     page.close()

@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks import engine_alone as by_itself
-from benchmarks import engine_running as running
-from benchmarks.engine_alone import alone
-from benchmarks.engine_bed import test_bed
+from benchmarks import engine_on_host as running
+from benchmarks import engine_without_host as by_itself
+from benchmarks.engine_test_bed import test_bed
+from benchmarks.engine_without_host import alone
 
 
 def main(*, quick: bool) -> None:

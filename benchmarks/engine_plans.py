@@ -15,8 +15,8 @@ from engine.supply import Bridged, Rated, Subscribed, Supply
 
 HOST = "bench"
 SENSORS = 50
-FIELDS = {"sensor": Kind.STRING, "t": Kind.FLOAT, "sent": Kind.FLOAT}
-SCHEMA = pa.schema({"sensor": pa.string(), "t": pa.float64(), "sent": pa.float64()})
+SENSOR_FIELDS = {"sensor": Kind.STRING, "t": Kind.FLOAT, "sent": Kind.FLOAT}
+_SCHEMA = pa.schema({"sensor": pa.string(), "t": pa.float64(), "sent": pa.float64()})
 _PASSES = {"field": "t", "min": 0, "max": 100}
 _HALVES = {"field": "t", "min": 0, "max": 50, "outside": "drop"}
 _BY = {"by": ["sensor"]}
@@ -89,7 +89,7 @@ def chain(first: int, name: str, *, pace: float) -> tuple[Plan, Plan]:
 
 def subscribed(job: str) -> Subscribed:
     """Raw events for a job."""
-    return Subscribed(topic=topic(job), fields=FIELDS)
+    return Subscribed(topic=topic(job), fields=SENSOR_FIELDS)
 
 
 def topic(job: str) -> str:
@@ -108,7 +108,7 @@ def event(number: int, sent: float) -> dict[str, Any]:
 
 def events(count: int) -> pa.RecordBatch:
     """Events as another job forwards them."""
-    return pa.RecordBatch.from_pylist([event(number, 0.0) for number in range(count)], schema=SCHEMA)
+    return pa.RecordBatch.from_pylist([event(number, 0.0) for number in range(count)], schema=_SCHEMA)
 
 
 class Twelve:

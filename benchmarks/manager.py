@@ -1,6 +1,6 @@
 """The manager: how long a submission takes through the service and its database, and how long a manager takes to start.
 
-    python -m benchmarks.manager [--quick] [STORED ...]
+    python -m benchmarks.manager [--quick] [STORED_DATAFLOWS ...]
 
 Dataflows are submitted and removed by turns over `Service`, which REST calls, and then submitted over REST, with a
 file of SQLite on this machine's disk. With a service that runs, `benchmarks.manager_live` measures how long outputs
@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from benchmarks import drawn, manager_live, manager_rest
+from benchmarks import drawn_dataflows, manager_live, manager_rest
 from benchmarks.merge import alone, clocked
 from dags import Visibility
 from manager.answers import KeyForm, Quota, Role, SourceForm, Stop, TenantForm
@@ -33,12 +33,12 @@ from manager.store.leadership import Candidate
 from manager.store.tables import Leadership
 from merge import Host
 
-SAMPLES = 1_000
-STORED = (1_000, 10_000)
-SHAPE = drawn.Shape(sources=2_000)
-OPERATOR = Caller(key="operator", role=Role.OPERATOR, tenant=None)
-TENANTS = tuple(Caller(key=name, role=Role.TENANT, tenant=name) for name in (f"tenant-{i}" for i in range(20)))
-PLENTY = Quota(dataflows=10**9, tasks=10**9, submits_per_minute=10**9)
+_SAMPLES = 1_000
+STORED_DATAFLOWS = (1_000, 10_000)
+_SHAPE = drawn_dataflows.Shape(sources=2_000)
+_OPERATOR = Caller(key="operator", role=Role.OPERATOR, tenant=None)
+_TENANTS = tuple(Caller(key=name, role=Role.TENANT, tenant=name) for name in (f"tenant-{i}" for i in range(20)))
+_PLENTY = Quota(dataflows=10**9, tasks=10**9, submits_per_minute=10**9)
 
 
 class Unseen:
@@ -61,29 +61,29 @@ class Bench:
         self._draw = random.Random(7)
         self._number = 0
         self.there: list[tuple[Caller, str]] = []
-        for tenant in TENANTS:
-            self.service.admit(OPERATOR, TenantForm(name=tenant.key, quota=PLENTY))
-        self.service.admit(OPERATOR, TenantForm(name="city"))
-        for name in drawn.registered(SHAPE):
-            self.service.register_source(OPERATOR, _form(name))
+        for tenant in _TENANTS:
+            self.service.admit(_OPERATOR, TenantForm(name=tenant.key, quota=_PLENTY))
+        self.service.admit(_OPERATOR, TenantForm(name="city"))
+        for name in drawn_dataflows.registered(_SHAPE):
+            self.service.register_source(_OPERATOR, _form(name))
 
     def submit(self) -> float:
         """Submit one more; the seconds that it took."""
-        tenant = self._draw.choice(TENANTS)
+        tenant = self._draw.choice(_TENANTS)
         answer, seconds = clocked(self.service.submit, tenant, self._document())
         self.there.append((tenant, answer.id))
         return seconds
 
     def submit_over_rest(self, many: int) -> dict[int, tuple[float, ...]]:
         """Submit so many more over REST, and remove them; the seconds of each by the number of clients at once."""
-        key = self.service.make_key(OPERATOR, KeyForm(tenant=TENANTS[0].key)).key
+        key = self.service.make_key(_OPERATOR, KeyForm(tenant=_TENANTS[0].key)).key
         made = manager_rest.submit(self.service, key, [self._document() for _ in range(many)])
         for each in chain.from_iterable(made.values()):
-            self.service.remove(TENANTS[0], each.dataflow, Stop.NOW)
+            self.service.remove(_TENANTS[0], each.dataflow, Stop.NOW)
         return {clients: tuple(each.seconds for each in part) for clients, part in made.items()}
 
     def _document(self) -> bytes:
-        document = json.loads(drawn.document(self._draw, SHAPE, self._number))
+        document = json.loads(drawn_dataflows.document(self._draw, _SHAPE, self._number))
         for task in document["tasks"]:
             if task["type"] == "source":
                 task["config"]["source"] = f"city:{task['config']['source']}"
@@ -120,10 +120,10 @@ def by_stored(stored: tuple[int, ...]) -> dict[str, Any]:
             while len(bench.there) < size:
                 bench.submit()
             gc.collect()
-            taken = [(bench.submit(), bench.remove()) for _ in range(SAMPLES)]
+            taken = [(bench.submit(), bench.remove()) for _ in range(_SAMPLES)]
             (submit, submit_most), (remove, remove_most) = (_percentiles(each) for each in zip(*taken, strict=True))
             submits[str(size)] = submit_most
-            for clients, seconds in bench.submit_over_rest(SAMPLES).items():
+            for clients, seconds in bench.submit_over_rest(_SAMPLES).items():
                 rest, rest_most = _percentiles(seconds)
                 over_rest[f"{size}, {clients} at once"] = rest_most
                 print(f"{size:,} dataflows, over REST, {clients} at once: submit p50 {rest} ms, p99 {rest_most} ms")
@@ -146,13 +146,13 @@ def start_seconds(path: str) -> float:
 def _started(path: Path) -> Service:
     store = Store(sqlite_url(path))
     hosts = (Host(name="host", cores=10_000.0),)
-    committer = Committer(store, drawn.CATALOGUE, DecisionGround(hosts=lambda: hosts), name="bench")
+    committer = Committer(store, drawn_dataflows.CATALOGUE, DecisionGround(hosts=lambda: hosts), name="bench")
     candidate = Candidate(store, "bench", won=committer.lead, lost=committer.step_down)
     # Whoever led this database before does not any more.
     with store.write() as session:
         session.get_one(Leadership, 1).until = 0.0
     candidate.look()
-    return Service(store, committer, changes_of(committer, store, drawn.CATALOGUE), Unseen())
+    return Service(store, committer, changes_of(committer, store, drawn_dataflows.CATALOGUE), Unseen())
 
 
 def _percentiles(seconds: tuple[float, ...]) -> tuple[float, float]:
@@ -165,7 +165,7 @@ def _form(name: str) -> SourceForm:
             "name": name,
             "owner": "city",
             "connection": {"kind": "topic", "topic": f"city/{name}"},
-            "schema": dict(drawn.SCHEMA.fields),
+            "schema": dict(drawn_dataflows.SOURCE_SCHEMA.fields),
             "visibility": Visibility.PUBLIC,
         }
     )
@@ -174,4 +174,4 @@ def _form(name: str) -> SourceForm:
 if __name__ == "__main__":
     quick = "--quick" in sys.argv
     named = tuple(int(size) for size in sys.argv[1:] if size != "--quick")
-    main(named or (STORED[:1] if quick else STORED), quick=quick)
+    main(named or (STORED_DATAFLOWS[:1] if quick else STORED_DATAFLOWS), quick=quick)

@@ -16,16 +16,16 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from benchmarks import drawn
-from benchmarks.manager_bed import PACE, Service, StandIn, serving
+from benchmarks import drawn_dataflows
+from benchmarks.manager_test_bed import SERVICE_PACE, MeasuredService, StandIn, serving
 from manager.answers import JobAnswer, SourceForm, SubmitAnswer
 from manager.client import Client
 
-PER_SECOND = 20.0
+_PER_SECOND = 20.0
 LOOKING = 0.01
-CLIENTS = 4
-STORED = 1_000
-SHAPE = drawn.Shape(sources=100)
+_CLIENTS = 4
+_STORED = 1_000
+_SHAPE = drawn_dataflows.Shape(sources=100)
 FULL_JOB = 108
 """Tasks of one job, beside which another dataflow of `chain` has no room; see `manager.committer.draft.BUSY`."""
 Found = dict[str, Any]
@@ -62,7 +62,7 @@ def running(folder: Path, times: int) -> Found:
 class _Running:
     """Dataflows that come and go on one running service."""
 
-    def __init__(self, service: Service, ann: Client, operator: Client) -> None:
+    def __init__(self, service: MeasuredService, ann: Client, operator: Client) -> None:
         self._service = service
         self._ann = ann
         self._operator = operator
@@ -98,7 +98,7 @@ class _Running:
         return found
 
     def _come_and_go(self, document: Found, *, started: int) -> Found:
-        time.sleep(self._draw.uniform(0.0, PACE))
+        time.sleep(self._draw.uniform(0.0, SERVICE_PACE))
         begun = time.perf_counter()
         answer = self._ann.submit(document)
         answered = time.perf_counter()
@@ -120,13 +120,13 @@ class _Running:
         return found
 
     def _remove(self, answer: SubmitAnswer, job: JobAnswer) -> Found:
-        time.sleep(self._draw.uniform(0.0, PACE))
+        time.sleep(self._draw.uniform(0.0, SERVICE_PACE))
         begun = time.perf_counter()
         self._ann.remove(answer.id)
         answered = time.perf_counter()
         self._settle()
         settled = time.perf_counter()
-        time.sleep(PACE)
+        time.sleep(SERVICE_PACE)
         version = job.version + 1
         return {
             # No output may come once its plan is in effect.
@@ -148,7 +148,7 @@ class _Running:
                 raise TimeoutError(f"jobs do not take up their plans: {jobs}")
             time.sleep(LOOKING)
 
-    def _register(self, name: str, *, per_second: float = PER_SECOND) -> None:
+    def _register(self, name: str, *, per_second: float = _PER_SECOND) -> None:
         self._ann.register_source(
             SourceForm.model_validate({"name": name, "connection": {"kind": "rate", "per_second": per_second}})
         )
@@ -161,17 +161,17 @@ def stored(folder: Path, samples: int) -> Found:
         host = StandIn(service.broker)
         try:
             keys = _prepared(service)
-            with ProcessPoolExecutor(CLIENTS, mp_context=get_context("spawn")) as clients:
+            with ProcessPoolExecutor(_CLIENTS, mp_context=get_context("spawn")) as clients:
                 asked = [(service.url, key, number) for number, key in enumerate(keys)]
-                list(clients.map(_submit, [(*each, STORED // CLIENTS) for each in asked]))
+                list(clients.map(_submit, [(*each, _STORED // _CLIENTS) for each in asked]))
                 taken = list(clients.map(_take_turns, [(*each, samples) for each in asked]))
                 alone = list(clients.map(_take_turns, [(*asked[0], samples)]))
             service.stop()
-            starts[f"{STORED:,} dataflows, no host"] = round(service.start(), 2)
+            starts[f"{_STORED:,} dataflows, no host"] = round(service.start(), 2)
         finally:
             host.stop()
     found = {
-        "rest_ms": {"stored": STORED, f"{CLIENTS} clients": _turns(taken), "1 client": _turns(alone)},
+        "rest_ms": {"stored": _STORED, f"{_CLIENTS} clients": _turns(taken), "1 client": _turns(alone)},
         "serve_start_stored_s": starts,
     }
     for name, each in found.items():
@@ -179,25 +179,25 @@ def stored(folder: Path, samples: int) -> Found:
     return found
 
 
-def _prepared(service: Service) -> list[str]:
+def _prepared(service: MeasuredService) -> list[str]:
     """The API keys of the tenants, once there are sources, and a host to place jobs on."""
     service.admit("city")
     with service.operator() as operator:
-        for name in drawn.registered(SHAPE):
+        for name in drawn_dataflows.registered(_SHAPE):
             operator.register_source(
                 SourceForm.model_validate(
                     {
                         "name": name,
                         "owner": "city",
                         "connection": {"kind": "topic", "topic": f"city/{name}"},
-                        "schema": dict(drawn.SCHEMA.fields),
+                        "schema": dict(drawn_dataflows.SOURCE_SCHEMA.fields),
                         "visibility": "public",
                     }
                 )
             )
         while not list(operator.hosts()):
             time.sleep(LOOKING)
-    return [service.admit(f"tenant-{number}") for number in range(CLIENTS)]
+    return [service.admit(f"tenant-{number}") for number in range(_CLIENTS)]
 
 
 def _submit(asked: tuple[str, str, int, int]) -> None:
@@ -226,7 +226,7 @@ def _take_turns(asked: tuple[str, str, int, int]) -> tuple[list[float], list[flo
 
 
 def _drawn(draw: random.Random) -> bytes:
-    document = json.loads(drawn.document(draw, SHAPE, draw.randrange(10**6)))
+    document = json.loads(drawn_dataflows.document(draw, _SHAPE, draw.randrange(10**6)))
     for task in document["tasks"]:
         if task["type"] == "source":
             task["config"]["source"] = f"city:{task['config']['source']}"

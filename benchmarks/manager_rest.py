@@ -18,30 +18,30 @@ from manager.reconciler.live_events import Events
 from manager.rest import make_app
 from manager.service import Service
 
-CLIENTS = (1, 4)
+_CLIENTS = (1, 4)
 _PATIENCE = 10.0
 
 
-class Submitted(NamedTuple):
+class TimedSubmission(NamedTuple):
     """A dataflow that was submitted, and the seconds that it took."""
 
     dataflow: str
     seconds: float
 
 
-def submit(service: Service, key: str, documents: Sequence[bytes]) -> dict[int, list[Submitted]]:
+def submit(service: Service, key: str, documents: Sequence[bytes]) -> dict[int, list[TimedSubmission]]:
     """Submit documents, divided among so many clients at once."""
-    found: dict[int, list[Submitted]] = {}
-    share = len(documents) // len(CLIENTS)
-    with _served(service) as url, multiprocessing.get_context("spawn").Pool(max(CLIENTS)) as clients:
-        for at, many in enumerate(CLIENTS):
+    found: dict[int, list[TimedSubmission]] = {}
+    share = len(documents) // len(_CLIENTS)
+    with _served(service) as url, multiprocessing.get_context("spawn").Pool(max(_CLIENTS)) as clients:
+        for at, many in enumerate(_CLIENTS):
             part = documents[at * share : (at + 1) * share]
             asked = [(url, key, part[client::many]) for client in range(many)]
             found[many] = list(chain.from_iterable(clients.starmap(_submit, asked, chunksize=1)))
     return found
 
 
-def _submit(url: str, key: str, documents: Sequence[bytes]) -> list[Submitted]:
+def _submit(url: str, key: str, documents: Sequence[bytes]) -> list[TimedSubmission]:
     made = []
     with Client(url, key) as client:
         # The connection is made once.
@@ -49,7 +49,7 @@ def _submit(url: str, key: str, documents: Sequence[bytes]) -> list[Submitted]:
         for document in documents:
             begun = time.perf_counter()
             answer = client.submit(document)
-            made.append(Submitted(answer.id, time.perf_counter() - begun))
+            made.append(TimedSubmission(answer.id, time.perf_counter() - begun))
     return made
 
 

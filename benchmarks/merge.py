@@ -18,7 +18,7 @@ from typing import ParamSpec, TypeVar
 
 import psutil
 
-from benchmarks import drawn
+from benchmarks import drawn_dataflows
 from dags import Dataflow, Source, canonicalise
 from merge import RunningGraph, merge, unmerge
 
@@ -30,13 +30,13 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SAMPLES = 5_000
 A_MILLION = 1_000_000
 STORED = (1_000, 10_000, 100_000)
-SOURCES = 2_000
+_SOURCES = 2_000
 
 
 def main(stored: tuple[int, ...]) -> None:
     """Measure everything at each number of stored dataflows."""
-    prepare, merging, unmerging = timed_by_stored(drawn.Shape(sources=SOURCES), stored)
-    _, merging_tied, unmerging_tied = timed_by_stored(drawn.Shape(sources=SOURCES, hub="hub"), stored)
+    prepare, merging, unmerging = timed_by_stored(drawn_dataflows.Shape(sources=_SOURCES), stored)
+    _, merging_tied, unmerging_tied = timed_by_stored(drawn_dataflows.Shape(sources=_SOURCES, hub="hub"), stored)
     result = {
         "prepare_p99_ms": prepare,
         "merge_p99_ms": merging,
@@ -49,10 +49,10 @@ def main(stored: tuple[int, ...]) -> None:
     print(json.dumps(result))
 
 
-def timed_by_stored(shape: drawn.Shape, stored: tuple[int, ...]) -> tuple[dict[str, float], ...]:
+def timed_by_stored(shape: drawn_dataflows.Shape, stored: tuple[int, ...]) -> tuple[dict[str, float], ...]:
     """The 99th percentiles of prepare, merge and unmerge, by the number of stored dataflows."""
     draw = random.Random(7)
-    sources = drawn.registered(shape)
+    sources = drawn_dataflows.registered(shape)
     running = RunningGraph()
     percentiles: tuple[dict[str, float], ...] = ({}, {}, {})
     for size in sorted(stored):
@@ -73,7 +73,7 @@ def timed_by_stored(shape: drawn.Shape, stored: tuple[int, ...]) -> tuple[dict[s
 
 
 def sampled(
-    running: RunningGraph, draw: random.Random, shape: drawn.Shape, sources: dict[str, Source]
+    running: RunningGraph, draw: random.Random, shape: drawn_dataflows.Shape, sources: dict[str, Source]
 ) -> tuple[list[float], list[float], list[float]]:
     """Seconds of prepare, merge and unmerge, while one dataflow comes and a random one goes, by turns."""
     prepares: list[float] = []
@@ -81,7 +81,7 @@ def sampled(
     unmerges: list[float] = []
     there = list(running.dataflows)
     for _ in range(SAMPLES):
-        text = drawn.document(draw, shape, running.version)
+        text = drawn_dataflows.document(draw, shape, running.version)
         dataflow, took = clocked(prepared, text, f"flow {running.version}", sources)
         prepares.append(took)
         merges.append(clocked(submit, running, dataflow)[1])
@@ -100,8 +100,8 @@ def alone(measure: Callable[[T], R], about: T) -> R:
 def bytes_per_task(tasks: int) -> int:
     """Resident memory for each running task, at so many."""
     draw = random.Random(8)
-    shape = drawn.Shape(sources=SOURCES)
-    sources = drawn.registered(shape)
+    shape = drawn_dataflows.Shape(sources=_SOURCES)
+    sources = drawn_dataflows.registered(shape)
     running = RunningGraph()
     gc.collect()
     before: int = psutil.Process().memory_info().rss
@@ -115,21 +115,25 @@ def bytes_per_task(tasks: int) -> int:
 
 def long_document_seconds(tasks: int) -> float:
     """Seconds to parse, canonicalise and merge a document of so many tasks: the median of five."""
-    text = drawn.long_document(tasks)
-    sources = drawn.registered(drawn.Shape(sources=1))
+    text = drawn_dataflows.long_document(tasks)
+    sources = drawn_dataflows.registered(drawn_dataflows.Shape(sources=1))
     took = [clocked(lambda: submit(RunningGraph(), prepared(text, "long", sources)))[1] for _ in range(5)]
     print(f"a document of {tasks:,} tasks and {len(text):,} bytes: {[round(each, 2) for each in took]} s")
     return round(statistics.median(took), 3)
 
 
-def submit_drawn(running: RunningGraph, draw: random.Random, shape: drawn.Shape, sources: dict[str, Source]) -> None:
+def submit_drawn(
+    running: RunningGraph, draw: random.Random, shape: drawn_dataflows.Shape, sources: dict[str, Source]
+) -> None:
     """Submit one more dataflow."""
-    submit(running, prepared(drawn.document(draw, shape, running.version), f"flow {running.version}", sources))
+    submit(
+        running, prepared(drawn_dataflows.document(draw, shape, running.version), f"flow {running.version}", sources)
+    )
 
 
 def prepared(text: str, dataflow: str, sources: dict[str, Source]) -> Dataflow:
     """Parse and canonicalise."""
-    return canonicalise(text, dataflow=dataflow, tenant="t", catalogue=drawn.CATALOGUE, sources=sources)
+    return canonicalise(text, dataflow=dataflow, tenant="t", catalogue=drawn_dataflows.CATALOGUE, sources=sources)
 
 
 def submit(running: RunningGraph, dataflow: Dataflow) -> None:

@@ -7,9 +7,9 @@ from dags import Kind
 
 Config: TypeAlias = dict[str, Any]
 OWNER = "bench"
-NAMES = ("temperature", "humidity", "light", "dust", "air")
-FIELDS: Mapping[str, Kind] = {
-    **dict.fromkeys(NAMES, Kind.FLOAT),
+MEASUREMENTS = ("temperature", "humidity", "light", "dust", "air")
+EVENT_FIELDS: Mapping[str, Kind] = {
+    **dict.fromkeys(MEASUREMENTS, Kind.FLOAT),
     "id": Kind.STRING,
     "message": Kind.INTEGER,
     "field": Kind.STRING,
@@ -34,9 +34,9 @@ def _place(name: str) -> Config:
     return {"place": name, "owner": OWNER}
 
 
-ANY = {"id", "value", "time"}
+UNNAMED_FIELDS = {"id", "value", "time"}
 """What a task takes that reads no field by name."""
-KINDS = dict.fromkeys(NAMES, "float")
+KINDS = dict.fromkeys(MEASUREMENTS, "float")
 BY = {"field": "value", "by": ["id", "field"]}
 KNOWN = [f"sensor {at}" for at in range(0, 100, 2)]
 CONFIGS: Mapping[str, Config] = {
@@ -49,27 +49,29 @@ CONFIGS: Mapping[str, Config] = {
     "bloom_filter": {"field": "id", "known": KNOWN},
     "bloom_filter_train": {"field": "id"},
     "count": {"by": ["id", "field"]},
-    "csv_parse": {"field": "csv", "columns": [{"name": name, "kind": "float"} for name in NAMES]},
-    "csv_to_senml": {"time": "time", "measurements": [{"name": name} for name in NAMES]},
-    "decision_tree_classify": {"fields": list(NAMES)},
-    "decision_tree_train": {"fields": list(NAMES)},
+    "csv_parse": {"field": "csv", "columns": [{"name": name, "kind": "float"} for name in MEASUREMENTS]},
+    "csv_to_senml": {"time": "time", "measurements": [{"name": name} for name in MEASUREMENTS]},
+    "decision_tree_classify": {"fields": list(MEASUREMENTS)},
+    "decision_tree_train": {"fields": list(MEASUREMENTS)},
     "distinct_approx_count": {"field": "value", "by": ["field"]},
     "error_estimate": {"observed": "value", "average": "average"},
     "file_sink": {"to": _place("sink")},
     "interpolate": BY,
-    "join_by_id": {"by": ["message"], "expected": len(NAMES), "observed": list(NAMES)},
+    "join_by_id": {"by": ["message"], "expected": len(MEASUREMENTS), "observed": list(MEASUREMENTS)},
     "json_parse": {"field": "json", "fields": KINDS},
     "kalman_filter": BY,
     "line_plot": {"field": "value"},
-    "linear_regression_predict": {"fields": list(NAMES)},
-    "linear_regression_train": {"fields": list(NAMES), "target": "value"},
+    "linear_regression_predict": {"fields": list(MEASUREMENTS)},
+    "linear_regression_train": {"fields": list(MEASUREMENTS), "target": "value"},
     "mqtt_publish": {"topic": "bench"},
-    "multi_bloom_filter": {"filters": {"id": {"known": KNOWN}, "field": {"known": list(NAMES), "expected": 100}}},
+    "multi_bloom_filter": {
+        "filters": {"id": {"known": KNOWN}, "field": {"known": list(MEASUREMENTS), "expected": 100}}
+    },
     "multi_line_plot": {"field": "value"},
-    "multi_range_filter": {"ranges": {name: {"min": 10, "max": 30} for name in NAMES}},
+    "multi_range_filter": {"ranges": {name: {"min": 10, "max": 30} for name in MEASUREMENTS}},
     "range_filter": {"field": "value", "min": 10, "max": 30},
     "second_order_moment": {"field": "value", "by": ["field"]},
-    "senml_parse": {"field": "senml", "observed": list(NAMES), "also": {"source": "string"}},
+    "senml_parse": {"field": "senml", "observed": list(MEASUREMENTS), "also": {"source": "string"}},
     "sliding_linear_regression": BY,
     "table_insert": {"database": _place("written"), "table": "rows", "fields": ["id", "value"]},
     "table_range_query": {

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.task_configs import ANY, CONFIGS, FIELDS, NAMES, OWNER, Config
+from benchmarks.task_configs import CONFIGS, EVENT_FIELDS, MEASUREMENTS, OWNER, UNNAMED_FIELDS, Config
 from bridge.events.raw_events import ARROW_TYPES
 from dags import Kind, Schema
 from engine.behaviour import implementation_of, installed_behaviours
@@ -52,8 +52,8 @@ def measured(name: str, rows: pa.RecordBatch, outside: HostOutside, before: Sequ
     found = implementation_of(name, installed_behaviours())
     config = CONFIGS.get(name, {})
     read = found.type.reads(found.type.config.model_validate_json(json.dumps(config), context={"outside": outside}))
-    fields = {port: {each.field for each in read if each.port == port} or ANY for port in found.type.inputs}
-    schemas = {port: Schema.of({field: FIELDS[field] for field in each}) for port, each in fields.items()}
+    fields = {port: {each.field for each in read if each.port == port} or UNNAMED_FIELDS for port in found.type.inputs}
+    schemas = {port: Schema.of({field: EVENT_FIELDS[field] for field in each}) for port, each in fields.items()}
     trial = Trial(found, config, schemas, outside)
     trial.take(before)
     batch, taken, count, spent = rows.select(schemas["in"].names()), 0, 50, 0.0
@@ -99,15 +99,17 @@ def drawn() -> pa.RecordBatch:
     """Events of all fields that any task reads: five measurements of each message, one every millisecond."""
     random = np.random.default_rng(7)
     number = np.arange(MOST)
-    measured = {name: random.normal(20, 5, MOST).round(2) for name in NAMES}
+    measured = {name: random.normal(20, 5, MOST).round(2) for name in MEASUREMENTS}
     lines = [list(map(repr, line)) for line in zip(*(each.tolist() for each in measured.values()), strict=True)]
     ids = [f"sensor {at}" for at in random.integers(0, 100, MOST).tolist()]
-    entries = [[{"u": "", "n": name, "v": text} for name, text in zip(NAMES, line, strict=True)] for line in lines]
+    entries = [
+        [{"u": "", "n": name, "v": text} for name, text in zip(MEASUREMENTS, line, strict=True)] for line in lines
+    ]
     columns: dict[str, Any] = {
         **measured,
         "id": ids,
-        "message": number // len(NAMES),
-        "field": [NAMES[at % len(NAMES)] for at in range(MOST)],
+        "message": number // len(MEASUREMENTS),
+        "field": [MEASUREMENTS[at % len(MEASUREMENTS)] for at in range(MOST)],
         "value": random.normal(20, 5, MOST),
         "time": number,
         "class": [("BAD", "GOOD")[at] for at in random.integers(0, 2, MOST).tolist()],
@@ -119,9 +121,10 @@ def drawn() -> pa.RecordBatch:
             f"{at}," + json.dumps({"e": [{"n": "source", "sv": ids[at]}, *entries[at]], "bt": at}) for at in range(MOST)
         ],
         "csv": [",".join(line) for line in lines],
-        "json": [json.dumps(dict(zip(NAMES, map(float, line), strict=True))) for line in lines],
+        "json": [json.dumps(dict(zip(MEASUREMENTS, map(float, line), strict=True))) for line in lines],
         "xml": [
-            "<r>" + "".join(f"<{n}>{v}</{n}>" for n, v in zip(NAMES, line, strict=True)) + "</r>" for line in lines
+            "<r>" + "".join(f"<{n}>{v}</{n}>" for n, v in zip(MEASUREMENTS, line, strict=True)) + "</r>"
+            for line in lines
         ],
         "name": [f"{at}.txt" for at in range(MOST)],
         "blob": ["blob.txt"] * MOST,
@@ -131,7 +134,7 @@ def drawn() -> pa.RecordBatch:
         name: pa.array(columns[name], pa.int64() if kind is Kind.TIMESTAMP else ARROW_TYPES[kind]).cast(
             ARROW_TYPES[kind]
         )
-        for name, kind in FIELDS.items()
+        for name, kind in EVENT_FIELDS.items()
     }
     return pa.record_batch(arrays)
 
@@ -150,9 +153,9 @@ def furnish(outside: HostOutside) -> None:
 
 def beforehand() -> Mapping[str, list[At]]:
     """What tasks take before they are measured."""
-    fields = list(NAMES)
+    fields = list(MEASUREMENTS)
     learned = [
-        {name: float(at * place % 7) for place, name in enumerate(NAMES, 1)}
+        {name: float(at * place % 7) for place, name in enumerate(MEASUREMENTS, 1)}
         | {"value": float(at), "class": "ab"[at % 2]}
         for at in range(100)
     ]

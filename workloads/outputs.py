@@ -16,9 +16,9 @@ from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient as Line
 from bridge.transport.mqtt_client import NotConnected, detect_protocol
 from manager.answers import BrokerCredentials
-from workloads.service import RunFailed
+from workloads.service_process import RunFailed
 
-PATIENCE = 90.0
+_PATIENCE = 90.0
 """Seconds after which a run gives up waiting for events."""
 _LET_IN = 10.0
 """Seconds within which the broker lets somebody in whose credentials were just made; it takes milliseconds."""
@@ -26,7 +26,7 @@ log = logging.getLogger("braid.outputs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class OutputTally:
     """What came of one output."""
 
     begun: int | None = None
@@ -42,10 +42,10 @@ class Heard:
     longest: float = 0.0
     """The longest time between two messages since somebody asked."""
 
-    def take(self, first: int, events: list[Any], now: float) -> "Heard":
+    def take(self, first: int, events: list[Any], now: float) -> "OutputTally":
         """Take up a message; what was sent twice bears the same numbers.
 
-        >>> heard = Heard().take(7, ["a", "b"], 1.0).take(8, ["b", "c"], 2.0)
+        >>> heard = OutputTally().take(7, ["a", "b"], 1.0).take(8, ["b", "c"], 2.0)
         >>> heard.events, heard.missing, heard.last
         (3, 0, 'c')
         >>> heard.take(12, ["f"], 3.0).missing
@@ -56,7 +56,7 @@ class Heard:
         new = events[max(0, due - first) :]
         if not new:
             return self
-        return Heard(
+        return OutputTally(
             begun=begun,
             events=self.events + len(new),
             missing=self.missing + max(0, first - due),
@@ -70,12 +70,12 @@ class Outputs:
     """What came of every output, by topic; the connections' threads write it."""
 
     def __init__(self) -> None:
-        self._heard: dict[str, Heard] = {}
+        self._heard: dict[str, OutputTally] = {}
         self._changed = threading.Condition()
 
-    def __getitem__(self, topic: str) -> Heard:
+    def __getitem__(self, topic: str) -> OutputTally:
         with self._changed:
-            return self._heard.get(topic, Heard())
+            return self._heard.get(topic, OutputTally())
 
     def deliver(self, message: Message) -> None:
         """Take up a message of the broker; one that is no output is passed over."""
@@ -86,16 +86,16 @@ class Outputs:
             log.warning("topic %s: passed over, because it is no output: %r", message.topic, error)
             return
         with self._changed:
-            before = self._heard.get(message.topic, Heard())
+            before = self._heard.get(message.topic, OutputTally())
             self._heard[message.topic] = before.take(first, events, time.monotonic())
             self._changed.notify_all()
 
-    def all(self) -> dict[str, Heard]:
+    def all(self) -> dict[str, OutputTally]:
         """What came of each output so far."""
         with self._changed:
             return dict(self._heard)
 
-    def begin_waits(self) -> dict[str, Heard]:
+    def begin_waits(self) -> dict[str, OutputTally]:
         """Have `longest` begin anew; gives what came until now."""
         with self._changed:
             self._heard = {topic: replace(heard, longest=0.0) for topic, heard in self._heard.items()}
@@ -104,15 +104,15 @@ class Outputs:
     def wait_for(self, due: Mapping[str, int]) -> None:
         """Wait until each of these outputs has got so many events in all."""
         with self._changed:
-            if not self._changed.wait_for(lambda: not self._short(due), PATIENCE):
-                raise RunFailed(f"nothing more came on {', '.join(self._short(due))} for {PATIENCE:g} s")
+            if not self._changed.wait_for(lambda: not self._short(due), _PATIENCE):
+                raise RunFailed(f"nothing more came on {', '.join(self._short(due))} for {_PATIENCE:g} s")
 
     def _short(self, due: Mapping[str, int]) -> list[str]:
         return [topic for topic, number in due.items() if self[topic].events < number]
 
 
 @contextmanager
-def listening(outputs: Outputs, credentials: Mapping[str, BrokerCredentials]) -> Iterator[str]:
+def connected_tenants(outputs: Outputs, credentials: Mapping[str, BrokerCredentials]) -> Iterator[str]:
     """Connect every tenant to the broker while the context lasts; says as whom they are connected."""
     with ExitStack() as lines:
         for tenant, each in credentials.items():

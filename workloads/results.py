@@ -98,7 +98,7 @@ class UsersRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TenantRow:
+class TenantCoresRow:
     """A tenant's share at a measured step; that of the operator's overhead has no tenant."""
 
     step: int
@@ -107,7 +107,7 @@ class TenantRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class ReplayManifest:
     """What was replayed; `trace` and `workload` as they describe themselves."""
 
     mode: str

@@ -52,7 +52,7 @@ from manager.store.database import Store, sqlite_url
 from manager.store.dead_letters import Readers
 from tests.brokers import KINDS
 from tests.manager.memory_outputs import output
-from workloads.outputs import Outputs, listening
+from workloads.outputs import Outputs, connected_tenants
 
 BOUND = 30.0
 USERS = {"braid": "a password of its own"}
@@ -138,7 +138,7 @@ def credentials(address: Address) -> BrokerCredentials:
 def an_audience(address: Address, _folder: Path, send: Sent) -> Iterator[Scene]:
     outputs = Outputs()
     with ExitStack() as lines:
-        lines.enter_context(listening(outputs, {"ann": credentials(address)}))
+        lines.enter_context(connected_tenants(outputs, {"ann": credentials(address)}))
         yield [OUT], lambda: send(OUT, output(0, 1, 2)), lambda: outputs[OUT].events == 2
 
 
@@ -342,7 +342,7 @@ def test_a_tenant_hears_nothing_that_it_did_not_ask_for(broker: Broker, send: Se
     send(topics.output("bob", "d-2", "out"), output(0, 1), retain=True)
     outputs = Outputs()
     with ExitStack() as lines:
-        lines.enter_context(listening(outputs, {"ann": credentials(broker.address("braid"))}))
+        lines.enter_context(connected_tenants(outputs, {"ann": credentials(broker.address("braid"))}))
         send(OUT, output(0, 1))
         until(lambda: outputs[OUT].events == 1, "the output")
     assert [OUT] == list(outputs.all())

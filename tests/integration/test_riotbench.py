@@ -25,8 +25,8 @@ from tests.tasks.pictures import Point, read_back
 from tests.tasks.references import join, predictive, statistics
 from workloads.riotbench import applications as riotbench
 from workloads.riotbench.datasets import URBAN
+from workloads.riotbench.document_builder import Document
 from workloads.riotbench.rows import row
-from workloads.riotbench.sketching import Document
 
 pytestmark = pytest.mark.spark
 ROWS, QUERIES, MODELS = (URBAN.source(of) for of in ("rows", "queries", "models"))

@@ -26,13 +26,13 @@ from engine.plan import CutWish, written_cut
 from manager.answers import DataflowState, Stop, SubmitAnswer, TenantForm
 from manager.client.client import Client
 from tests.integration.serving import Served
-from workloads.loading import load_workload
-from workloads.replay.cast import source_form
 from workloads.replay.modes import document_in
+from workloads.replay.tenant_assignment import source_form
 from workloads.riotbench.datasets import DATA_SETS
-from workloads.trace import Action, Phase, Step
-from workloads.tracing import random_walk
+from workloads.traces.random_walk import random_walk
+from workloads.traces.trace_file import Action, TracePhase, TraceStep
 from workloads.workload import Document, Event, Workload
+from workloads.workload_loader import load_workload
 
 pytestmark = [pytest.mark.full, pytest.mark.spark]
 TENANT = "city"
@@ -175,14 +175,14 @@ def probe(source: str) -> Document:
     return {"version": 1, "name": f"probe of {source}", "tasks": tasks, "streams": [{"from": "in", "to": "out"}]}
 
 
-def moments(steps: Sequence[Step]) -> Iterator[Sequence[Step]]:
+def moments(steps: Sequence[TraceStep]) -> Iterator[Sequence[TraceStep]]:
     """Which steps are taken together: all that fill, then two and two, and those that drain in two halves."""
-    of = {phase: [step for step in steps if step.phase is phase] for phase in Phase}
-    yield of[Phase.FILL]
-    yield from (of[Phase.WALK][at : at + 2] for at in range(0, len(of[Phase.WALK]), 2))
-    half = len(of[Phase.DRAIN]) // 2
-    yield of[Phase.DRAIN][:half]
-    yield of[Phase.DRAIN][half:]
+    of = {phase: [step for step in steps if step.phase is phase] for phase in TracePhase}
+    yield of[TracePhase.FILL]
+    yield from (of[TracePhase.WALK][at : at + 2] for at in range(0, len(of[TracePhase.WALK]), 2))
+    half = len(of[TracePhase.DRAIN]) // 2
+    yield of[TracePhase.DRAIN][:half]
+    yield of[TracePhase.DRAIN][half:]
 
 
 def events_of(workload: Workload, many: int) -> Iterator[Mapping[str, Sequence[Event]]]:
@@ -352,7 +352,7 @@ def test_sharing_changes_nobodys_output(served: Served, placement: str, walks: W
 def play_shared(
     play: Play,
     documents: Mapping[str, Mapping[str, Document]],
-    traces: Mapping[str, Sequence[Sequence[Step]]],
+    traces: Mapping[str, Sequence[Sequence[TraceStep]]],
     events: Sequence[Mapping[str, Sequence[Event]]],
 ) -> list[Tenancy]:
     """Play the traces with sharing; who was there when."""

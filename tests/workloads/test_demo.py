@@ -21,16 +21,16 @@ from typer.testing import CliRunner
 
 from bridge import Message
 from manager.command import app
-from workloads import service
-from workloads.demo import programme, stage
-from workloads.demo.showing import Board
-from workloads.outputs import Heard, Outputs
-from workloads.replay.dry import dry
-from workloads.service import RunFailed
-from workloads.tables import read_results
+from workloads import service_process
+from workloads.demo import scenario, stage
+from workloads.demo.display import Board
+from workloads.outputs import Outputs, OutputTally
+from workloads.replay.dry_replay import dry
+from workloads.results_tables import read_results
+from workloads.service_process import RunFailed
 
 BOUND = 240.0
-NAMES = ("taxi-3", "taxi-4", "grid-1")
+DEMO_DATAFLOWS = ("taxi-3", "taxi-4", "grid-1")
 """Of the workload, what takes part here."""
 COUNTS = ("dataflows", "running_tasks", "submitted_tasks")
 
@@ -50,9 +50,9 @@ def test_the_demo_shows_what_is_shared_and_that_the_others_never_stop(
 
     People read it, and with --json programs as one document.
     """
-    monkeypatch.setattr(programme, "NAMES", NAMES)
-    monkeypatch.setattr(programme, "RATE", 5.0)
-    monkeypatch.setattr(stage, "PACING", replace(programme.PACING, window=1.0, settle=0.5))
+    monkeypatch.setattr(scenario, "DEMO_DATAFLOWS", DEMO_DATAFLOWS)
+    monkeypatch.setattr(scenario, "RATE", 5.0)
+    monkeypatch.setattr(stage, "PACING", replace(scenario.PACING, window=1.0, settle=0.5))
     monkeypatch.setattr(stage, "ON_THE_WAY", frozenset({1}))
     monkeypatch.setattr(stage, "MOST_WINDOWS", 2)
     into = tmp_path_factory.mktemp("report") / "of the demo"
@@ -60,7 +60,7 @@ def test_the_demo_shows_what_is_shared_and_that_the_others_never_stop(
     assert 0 == result.exit_code, result.output
     shown = result.stderr
     told = json.loads(result.stdout)
-    part = programme.programme(folder)
+    part = scenario.scenario(folder)
     counted = [
         (row.dataflows, row.running_tasks, row.submitted_tasks)
         for row, _ in dry(part.workload, part.trace, mode="reuse", placement="pack", defragment="off")
@@ -141,7 +141,7 @@ def test_a_demo_that_cannot_begin_says_why_and_where_the_log_is(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, taken_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the service wrote last is shown, to programs as a problem, and its log is kept."""
-    monkeypatch.setattr(service, "_free_port", lambda: taken_port)
+    monkeypatch.setattr(service_process, "_free_port", lambda: taken_port)
     result = CliRunner().invoke(app, ["demo", "--json", "--into", str(tmp_path_factory.mktemp("report"))])
     assert 8 == result.exit_code
     why = f"REST cannot be served on 127.0.0.1, port {taken_port}"
@@ -154,8 +154,8 @@ def test_a_demo_that_cannot_begin_says_why_and_where_the_log_is(
 
 def test_what_comes_twice_counts_once_and_what_is_missing_is_told() -> None:
     """By the numbers: they begin where the first message does, and go on from there."""
-    heard = Heard().take(7, ["a", "b"], 1.0).take(8, ["b", "c"], 3.0).take(8, ["b"], 4.0)
-    assert Heard(begun=7, events=3, missing=0, last="c", at=3.0, longest=2.0) == heard
+    heard = OutputTally().take(7, ["a", "b"], 1.0).take(8, ["b", "c"], 3.0).take(8, ["b"], 4.0)
+    assert OutputTally(begun=7, events=3, missing=0, last="c", at=3.0, longest=2.0) == heard
     assert 2 == heard.take(12, ["f"], 5.0).missing
     assert 2 == heard.take(12, ["f"], 5.0).take(13, ["g"], 6.0).missing
 
@@ -172,7 +172,7 @@ def test_the_demo_fails_where_an_event_is_missing() -> None:
 
 def test_a_wait_counts_what_came_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends at once where all has come, and names the outputs that stay short."""
-    monkeypatch.setattr("workloads.outputs.PATIENCE", 0.1)
+    monkeypatch.setattr("workloads.outputs._PATIENCE", 0.1)
     outputs = Outputs()
     outputs.deliver(Message("braid/1/out/ann/d-1/means", b'{"epoch": 1, "first": 4, "events": [1, 2]}', 1))
     outputs.wait_for({"braid/1/out/ann/d-1/means": 2})

@@ -5,18 +5,18 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from manager.answers import SavingsAnswer, SubmitAnswer
-from workloads.demo.stage import Progress, Removal, Side, in_order
+from workloads.demo.stage import OutputProgress, Removal, Side, in_order
 from workloads.results import StepRow
 
 
 @dataclass(kw_only=True)
-class Outcome:
+class DemoOutcome:
     """What came of a demo; filled while it plays."""
 
     submitted: list[dict[str, Any]] = field(default_factory=list)
     """In the order of their submissions; one that left and came back is there twice."""
     removed: dict[str, Any] = field(default_factory=dict)
-    others: Sequence[Progress] = ()
+    others: Sequence[OutputProgress] = ()
     """How the outputs of those that stayed went on."""
     with_sharing: dict[str, Any] = field(default_factory=dict)
     without_sharing: dict[str, Any] = field(default_factory=dict)

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from manager.answers import SavingsAnswer, SubmitAnswer, TaskAnswer
-from workloads.demo.programme import LEAST_WINDOWS, MOST_WINDOWS, ON_THE_WAY, PACING, programme
-from workloads.outputs import Heard, Outputs
-from workloads.replay.keeping import Found, Keeper
-from workloads.replay.live import counts_by_mode, keepers, started
+from workloads.demo.scenario import LEAST_WINDOWS, MOST_WINDOWS, ON_THE_WAY, PACING, scenario
+from workloads.outputs import Outputs, OutputTally
+from workloads.replay.live_replay import counts_by_mode, results_folders, started
 from workloads.replay.player import Player, measure
+from workloads.replay.results_folder import ResultsFolder, StepResult
 from workloads.results import StepRow, WindowRow
-from workloads.service import RunFailed
-from workloads.trace import Step, Trace
+from workloads.service_process import RunFailed
+from workloads.traces.trace_file import Trace, TraceStep
 from workloads.way import Mode
 
 _MORE = 2
@@ -33,7 +33,7 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class OutputProgress:
     """How an output went on while and after another dataflow was removed."""
 
     tenant: str
@@ -49,7 +49,7 @@ class Progress:
 class Side:
     """One service, what is found of it, and where that is kept."""
 
-    def __init__(self, player: Player, keeper: Keeper) -> None:
+    def __init__(self, player: Player, keeper: ResultsFolder) -> None:
         self.player = player
         self.keeper = keeper
         self.counts: StepRow | None = None
@@ -59,7 +59,7 @@ class Side:
 
 
 class Stage:
-    """Both services with their tenants and dataflows; made by `staged`."""
+    """Both services with their tenants and dataflows; made by `demo_stage`."""
 
     def __init__(self, trace: Trace, shared: Side, alone: Side, counts: Mapping[Mode, Sequence[StepRow]]) -> None:
         self.trace = trace
@@ -90,7 +90,7 @@ class Stage:
                 self._counts[side.player.way.mode][number], measured=measured, seconds=seconds
             )
             side.counts = row
-            side.keeper.found.append(Found(step=row, users=users))
+            side.keeper.found.append(StepResult(step=row, users=users))
         return self._done(step, *answers)
 
     def measures(self, number: int) -> bool:
@@ -122,7 +122,7 @@ class Stage:
         """Wait until something came of each output of the service that shares."""
         self.shared.player.outputs.wait_for(dict.fromkeys(self._topics(), 1))
 
-    def await_progress(self, removal: Removal, before: Mapping[str, Heard]) -> tuple[Progress, ...]:
+    def await_progress(self, removal: Removal, before: Mapping[str, OutputTally]) -> tuple[OutputProgress, ...]:
         """Wait until the others' outputs have gone on after a removal; fails where one missed an event."""
         gone, outputs = removal.flow, self.shared.player.outputs
         # What was under way has come by then.
@@ -133,7 +133,7 @@ class Stage:
             raise RunFailed(f"{more} events came of dataflow {gone.id} after its removal had taken effect")
         self.check_numbers()
         return tuple(
-            Progress(
+            OutputProgress(
                 tenant=flow.tenant,
                 dataflow=flow.name,
                 sink=output.sink,
@@ -156,7 +156,7 @@ class Stage:
             side.keeper.found = [side.player.accounted(each) for each in side.keeper.found]
             side.keeper.end()
 
-    def _done(self, step: Step, shared: SubmitAnswer | None, alone: SubmitAnswer | None) -> SubmitAnswer | Removal:
+    def _done(self, step: TraceStep, shared: SubmitAnswer | None, alone: SubmitAnswer | None) -> SubmitAnswer | Removal:
         if alone is not None and alone.reused:
             raise RunFailed(f"{alone.name}: a task was reused although every task was submitted as fresh")
         if shared is not None:
@@ -186,10 +186,10 @@ class Stage:
 
 
 @contextmanager
-def staged(folder: Path, told: Callable[[str], None]) -> Iterator[Stage]:
+def demo_stage(folder: Path, told: Callable[[str], None]) -> Iterator[Stage]:
     """Both services while the context lasts, with results below a folder; `told` hears what that waits for."""
-    part = programme(folder)
-    kept = keepers(part, PACING)
+    part = scenario(folder)
+    kept = results_folders(part, PACING)
     with ExitStack() as held:
         players = started(part, PACING, held, lambda what, _seconds: told(what))
         shared, alone = (Side(players[each], kept[each]) for each in part.ways)

@@ -14,17 +14,17 @@ from rich.console import Console
 from rich.markup import escape
 
 from manager.commands.exit_codes import ExitCode
-from workloads.evidence.alike import ITERATIONS, alike
-from workloads.evidence.calibrating import event_seconds, tempo_of
-from workloads.evidence.making import UNDER_WAY, Undertaking, make
+from workloads.evidence.calibration import event_seconds, tempo_of
+from workloads.evidence.pipeline import UNDER_WAY, EvidencePart, make
 from workloads.evidence.plan import sessions, traces
-from workloads.evidence.work import sessions_of_work
-from workloads.loading import WrongWorkload, load_workload
-from workloads.replay.dry import NotReplayed, dry
-from workloads.service import RunFailed
-from workloads.tables import WrongResults
+from workloads.evidence.uniform_tasks import UNIFORM_ITERATIONS, alike
+from workloads.evidence.work_plan import sessions_of_work
+from workloads.replay.dry_replay import NotReplayed, dry
+from workloads.results_tables import WrongResults
+from workloads.service_process import RunFailed
+from workloads.workload_loader import WrongWorkload, load_workload
 
-NAMES = ("opmw", "riotbench")
+_NAMES = ("opmw", "riotbench")
 ALSO_COUNTED = ("opmw-join",)
 """Counted beside them, but not replayed live: the encoding in which steps work once for each complete set of inputs."""
 FIRST, SECOND = Path("docs/evidence"), Path("docs/evidence/work")
@@ -52,7 +52,7 @@ def main(
 ) -> None:
     """Replay OPMW and RIoTBench, dry and live, and write the report."""
     out = Console(highlight=False, stderr=True)
-    names = tuple(workload or NAMES)
+    names = tuple(workload or _NAMES)
     if work and full:
         out.print("--full is of the first part; leave it out with --work")
         raise typer.Exit(ExitCode.WRONG_CALL)
@@ -71,9 +71,9 @@ def main(
         raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
-def _first(names: Sequence[str], into: Path, *, full: bool, quick: bool) -> Undertaking:
+def _first(names: Sequence[str], into: Path, *, full: bool, quick: bool) -> EvidencePart:
     workloads = {name: load_workload(name) for name in (*names, *_also(names))}
-    return Undertaking(
+    return EvidencePart(
         title="Evidence",
         about=_LIGHT + _other(into, "work/README.md", "The second part is on tasks that are most of the work."),
         workloads=workloads,
@@ -82,7 +82,7 @@ def _first(names: Sequence[str], into: Path, *, full: bool, quick: bool) -> Unde
     )
 
 
-def _second(out: Console, names: Sequence[str], into: Path, *, quick: bool) -> Undertaking:
+def _second(out: Console, names: Sequence[str], into: Path, *, quick: bool) -> EvidencePart:
     seconds = _calibrated(into)
     out.print(f"an event costs {1_000 * seconds:.2f} ms of CPU here")
     live = [alike(load_workload(name), seconds=seconds) for name in names]
@@ -94,9 +94,9 @@ def _second(out: Console, names: Sequence[str], into: Path, *, quick: bool) -> U
         tempos[name, trace] = found = tempo_of([row for row, _ in counted], seconds)
         rate = f"{found.rate:.3f} events of each source in a second, a batch every {found.pace:g} s"
         out.print(f"{escape(name)}, {trace}: {rate}", soft_wrap=True)
-    return Undertaking(
+    return EvidencePart(
         title="Evidence on work",
-        about=_HEAVY.format(iterations=ITERATIONS, seconds=1_000 * seconds)
+        about=_HEAVY.format(iterations=UNIFORM_ITERATIONS, seconds=1_000 * seconds)
         + _other(into, "../README.md", "The first part is on jobs with little to do."),
         workloads=workloads,
         traces=drawn,
@@ -105,7 +105,7 @@ def _second(out: Console, names: Sequence[str], into: Path, *, quick: bool) -> U
 
 
 def _also(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(name for name in ALSO_COUNTED if tuple(names) == NAMES)
+    return tuple(name for name in ALSO_COUNTED if tuple(names) == _NAMES)
 
 
 def _other(into: Path, page: str, what: str) -> str:

@@ -1,6 +1,6 @@
 """The plan of the evidence's first part, as data: which traces are replayed how, beside each other or after. Pure.
 
-What it is made of serves the second part too, whose plan is in `workloads.evidence.work`.
+What it is made of serves the second part too, whose plan is in `workloads.evidence.work_plan`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workloads.replay.plan import STARTING, STOPPING, Pacing, seconds_of
-from workloads.trace import Trace
-from workloads.tracing import random_walk, sequential
+from workloads.traces.random_walk import random_walk, sequential
+from workloads.traces.trace_file import Trace
 from workloads.way import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED, Way
 from workloads.workload import Workload
 
@@ -19,7 +19,7 @@ WAYS = (*LAUNCHED, DEFRAGMENTED, DEFAULT_PACKED, REUSE_PACKED)
 """All: with few jobs too, without and with sharing, so that what packing saves is not taken for what sharing saves."""
 WALKS = (1, 2)
 """The seeds of RW1 and RW2."""
-WALK = 40
+_WALK = 40
 """Steps of each between filling and draining."""
 REPORTING = 60.0
 """Seconds for dry replays and the report, about."""
@@ -27,7 +27,7 @@ MEASURED = Pacing(pace=10.0, windows=2, window=10.0, settle=1.5, points=8, hurry
 """At a few steps; each job runs one batch in each window, and two cores are to keep up with a hundred jobs."""
 WALKED = replace(MEASURED, settle=0.5, points=20)
 """At more steps; of their many jobs just one or two have a new plan, so they need not have their rhythm again."""
-RATES: Mapping[str, float] = {"opmw": 0.5, "riotbench": 0.2}
+_RATES: Mapping[str, float] = {"opmw": 0.5, "riotbench": 0.2}
 """By what a workload's rates are multiplied, so that all services of a session together need less than two cores."""
 WALKING_RATES: Mapping[str, float] = {"opmw": 0.5, "riotbench": 0.15}
 """By what they are where four services walk side by side."""
@@ -74,7 +74,7 @@ def sessions(workloads: Sequence[str], *, full: bool, quick: bool = False) -> tu
     )
 
 
-def _cue(workload: str, trace: str, *ways: Way, rates: Mapping[str, float] = RATES) -> Cue:
+def _cue(workload: str, trace: str, *ways: Way, rates: Mapping[str, float] = _RATES) -> Cue:
     return Cue(workload=workload, trace=trace, ways=ways, rate=rates.get(workload, 1.0))
 
 
@@ -89,7 +89,7 @@ def traces(workloads: Mapping[str, Workload]) -> Mapping[tuple[str, str], Trace]
         dataflows = tuple(workload.dataflows)
         for trace in (
             sequential(name, dataflows, 1),
-            *(random_walk(name, dataflows, seed, steps=WALK) for seed in WALKS),
+            *(random_walk(name, dataflows, seed, steps=_WALK) for seed in WALKS),
         ):
             drawn[name, trace.name] = trace
     return drawn

@@ -13,10 +13,10 @@ from engine import BrokenTaskTypes, installed_catalogue
 from manager.commands.client_command import AsJson, WrongUsage, exit_on_error
 from manager.commands.display import Shown, complain, lines, table
 from manager.commands.exit_codes import ExitCode
-from workloads.opmw.counting import Counted, counted
-from workloads.opmw.encoding import ITERATIONS, Inputs, SourcesBy
-from workloads.opmw.importing import Import, import_files, workload_file
-from workloads.opmw.templates import Finding, Outcome
+from workloads.opmw.document_encoder import ITERATIONS, Inputs, SourcesBy
+from workloads.opmw.sharing_counts import Counted, counted
+from workloads.opmw.template_import import TemplateImport, import_files, workload_file
+from workloads.opmw.templates import FindingOutcome, ImportFinding
 
 _TOLD = ("file", "template", "outcome", "reason")
 _NAMED = 3
@@ -65,7 +65,7 @@ def _made_by(files: list[Path], sources: SourcesBy, inputs: Inputs, *, sinks: bo
     return f"braid opmw {' '.join(file.name for file in files)} {options}"
 
 
-def _about(found: Import, counts: Counted) -> dict[str, object]:
+def _about(found: TemplateImport, counts: Counted) -> dict[str, object]:
     outcomes = Counter(finding.outcome.value for finding in found.findings)
     return {
         "templates": len(found.imported),
@@ -75,7 +75,7 @@ def _about(found: Import, counts: Counted) -> dict[str, object]:
     }
 
 
-def _write(found: Import, into: Path, about: dict[str, object]) -> None:
+def _write(found: TemplateImport, into: Path, about: dict[str, object]) -> None:
     try:
         (into / "dataflows").mkdir(parents=True, exist_ok=True)
         for each in found.imported:
@@ -90,7 +90,7 @@ def _put(path: Path, data: object) -> None:
     path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _data(found: Import, counts: Counted) -> dict[str, object]:
+def _data(found: TemplateImport, counts: Counted) -> dict[str, object]:
     return {
         "templates": [
             {
@@ -108,7 +108,7 @@ def _data(found: Import, counts: Counted) -> dict[str, object]:
     }
 
 
-def _shown(found: Import, counts: Counted, into: Path, *, details: bool) -> RenderableType:
+def _shown(found: TemplateImport, counts: Counted, into: Path, *, details: bool) -> RenderableType:
     templates = table(
         "template",
         "dataflow",
@@ -130,7 +130,7 @@ def _shown(found: Import, counts: Counted, into: Path, *, details: bool) -> Rend
     if found.imported:
         kinds = {"steps": counts.steps, "sources": counts.sources, "outputs": counts.outputs}
         rows = [(name, each.total, each.distinct, f"{each.share:.1%}") for name, each in kinds.items()]
-        skipped = sum(finding.outcome is Outcome.SKIPPED for finding in found.findings)
+        skipped = sum(finding.outcome is FindingOutcome.SKIPPED for finding in found.findings)
         work = (
             "" if counts.work_saved is None else f" When all run, {counts.work_saved:.1%} of the steps' work is saved."
         )
@@ -141,9 +141,9 @@ def _shown(found: Import, counts: Counted, into: Path, *, details: bool) -> Rend
     return lines(*parts)
 
 
-def _causes(findings: Sequence[Finding]) -> Iterator[tuple[str, int, str, str]]:
+def _causes(findings: Sequence[ImportFinding]) -> Iterator[tuple[str, int, str, str]]:
     """Each cause once: how often it was met, and where first."""
-    found: dict[tuple[Outcome, str], list[Finding]] = {}
+    found: dict[tuple[FindingOutcome, str], list[ImportFinding]] = {}
     for each in findings:
         found.setdefault((each.outcome, each.cause or each.reason), []).append(each)
     for (outcome, cause), of_it in found.items():
@@ -154,6 +154,6 @@ def _causes(findings: Sequence[Finding]) -> Iterator[tuple[str, int, str, str]]:
         yield outcome, len(of_it), told, f"{', '.join(places[:_NAMED])}{more}"
 
 
-def _place(finding: Finding) -> str:
+def _place(finding: ImportFinding) -> str:
     template = finding.template or finding.file
     return f"{template}: {finding.name}" if finding.name else template

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
-from workloads.opmw.templates import Step, Template, Variable
+from workloads.opmw.templates import Template, TemplateStep, Variable
 
 _TEXT = Path(__file__).with_name("repository.txt")
 _DOES = (
@@ -65,7 +65,7 @@ def links(template: Template) -> int:
 
 def _template(number: int, words: Sequence[str]) -> Template:
     variables: dict[str, Variable] = {}
-    steps: list[Step] = []
+    steps: list[TemplateStep] = []
     for place, word in enumerate(words):
         component, _, inputs = word.partition("<")
         uses = []
@@ -79,7 +79,7 @@ def _template(number: int, words: Sequence[str]) -> Template:
             uses.append(used.name)
         variables[_result(place)] = Variable(name=_result(place), data_type=None)
         steps.append(
-            Step(
+            TemplateStep(
                 name=f"step{place + 1}",
                 component=COMPONENTS[int(component)],
                 uses=tuple(uses),

@@ -19,7 +19,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class TemplateStep:
     """One step of a template."""
 
     name: str
@@ -39,13 +39,13 @@ class Template:
     """A workflow template: steps, and the variables that join them."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[TemplateStep, ...]
     variables: tuple[Variable, ...]
 
     def givers(self) -> dict[str, list[str]]:
         """For each variable that is generated, the steps that do so.
 
-        >>> steps = (Step(name="a", component="Sort", gives=("x",)), Step(name="b", component="Plot", uses=("x",)))
+        >>> steps = (TemplateStep(name="a", component="Sort", gives=("x",)), TemplateStep(name="b", component="Plot", uses=("x",)))
         >>> template = Template(name="t", steps=steps, variables=(Variable(name="x", data_type="Table"),))
         >>> template.givers(), template.parents()
         ({'x': ['a']}, {'a': [], 'b': ['a']})
@@ -75,7 +75,7 @@ class Template:
         return len({id(each) for each in part.values()})
 
 
-class Outcome(StrEnum):
+class FindingOutcome(StrEnum):
     """What became of a template or a file in which something was found."""
 
     SKIPPED = "skipped"
@@ -84,13 +84,13 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class ImportFinding:
     """Something in a file that is not as it should be; told to whoever imports it."""
 
     file: str
     template: str | None
     """None where it concerns the whole file."""
-    outcome: Outcome
+    outcome: FindingOutcome
     reason: str
     cause: str = ""
     """What it has in common with others, in a sentence that fits all of them; empty where it is the only one."""

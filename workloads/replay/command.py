@@ -11,16 +11,16 @@ from manager.commands.client_command import AsJson, WrongUsage, exit_on_error
 from manager.commands.display import Shown
 from manager.commands.exit_codes import ExitCode
 from manager.process.settings import Placement
-from workloads.loading import WrongWorkload, load_workload
-from workloads.replay.counting import replay_dry
-from workloads.replay.dry import NotReplayed
-from workloads.replay.live import Part, replay_live
+from workloads.replay.dry_replay import NotReplayed
+from workloads.replay.dry_results import replay_dry
+from workloads.replay.live_replay import ReplayPart, replay_live
 from workloads.replay.plan import Pacing, total_seconds
-from workloads.replay.progress import progress
-from workloads.service import RunFailed
-from workloads.tables import WrongResults
-from workloads.trace import WrongTrace, read_trace
+from workloads.replay.progress_bar import progress
+from workloads.results_tables import WrongResults
+from workloads.service_process import RunFailed
+from workloads.traces.trace_file import WrongTrace, read_trace
 from workloads.way import Mode, Way
+from workloads.workload_loader import WrongWorkload, load_workload
 
 Defragment = Literal["off", "itself", "step"]
 
@@ -56,7 +56,7 @@ def replay(  # noqa: PLR0913 - one for each setting of a replay
                 replay_dry(workload, drawn, way, pace=pace, rate=rate, into=into)
             else:
                 with progress(out, f"{drawn.name} {way.name}", total_seconds(drawn, pacing, (way,))) as told:
-                    part = Part(workload=workload, trace=drawn, ways={into: way}, rate=rate)
+                    part = ReplayPart(workload=workload, trace=drawn, ways={into: way}, rate=rate)
                     replay_live((part,), pacing, told)
         except (WrongTrace, WrongWorkload, WrongResults, NotReplayed) as error:
             raise WrongUsage(str(error)) from None

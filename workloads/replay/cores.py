@@ -17,7 +17,7 @@ _KEEPER, _HOST = "manager.process.keeper_process", "engine.host.process"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class CoresReading:
     """What CPU was used until a moment; made by `look`."""
 
     at: float
@@ -25,12 +25,12 @@ class Look:
     used: Tree
 
 
-def look(process: psutil.Process) -> Look:
+def look(process: psutil.Process) -> CoresReading:
     """What CPU a service's tree has used so far; `process` is its manager, which keeps broker and host below it."""
-    return Look(at=time.monotonic(), used=look_at(process, MANAGER, _part))
+    return CoresReading(at=time.monotonic(), used=look_at(process, MANAGER, _part))
 
 
-def cores_between(begun: Look, ended: Look) -> Mapping[str, float]:
+def cores_between(begun: CoresReading, ended: CoresReading) -> Mapping[str, float]:
     """Mean cores by part between two looks."""
     spent = spent_between(begun.used, ended.used)
     return {part: spent.get(part, 0.0) / (ended.at - begun.at) for part in PARTS}

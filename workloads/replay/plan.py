@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workloads.trace import Action, Trace
+from workloads.traces.trace_file import Action, Trace
 from workloads.way import Way
 
 STARTING = 13.0
@@ -54,7 +54,7 @@ def measured_steps(trace: Trace, points: int | None) -> frozenset[int]:
 
     After the last step nothing runs any more, so it is among them only where all are.
 
-    >>> from workloads.tracing import sequential
+    >>> from workloads.traces.random_walk import sequential
     >>> sorted(measured_steps(sequential("w", ["a", "b", "c", "d"], 1), 3))
     [1, 3, 5]
     """

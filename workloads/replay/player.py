@@ -13,19 +13,19 @@ from engine.job.lifecycle import JobState
 from manager.answers import DataflowState, JobAnswer, Quota, SavingsAnswer, SubmitAnswer, TenantForm
 from manager.client import Client, Refused
 from merge import counted
-from workloads.outputs import Outputs, listening
-from workloads.replay.cast import Cast, source_form, submitted, tenant_names
-from workloads.replay.cores import Look, cores_between, look
-from workloads.replay.keeping import Found
+from workloads.outputs import Outputs, connected_tenants
+from workloads.replay.cores import CoresReading, cores_between, look
 from workloads.replay.plan import Pacing
-from workloads.replay.sharing import with_savings
-from workloads.replay.validity import behind
+from workloads.replay.results_folder import StepResult
+from workloads.replay.service_savings import with_savings
+from workloads.replay.tenant_assignment import AssignedWorkload, source_form, submitted, tenant_names
+from workloads.replay.window_validity import behind
 from workloads.results import StepRow, UsersRow, WindowRow
-from workloads.service import RunFailed, Service, served
-from workloads.trace import Action, Step
+from workloads.service_process import RunFailed, ServiceProcess, served
+from workloads.traces.trace_file import Action, TraceStep
 from workloads.way import Way
 
-PATIENCE = 300.0
+_PATIENCE = 300.0
 """Seconds after which a replay gives up waiting; with many jobs starting at once on few cores a step takes some 60."""
 CATCHING_UP = 60.0
 """Seconds after which is measured although a job has not yet worked off what came while it was being started."""
@@ -34,23 +34,23 @@ _PLENTY = Quota(dataflows=10**9, tasks=10**9, submits_per_minute=10**9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenWindow:
     """A window that was begun; made by `Player.open`."""
 
-    look: Look
+    look: CoresReading
     events: int
     jobs: tuple[JobAnswer, ...]
 
 
 class Player:
-    """Replays steps on its service; made by `playing`."""
+    """Replays steps on its service; made by `player_on_service`."""
 
     def __init__(
         self,
         way: Way,
-        service: Service,
+        service: ServiceProcess,
         operator: Client,
-        cast: Cast,
+        cast: AssignedWorkload,
     ) -> None:
         self.way = way
         self.service = service
@@ -61,7 +61,7 @@ class Player:
         self._ids: dict[str, str] = {}
         """Of what is submitted, by the names within the workload."""
 
-    def commit(self, step: Step) -> SubmitAnswer | None:
+    def commit(self, step: TraceStep) -> SubmitAnswer | None:
         """Have the service take up a step; it runs, or is gone, a while later. Says what a submission did."""
         if step.action is Action.REMOVE:
             self._remove(self._ids.pop(step.dataflow))
@@ -110,12 +110,12 @@ class Player:
         )
         return row, tuple(UsersRow(step=dry.step, users=many, tasks=tasks) for many, tasks in sorted(users.items()))
 
-    def open(self) -> Opened:
+    def open(self) -> OpenWindow:
         """Begin a window."""
         jobs = tuple(self.operator.jobs())
-        return Opened(look=look(self.service.process), events=self._events(), jobs=jobs)
+        return OpenWindow(look=look(self.service.process), events=self._events(), jobs=jobs)
 
-    def shut(self, opened: Opened, step: int, window: int, pace: float) -> WindowRow:
+    def shut(self, opened: OpenWindow, step: int, window: int, pace: float) -> WindowRow:
         """End a window: what was measured in it, and whether it counts."""
         ended = look(self.service.process)
         events = self._events()
@@ -142,7 +142,7 @@ class Player:
             behind=behind(opened.jobs, jobs, pace=pace, seconds=took),
         )
 
-    def accounted(self, found: Found) -> Found:
+    def accounted(self, found: StepResult) -> StepResult:
         """What was found out of a step, with what the service has settled of the time in which was measured."""
         return found if found.between is None else with_savings(found, self.savings(*found.between))
 
@@ -152,7 +152,7 @@ class Player:
 
     def _remove(self, dataflow: str) -> None:
         """Remove a dataflow; amid a move the service may say that it is to be asked again, and nothing was done."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + _PATIENCE
         while True:
             try:
                 self.operator.remove(dataflow)
@@ -184,10 +184,10 @@ class Player:
         return ""
 
     def _until(self, what: str, amiss: Callable[[], str]) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + _PATIENCE
         while found := amiss():
             if time.monotonic() > deadline:
-                raise RunFailed(f"{self.way.name}: waited {PATIENCE:g} s for {what}, in vain: {found}")
+                raise RunFailed(f"{self.way.name}: waited {_PATIENCE:g} s for {what}, in vain: {found}")
             time.sleep(_LOOKING)
 
 
@@ -199,7 +199,9 @@ def measure(at: Sequence[tuple[Player, int]], window: int, pacing: Pacing) -> li
 
 
 @contextmanager
-def playing(way: Way, pacing: Pacing, cast: Cast, told: Callable[[str], None]) -> Iterator[Player]:
+def player_on_service(
+    way: Way, pacing: Pacing, cast: AssignedWorkload, told: Callable[[str], None]
+) -> Iterator[Player]:
     """A player on a service of its own while the context lasts; `told` hears what that waits for."""
     with served(told, options_of(way, pacing)) as service, ExitStack() as held:
         operator = held.enter_context(service.operator())
@@ -210,7 +212,7 @@ def playing(way: Way, pacing: Pacing, cast: Cast, told: Callable[[str], None]) -
             operator.register_source(source_form(source, cast.files.get(source.name), cast.rate))
         player = Player(way, service, operator, cast)
         credentials = {name: operator.make_credentials(name) for name in names}
-        held.enter_context(listening(player.outputs, credentials))
+        held.enter_context(connected_tenants(player.outputs, credentials))
         yield player
 
 

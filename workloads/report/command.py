@@ -8,9 +8,9 @@ from rich.text import Text
 
 from manager.commands.client_command import AsJson, WrongUsage, exit_on_error
 from manager.commands.display import Shown
-from workloads.report.summary import markdown_of
-from workloads.report.writing import page_in, write_report
-from workloads.tables import WrongResults
+from workloads.report.analysis.summary import markdown_of
+from workloads.report.report_writer import page_in, write_report
+from workloads.results_tables import WrongResults
 
 
 def report(

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dags import Kind, Schema
-from workloads.riotbench import pieces
+from workloads.riotbench import common_tasks
+from workloads.riotbench.common_tasks import EXPECTED, SINK, VALUE, Piece
 from workloads.riotbench.datasets import DataSet
-from workloads.riotbench.pieces import EXPECTED, SINK, VALUE, Piece
-from workloads.riotbench.sketching import Document, document
+from workloads.riotbench.document_builder import Document, document
 
 SCHEMAS: Mapping[str, Schema] = {
     "rows": Schema.of(row=Kind.STRING, msg=Kind.INTEGER),
@@ -42,22 +42,22 @@ def etl(data: DataSet, *, known: Sequence[str] | None = None, expected: int = EX
     return document(
         f"RIoTBench ETL {data.name}",
         {
-            "source": pieces.source(data),
-            "parse": pieces.parse(data, "field"),
-            "range filter": pieces.range_filter(data),
-            "bloom filter": pieces.bloom_filter(data, known, expected),
-            "interpolate": pieces.interpolate(data),
-            "join": pieces.join(data),
-            "annotate": pieces.annotate(data, known),
+            "source": common_tasks.source(data),
+            "parse": common_tasks.parse(data, "field"),
+            "range filter": common_tasks.range_filter(data),
+            "bloom filter": common_tasks.bloom_filter(data, known, expected),
+            "interpolate": common_tasks.interpolate(data),
+            "join": common_tasks.join(data),
+            "annotate": common_tasks.annotate(data, known),
             "insert": (
                 "table_insert",
                 {
-                    **pieces.table(data, "readings"),
+                    **common_tasks.table(data, "readings"),
                     "fields": ["msg", data.key, data.annotation, *data.observed],
                 },
             ),
-            "write senml": pieces.write_senml(data),
-            "publish": pieces.publish(data, "senml"),
+            "write senml": common_tasks.write_senml(data),
+            "publish": common_tasks.publish(data, "senml"),
             "sink": SINK,
         },
         "source > parse > range filter > bloom filter > interpolate > join > annotate",
@@ -71,16 +71,16 @@ def stats(data: DataSet, *, window: int | None = None) -> Document:
     return document(
         f"RIoTBench STATS {data.name}",
         {
-            "source": pieces.source(data),
-            "parse": pieces.parse(data, "field"),
-            "average": pieces.average(data, VALUE, pieces.by(data)),
-            "kalman": pieces.kalman(data),
-            "regression": pieces.regression(data),
-            "distinct": pieces.distinct(data),
-            "plot averages": pieces.plot(data, VALUE, window),
-            "plot predictions": pieces.plot(data, "predicted", window),
-            "plot counts": pieces.plot(data, "distinct", window),
-            "upload": pieces.upload(data, "plots", "svg", ".svg"),
+            "source": common_tasks.source(data),
+            "parse": common_tasks.parse(data, "field"),
+            "average": common_tasks.average(data, VALUE, common_tasks.by(data)),
+            "kalman": common_tasks.kalman(data),
+            "regression": common_tasks.regression(data),
+            "distinct": common_tasks.distinct(data),
+            "plot averages": common_tasks.plot(data, VALUE, window),
+            "plot predictions": common_tasks.plot(data, "predicted", window),
+            "plot counts": common_tasks.plot(data, "distinct", window),
+            "upload": common_tasks.upload(data, "plots", "svg", ".svg"),
             "sink": SINK,
         },
         "source > parse > average > plot averages > upload > sink",
@@ -94,16 +94,16 @@ def stats_first(data: DataSet, *, expected: int = EXPECTED) -> Document:
     return document(
         f"RIoTBench STATS v1 {data.name}",
         {
-            "source": pieces.source(data),
-            "parse": pieces.parse(data, "field"),
-            "bloom filter": pieces.bloom_filter(data, data.known, expected),
-            "kalman": pieces.kalman(data),
-            "regression": pieces.regression(data),
-            "moment": pieces.moment(data),
-            "distinct": pieces.distinct(data),
-            "publish predictions": pieces.publish(data, "statistics"),
-            "publish moments": pieces.publish(data, "statistics"),
-            "publish counts": pieces.publish(data, "statistics"),
+            "source": common_tasks.source(data),
+            "parse": common_tasks.parse(data, "field"),
+            "bloom filter": common_tasks.bloom_filter(data, data.known, expected),
+            "kalman": common_tasks.kalman(data),
+            "regression": common_tasks.regression(data),
+            "moment": common_tasks.moment(data),
+            "distinct": common_tasks.distinct(data),
+            "publish predictions": common_tasks.publish(data, "statistics"),
+            "publish moments": common_tasks.publish(data, "statistics"),
+            "publish counts": common_tasks.publish(data, "statistics"),
             "sink": SINK,
         },
         "source > parse > bloom filter > kalman > regression > publish predictions > sink",
@@ -115,7 +115,7 @@ def stats_first(data: DataSet, *, expected: int = EXPECTED) -> Document:
 def train(data: DataSet, *, window: int | None = None) -> Document:
     """Models, learned from every so many rows that ETL has written; a query says which."""
     query = {
-        **pieces.table(data, "readings"),
+        **common_tasks.table(data, "readings"),
         "column": "msg",
         "low": "from",
         "high": "to",
@@ -124,7 +124,7 @@ def train(data: DataSet, *, window: int | None = None) -> Document:
     return document(
         f"RIoTBench TRAIN {data.name}",
         {
-            "source": pieces.source(data, "queries"),
+            "source": common_tasks.source(data, "queries"),
             "query": ("table_range_query", query),
             **_learning(data, window or data.learned),
         },
@@ -140,7 +140,7 @@ def train_alone(data: DataSet, *, span: int | None = None) -> Document:
     So it needs neither ETL nor a timer; the window takes the place of the timer. `span` is in milliseconds of the rows'
     time. Rows whose time goes back, as where a file is replayed again, come too late for their window.
     """
-    kept = pieces.table(data, "learning")
+    kept = common_tasks.table(data, "learning")
     query = {
         **kept,
         "column": "msg",
@@ -152,8 +152,8 @@ def train_alone(data: DataSet, *, span: int | None = None) -> Document:
     return document(
         f"RIoTBench TRAIN {data.name}",
         {
-            "source": pieces.source(data),
-            "parse": pieces.parse(data, "row"),
+            "source": common_tasks.source(data),
+            "parse": common_tasks.parse(data, "row"),
             "insert": ("table_insert", {**kept, "fields": ["msg", *_learned(data)]}),
             "window": ("tumbling_window", window),
             "query": ("table_range_query", query),
@@ -173,13 +173,13 @@ def pred(data: DataSet) -> Document:
     return document(
         f"RIoTBench PRED {data.name}",
         {
-            "source": pieces.source(data),
-            "parse": pieces.parse(data, "row"),
-            "models": pieces.source(data, "models"),
-            "download": ("blob_download", {"of": pieces.folder(data, "models")}),
+            "source": common_tasks.source(data),
+            "parse": common_tasks.parse(data, "row"),
+            "models": common_tasks.source(data, "models"),
+            "download": ("blob_download", {"of": common_tasks.folder(data, "models")}),
             **predicting(data, "content"),
-            "publish class": pieces.publish(data, "predictions"),
-            "publish error": pieces.publish(data, "predictions"),
+            "publish class": common_tasks.publish(data, "predictions"),
+            "publish error": common_tasks.publish(data, "predictions"),
             "sink": SINK,
         },
         "source > parse > classify > publish class > sink",
@@ -196,7 +196,7 @@ def predicting(data: DataSet, model: str) -> dict[str, Piece]:
     return {
         "classify": ("decision_tree_classify", {"fields": fields, "model": model}),
         "predict": ("linear_regression_predict", {"fields": fields, "model": model}),
-        "average": pieces.average(data, data.target, [data.key]),
+        "average": common_tasks.average(data, data.target, [data.key]),
         "error": ("error_estimate", {"observed": data.target, "average": data.target, "by": [data.key]}),
     }
 
@@ -213,7 +213,7 @@ def _learning(data: DataSet, window: int) -> dict[str, tuple[str, dict[str, Any]
         "learn tree": ("decision_tree_train", {"fields": fields, "window": window}),
         "upload": (
             "blob_upload",
-            {"to": pieces.folder(data, "models"), "field": "model", "suffix": ".json"},
+            {"to": common_tasks.folder(data, "models"), "field": "model", "suffix": ".json"},
         ),
         "publish": ("mqtt_publish", {"topic": data.source("models")}),
         "sink": ("output", {}),

@@ -10,8 +10,8 @@ import typer
 
 from manager.commands.client_command import AsJson, WrongUsage, exit_on_error
 from manager.commands.display import Shown
+from workloads.riotbench.benchmark_files import WrongFile, read_rows
 from workloads.riotbench.datasets import DATA_SETS
-from workloads.riotbench.files import WrongFile, read_rows
 
 SetName = Literal["urban", "taxi", "grid", "fitness"]
 

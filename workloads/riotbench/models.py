@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from engine.tasks.models import DecisionTree, LinearRegression, written
 from workloads.riotbench.datasets import DataSet
-from workloads.riotbench.generating import rows
+from workloads.riotbench.row_generator import rows
 from workloads.workload import Event
 
 CLASSES = ("BAD", "GOOD", "VERYGOOD", "EXCELLENT")

@@ -11,13 +11,13 @@ from random import Random
 from types import MappingProxyType
 from typing import Literal
 
-from workloads.riotbench import pieces
+from workloads.riotbench import common_tasks
 from workloads.riotbench.applications import predicting
+from workloads.riotbench.common_tasks import EXPECTED, SINK, VALUE, Piece
 from workloads.riotbench.datasets import DataSet
-from workloads.riotbench.pieces import EXPECTED, SINK, VALUE, Piece
-from workloads.riotbench.sketching import Document, document
+from workloads.riotbench.document_builder import Document, document
 
-SIZES = range(9, 13)
+_SIZES = range(9, 13)
 """How many tasks a permutation has: about as many as an application."""
 HEADS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -65,7 +65,7 @@ def every() -> tuple[Permutation, ...]:
         for chosen in combinations(STATISTICS, many)
         for end in ends
     )
-    return tuple(each for each in found if len(tuple(each.tasks())) in SIZES)
+    return tuple(each for each in found if len(tuple(each.tasks())) in _SIZES)
 
 
 def drawn(many: int, random: Random) -> tuple[Permutation, ...]:
@@ -88,19 +88,19 @@ def _choices_apart(one: Permutation, other: Permutation) -> int:
 def permuted(data: DataSet, permutation: Permutation, *, expected: int = EXPECTED) -> Document:
     """The document of a permutation."""
     made: dict[str, Piece] = {
-        "source": pieces.source(data),
-        "parse": pieces.parse(data, "field"),
-        "range filter": pieces.range_filter(data),
-        "bloom filter": pieces.bloom_filter(data, data.known, expected),
-        "interpolate": pieces.interpolate(data),
-        "average": pieces.average(data, VALUE, pieces.by(data)),
-        "kalman": pieces.kalman(data),
-        "regression": pieces.regression(data),
-        "moment": pieces.moment(data),
-        "distinct": pieces.distinct(data),
+        "source": common_tasks.source(data),
+        "parse": common_tasks.parse(data, "field"),
+        "range filter": common_tasks.range_filter(data),
+        "bloom filter": common_tasks.bloom_filter(data, data.known, expected),
+        "interpolate": common_tasks.interpolate(data),
+        "average": common_tasks.average(data, VALUE, common_tasks.by(data)),
+        "kalman": common_tasks.kalman(data),
+        "regression": common_tasks.regression(data),
+        "moment": common_tasks.moment(data),
+        "distinct": common_tasks.distinct(data),
         "sink": SINK,
         **{f"output {statistic}": SINK for statistic in STATISTICS},
-        **{f"plot {statistic}": pieces.plot(data, statistic) for statistic in STATISTICS},
+        **{f"plot {statistic}": common_tasks.plot(data, statistic) for statistic in STATISTICS},
     }
     head = HEADS[permutation.head]
     chains = [head]
@@ -119,9 +119,9 @@ def predicted_rows(data: DataSet) -> Document:
     return document(
         f"RIoTBench PRED by models {data.name}",
         {
-            "source": pieces.source(data),
-            "parse": pieces.parse(data, "row"),
-            "models": pieces.source(data, "learned"),
+            "source": common_tasks.source(data),
+            "parse": common_tasks.parse(data, "row"),
+            "models": common_tasks.source(data, "learned"),
             **predicting(data, "model"),
             "classes": SINK,
             "errors": SINK,

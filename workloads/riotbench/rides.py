@@ -6,14 +6,14 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-Told: TypeAlias = npt.NDArray[np.float64] | list[str]
+RideColumn: TypeAlias = npt.NDArray[np.float64] | list[str]
 """A column of rides: numbers, or the texts that are told."""
 _DAY = 86_400_000
 
 
 def rides(
     random: np.random.Generator, taxis: npt.NDArray[np.int64], times: npt.NDArray[np.int64]
-) -> Mapping[str, Told]:
+) -> Mapping[str, RideColumn]:
     """The fields of so many rides. Tips in cash are told as 0, and tolls of most rides too, as the benchmark has it."""
     count = len(taxis)
     busy = 1 - np.cos(2 * np.pi * (times % _DAY) / _DAY)

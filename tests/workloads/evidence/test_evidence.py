@@ -7,8 +7,8 @@ import pytest
 
 from engine.job.pace import due
 from workloads.evidence.plan import LAUNCHED, WAYS, budget, folder_of, seconds, sessions, traces
-from workloads.loading import load_workload
 from workloads.replay.plan import Pacing, measured_steps
+from workloads.workload_loader import load_workload
 
 NAMES = ("opmw", "riotbench")
 

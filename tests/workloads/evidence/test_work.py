@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from workloads.evidence.__main__ import _calibrated
-from workloads.evidence.alike import alike
-from workloads.evidence.calibrating import CORES, event_seconds, tempo_of
-from workloads.evidence.making import UNDER_WAY
+from workloads.evidence.calibration import CORES, event_seconds, tempo_of
+from workloads.evidence.pipeline import UNDER_WAY
 from workloads.evidence.plan import Session, budget, folder_of, seconds, traces
-from workloads.evidence.work import FOUR, sessions_of_work
-from workloads.loading import load_workload
-from workloads.replay.dry import dry
+from workloads.evidence.uniform_tasks import alike
+from workloads.evidence.work_plan import FOUR, sessions_of_work
+from workloads.replay.dry_replay import dry
 from workloads.results import StepRow
-from workloads.trace import Trace
+from workloads.traces.trace_file import Trace
 from workloads.way import DEFAULT, REUSE
 from workloads.workload import Workload
+from workloads.workload_loader import load_workload
 
 AN_EVENT = 0.0065
 WORKLOADS = {f"{name}-alike": alike(load_workload(name), seconds=AN_EVENT) for name in ("opmw", "riotbench")}

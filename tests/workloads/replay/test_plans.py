@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from manager.answers import CpuAnswer, EstimateAnswer, SavingsAnswer, ShareAnswer, WholeAnswer
 from tests.workloads.replay import toy
-from workloads.loading import load_workload
-from workloads.replay.cast import full_name, source_form, submitted, tenants_of
-from workloads.replay.keeping import STEPS, Found, Keeper, manifest_of
 from workloads.replay.plan import Pacing, awaited_steps, measured_steps, seconds_of
-from workloads.replay.sharing import with_savings
-from workloads.results import Manifest, StepRow, TenantRow, UsersRow, WindowRow
-from workloads.tables import WrongResults, read_results
-from workloads.tracing import sequential
+from workloads.replay.results_folder import STEP_LINES, ResultsFolder, StepResult, manifest_of
+from workloads.replay.service_savings import with_savings
+from workloads.replay.tenant_assignment import full_name, source_form, submitted, tenants_of
+from workloads.results import ReplayManifest, StepRow, TenantCoresRow, UsersRow, WindowRow
+from workloads.results_tables import WrongResults, read_results
+from workloads.traces.random_walk import sequential
 from workloads.way import Way
 from workloads.workload import Workload
+from workloads.workload_loader import load_workload
 
 
 @given(many=st.integers(1, 60), points=st.integers(1, 80))
@@ -86,7 +86,7 @@ def test_a_source_is_a_file_at_its_rate_or_a_topic(workload: Workload) -> None:
     assert {"kind": "topic", "topic": "street"} == source_form(source, None, 1.0).model_dump()["connection"]
 
 
-def manifest(**settings: Any) -> Manifest:
+def manifest(**settings: Any) -> ReplayManifest:
     return manifest_of(
         mode="reuse",
         placement="pack",
@@ -98,7 +98,7 @@ def manifest(**settings: Any) -> Manifest:
     )
 
 
-def found(step: int) -> Found:
+def found(step: int) -> StepResult:
     row = StepRow(
         step=step,
         action="submit",
@@ -137,40 +137,40 @@ def found(step: int) -> Found:
         alone_packed=None,
         behind="",
     )
-    return Found(step=row, users=(UsersRow(step=step, users=1, tasks=3),), windows=(window,), between=(1.0, 2.0))
+    return StepResult(step=row, users=(UsersRow(step=step, users=1, tasks=3),), windows=(window,), between=(1.0, 2.0))
 
 
 def test_what_was_kept_is_there_after_a_kill_but_for_a_line_that_was_half_written(tmp_path: Path) -> None:
     """The replay goes on behind the last whole step, and its tables hold all of them at its end."""
-    keeper = Keeper(tmp_path / "results", manifest(pace=1.0))
+    keeper = ResultsFolder(tmp_path / "results", manifest(pace=1.0))
     keeper.keep(found(0))
     keeper.keep(found(1))
-    with (tmp_path / "results" / STEPS).open("a") as file:
+    with (tmp_path / "results" / STEP_LINES).open("a") as file:
         file.write('{"step": {"st')
-    again = Keeper(tmp_path / "results", manifest(pace=1.0))
+    again = ResultsFolder(tmp_path / "results", manifest(pace=1.0))
     assert ([found(0), found(1)], False) == (again.found, again.complete)
     again.keep(found(2))
     again.end()
     results = read_results(tmp_path / "results")
     assert [found(number).step for number in range(3)] == list(results.steps)
     assert [found(number).windows[0] for number in range(3)] == list(results.windows)
-    assert Keeper(tmp_path / "results", manifest(pace=1.0)).complete
+    assert ResultsFolder(tmp_path / "results", manifest(pace=1.0)).complete
 
 
 def test_steps_that_another_replay_beside_has_yet_to_do_are_done_again(tmp_path: Path) -> None:
     """They are forgotten, in the file too."""
-    keeper = Keeper(tmp_path / "results", manifest())
+    keeper = ResultsFolder(tmp_path / "results", manifest())
     for number in range(3):
         keeper.keep(found(number))
     keeper.cut(1)
-    assert [found(0)] == keeper.found == Keeper(tmp_path / "results", manifest()).found
+    assert [found(0)] == keeper.found == ResultsFolder(tmp_path / "results", manifest()).found
 
 
 def test_results_of_another_replay_are_not_touched(tmp_path: Path) -> None:
     """The message names the folder."""
-    Keeper(tmp_path / "results", manifest(pace=1.0)).keep(found(0))
+    ResultsFolder(tmp_path / "results", manifest(pace=1.0)).keep(found(0))
     with pytest.raises(WrongResults, match="results: holds the results of another replay; name another folder"):
-        Keeper(tmp_path / "results", manifest(pace=2.0))
+        ResultsFolder(tmp_path / "results", manifest(pace=2.0))
 
 
 def test_shares_are_those_that_the_service_metered() -> None:
@@ -200,9 +200,9 @@ def test_shares_are_those_that_the_service_metered() -> None:
     filled = with_savings(measured, told)
     assert (2.0, 1.5) == (filled.windows[0].alone_launched, filled.windows[0].alone_packed)
     assert [
-        TenantRow(step=3, tenant="ann", cores=0.6),
-        TenantRow(step=3, tenant="bob", cores=0.3),
-        TenantRow(step=3, tenant=None, cores=0.1),
+        TenantCoresRow(step=3, tenant="ann", cores=0.6),
+        TenantCoresRow(step=3, tenant="bob", cores=0.3),
+        TenantCoresRow(step=3, tenant=None, cores=0.1),
     ] == list(filled.tenants)
     assert measured == with_savings(measured, told.model_copy(update={"metered_seconds": 0.0}))
 

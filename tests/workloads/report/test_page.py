@@ -11,8 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from manager.command import app
-from tests.workloads.report.made import DEFAULT_TASKS, results, runs, window
-from workloads.report.findings import (
+from tests.workloads.report.sample_runs import DEFAULT_TASKS, results, runs, window
+from workloads.report.analysis.discarded_windows import thrown_away
+from workloads.report.analysis.findings import (
     CLAIMS,
     agreement,
     apart,
@@ -25,14 +26,13 @@ from workloads.report.findings import (
     reasons,
     verdict,
 )
-from workloads.report.html import Html, tag
-from workloads.report.means import tenant_cores
-from workloads.report.runs import Runs
-from workloads.report.summary import markdown_of, summarised
-from workloads.report.validity import thrown_away
-from workloads.report.writing import write_report
-from workloads.results import TenantRow, WindowRow
-from workloads.tables import write_results
+from workloads.report.analysis.means import tenant_cores
+from workloads.report.analysis.runs import Runs
+from workloads.report.analysis.summary import markdown_of, summarised
+from workloads.report.report_writer import write_report
+from workloads.report.web_page.html_tags import Html, tag
+from workloads.results import TenantCoresRow, WindowRow
+from workloads.results_tables import write_results
 from workloads.way import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED
 
 HOSTILE = "<script>alert('$x_1$')</script>&\"'\x00\ud7ff|"
@@ -50,7 +50,7 @@ def windows(*cores: float) -> list[WindowRow]:
 
 def every_way() -> Runs:
     """All that a report may be on."""
-    tenants = [TenantRow(step=1, tenant="<b>ann</b>", cores=0.9), TenantRow(step=1, tenant=None, cores=0.3)]
+    tenants = [TenantCoresRow(step=1, tenant="<b>ann</b>", cores=0.9), TenantCoresRow(step=1, tenant=None, cores=0.3)]
     return runs(
         results(DEFAULT, tasks=DEFAULT_TASKS, jobs=(1, 3, 1, 0)),
         results(REUSE),
@@ -164,7 +164,7 @@ def test_windows_of_a_service_that_was_behind_enter_no_mean_and_are_told_of() ->
                 window(0, 1, 0.5, latency_p50=1.0),
                 window(1, 0, 90.0, behind=late),
             ],
-            tenants=[TenantRow(step=0, tenant="ann", cores=0.5), TenantRow(step=1, tenant="ann", cores=90.0)],
+            tenants=[TenantCoresRow(step=0, tenant="ann", cores=0.5), TenantCoresRow(step=1, tenant="ann", cores=90.0)],
         ),
     )
     assert {"ann": 0.5} == tenant_cores(found, REUSE)
@@ -181,7 +181,7 @@ def test_a_report_is_written_where_every_window_was_thrown_away(tmp_path: Path) 
     """It says so, and shows what was counted."""
     for way in (DEFAULT, REUSE, DEFAULT_PACKED):
         late = [window(0, 0, 1.0, behind="a batch of job 1 takes 40.0 s, at a pace of 10 s", latency_p50=90.0)]
-        share = [TenantRow(step=0, tenant="ann", cores=1.0)]
+        share = [TenantCoresRow(step=0, tenant="ann", cores=1.0)]
         write_results(results(way, windows=late, tenants=share), tmp_path / way.name)
     write_report([tmp_path / way.name for way in (DEFAULT, REUSE, DEFAULT_PACKED)], tmp_path / "out")
     text = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.workloads.report.made import DEFAULT_TASKS, results, runs, window
-from workloads.report.following import following
-from workloads.report.regimes import regime_of, said_of, spots_of
-from workloads.report.runs import Runs
-from workloads.report.summary import summarised
+from tests.workloads.report.sample_runs import DEFAULT_TASKS, results, runs, window
+from workloads.report.analysis.cores_and_work import following
+from workloads.report.analysis.regimes import regime_of, regime_sentence, spots_of
+from workloads.report.analysis.runs import Runs
+from workloads.report.analysis.summary import summarised
 from workloads.results import WindowRow
 from workloads.way import DEFAULT, DEFAULT_PACKED, REUSE
 
@@ -50,8 +50,8 @@ def test_a_batch_costs_what_the_same_tasks_take_less_in_fewer_jobs() -> None:
 
 def test_what_was_only_counted_has_a_crossover_and_no_regime() -> None:
     """Nothing is said of work in seconds that nobody measured."""
-    told = said_of(runs(results(DEFAULT, tasks=DEFAULT_TASKS, jobs=(1, 2, 1, 0)), results(REUSE)))
+    told = regime_sentence(runs(results(DEFAULT, tasks=DEFAULT_TASKS, jobs=(1, 2, 1, 0)), results(REUSE)))
     assert told is not None
     assert "a batch costs 60 ms." in told
     assert "holds" not in told
-    assert None is said_of(runs(results(REUSE)))
+    assert None is regime_sentence(runs(results(REUSE)))

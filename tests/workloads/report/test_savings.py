@@ -8,13 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.workloads.report.made import DEFAULT_TASKS, results, runs, window
-from workloads.report.means import job_cores, packed_or_shared, shares_by_users, tenant_cores
-from workloads.report.runs import Run, collected
-from workloads.report.savings import Estimate, Pair, means, quantile, saved, saved_at_peak, saving_of, weights
-from workloads.report.summary import markdown_of, part_of, summarised
-from workloads.results import TenantRow
-from workloads.tables import WrongResults
+from tests.workloads.report.sample_runs import DEFAULT_TASKS, results, runs, window
+from workloads.report.analysis.means import job_cores, packed_or_shared, shares_by_users, tenant_cores
+from workloads.report.analysis.runs import Run, collected
+from workloads.report.analysis.savings import (
+    IntervalEstimate,
+    Pair,
+    means,
+    quantile,
+    saved,
+    saved_at_peak,
+    saving_of,
+    weights,
+)
+from workloads.report.analysis.summary import markdown_of, part_of, summarised
+from workloads.results import TenantCoresRow
+from workloads.results_tables import WrongResults
 from workloads.way import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED
 
 PARTS = st.floats(0.1, 10.0)
@@ -62,10 +71,10 @@ def test_the_interval_of_a_saving_is_the_one_worked_out_by_hand() -> None:
 
 def test_without_repeated_windows_there_is_no_interval() -> None:
     """Nor is there a saving where nothing was measured, or nothing used."""
-    assert Estimate(value=0.75) == saving_of([Pair(step=0, without=4.0, shared=1.0)], {0: 1.0})
+    assert IntervalEstimate(value=0.75) == saving_of([Pair(step=0, without=4.0, shared=1.0)], {0: 1.0})
     assert None is saving_of([], {})
     assert None is saving_of([Pair(step=0, without=0.0, shared=0.0)], {0: 1.0})
-    assert {3: Estimate(value=2.0)} == means({3: [2.0]})
+    assert {3: IntervalEstimate(value=2.0)} == means({3: [2.0]})
 
 
 def test_the_interval_of_a_step_takes_the_scatter_of_all() -> None:
@@ -175,7 +184,7 @@ def test_what_was_not_run_both_ways_saves_nothing_that_is_known() -> None:
         "| toy | SEQ | reuse | 3.5 (0.8 + 1.8 + 1.0) | - | - | - | - | - | - | - | - |\n"
         == markdown_of(summary).splitlines(keepends=True)[-1]
     )
-    assert "30.0 % (20.0 to 40.0)" == part_of(Estimate(value=0.3, low=0.2, high=0.4))
+    assert "30.0 % (20.0 to 40.0)" == part_of(IntervalEstimate(value=0.3, low=0.2, high=0.4))
 
 
 def test_hostile_names_keep_the_markdown_table_whole() -> None:
@@ -194,9 +203,9 @@ def test_reuse_is_weighed_by_time_over_all_running_tasks() -> None:
             REUSE,
             windows=[window(0, 0, 1.0), window(1, 0, 1.0)],
             tenants=[
-                TenantRow(step=0, tenant="ann", cores=1.0),
-                TenantRow(step=1, tenant="ann", cores=2.0),
-                TenantRow(step=1, tenant=None, cores=3.0),
+                TenantCoresRow(step=0, tenant="ann", cores=1.0),
+                TenantCoresRow(step=1, tenant="ann", cores=2.0),
+                TenantCoresRow(step=1, tenant=None, cores=3.0),
             ],
         ),
     )

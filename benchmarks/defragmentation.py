@@ -1,0 +1,305 @@
+"""Defragmentation: for how long outputs stand still, and what it saves, on a service that runs.
+
+    python -m benchmarks.defragmentation [--quick]
+
+Ten dataflows, each a part of the next, make a running DAG of 100 tasks over ten jobs: in a chain, or all below the
+first. It is consolidated again and again. An output's interruption is the longest that nothing came of it from the
+request on, which is as long as a pace without any. Then dataflows are submitted one after the other and drained, in
+random order, each task shared or not, with and without a defragmentation after each step. At last a task moves that
+keeps something for each of a million keys: from when its new job is told until it runs, and as many bytes as the job
+records then. Needs mosquitto. Quickly, there are fewer of all. Prints a line per measurement; the last is one JSON
+object.
+"""
+
+import json
+import random
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from benchmarks.manager_test_bed import SERVICE_PACE, MeasuredService, serving
+from manager.answers import SourceForm, SubmitAnswer
+from manager.client import Client, Refused
+
+_JOBS = 10
+_TASKS = 100
+TIMES = 5
+"""How often each running DAG is consolidated; each time tells ten interruptions."""
+_PER_SECOND = 20.0
+SETTLING = 3.0
+"""Seconds after which what was started does nothing any more but its work."""
+WHILE = 10.0
+"""Seconds over which cores and latencies are measured."""
+KEYS = 1_000_000
+_EVENTS_PER_MESSAGE = 10_000
+"""Events in a message, where there are as many as keys."""
+_SPREAD = 3
+"""So many ways lead on from each task of the dataflows that are submitted one after the other."""
+Found = dict[str, Any]
+
+
+def main(*, quick: bool) -> None:
+    """Measure everything."""
+    with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
+        shapes = {
+            shape: told(shape, consolidated(Path(folder) / shape, shape, 2 if quick else TIMES))
+            for shape in ("chain", "star")
+        }
+        many = 4 if quick else 12
+        steps = {
+            mode: told(f"SEQ, {mode}", sequence(Path(folder) / mode, mode, many))
+            for mode in ("default", "reuse", "reuse and defragment")
+        }
+        state = told("state", state_moved(Path(folder) / "state", KEYS // 10 if quick else KEYS))
+    chain = shapes["chain"]
+    print(
+        json.dumps(
+            {
+                **{name: chain[name] for name in ("interruption_s", "cores_before", "cores_after")},
+                **{name: chain[name] for name in ("latency_before_ms", "latency_after_ms")},
+                "state_moved_bytes_per_s": state["bytes_per_s"],
+                "state_moved_keys_per_s": state["keys_per_s"],
+                "details": {**shapes, "seq_cores": steps, "state": state},
+            }
+        )
+    )
+
+
+def consolidated(folder: Path, shape: str, times: int) -> Found:
+    """What it takes to consolidate a running DAG of ten jobs, and what that saves."""
+    found: dict[str, list[float]] = {name: [] for name in ("gaps", "usual", "cores_before", "cores_after", "moved")}
+    before: list[float] = []
+    after: list[float] = []
+    with scattering(folder) as (service, ann, operator):
+        for _ in range(times):
+            flows = scattered(service, ann, shape)
+            time.sleep(SETTLING)
+            found["cores_before"].append(service.cores(WHILE))
+            before += latencies(service, flows[-1])
+            usual, gaps, seconds = defragmented(service, operator, flows)
+            found["usual"] += usual
+            found["gaps"] += gaps
+            found["moved"].append(seconds)
+            time.sleep(SETTLING)
+            found["cores_after"].append(service.cores(WHILE))
+            after += latencies(service, flows[-1])
+            for flow in flows:
+                ann.remove(flow.id)
+            service.wait(lambda: True if not list(operator.jobs()) else None, "no job")
+    return {
+        "interruption_s": percentiles(found["gaps"]),
+        "longest_gap_otherwise_s": percentiles(found["usual"]),
+        "move_s": round(statistics.median(found["moved"]), 2),
+        "cores_before": round(statistics.median(found["cores_before"]), 3),
+        "cores_after": round(statistics.median(found["cores_after"]), 3),
+        "latency_before_ms": percentiles([1_000 * each for each in before]),
+        "latency_after_ms": percentiles([1_000 * each for each in after]),
+    }
+
+
+def scattered(service: MeasuredService, ann: Client, shape: str) -> list[SubmitAnswer]:
+    """Dataflows of which each has ten tasks more than the one before, or than the first; each in a job of its own."""
+    flows = []
+    for number in range(_JOBS):
+        own = [(number, place) for place in range(_TASKS // _JOBS)]
+        first = [(0, place) for place in range(_TASKS // _JOBS)]
+        above = [(each, place) for each in range(number) for place in range(_TASKS // _JOBS)]
+        tasks = [*(above if shape == "chain" else first if number else []), *own]
+        flows.append(ann.submit(document("street", [{"field": "n", "min": -1 - a, "max": 1e12 + b} for a, b in tasks])))
+        service.first_output(flows[-1].outputs[0].topic)
+    return flows
+
+
+def defragmented(
+    service: MeasuredService, operator: Client, flows: Sequence[SubmitAnswer]
+) -> tuple[list[float], list[float], float]:
+    """The longest silence of each output without and with a defragmentation, and how long that took."""
+    begun = time.perf_counter()
+    time.sleep(WHILE)
+    asked = time.perf_counter()
+    operator.defragment()
+    while operator.fragmentation().move is not None:
+        time.sleep(0.1)
+    ended = time.perf_counter()
+    time.sleep(2 * SERVICE_PACE)
+    topics = [flow.outputs[0].topic for flow in flows]
+    return (
+        [longest(service, topic, begun, asked) for topic in topics],
+        [longest(service, topic, asked, time.perf_counter()) for topic in topics],
+        ended - asked,
+    )
+
+
+def longest(service: MeasuredService, topic: str, begun: float, ended: float) -> float:
+    """The longest silence of an output within a while."""
+    came = [each for each in service.outputs[topic] if begun <= each <= ended]
+    return max(after - before for before, after in pairwise([begun, *came, ended]))
+
+
+def latencies(service: MeasuredService, flow: SubmitAnswer) -> list[float]:
+    """Seconds from when events were sent to when they came out."""
+    service.events = {}
+    time.sleep(WHILE)
+    came, service.events = service.events.get(flow.outputs[0].topic, []), None
+    return [at - event["sent"] for at, events in came for event in events]
+
+
+def sequence(folder: Path, mode: str, many: int) -> list[float]:
+    """Cores at each step, while dataflows are submitted one after the other and then removed, both in random order."""
+    draw = random.Random(7)
+    paths = [[draw.randrange(_SPREAD) for _ in range(draw.randint(3, 8))] for _ in range(many)]
+    found: list[float] = []
+    with scattering(folder) as (service, ann, operator):
+        flows = []
+        for number, path in enumerate(draw.sample(paths, many)):
+            configs = [{"field": "n", "min": -1 - way, "max": 1e12 + at} for at, way in enumerate(path)]
+            flows.append(ann.submit(document("street", configs, fresh=mode == "default", title=f"{number}")))
+            service.first_output(flows[-1].outputs[0].topic)
+            found.append(settled(service, operator, mode))
+        for flow in draw.sample(flows, many):
+            ann.remove(flow.id)
+            found.append(settled(service, operator, mode))
+    return found
+
+
+def state_moved(folder: Path, keys: int) -> Found:
+    """How fast a task moves that has so many keys, with what it keeps of them."""
+    with scattering(folder) as (service, ann, operator):
+        ann.register_source(source("keys"))
+        flows = [ann.submit(counting(filters)) for filters in (1, 2)]
+        jobs = {"1", "2"}
+        service.wait(lambda: jobs <= {job for job, version in list(service.in_effect) if version} or None, "both jobs")
+        for first in range(0, keys, _EVENTS_PER_MESSAGE):
+            events = [{"n": number} for number in range(first, min(keys, first + _EVENTS_PER_MESSAGE))]
+            service.publish("city/keys", json.dumps(events).encode())
+        # Only what comes for the second time comes out, after all before it.
+        service.publish("city/keys", json.dumps([{"n": keys - 1}]).encode())
+        for flow in flows:
+            service.first_output(flow.outputs[0].topic)
+        (job,) = operator.defragment().joins
+        service.wait(lambda: (job, 2) in service.in_effect or None, "the new job")
+        seconds = service.in_effect[job, 2] - service.told[job, 2]
+        recorded = max(path.stat().st_size for path in (service.root / "jobs" / job / "records").iterdir())
+        service.wait(lambda: operator.fragmentation().move is None or None, "the end of the move")
+    return {
+        "keys": keys,
+        "bytes": recorded,
+        "seconds": round(seconds, 3),
+        "keys_per_s": round(keys / seconds),
+        "bytes_per_s": round(recorded / seconds),
+    }
+
+
+def counting(filters: int) -> Found:
+    """A source, how often each number came, filters that let what came twice through, and an output."""
+    configs = [{"field": "count", "min": 2, "max": 1e12 + number} for number in range(filters)]
+    tasks = [{"id": f"t{at}", "type": "range_filter", "config": each} for at, each in enumerate(configs)]
+    ids = ["in", "count", *(each["id"] for each in tasks), "out"]
+    return {
+        "version": 1,
+        "name": f"counting {filters}",
+        "tasks": [
+            {"id": "in", "type": "source", "config": {"source": "keys"}},
+            {"id": "count", "type": "count", "config": {"by": ["n"]}},
+            *tasks,
+            {"id": "out", "type": "output"},
+        ],
+        "streams": [{"from": one, "to": other} for one, other in pairwise(ids)],
+    }
+
+
+def settled(service: MeasuredService, operator: Client, mode: str) -> float:
+    """Cores after a step, and after the defragmentation that follows it where there is one."""
+    if mode == "reuse and defragment":
+        # Where nothing is scattered it is refused.
+        with suppress(Refused):
+            operator.defragment()
+        while operator.fragmentation().move is not None:
+            time.sleep(0.05)
+    time.sleep(SETTLING)
+    return service.cores(WHILE / 2)
+
+
+@contextmanager
+def scattering(folder: Path) -> Iterator[tuple[MeasuredService, Client, Client]]:
+    """A service that gives each residue a job of its own, and a source that sends; clients of tenant and operator."""
+    with serving(folder, placement="launch") as service:
+        service.start()
+        service.listen()
+        with Client(service.url, service.admit("ann")) as ann, service.operator() as operator, publishing(service):
+            ann.register_source(source("street"))
+            yield service, ann, operator
+
+
+@contextmanager
+def publishing(service: MeasuredService) -> Iterator[None]:
+    """Events with when they were sent, all the time."""
+    stopping = threading.Event()
+
+    def publish() -> None:
+        number = 0
+        while not stopping.wait(1 / _PER_SECOND):
+            service.publish("city/street", json.dumps({"n": number, "sent": time.perf_counter()}).encode())
+            number += 1
+
+    thread = threading.Thread(target=publish, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
+
+
+def source(name: str) -> SourceForm:
+    """What the dataflows read."""
+    return SourceForm.model_validate(
+        {
+            "name": name,
+            "connection": {"kind": "topic", "topic": f"city/{name}"},
+            "schema": {"n": "integer", "sent": "float"},
+        }
+    )
+
+
+def document(name: str, configs: Sequence[Found], *, fresh: bool = False, title: str = "bench") -> Found:
+    """A source, filters in a row that let everything through, and an output."""
+    tasks: list[Found] = [{"id": f"t{at}", "type": "range_filter", "config": each} for at, each in enumerate(configs)]
+    if fresh:
+        tasks = [{**each, "fresh": True} for each in tasks]
+    ids = ["in", *(each["id"] for each in tasks), "out"]
+    return {
+        "version": 1,
+        "name": title,
+        "tasks": [
+            {"id": "in", "type": "source", "config": {"source": name}},
+            *tasks,
+            {"id": "out", "type": "output"},
+        ],
+        "streams": [{"from": one, "to": other} for one, other in pairwise(ids)],
+    }
+
+
+def percentiles(values: Sequence[float]) -> Found:
+    """The median, and what all but one in a hundred are at most."""
+    return {
+        "p50": round(statistics.median(values), 3),
+        "p99": round(statistics.quantiles(values, n=100, method="inclusive")[98], 3),
+    }
+
+
+def told(what: str, found: Any) -> Any:
+    """Print a figure, and hand it on."""
+    print(f"{what}: {json.dumps(found)}", flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    main(quick="--quick" in sys.argv)

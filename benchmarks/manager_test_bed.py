@@ -1,0 +1,248 @@
+"""A test bed: `braid serve` in a process of its own, and a subscriber that notes when each output and plan came."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import psutil
+
+from bridge import Message, topics
+from bridge.transport.address import Address
+from bridge.transport.mqtt_client import MqttClient as Line
+from manager.answers import KeyForm, Quota, TenantForm
+from manager.client import Client
+from manager.process.keeper_process import read_record
+from manager.process.settings import read_key
+from workloads.replay.cores import cores_between, look
+
+T = TypeVar("T")
+_BOUND = 120.0
+"""Seconds within which whatever is awaited has to come."""
+SERVICE_PACE = 1.0
+_PLENTY = Quota(dataflows=10**9, tasks=10**9, submits_per_minute=10**9)
+
+
+class MeasuredService:
+    """A service in one root; made by `serving`. Times are those of `time.perf_counter`."""
+
+    def __init__(self, folder: Path, *, host: str = "local", placement: str = "pack") -> None:
+        """`host` is "none" where a stand-in of the benchmark answers instead of Spark."""
+        self.root = folder / "root"
+        self.log = folder / "serve.log"
+        self.url = f"http://127.0.0.1:{_free_port()}"
+        self.outputs: dict[str, list[float]] = defaultdict(list)
+        """By topic."""
+        self.told: dict[tuple[str, int], float] = {}
+        """When each version of each job's plan was published."""
+        self.in_effect: dict[tuple[str, int], float] = {}
+        """When its host said that it runs."""
+        self.events: dict[str, list[tuple[float, list[Any]]]] | None = None
+        """What came by topic, with when, once somebody wants to know."""
+        self._host = host
+        self._placement = placement
+        self._process: subprocess.Popen[bytes] | None = None
+        self._line: Line | None = None
+        self._news = threading.Condition()
+
+    def start(self) -> float:
+        """Begin to serve; the seconds until it is ready."""
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("BRAID_")},
+            "BRAID_ROOT": str(self.root),
+            "BRAID_PORT": self.url.rpartition(":")[2],
+            "BRAID_HOST": self._host,
+            "BRAID_PACE": str(SERVICE_PACE),
+            "BRAID_PLACEMENT": self._placement,
+            # By itself it would begin amid what is measured.
+            "BRAID_DEFRAGMENT": "false",
+        }
+        begun = time.perf_counter()
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                [str(Path(sys.executable).parent / "braid"), "serve"], stdout=output, stderr=output, env=environment
+            )
+        while not self._is_ready():
+            if self._process.poll() is not None or time.perf_counter() - begun > _BOUND:
+                raise TimeoutError(f"it does not serve: {self.log.read_text()[-2_000:]}")
+            time.sleep(0.02)
+        return time.perf_counter() - begun
+
+    def stop(self) -> None:
+        """Let it end, and with it its broker and host."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(_BOUND)
+            self._process = None
+
+    def close(self) -> None:
+        """End all of it."""
+        if self._line is not None:
+            self._line.stop()
+        try:
+            self.stop()
+        except subprocess.TimeoutExpired:
+            if self._process is not None:
+                self._process.kill()
+                self._process.wait()
+            raise
+        finally:
+            # A manager that broke down leaves its keeper running.
+            if (record := read_record(self.root)) is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(record.pid, signal.SIGTERM)
+
+    def operator(self) -> Client:
+        """The first operator's client."""
+        return Client(self.url, read_key(self.root))
+
+    def admit(self, tenant: str) -> str:
+        """Admit a tenant without bounds; its API key."""
+        with self.operator() as operator:
+            operator.admit(TenantForm(name=tenant, quota=_PLENTY))
+            return operator.make_key(KeyForm(tenant=tenant)).key
+
+    @property
+    def broker(self) -> Address:
+        """Where its broker is, for Braid's own user."""
+        record = read_record(self.root)
+        if record is None:
+            raise TimeoutError("there is no keeper")
+        return Address.parse(record.broker)
+
+    def listen(self) -> None:
+        """Note from now on what comes when."""
+        heard = [f"{topics.ROOT}/out/#", topics.job("+", "plan"), topics.job("+", "status")]
+        self._line = Line(self.broker, "bench", topics=heard, on_message=self._take, lasting=False)
+        self._line.start()
+
+    def publish(self, topic: str, payload: bytes) -> None:
+        """Publish as a source does."""
+        if self._line is None:
+            raise RuntimeError("listen first")
+        self._line.publish(topic, payload)
+
+    def cores(self, seconds: float) -> float:
+        """Cores that broker, host, JVM and workers take, for so long."""
+        if self._process is None:
+            raise RuntimeError("start it first")
+        process = psutil.Process(self._process.pid)
+        begun = look(process)
+        time.sleep(seconds)
+        found = cores_between(begun, look(process))
+        return round(sum(used for part, used in found.items() if part != "manager"), 4)
+
+    def wait(self, found: Callable[[], T | None], what: str) -> T:
+        """Wait until something was heard."""
+        with self._news:
+            if not self._news.wait_for(found, _BOUND):
+                raise TimeoutError(f"not within {_BOUND:g} s: {what}; {self.root} may tell why")
+            value = found()
+        if value is None:
+            raise TimeoutError(what)
+        return value
+
+    def first_output(self, topic: str) -> float:
+        """When the first output came on a topic; waits for it."""
+        self.wait(lambda: self.outputs.get(topic), f"an output on {topic}")
+        return self.outputs[topic][0]
+
+    def _is_ready(self) -> bool:
+        with suppress(httpx.TransportError):
+            return httpx.get(f"{self.url}/readyz", timeout=5.0, trust_env=False).status_code == httpx.codes.OK
+        return False
+
+    def _take(self, message: Message) -> None:
+        now = time.perf_counter()
+        with self._news:
+            parts = message.topic.split("/")
+            if parts[2] == "out":
+                self.outputs[message.topic].append(now)
+                if self.events is not None:
+                    self.events.setdefault(message.topic, []).append((now, json.loads(message.payload)["events"]))
+            elif message.payload:
+                told = json.loads(message.payload)
+                if parts[4] == "plan":
+                    self.told.setdefault((parts[3], told["version"]), now)
+                else:
+                    self.in_effect.setdefault((parts[3], told.get("in_effect", 0)), now)
+            self._news.notify_all()
+        if self._line is not None:
+            self._line.acknowledge([message.token])
+
+
+class StandIn:
+    """Says of itself that it is a host, and of each plan that it runs it, and runs nothing."""
+
+    NAME = "stand-in"
+    BEAT = 5.0
+
+    def __init__(self, broker: Address) -> None:
+        self._line = Line(
+            broker, self.NAME, topics=[topics.job("+", "plan")], on_message=self._take, on_connection=self._connected
+        )
+        self._plans: dict[str, bytes] = {}
+        self._stopping = threading.Event()
+        self._connection = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="stands in", daemon=True)
+        self._line.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Hang up."""
+        self._stopping.set()
+        self._connection.set()
+        self._thread.join()
+        self._line.stop()
+
+    def _connected(self) -> None:
+        self._connection.set()
+
+    def _beat(self) -> None:
+        while not self._stopping.is_set():
+            told = {"host": self.NAME, "alive": True}
+            self._line.publish(topics.host(self.NAME, "status"), json.dumps(told).encode(), retain=True)
+            self._connection.wait(self.BEAT)
+            self._connection.clear()
+
+    def _take(self, message: Message) -> None:
+        job = message.topic.split("/")[3]
+        plan = json.loads(message.payload) if message.payload else {"version": 0, "term": 0}
+        status = {
+            "job": job,
+            "host": self.NAME,
+            "state": "running" if message.payload else "stopped",
+            "version": plan["version"],
+            "term": plan["term"],
+            "in_effect": plan["version"],
+        }
+        self._line.publish(topics.job(job, "status"), json.dumps(status).encode(), retain=True)
+        self._line.acknowledge([message.token])
+
+
+@contextmanager
+def serving(folder: Path, *, host: str = "local", placement: str = "pack") -> Iterator[MeasuredService]:
+    """A service for a while."""
+    folder.mkdir()
+    service = MeasuredService(folder, host=host, placement=placement)
+    try:
+        yield service
+    finally:
+        service.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

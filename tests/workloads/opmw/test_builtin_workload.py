@@ -1,0 +1,150 @@
+"""The built-in repository and the 35 dataflows that are drawn of it, counted by canonical forms and a merge."""
+
+import random
+from statistics import median
+from typing import Any
+
+import pytest
+
+from engine import installed_catalogue
+from tests.documentation.pages import page
+from workloads.opmw.builtin_workload import opmw
+from workloads.opmw.document_encoder import Inputs, SourcesBy, encode, registered, sources_of
+from workloads.opmw.repository import TARGETS, WORK_SAVED, is_chain, repository
+from workloads.opmw.sharing_counts import canonical, counted, work_saved, works
+from workloads.opmw.template_figures import dataflows_of
+from workloads.opmw.templates import Template, TemplateStep, Variable
+from workloads.workload_loader import load_workload
+
+
+def only(wanted: Any, found: Any) -> Any:
+    """As much of what was found as is wanted."""
+    return {name: only(each, found[name]) for name, each in wanted.items()} if isinstance(wanted, dict) else found
+
+
+@pytest.mark.parametrize(
+    ("parents", "expected"),
+    [
+        ({"a": ()}, True),
+        ({"a": (), "b": "a", "c": "b"}, True),
+        ({"a": (), "b": "a", "c": "a"}, False),
+        ({"a": (), "b": (), "c": "ab"}, False),
+        ({"a": (), "b": ()}, False),
+    ],
+)
+def test_chain(parents: dict[str, str], expected: bool) -> None:  # noqa: FBT001 - an example
+    """A template is a chain where each step but the first follows one, and none is followed by several."""
+    steps = tuple(
+        TemplateStep(name=name, component="Sort", uses=tuple(uses), gives=(name,)) for name, uses in parents.items()
+    )
+    assert expected == is_chain(Template(name="t", steps=steps, variables=()))
+
+
+def test_repository() -> None:
+    """The 70 templates have exactly the statistics of the published ones, and save as much work, in every encoding."""
+    reached = opmw().about["repository"]["reached"]
+    assert TARGETS == only(TARGETS, reached)
+    assert WORK_SAVED == pytest.approx({name: reached[name]["work saved"] for name in WORK_SAVED}, abs=0.005)
+
+
+def test_documented() -> None:
+    """The page on workloads has the counts of all 70 in every encoding, as they are."""
+    reached = opmw().about["repository"]["reached"]
+
+    def counts(*tasks: dict[str, Any]) -> str:
+        total, distinct = (sum(each[name] for each in tasks) for name in ("total", "distinct"))
+        return f"{total} → {distinct}, {1 - distinct / total:.1%}".replace("%", " %")
+
+    rows = [
+        (
+            told,
+            counts(found["steps"]),
+            counts(found["sources"]),
+            counts(found["steps and sources"]),
+            counts(found["steps and sources"], found["outputs"]),
+            f"{found['work saved']:.1%}".replace("%", " %"),
+        )
+        for told, found in (
+            ("sources by data type", reached["by type"]),
+            ("sources by variable name", reached["by variable"]),
+            ("one source for all", reached["one source"]),
+        )
+    ]
+    tables = page("docs/workloads.md").tables
+    (table,) = (each for each in tables if each.rows[0][0].startswith("encoding of all 70"))
+    assert rows == list(table.rows[1:])
+
+
+@pytest.mark.parametrize(
+    ("sources", "work"), [(SourcesBy.TYPE, 0.17), (SourcesBy.VARIABLE, 0.20), (SourcesBy.NONE, 0.29)]
+)
+def test_blind_draws(sources: SourcesBy, work: float) -> None:
+    """35 drawn blindly save about as much work in the median as 35 of the published ones, in every encoding."""
+    dataflows = dataflows_of(repository(), installed_catalogue(), sources)
+    dice = random.Random(1)
+    found = [work_saved(dice.sample(dataflows, 35)) or 0.0 for _ in range(400)]
+    assert work == pytest.approx(median(found), abs=0.015)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5, 1_000_003])
+def test_drawn(seed: int) -> None:
+    """Whatever the seed, 35 dataflows look like the repository, share 40.0 % of their steps and sources, and save 23 %.
+
+    Of the work, that is, which steps do.
+    """
+    workload = opmw(seed)
+    dataflows = canonical(
+        workload.dataflows.items(), installed_catalogue(), registered(tuple(each.name for each in workload.sources))
+    )
+    sizes = [sum(task["type"].startswith("opmw:") for task in each["tasks"]) for each in workload.dataflows.values()]
+    assert (35, 1, 3, 18) == (len(sizes), min(sizes), median(sizes), max(sizes))
+    assert 4.97 == pytest.approx(sum(sizes) / 35, abs=0.25)
+    assert sizes.count(1) in {5, 6}
+    assert workload.about["drawn"]["reached"]["chains"] in {17, 18, 19}
+    counts = counted(dataflows)
+    assert 0.400 == pytest.approx(counts.tasks.share, abs=0.0025)
+    assert 0.23 == pytest.approx(counts.work_saved, abs=0.0051)
+
+
+def test_work() -> None:
+    """A step works once for each event of each of its inputs, one that joins once for each complete set."""
+    template = Template(
+        name="t",
+        steps=(
+            TemplateStep(name="a", component="A", uses=("x", "y"), gives=("left",)),
+            TemplateStep(name="b", component="B", uses=("left", "x"), gives=("right",)),
+            TemplateStep(name="c", component="C", uses=("left", "right"), gives=("end",)),
+        ),
+        variables=tuple(Variable(name=name, data_type=None) for name in ("x", "y", "left", "right", "end")),
+    )
+    found = []
+    for inputs in Inputs:
+        document = encode(template, name="t", inputs=inputs)
+        (dataflow,) = canonical([("t", document)], installed_catalogue(), registered(sources_of(document)))
+        found.append(sorted(works(dataflow).values()))
+    assert [[2, 3, 5], [1, 1, 1]] == found
+
+
+def test_joined() -> None:
+    """Where steps join, the dataflows are the same, and so is what they share; traces name the workload apart."""
+    joined = opmw(3, inputs="join")
+    assert "opmw-join:3" == joined.name
+    assert load_workload(joined.name).dataflows == joined.dataflows
+    assert opmw(3).dataflows.keys() == joined.dataflows.keys()
+    types = {task["type"].partition(":")[0] for each in joined.dataflows.values() for task in each["tasks"]}
+    assert {"opmw", "opmw-join", "source", "output"} == types
+    registry = registered(tuple(each.name for each in joined.sources))
+    apart, together = (
+        counted(canonical(each.dataflows.items(), installed_catalogue(), registry)) for each in (opmw(3), joined)
+    )
+    assert (apart.steps, apart.sources, apart.outputs) == (together.steps, together.sources, together.outputs)
+    # Each step works once for each complete set, so that the work saved is the part of the steps that is shared.
+    assert together.steps.share == pytest.approx(together.work_saved, abs=0.0006)
+
+
+def test_seeds() -> None:
+    """A seed always gives the same workload, another one another; documents are named as the dataflows are."""
+    assert opmw(7).dataflows == opmw(7).dataflows
+    assert set(opmw(7).dataflows) != set(opmw(8).dataflows)
+    assert ("opmw", "opmw:7") == (opmw().name, opmw(7).name)
+    assert all(name == document["name"] for name, document in opmw().dataflows.items())

@@ -1,0 +1,248 @@
+"""Dry replays: their counts are a service's, and they are quick."""
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import merge
+from dags import Kind, Schema
+from engine.plan import SlotState
+from manager.answers import Stop
+from manager.committed.state import State
+from manager.defragmentation.choice import Chooser
+from manager.problem import Conflict
+from manager.process.settings import Placement
+from manager.store.database import Store, sqlite_url
+from merge import JobId, Weighed, each_step, each_task, works
+from merge.defragmentation import forwarded
+from tests.catalogue import CATALOGUE
+from tests.manager.managers import Manager, caller
+from tests.strategies import Document, families
+from workloads.replay import dry_replay as replaying
+from workloads.replay.dry_replay import Defragment, NotReplayed, dry
+from workloads.replay.loads import Cost
+from workloads.replay.modes import document_in
+from workloads.results import StepRow
+from workloads.traces.trace_file import Action, Trace, TracePhase, TraceStep
+from workloads.way import Mode
+from workloads.workload import Workload, WorkloadSource
+
+SCHEMA = Schema.of(place=Kind.STRING, value=Kind.INTEGER)
+RATES = {"weather": 1.0, "traffic": 0.1, "power": 7.0}
+NAMES = tuple(RATES)
+Counts = tuple[int, int, int, int, int]
+"""Dataflows, running and paused tasks, jobs, bridges."""
+
+
+def workload(documents: dict[str, Document], *sources: str) -> Workload:
+    made = tuple(WorkloadSource(name=name, schema=SCHEMA, events=None, per_second=RATES[name]) for name in sources)
+    return Workload(name="drawn", about={}, sources=made, dataflows=documents)
+
+
+def walk(names: list[str], seed: int, steps: int) -> Trace:
+    """Any dataflow comes or goes at each step."""
+    chance, runs, made = Random(seed), set[str](), list[TraceStep]()
+    for _ in range(steps):
+        name = chance.choice(names)
+        action = Action.REMOVE if name in runs else Action.SUBMIT
+        runs ^= {name}
+        made.append(TraceStep(action=action, dataflow=name, phase=TracePhase.WALK))
+    return Trace(name="any", workload="drawn", seed=seed, steps=tuple(made))
+
+
+def counts(row: StepRow) -> Counts:
+    return row.dataflows, row.running_tasks, row.paused_tasks, row.jobs, row.bridges
+
+
+def counted(state: State) -> Counts:
+    paused = sum(slot.state is SlotState.PAUSED for plan in state.plans.values() for slot in plan.slots)
+    running, jobs = state.running, state.jobs
+    return len(running.dataflows), len(running.tasks), paused, len(jobs.jobs), len(forwarded(running, jobs))
+
+
+def consolidated(manager: Manager) -> None:
+    """Ask for a defragmentation, and carry it out as hosts would."""
+    try:
+        move = manager.changes.moves.begin(Chooser(manager.seen).asked_for, who="operator")
+    except Conflict:
+        return
+    passed: dict[JobId, dict[str, int]] = {job: {} for job in move.left}
+    manager.changes.moves.cut(move.id)
+    manager.changes.moves.take_over(move.id, passed)
+    manager.changes.moves.end(move.id)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("template") / "braid.db"
+    Store(sqlite_url(path)).close()
+    return path
+
+
+@settings(max_examples=12)
+@given(
+    family=families(confined=True, sources=NAMES, least=3, most=6),
+    seed=st.integers(0, 2**32),
+    mode=st.sampled_from(["default", "reuse"]),
+    placement=st.sampled_from(["launch", "graft", "pack"]),
+    defragment=st.sampled_from(["off", "step"]),
+)
+def test_counts_are_those_of_a_service(  # noqa: PLR0913, PLR0917 - what a replay hangs on
+    template: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    family: tuple[Document, ...],
+    seed: int,
+    mode: Mode,
+    placement: Placement,
+    defragment: Defragment,
+) -> None:
+    """After each step of any trace, in each mode and placement, consolidated or not."""
+    documents = {f"flow-{number}": each for number, each in enumerate(family)}
+    trace = walk(list(documents), seed, 14)
+    folder = tmp_path_factory.mktemp("service")
+    shutil.copy(template, folder / "braid.db")
+    manager = Manager(sqlite_url(folder / "braid.db"), strategy=placement).lead()
+    manager.admit("ann", "bob", "eve")
+    manager.register(*NAMES)
+    ids: dict[str, str] = {}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(replaying, "installed_catalogue", lambda: CATALOGUE)
+        told = dry(workload(documents, *NAMES), trace, mode=mode, placement=placement, defragment=defragment)
+        for step, (row, users) in zip(trace.steps, told, strict=True):
+            if step.action is Action.SUBMIT:
+                ids[step.dataflow] = manager.submit("ann", document_in(mode, documents[step.dataflow]))
+            else:
+                manager.service.remove(caller("ann"), ids.pop(step.dataflow), Stop.NOW)
+            if defragment == "step":
+                consolidated(manager)
+            with manager.committer.looking() as state:
+                assert counted(state) == counts(row)
+                served = Counter(len(each) for each in state.running.users.values())
+                work = works(state.running.tasks, _arriving, cost=each_step)
+                kinds = merge.counted(task.type for task in state.running.tasks.values())
+            assert (kinds.sources, kinds.steps, kinds.outputs) == (
+                row.running_sources,
+                row.running_steps,
+                row.running_outputs,
+            )
+            assert float(sum(work.values())) == row.work_running
+            assert served == {each.users: each.tasks for each in users}
+    manager.close()
+    shutil.rmtree(folder)
+
+
+def chain(number: int, shared: int, source: str = "weather") -> Document:
+    """A dataflow of five tasks, of which the first two are those of any other with the same shared number."""
+    tasks = [
+        {"id": "s", "type": "source", "config": {"source": source}},
+        {"id": "a", "type": "range_filter", "config": {"field": "value", "min": shared, "max": 10_000}},
+        {"id": "b", "type": "range_filter", "config": {"field": "value", "min": 10_000 + number, "max": 90_000}},
+        {"id": "b2", "type": "range_filter", "config": {"field": "value", "min": 10_000 + number, "max": 90_000}},
+        {"id": "k", "type": "output"},
+    ]
+    pairs = (("s", "a"), ("a", "b"), ("a", "b2"), ("b", "k"), ("b2", "k"))
+    streams = [{"from": one, "to": other} for one, other in pairs]
+    return {"version": 1, "name": f"chain {number}", "tasks": tasks, "streams": streams}
+
+
+def test_what_runs_where_nothing_is_shared_is_counted_beside() -> None:
+    """Each dataflow by itself without its duplicates, in both modes; default runs the duplicates too."""
+    documents = {name: chain(number, 1) for number, name in enumerate("ab")}
+    steps = [(Action.SUBMIT, "a"), (Action.SUBMIT, "b"), (Action.REMOVE, "a"), (Action.REMOVE, "b")]
+    trace = Trace(
+        name="by hand",
+        workload="drawn",
+        seed=1,
+        steps=tuple(TraceStep(action=action, dataflow=name, phase=TracePhase.WALK) for action, name in steps),
+    )
+
+    def told(mode: Mode) -> list[tuple[int, int, int, int]]:
+        rows = dry(workload(documents, "weather"), trace, mode=mode, placement="launch", defragment="off")
+        return [(row.submitted_tasks, row.running_tasks, row.paused_tasks, row.jobs) for row, _ in rows]
+
+    assert [(4, 4, 0, 1), (8, 6, 0, 2), (4, 4, 2, 2), (0, 0, 0, 0)] == told("reuse")
+    assert [(4, 5, 0, 1), (8, 10, 0, 2), (4, 5, 0, 1), (0, 0, 0, 0)] == told("default")
+
+
+def test_work_saved_is_counted_beside() -> None:
+    """Rates times the steps that run, and times those of each dataflow by itself, whose twins are one."""
+    documents = {name: chain(number, 1) for number, name in enumerate("ab")}
+    steps = tuple(TraceStep(action=Action.SUBMIT, dataflow=name, phase=TracePhase.FILL) for name in "ab")
+    trace = Trace(name="SEQ", workload="drawn", seed=1, steps=steps)
+
+    def told(mode: Mode, cost: Cost) -> list[tuple[float, float]]:
+        replayed = dry(
+            workload(documents, "weather"),
+            trace,
+            mode=mode,
+            placement="launch",
+            defragment="off",
+            rate=0.5,
+            cost=cost,
+        )
+        return [(row.work_alone, row.work_running) for row, _ in replayed]
+
+    # The output takes the events of both twins, so that it costs twice as much as the others.
+    assert [(1.0, 1.0), (2.0, 1.5)] == told("reuse", each_step)
+    assert [(1.0, 1.5), (2.0, 3.0)] == told("default", each_step)
+    assert [(2.5, 2.5), (5.0, 4.0)] == told("reuse", each_task)
+
+
+def test_of_paused_tasks_only_those_are_counted_that_a_plan_keeps() -> None:
+    """Where a dataflow leaves a packed job its tasks are paused there, but for its source, which has no slot."""
+    documents = {"a": chain(1, 1), "b": chain(2, 2, "traffic")}
+    steps = [(Action.SUBMIT, "a"), (Action.SUBMIT, "b"), (Action.REMOVE, "b")]
+    trace = Trace(
+        name="by hand",
+        workload="drawn",
+        seed=1,
+        steps=tuple(TraceStep(action=action, dataflow=name, phase=TracePhase.WALK) for action, name in steps),
+    )
+    told = dry(workload(documents, "weather", "traffic"), trace, mode="reuse", placement="pack", defragment="off")
+    assert [(1, 4, 0, 1, 0), (2, 8, 0, 1, 0), (1, 4, 3, 1, 0)] == [counts(row) for row, _ in told]
+
+
+def test_many_dataflows_are_counted_to_the_end() -> None:
+    """Three hundred of them over forty shared prefixes: at the peak what is distinct runs, at the end nothing."""
+    documents = {f"flow-{number}": chain(number, number % 40) for number in range(300)}
+    trace = Trace(
+        name="SEQ",
+        workload="drawn",
+        seed=1,
+        steps=tuple(
+            TraceStep(action=action, dataflow=name, phase=TracePhase.FILL)
+            for action in (Action.SUBMIT, Action.REMOVE)
+            for name in documents
+        ),
+    )
+    told = dry(workload(documents, "weather"), trace, mode="reuse", placement="launch", defragment="off")
+    rows = [row for row, _ in told]
+    assert (300, 300 * 4, 1 + 40 + 2 * 300, 300) == (
+        rows[299].dataflows,
+        rows[299].submitted_tasks,
+        rows[299].running_tasks,
+        rows[299].jobs,
+    )
+    assert (0, 0, 0, 0, 0) == counts(rows[-1])
+
+
+def test_what_cannot_be_replayed_is_told() -> None:
+    """A dataflow that the workload has not, and one whose document has a problem, each by name."""
+    step = TraceStep(action=Action.SUBMIT, dataflow="x", phase=TracePhase.FILL)
+    trace = Trace(name="SEQ", workload="drawn", seed=1, steps=(step,))
+    with pytest.raises(NotReplayed, match=r"'drawn' has no dataflow 'x'; replay the trace on the workload"):
+        next(dry(workload({}), trace, mode="reuse", placement="pack", defragment="off"))
+    broken = workload({"x": chain(1, 1)}, "traffic")
+    with pytest.raises(NotReplayed, match=r"'x' of the workload 'drawn' has problems, the first at /tasks/0"):
+        next(dry(broken, trace, mode="reuse", placement="pack", defragment="off"))
+
+
+def _arriving(source: Weighed) -> float:
+    """The rate of a source, which a service knows with its owner."""
+    name: str = source.config["source"]
+    return RATES[name.rpartition(":")[2]]

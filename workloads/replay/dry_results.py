@@ -1,0 +1,53 @@
+"""A dry replay with its results kept: counts at every step, and nothing measured."""
+
+from pathlib import Path
+from typing import Any
+
+from merge import each_step
+from workloads.replay.dry_replay import NotReplayed, dry
+from workloads.replay.loads import Cost
+from workloads.replay.results_folder import ResultsFolder, StepResult, manifest_of
+from workloads.traces.trace_file import Trace, trace_json
+from workloads.way import Way
+from workloads.workload import Workload
+
+
+def replay_dry(  # noqa: PLR0913 - a replay has these settings
+    workload: Workload,
+    trace: Trace,
+    way: Way,
+    *,
+    pace: float,
+    into: Path,
+    rate: float = 1.0,
+    cost: Cost = each_step,
+) -> None:
+    """Replay a trace dry, and keep its results in a folder; results of the same replay there are found anew."""
+    if way.defragment == "itself":
+        raise NotReplayed(
+            "--defragment itself: in a dry replay nothing is measured that a service could decide by; "
+            "say off or step, or leave out --dry"
+        )
+    settings: dict[str, Any] = {"pace": pace, "rate": rate, "cost": cost.__name__}
+    manifest = manifest_of(
+        mode=way.mode,
+        placement=way.placement,
+        defragment=way.defragment,
+        dry=True,
+        trace=trace_json(trace),
+        workload={"name": workload.name, **workload.about},
+        settings=settings,
+    )
+    counted = dry(
+        workload,
+        trace,
+        mode=way.mode,
+        placement=way.placement,
+        defragment="step" if way.defragment == "step" else "off",
+        pace=pace,
+        rate=rate,
+        cost=cost,
+    )
+    keeper = ResultsFolder(into, manifest)
+    keeper.found = [StepResult(step=row, users=tuple(users)) for row, users in counted]
+    keeper.end()

@@ -1,0 +1,61 @@
+"""Figures as files and within a page: PNG, SVG, and SVG whose colours the page decides."""
+
+import io
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure as Drawing
+
+from workloads.report.drawings.figures import Figure
+from workloads.report.drawings.panels import COLORS, INK, PAPER
+from workloads.report.web_page.html_tags import Html, told
+
+_SETTINGS: Mapping[Any, Any] = MappingProxyType(
+    {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "braid",
+        "font.family": "sans-serif",
+        "hatch.linewidth": 0.6,
+        "text.color": INK,
+    }
+)
+
+
+def drawn(figure: Figure, folder: Path) -> Html:
+    """Write a figure's files into a folder, and give what a page shows of it."""
+    with mpl.rc_context(dict(_SETTINGS)):
+        drawing = figure.draw()
+        drawing.savefig(folder / f"{figure.name}.png", dpi=160, facecolor=PAPER)
+        (folder / f"{figure.name}.svg").write_text(_svg(drawing, clear=False), encoding="utf-8")
+        return within_page(_svg(drawing, clear=True), figure.name, figure.alt)
+
+
+def within_page(svg: str, name: str, alt: str) -> Html:
+    """An SVG file as an element of a page: with its own ids, the page's colours, and what it shows in words."""
+    start = svg.index("<svg")
+    inside = svg[svg.index(">", start) + 1 :]
+    inside = re.sub(r"<metadata>.*?</metadata>", "", inside, flags=re.DOTALL)
+    inside = re.sub(r'\bid="', f'id="{name}-', inside)
+    inside = re.sub(r"url\(#", f"url(#{name}-", inside)
+    inside = re.sub(r'href="#', f'href="#{name}-', inside)
+    for color in COLORS:
+        inside = inside.replace(color, f"var(--c{color[1:]}, {color})")
+    box = re.search(r'viewBox="[^"]*"', svg)
+    assert box is not None  # noqa: S101 - whoever draws writes one
+    return Html(
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" {box.group()}'
+        f' role="img" aria-label="{told(alt)}">{inside}'
+    )
+
+
+def _svg(drawing: Drawing, *, clear: bool) -> str:
+    written = io.StringIO()
+    # Without a date the same figure is the same file.
+    drawing.savefig(
+        written, format="svg", transparent=clear, metadata={"Date": None}, **({} if clear else {"facecolor": PAPER})
+    )
+    return written.getvalue()

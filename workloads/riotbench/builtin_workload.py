@@ -1,0 +1,97 @@
+"""The workload of 21 dataflows: RIoTBench's applications where they make sense, and permutations of their tasks.
+
+| data set | applications | permutations |
+|---|---|---|
+| urban | ETL, STATS, TRAIN with a table of its own, PRED | 3 |
+| taxi | ETL, STATS v1, PRED by models that come as events | 4 |
+| grid | ETL | 3 |
+| fitness | - | 3 |
+
+Which permutations, the seed decides. Each dataflow runs without any other; PRED of the city has no classes until TRAIN
+publishes models.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from random import Random
+from types import MappingProxyType
+
+from workloads.riotbench import applications
+from workloads.riotbench.common_tasks import EXPECTED
+from workloads.riotbench.datasets import DATA_SETS, DataSet
+from workloads.riotbench.document_builder import Document
+from workloads.riotbench.models import models
+from workloads.riotbench.permutations import drawn, permuted, predicted_rows
+from workloads.riotbench.row_generator import events
+from workloads.workload import Events, Workload, WorkloadSource
+
+_APPLICATIONS: Mapping[str, Mapping[str, Callable[[DataSet], Document]]] = MappingProxyType(
+    {
+        "urban": {
+            "etl": applications.etl,
+            "stats": applications.stats,
+            "train": applications.train_alone,
+            "pred": applications.pred,
+        },
+        "taxi": {"etl": applications.etl, "stats": applications.stats_first, "pred": predicted_rows},
+        "grid": {"etl": applications.etl},
+        "fitness": {},
+    }
+)
+_PERMUTATIONS = MappingProxyType({"urban": 3, "taxi": 4, "grid": 3, "fitness": 3})
+_MODELS_PER_SECOND = 0.1
+
+
+def riotbench(seed: int = 1) -> Workload:
+    """RIoTBench as a workload; the seed draws the permutations.
+
+    >>> workload = riotbench()
+    >>> len(workload.dataflows), len(riotbench(2).dataflows)
+    (21, 21)
+    """
+    dataflows = _dataflows(seed)
+    return Workload(
+        name="riotbench" if seed == 1 else f"riotbench:{seed}",
+        about={
+            "made": "RIoTBench's applications and permutations of their tasks",
+            "seed": seed,
+            "dataflows": len(dataflows),
+            "tasks": sum(len(each["tasks"]) for each in dataflows.values()),
+            "applications": sum(map(len, _APPLICATIONS.values())),
+            "permutations": sum(_PERMUTATIONS.values()),
+            "bloom_filters_expected": EXPECTED,
+        },
+        sources=tuple(_source(name) for name in _named(dataflows)),
+        dataflows=dataflows,
+    )
+
+
+def _dataflows(seed: int) -> Mapping[str, Document]:
+    random = Random(seed)  # noqa: S311 - a workload is no secret
+    found: dict[str, Document] = {}
+    for name, data in DATA_SETS.items():
+        for application, make in _APPLICATIONS[name].items():
+            found[f"{name}-{application}"] = make(data)
+        for number, permutation in enumerate(drawn(_PERMUTATIONS[name], random), 1):
+            found[f"{name}-{number}"] = permuted(data, permutation)
+    return {name: {**document, "name": name} for name, document in found.items()}
+
+
+def _named(dataflows: Mapping[str, Document]) -> list[str]:
+    """The sources that dataflows read, and those into which they publish."""
+    configs = [task["config"] for document in dataflows.values() for task in document["tasks"]]
+    return sorted({config[name] for config in configs for name in ("source", "topic") if name in config})
+
+
+def _source(name: str) -> WorkloadSource:
+    _, data, of = name.split(".")
+    made: Mapping[str, Events] = {
+        "rows": partial(events, DATA_SETS[data]),
+        "learned": partial(models, DATA_SETS[data]),
+    }
+    return WorkloadSource(
+        name=name,
+        schema=applications.SCHEMAS[of],
+        events=made.get(of),
+        per_second=DATA_SETS[data].per_second if of == "rows" else _MODELS_PER_SECOND,
+    )
