@@ -23,9 +23,11 @@ from benchmarks.merge import alone, clocked
 from dags import Visibility
 from manager.answers import KeyForm, Quota, Role, SourceForm, Stop, TenantForm
 from manager.cases.base import Caller
+from manager.cases.tools import Tools
 from manager.committer.changes import changes_of
 from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
+from manager.defragmentation.choice import Chooser
 from manager.observations.reports import HostSeen, JobSeen
 from manager.service import Service
 from manager.store.database import Store, sqlite_url
@@ -152,7 +154,8 @@ def _started(path: Path) -> Service:
     with store.write() as session:
         session.get_one(Leadership, 1).until = 0.0
     candidate.look()
-    return Service(store, committer, changes_of(committer, store, drawn_dataflows.CATALOGUE), Unseen())
+    changes = changes_of(committer, store, drawn_dataflows.CATALOGUE)
+    return Service(Tools(store=store, committer=committer, changes=changes, seeing=Unseen(), chooser=Chooser(Unseen())))
 
 
 def _percentiles(seconds: tuple[float, ...]) -> tuple[float, float]:

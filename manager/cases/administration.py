@@ -7,7 +7,6 @@ from sqlalchemy import bindparam, func, select
 from sqlmodel import Session, col
 
 from bridge.embedded import hashed
-from bridge.transport.address import Address
 from manager.access.grants import Grant, OwnedTopic, grant, user_of
 from manager.answers import (
     BrokerCredentials,
@@ -35,9 +34,6 @@ _KEY = select(_KEYS.id, _KEYS.hash, _KEYS.role, _KEYS.tenant, _KEYS.revoked).whe
 
 class Administration(Base):
     """What is done for tenants, and by whom."""
-
-    broker: Address | None = None
-    """Where tenants reach the broker."""
 
     def caller(self, key: str) -> Caller:
         """Who an API key belongs to; `Unauthenticated` where it is none, or revoked."""
@@ -68,7 +64,7 @@ class Administration(Base):
             now = time.time()
             session.add(TenantRow(name=form.name, **form.quota.model_dump(), created=now))
             _note(session, OperationKind.ADMIT, caller, form.name, begun)
-        self._access_changed()
+        self._tools.access_changed()
         return self._tenant(form.name)
 
     def tenants(self, caller: Caller, paging: Paging) -> Page[TenantAnswer]:
@@ -143,9 +139,10 @@ class Administration(Base):
                 raise NotFound("tenant", tenant)
             session.merge(CredentialRow(tenant=tenant, hash=hashed(password), created=time.time()))
             _note(session, OperationKind.CREDENTIALS, caller, tenant, begun)
-        self._access_changed()
+        self._tools.access_changed()
         may = self.grants()[tenant]
-        url = str(self.broker) if self.broker else ""
+        broker = self._tools.broker()
+        url = "" if broker is None else str(broker)
         return BrokerCredentials(url=url, user=user_of(tenant), password=password, reads=may.reads, writes=may.writes)
 
     def grants(self) -> dict[str, Grant]:

@@ -7,12 +7,12 @@ from typing import TypeVar
 
 from dags import Problem
 from manager.answers import Page, Role
+from manager.cases.tools import Tools
 from manager.committer.changes import Changes
 from manager.committer.committer import Committer
 from manager.committer.rows import OPERATOR
 from manager.observations.reports import Observations
 from manager.problem import Forbidden, InvalidRequest, NotFound
-from manager.reconciler.activity import ReconcilerActivity
 from manager.store.database import Store
 
 T = TypeVar("T")
@@ -83,26 +83,26 @@ _DIGITS = 18
 
 
 class Base:
-    """What the families of use cases share; any thread may call them."""
+    """The base of each family of use cases; any thread may call them."""
 
-    driven: Callable[[], ReconcilerActivity | None] = staticmethod(lambda: None)
-    """What its reconciler has done, while it drives hosts; a manager gives it."""
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
 
-    def __init__(
-        self,
-        store: Store,
-        committer: Committer,
-        changes: Changes,
-        seeing: Observations,
-        *,
-        access_changed: Callable[[], None] = lambda: None,
-    ) -> None:
-        """`access_changed` is called when what tenants may do on the broker has changed."""
-        self._store = store
-        self._committer = committer
-        self._changes = changes
-        self._seeing = seeing
-        self._access_changed = access_changed
+    @property
+    def _store(self) -> Store:
+        return self._tools.store
+
+    @property
+    def _committer(self) -> Committer:
+        return self._tools.committer
+
+    @property
+    def _changes(self) -> Changes:
+        return self._tools.changes
+
+    @property
+    def _seeing(self) -> Observations:
+        return self._tools.seeing
 
 
 def paged(rows: Sequence[T], limit: int, *, cursor: Callable[[T], object], answer: Callable[[T], A]) -> Page[A]:

@@ -47,7 +47,11 @@ class Bills(Savings):
             shown = {line: took for line, took in everybody.items() if whose in {None, line[0]}}
             names = _names(session, [dataflow for _, dataflow in shown])
         billed = Billed(
-            whole=whole, everybody=everybody, shown=shown, names=names, price_per_core_hour=self.pricing.per_core_hour
+            whole=whole,
+            everybody=everybody,
+            shown=shown,
+            names=names,
+            price_per_core_hour=self._tools.pricing.per_core_hour,
         )
         return BillAnswer(
             since=moment(wanted.since),
@@ -57,8 +61,8 @@ class Bills(Savings):
             tenants=billed.tenants(),
             dataflows=billed.dataflows(),
             whole=billed.all_of_it() if caller.is_operator else None,
-            price_per_core_hour=self.pricing.exactly,
-            currency=self.pricing.currency,
+            price_per_core_hour=self._tools.pricing.exactly,
+            currency=self._tools.pricing.currency,
         )
 
     def savings_series(
@@ -91,7 +95,7 @@ class Bills(Savings):
                 wholes,
                 took if whose is not None else None,
                 whole_too=caller.is_operator,
-                price_per_core_hour=self.pricing.per_core_hour,
+                price_per_core_hour=self._tools.pricing.per_core_hour,
             ),
         )
 

@@ -34,7 +34,7 @@ from manager.cases.base import Base, Caller, Paging, hour, moment, paged, tenant
 from manager.committed.sources import full_name
 from manager.committed.state import State, running_id
 from manager.committer.dataflow_rows import running_dataflow
-from manager.event_flow.output_watcher import OutputLook, OutputWatcher
+from manager.event_flow.output_watcher import OutputLook
 from manager.event_flow.tail import Tail
 from manager.observations.figures import output_figures
 from manager.observations.measured_costs import measured_costs
@@ -63,11 +63,6 @@ _SHORT = defer(DataflowRow.document)  # type: ignore[arg-type]  # SQLModel tells
 
 class Dataflows(Base):
     """What is done with dataflows."""
-
-    watching: OutputWatcher | None = None
-    """Who looks at outputs, where there is a broker."""
-    jobs_root: Path | None = None
-    """Below which the jobs lie that record what leaves."""
 
     def submit(
         self,
@@ -127,9 +122,9 @@ class Dataflows(Base):
             raise NotFound("output", sink)
         if row.removed is not None:
             raise Conflict(f"the dataflow {dataflow!r} was removed, and nothing leaves it any more; submit it anew")
-        if self.watching is None or not self._committer.leads:
+        if (outputs := self._tools.outputs) is None or not self._committer.leads:
             raise StateNotReady("outputs are seen only by a manager that leads and has a broker; ask that one")
-        return self.watching.look(caller.who, topics.output(row.tenant, row.id, sink))
+        return outputs.look(caller.who, topics.output(row.tenant, row.id, sink))
 
     @contextmanager
     def tail(self, caller: Caller, dataflow: str, sink: str | None, *, last: int) -> Iterator[Tail]:
@@ -139,24 +134,24 @@ class Dataflows(Base):
             raise NotFound("output", sink)
         if row.removed is not None:
             raise Conflict(f"the dataflow {dataflow!r} was removed, and nothing leaves it any more; submit it anew")
-        if self.watching is None or not self._committer.leads:
+        if (outputs := self._tools.outputs) is None or not self._committer.leads:
             raise StateNotReady("outputs are seen only by a manager that leads and has a broker; ask that one")
         sinks = {topics.output(row.tenant, row.id, each): each for each in row.sinks if sink in {None, each}}
-        with self.watching.tail(caller.who, sinks) as tail:
+        with outputs.tail(caller.who, sinks) as tail:
             # Only now that it listens, so that nothing falls between.
-            if last and self.jobs_root is not None:
-                self._recall(tail, row, sinks, last)
+            if last and (root := self._tools.jobs_root) is not None:
+                self._recall(tail, row, sinks, last, root)
             yield tail
 
-    def _recall(self, tail: Tail, row: DataflowRow, sinks: Mapping[str, str], last: int) -> None:
+    def _recall(self, tail: Tail, row: DataflowRow, sinks: Mapping[str, str], last: int, root: Path) -> None:
         """Have a tail begin with what the jobs of its sinks recorded last."""
         with self._committer.looking() as state:
             needs = _standing(state, row).needs
         instances = dict(zip(row.task_ids, row.instances, strict=True))
         for topic, sink in sinks.items():
             for need in needs:
-                if self.jobs_root is not None and instances[sink] in need.instances:
-                    tail.begin(topic, recent_output(job_folder(self.jobs_root, need.job), row.id, sink, last), last)
+                if instances[sink] in need.instances:
+                    tail.begin(topic, recent_output(job_folder(root, need.job), row.id, sink, last), last)
 
     def explain(
         self, caller: Caller, raw: bytes, *, tenant: str | None = None, start: Start = Start.LATEST

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from manager.answers import FragmentationAnswer, MoveAnswer, SavesAnswer
 from manager.cases.base import Base, Caller, moment, operators_only
-from manager.defragmentation.choice import Chooser
 from manager.defragmentation.regime import regime_here
 from manager.problem import StateNotReady
 from manager.transitions.move import Move
@@ -14,14 +13,14 @@ from merge import Fragmentation, NoHost, Regime
 class Defragmentation(Base):
     """What operators do about scattered jobs."""
 
-    chooser: Chooser | None = None
-    """Who has learnt what things cost; a manager gives it."""
-
     def fragmentation(self, caller: Caller) -> FragmentationAnswer:
         """How scattered the jobs are."""
         operators_only(caller)
         with self._committer.looking() as state:
-            picture, move = self._chooser.picture(state, self._committer.ground), next(iter(state.moves.values()), None)
+            picture, move = (
+                self._tools.chooser.picture(state, self._committer.ground),
+                next(iter(state.moves.values()), None),
+            )
             running = state.running
             users = {instance: len(running.users[instance]) for instance in running.tasks}
             dataflows = len(running.dataflows)
@@ -44,13 +43,7 @@ class Defragmentation(Base):
     def defragment(self, caller: Caller) -> MoveAnswer:
         """Consolidate them now, whatever it gains; or help a job that is overloaded, where that comes first."""
         operators_only(caller)
-        return _told(self._changes.moves.begin(self._chooser.asked_for, who=caller.who))
-
-    @property
-    def _chooser(self) -> Chooser:
-        if self.chooser is None:
-            self.chooser = Chooser(self._seeing)
-        return self.chooser
+        return _told(self._changes.moves.begin(self._tools.chooser.asked_for, who=caller.who))
 
 
 def _saves(regime: Regime, found: Fragmentation) -> SavesAnswer:

@@ -32,7 +32,7 @@ class Overview(Base):
             types = {instance: tasks[instance].type for instance in uses}
             bridges = len({(bridge.parent, bridge.port) for bridge in state.jobs.bridges})
         seen = {job: found for job in jobs if (found := self._seeing.job(job)) is not None}
-        driven = self.driven() if caller.is_operator else None
+        driven = self._tools.activity() if caller.is_operator else None
         if driven is not None:
             # Whoever drives them keeps count: to find the states of ten thousand takes 0.4 s.
             states = {DataflowState(state): count for state, count in driven.dataflows.items() if count}

@@ -1,9 +1,7 @@
 """Savings: what sharing saves, and who pays for what."""
 
 import time
-from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 
 from sqlalchemy import select
 from sqlmodel import Session
@@ -17,24 +15,8 @@ from manager.savings.intervals import AmountScale, Interval, dataflow_shares, in
 from manager.store.tables import DataflowRow, TenantRow, table_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pricing:
-    """What an operator asks for CPU; made of its settings."""
-
-    per_core_hour: float | None = None
-    currency: str = ""
-
-    @property
-    def exactly(self) -> Decimal | None:
-        """The price as it is written."""
-        return None if self.per_core_hour is None else Decimal(str(self.per_core_hour))
-
-
 class Savings(Base):
     """What is told of savings and shares. Any manager tells it, because all of it is in the database."""
-
-    pricing = Pricing()
-    """A manager gives it."""
 
     def savings(
         self,
@@ -60,7 +42,7 @@ class Savings(Base):
     ) -> SavingsAnswer:
         where = (wanted.span, wanted.since, wanted.until)
         whole, tenants = ledger.whole(session, *where), ledger.of_tenants(session, *where)
-        told = AmountScale(seconds=whole.seconds, price_per_core_hour=self.pricing.per_core_hour)
+        told = AmountScale(seconds=whole.seconds, price_per_core_hour=self._tools.pricing.per_core_hour)
         shown = tenants if whose is None else {name: took for name, took in tenants.items() if name == whose}
         own = {} if whose is None else ledger.of_dataflows(session, *where, whose)
         if dataflow is not None:
@@ -73,8 +55,8 @@ class Savings(Base):
             whole=whole_answer(whole, shown.values(), told) if caller.is_operator else None,
             shares=shares(shown, told),
             dataflows=() if whose is None else dataflow_shares(whose, own, told),
-            price_per_core_hour=self.pricing.per_core_hour,
-            currency=self.pricing.currency,
+            price_per_core_hour=self._tools.pricing.per_core_hour,
+            currency=self._tools.pricing.currency,
         )
 
 

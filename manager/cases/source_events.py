@@ -24,10 +24,6 @@ _LOOKING = 0.05
 class SourceEvents(Sources):
     """What is done with sources, and with the events that callers send to them."""
 
-    sending: EventSender | None = None
-    """Who has spools take them, where there is a broker."""
-    deploying: float = 15.0
-    """Seconds that events wait for dataflows that were submitted before them, and do not run yet."""
     _deployed: frozenset[str] = frozenset()
     """Dataflows that were seen to run: what was sent from then on is theirs."""
 
@@ -62,9 +58,9 @@ class SourceEvents(Sources):
         return SentAnswer(source=found.source.name, producer=producer, next=following)
 
     def _sends(self) -> EventSender:
-        if self.sending is None or not self._committer.leads:
+        if (sender := self._tools.sender) is None or not self._committer.leads:
             raise StateNotReady("events are taken only by a manager that leads and has a broker; ask that one")
-        return self.sending
+        return sender
 
     def _sendable(self, caller: Caller, name: str) -> Registered:
         """A source that takes events from a caller, and that somebody reads."""
@@ -85,7 +81,7 @@ class SourceEvents(Sources):
 
     def _await_readers(self, name: str) -> None:
         """Wait for dataflows that were submitted and do not run yet, because they are to get what is sent now."""
-        deadline = time.monotonic() + self.deploying
+        deadline = time.monotonic() + self._tools.deploying_seconds
         while (deploying := self._deploying(name)) and time.monotonic() < deadline:
             time.sleep(_LOOKING)
         if deploying:

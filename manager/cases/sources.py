@@ -48,7 +48,7 @@ class Sources(Base):
             registered=0.0,
         )
         made = self._changes.sources.register(row, who=caller.who)
-        self._access_changed()
+        self._tools.access_changed()
         # Nobody can have read it yet.
         return _answer(made, caller, dataflows=0)
 
@@ -82,7 +82,7 @@ class Sources(Base):
     def revoke_source(self, caller: Caller, name: str) -> Stopped:
         """Take a source away, and remove every dataflow that reads it."""
         stopped = self._changes.sources.revoke(self._owned(caller, name), who=caller.who)
-        self._access_changed()
+        self._tools.access_changed()
         return Stopped(dataflows=stopped)
 
     def _owner(self, caller: Caller, form: SourceForm) -> str:

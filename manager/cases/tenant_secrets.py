@@ -12,9 +12,6 @@ from manager.store.tables import OperationRow, TenantRow
 class Secrets(Base):
     """What is done with secrets."""
 
-    vault: Vault | None = None
-    """The vault of the root; a manager gives it."""
-
     def put_secret(self, caller: Caller, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:
         """Keep a tenant's secret, in place of what it kept under this name."""
         begun = time.monotonic()
@@ -42,9 +39,9 @@ class Secrets(Base):
 
     @property
     def _secrets(self) -> Vault:
-        if self.vault is None:
+        if (vault := self._tools.vault) is None:
             raise StateNotReady("this manager has no root to keep secrets in; ask one that has")
-        return self.vault
+        return vault
 
     def _owner_of_secrets(self, caller: Caller, tenant: str | None) -> str:
         owner = tenant_of(caller, tenant)

@@ -47,7 +47,7 @@ class Metrics(Base):
                 leads=self._committer.leads,
                 committed=committed,
                 types=types,
-                driven=self.driven(),
+                driven=self._tools.activity(),
                 hosts=self._seeing.hosts() if committed is not None else (),
                 jobs=jobs,
                 sums=self._adding.sums,

@@ -24,7 +24,7 @@ from manager.reconciler.live_events import Events
 from manager.rest import make_app
 from manager.service import Service
 from tests import needs
-from tests.manager.managers import Seen
+from tests.manager.managers import Seen, equip
 from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
 
@@ -125,7 +125,7 @@ def console_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consol
     """The town of `tests.manager.rest.town`, with a seat for what is seen and a stream of events that lasts."""
     with town(tmp_path_factory.mktemp("console")) as made:
         seen, events = Seen(), Events(last=0)
-        made.service._seeing = seen
+        equip(made.service, seeing=seen)
         app = make_app(made.service, events, lambda: None)
         whole = Town(service=made.service, app=app, keys=made.keys, places=made.places)
         with serving(app) as url:

@@ -2,10 +2,11 @@
 
 import time
 
-from manager.cases.savings import Pricing
+from manager.cases.tools import Pricing
 from manager.savings.ledger import MINUTE, Minute, write
 from manager.savings.settlement import Estimate, Settled, Share, Work
 from tests.console.conftest import ConsoleService
+from tests.manager.managers import equip
 from tests.manager.rest.real_service import NAME
 
 SECOND = 10**9
@@ -14,7 +15,7 @@ MINUTES = 30
 
 def metered(town: ConsoleService) -> None:
     """Write it down, and have a core hour cost something."""
-    town.service.pricing = Pricing(per_core_hour=6.0, currency="EUR")
+    equip(town.service, pricing=Pricing(per_core_hour=6.0, currency="EUR"))
     now = int(time.time()) // MINUTE * MINUTE
     with town.service._store.write() as session:
         # The tenth was not metered.

@@ -17,7 +17,7 @@ from manager.observations.reports import JobSeen
 from manager.rest.openapi_examples import resources
 from merge import Instance
 from tests.console.conftest import ConsoleService, PageFor
-from tests.manager.managers import OPERATOR
+from tests.manager.managers import OPERATOR, equip
 from tests.manager.memory_outputs import connecting, output
 
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
@@ -43,12 +43,13 @@ ASKING_AGAIN = """
 @pytest.fixture
 def broker(console_service: ConsoleService) -> Iterator[MemoryBroker]:
     """Where outputs leave."""
-    before, made = console_service.service.watching, MemoryBroker()
-    console_service.service.watching = OutputWatcher(connecting(made))
-    console_service.service.watching.start()
+    made, before = MemoryBroker(), console_service.service._tools.outputs
+    outputs = OutputWatcher(connecting(made))
+    equip(console_service.service, outputs=outputs)
+    outputs.start()
     yield made
-    console_service.service.watching.stop()
-    console_service.service.watching = before
+    outputs.stop()
+    equip(console_service.service, outputs=before)
 
 
 def _submitted(console_service: ConsoleService, *, fresh: bool = False) -> str:
@@ -120,7 +121,7 @@ def test_an_output_is_watched(console_service: ConsoleService, page_for: PageFor
     broker.publish(topic, output(7, *({"street": "<b>", "number": number} for number in range(30))))
     expect(page.get_by_text("21 events shown here, 15 more left meanwhile.")).to_be_visible()
     expect(events.get_by_role("listitem").first).to_have_text('26 {"street":"<b>","number":19}')
-    watching = console_service.service.watching
+    watching = console_service.service._tools.outputs
     assert watching is not None
     assert 1 == watching.looks
     page.get_by_role("button", name="Stop watching").click()

@@ -47,8 +47,7 @@ class Within(Served):
         self._now = 0.0
         self.committer = self._manager._committer
         self.changes = self._manager._changes
-        assert self._manager._service.chooser is not None
-        self.chooser = self._manager._service.chooser
+        self.chooser = self._manager._chooser
         self._manager._watcher = Watcher(self.committer, self.changes.moves, self.chooser, clock=lambda: self._now)
 
     def __enter__(self) -> Self:

@@ -1,14 +1,17 @@
 """Managers for tests: a service over a database, with hosts that offer everything, of which nothing is seen."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from dags import Catalogue, Kind, Visibility
 from manager.answers import Quota, Role, SourceForm, TenantForm
 from manager.cases.base import Caller
+from manager.cases.tools import Tools
 from manager.committer.changes import changes_of
 from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
+from manager.defragmentation.choice import Chooser
 from manager.observations.reports import HostSeen, JobSeen
 from manager.service import Service
 from manager.store.database import Store
@@ -64,7 +67,15 @@ class Manager:
         self.committer = Committer(self.store, catalogue, ground, name=name)
         self.changes = changes_of(self.committer, self.store, catalogue)
         self.candidate = Candidate(self.store, name, won=self.committer.lead, lost=self.committer.step_down)
-        self.service = Service(self.store, self.committer, self.changes, self.seen)
+        self.service = Service(
+            Tools(
+                store=self.store,
+                committer=self.committer,
+                changes=self.changes,
+                seeing=self.seen,
+                chooser=Chooser(self.seen),
+            )
+        )
 
     def lead(self) -> "Manager":
         """Take the lead, from whoever has it."""
@@ -88,6 +99,11 @@ class Manager:
     def submit(self, tenant: str, text: str | dict[str, Any], key: str | None = None) -> str:
         """Submit a line or a document; the dataflow's id."""
         return self.service.submit(caller(tenant), raw(text), idempotency_key=key).id
+
+
+def equip(service: Service, **more: Any) -> None:
+    """Give a service that is used already other tools."""
+    service._tools = replace(service._tools, **more)
 
 
 def form(name: str) -> SourceForm:

@@ -6,12 +6,12 @@ from decimal import Decimal
 
 import pytest
 
-from manager.cases.savings import Pricing
+from manager.cases.tools import Pricing
 from manager.problem import InvalidRequest, NotFound
 from manager.savings.ledger import HOUR, MINUTE, Minute, write
 from manager.savings.settlement import Estimate, Share
 from tests.manager.cases.metered_minutes import CORE_MINUTE, minute
-from tests.manager.managers import OPERATOR, Manager, caller
+from tests.manager.managers import OPERATOR, Manager, caller, equip
 
 ANN, BOB = caller("ann"), caller("bob")
 THIS_HOUR = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
@@ -43,7 +43,7 @@ def metered(sqlite: str) -> Iterator[Manager]:
     ]
     with made.store.write() as session:
         assert write(session, "one", hours)
-    made.service.pricing = Pricing(per_core_hour=6.0, currency="EUR")
+    equip(made.service, pricing=Pricing(per_core_hour=6.0, currency="EUR"))
     yield made
     made.close()
 

@@ -8,7 +8,7 @@ from manager.cases.base import Paging
 from manager.defragmentation.choice import Chooser
 from manager.problem import Conflict, StateNotReady
 from tests.manager.defragmentation.job_reports import instance_of, tell
-from tests.manager.managers import OPERATOR, Manager
+from tests.manager.managers import OPERATOR, Manager, equip
 
 BUSY = "s:source > a:map{'add': 1} > b:count > k:sink"
 IDLE = "s:source > c:map{'add': 2} > k:sink"
@@ -21,7 +21,7 @@ class Town(Manager):
 
     def __init__(self, url: str, *, strategy: str) -> None:
         super().__init__(url, strategy=strategy)
-        self.service.chooser = Chooser(self.seen, clock=lambda: SECONDS)
+        equip(self.service, chooser=Chooser(self.seen, clock=lambda: SECONDS))
 
     def jobs(self) -> list[str]:
         return [each.job for each in self.service.jobs(OPERATOR, Paging()).items]

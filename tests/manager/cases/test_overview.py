@@ -9,7 +9,7 @@ from manager.cases.base import Paging
 from manager.cases.overview import MOST_TROUBLED
 from manager.observations.reports import JobSeen, Measured, StreamMeasured
 from manager.reconciler.activity import ReconcilerActivity
-from tests.manager.managers import OPERATOR, Manager, caller
+from tests.manager.managers import OPERATOR, Manager, caller, equip
 
 ANN, BOB = caller("ann"), caller("bob")
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -101,6 +101,6 @@ def test_who_drives_hosts_has_counted_everybodys_dataflows(manager: Manager) -> 
     manager.submit("ann", "s:source > k:sink")
     counts = {"running": 3, "degraded": 0}
     driven = ReconcilerActivity(connected=True, unread=0, looks=1, failures=0, steps={}, turns={}, dataflows=counts)
-    manager.service.driven = lambda: driven
+    equip(manager.service, activity=lambda: driven)
     assert {DataflowState.RUNNING: 3} == manager.service.overview(OPERATOR).dataflows
     assert {DataflowState.DEPLOYING: 1} == manager.service.overview(ANN).dataflows

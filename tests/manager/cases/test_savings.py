@@ -8,14 +8,14 @@ import pytest
 from sqlmodel import select
 
 from manager.answers import SavingsAnswer
-from manager.cases.savings import Pricing
+from manager.cases.tools import Pricing
 from manager.problem import InvalidRequest, NotFound
 from manager.savings.intervals import Interval, interval
 from manager.savings.ledger import HOUR, MINUTE, write
 from manager.savings.settlement import Estimate, Share, Work
 from manager.store.tables import MeteredTenantRow
 from tests.manager.cases.metered_minutes import CORE_MINUTE, minute
-from tests.manager.managers import OPERATOR, Manager, caller
+from tests.manager.managers import OPERATOR, Manager, caller, equip
 
 ANN, BOB = caller("ann"), caller("bob")
 SECOND = 10**9
@@ -141,7 +141,7 @@ def test_one_dataflow_is_told_even_if_it_is_removed(metered: Manager) -> None:
 def test_prices_are_told_where_they_are_set(metered: Manager) -> None:
     """What a core costs in an hour, times what was taken; none where the operator set none."""
     assert [None, None] == [each.share.price for each in metered.service.savings(OPERATOR).shares]
-    metered.service.pricing = Pricing(per_core_hour=6.0, currency="EUR")
+    equip(metered.service, pricing=Pricing(per_core_hour=6.0, currency="EUR"))
     told = metered.service.savings(OPERATOR)
     assert ([0.075, 0.025], 6.0, "EUR") == (
         [each.share.price for each in told.shares],

@@ -13,7 +13,7 @@ from manager.cases.base import Caller
 from manager.event_flow.sender import EventSender
 from manager.observations.reports import JobSeen
 from manager.problem import Conflict, Forbidden, InvalidRequest, NotFound, StateNotReady
-from tests.manager.managers import OPERATOR, Manager, caller
+from tests.manager.managers import OPERATOR, Manager, caller, equip
 from tests.manager.memory_outputs import Spools, connecting
 
 ANN, BOB, EVE = caller("ann"), caller("bob"), caller("eve")
@@ -33,8 +33,9 @@ class Bench:
         broker = MemoryBroker()
         self.spools = Spools(broker, *self.streams.values())
         self.service = self.manager.service
-        self.service.sending, self.service.deploying = EventSender(connecting(broker), patience=0.2), 0.0
-        self.service.sending.start()
+        self.sender = EventSender(connecting(broker), patience=0.2)
+        equip(self.service, sender=self.sender, deploying_seconds=0.0)
+        self.sender.start()
         self.manager.submit("bob", SHORT)
 
     def send(
@@ -51,8 +52,7 @@ class Bench:
 def bench(sqlite: str) -> Iterator[Bench]:
     made = Bench(sqlite)
     yield made
-    assert made.service.sending is not None
-    made.service.sending.stop()
+    made.sender.stop()
     made.manager.close()
 
 
@@ -112,7 +112,7 @@ def test_half_of_a_number_is_none(bench: Bench, producer: str | None, first: int
 
 def test_events_wait_for_dataflows_that_were_submitted_before(bench: Bench) -> None:
     """What is sent after a submission is that dataflow's too; one that never runs holds nobody up for ever."""
-    bench.service.deploying = 60.0
+    equip(bench.service, deploying_seconds=60.0)
     sends = threading.Thread(target=bench.send, args=(ANN, "weather"))
     sends.start()
     with bench.manager.committer.looking() as state:
@@ -130,7 +130,7 @@ def test_events_wait_for_dataflows_that_were_submitted_before(bench: Bench) -> N
         )
     sends.join(60.0)
     assert [1, 2] == bench.values()
-    bench.service.deploying = 0.0
+    equip(bench.service, deploying_seconds=0.0)
     bench.manager.submit("ann", SHORT)
     bench.manager.seen.jobs.clear()
     assert 2 == bench.send(ANN, "weather")

@@ -12,7 +12,7 @@ from manager.cases.base import Caller, Paging
 from manager.problem import Conflict, Forbidden, InvalidRequest, NotFound
 from manager.store.tables import SourceRow
 from tests.manager.cases.pages import every
-from tests.manager.managers import OPERATOR, Manager, caller, form, raw
+from tests.manager.managers import OPERATOR, Manager, caller, equip, form, raw
 
 ANN, BOB, EVE = caller("ann"), caller("bob"), caller("eve")
 SHORT = "s:source > k:sink"
@@ -229,7 +229,7 @@ def test_the_brokers_access_is_told_when_it_changes(sqlite: str) -> None:
     """Registering and revoking change what tenants may write; who keeps the broker is told after it is committed."""
     manager = Manager(sqlite).lead()
     told: list[tuple[str, ...]] = []
-    manager.service._access_changed = lambda: told.append(manager.service.grants()["ann"].writes)
+    equip(manager.service, access_changed=lambda: told.append(manager.service.grants()["ann"].writes))
     manager.admit("ann")
     manager.service.register_source(ANN, asked())
     manager.service.register_source(OPERATOR, form("weather"))

@@ -10,7 +10,7 @@ from manager.answers import OperationKind, SecretForm
 from manager.cases.base import Caller, Paging
 from manager.problem import InvalidRequest, NotFound, StateNotReady
 from tests.manager.cases.pages import every
-from tests.manager.managers import OPERATOR, Manager, caller
+from tests.manager.managers import OPERATOR, Manager, caller, equip
 
 ANN, BOB = caller("ann"), caller("bob")
 HUSH = SecretForm(secret="hush")  # noqa: S106 - an example
@@ -20,7 +20,7 @@ HUSH = SecretForm(secret="hush")  # noqa: S106 - an example
 def manager(sqlite: str, tmp_path: Path) -> Iterator[Manager]:
     made = Manager(sqlite).lead()
     made.admit("ann", "bob")
-    made.service.vault = Vault(tmp_path / "root")
+    equip(made.service, vault=Vault(tmp_path / "root"))
     yield made
     made.close()
 
@@ -42,7 +42,7 @@ def test_a_tenant_has_secrets_of_its_own(manager: Manager) -> None:
     assert ["ann/lake", "ann/sea", "ann/warehouse", "bob/lake"] == names(manager, OPERATOR)
     manager.service.remove_secret(ANN, "lake")
     assert ["bob/lake"] == names(manager, BOB)
-    assert "hush" == (manager.service.vault or Vault(Path())).reveal("bob", "lake")
+    assert "hush" == (manager.service._tools.vault or Vault(Path())).reveal("bob", "lake")
     with pytest.raises(NotFound):
         manager.service.remove_secret(ANN, "lake")
 
@@ -74,6 +74,6 @@ def test_the_journal_names_secrets_and_holds_none(manager: Manager) -> None:
 
 def test_a_manager_without_a_root_says_so(manager: Manager) -> None:
     """It keeps nothing anywhere else."""
-    manager.service.vault = None
+    equip(manager.service, vault=None)
     with pytest.raises(StateNotReady, match="no root to keep secrets in"):
         manager.service.put_secret(ANN, "lake", HUSH)

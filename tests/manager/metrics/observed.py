@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from manager.answers import DataflowState
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.reconciler.activity import ReconcilerActivity
+from tests.manager.managers import equip
 from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
 
@@ -93,8 +94,7 @@ def observed(folder: Path) -> Iterator[tuple[Town, Seen]]:
     """The town, and what is seen there; its job has done something already."""
     with town(folder) as made:
         seen = Seen()
-        made.service._seeing = seen
-        made.service.driven = lambda: DRIVEN
+        equip(made.service, seeing=seen, activity=lambda: DRIVEN)
         instances = instances_of(made)
         job = made.places["job"]
         seen.jobs[job] = running(job, measured(dict.fromkeys(instances, did(1)), entered=20, left=5))

@@ -10,9 +10,11 @@ import pytest
 from engine import installed_catalogue
 from manager.answers import OperationKind, Role, TenantForm
 from manager.cases.base import Caller
+from manager.cases.tools import Tools
 from manager.committer.changes import changes_of
 from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
+from manager.defragmentation.choice import Chooser
 from manager.observations.listener import Listener
 from manager.reconciler.concerning import Committed
 from manager.reconciler.journal_tail import JournalTail
@@ -36,7 +38,15 @@ class Stored:
         self.committer = Committer(self.store, installed_catalogue(), ground, name="me")
         self.listener: Listener = Hearing().listener
         self.changes = changes_of(self.committer, self.store, installed_catalogue())
-        self.service = Service(self.store, self.committer, self.changes, self.listener)
+        self.service = Service(
+            Tools(
+                store=self.store,
+                committer=self.committer,
+                changes=self.changes,
+                seeing=self.listener,
+                chooser=Chooser(self.listener),
+            )
+        )
         self.candidate = Candidate(self.store, "me", won=self.committer.lead, lost=self.committer.step_down)
         self.candidate.look()
 

@@ -55,7 +55,7 @@ from manager.answers import (
     VisibilityForm,
 )
 from manager.cases.api_keys import matches, new_key, parse_key
-from manager.event_flow.output_watcher import OutputLook
+from manager.event_flow.output_watcher import OutputLook, OutputWatcher
 from manager.event_flow.tail import Tail
 from manager.problem import (
     Conflict,
@@ -78,6 +78,8 @@ THEN = datetime(2026, 1, 2, tzinfo=UTC)
 
 class FakeService(Service):
     """One operator, and the tenants ann and bob."""
+
+    outputs: OutputWatcher | None = None
 
     def __init__(self) -> None:
         self.leads = True
@@ -172,8 +174,8 @@ class FakeService(Service):
 
     def look(self, caller: Caller, dataflow: str, sink: str) -> AbstractContextManager[OutputLook]:
         found = self._own(caller, dataflow)
-        assert self.watching is not None
-        return self.watching.look(caller.who, topics.output(found.tenant, found.id, sink))
+        assert self.outputs is not None
+        return self.outputs.look(caller.who, topics.output(found.tenant, found.id, sink))
 
     @contextmanager
     def tail(
@@ -185,9 +187,9 @@ class FakeService(Service):
         last: int,  # noqa: ARG002 - as the service has it
     ) -> Iterator[Tail]:
         found = self._own(caller, dataflow)
-        assert self.watching is not None
+        assert self.outputs is not None
         name = sink or "averages"
-        with self.watching.tail(caller.who, {topics.output(found.tenant, found.id, name): name}) as tail:
+        with self.outputs.tail(caller.who, {topics.output(found.tenant, found.id, name): name}) as tail:
             yield tail
 
     def explain(

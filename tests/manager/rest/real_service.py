@@ -8,9 +8,11 @@ from sqlmodel import Session
 
 from engine import installed_catalogue
 from manager.cases.api_keys import parse_key
+from manager.cases.tools import Tools
 from manager.committer.changes import changes_of
 from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
+from manager.defragmentation.choice import Chooser
 from manager.observations.reports import HostSeen, JobSeen
 from manager.service import Service
 from manager.store.database import Store, sqlite_url
@@ -41,7 +43,9 @@ def real_service(url: str) -> Iterator[tuple[Service, str]]:
         committer = Committer(store, installed_catalogue(), ground, name=NAME)
         committer.lead(1)
         changes = changes_of(committer, store, installed_catalogue())
-        service = Service(store, committer, changes, Nobody())
+        service = Service(
+            Tools(store=store, committer=committer, changes=changes, seeing=Nobody(), chooser=Chooser(Nobody()))
+        )
         key = service.first_key()
         assert key is not None
         assert parse_key(key) is not None

@@ -26,6 +26,7 @@ from manager.savings.ledger import MINUTE, Minute, write
 from manager.savings.settlement import Estimate, Settled, Share, Work
 from manager.service import Caller, Service
 from manager.store.dead_letters import Letter, keep
+from tests.manager.managers import equip
 from tests.manager.memory_outputs import Spools, connecting
 from tests.manager.rest.real_service import NAME, in_folder, real_service
 
@@ -68,20 +69,20 @@ def town(folder: Path) -> Iterator[Town]:
         quiet = resources.BODY_EXAMPLES[SourceForm] | {"name": "quiet", "readers": []}
         quiet["connection"] = {"kind": "topic", "topic": "bob/quiet"}
         service.register_source(callers["bob"], SourceForm.model_validate(quiet))
-        service.vault = Vault(folder / "root")
-        service.vault.put("ann", "warehouse", "hush")
+        vault = Vault(folder / "root")
+        vault.put("ann", "warehouse", "hush")
         places = _dataflows(service, callers)
         service.set_quota(operator, "poor", Quota(dataflows=1, tasks=4, submits_per_minute=0))
         broker = MemoryBroker()
-        service.watching = OutputWatcher(connecting(broker))
-        service.watching.start()
-        service.sending, service.deploying = EventSender(connecting(broker), patience=0.05), 0.0
-        service.sending.start()
-        looks.callback(service.sending.stop)
+        outputs, sender = OutputWatcher(connecting(broker)), EventSender(connecting(broker), patience=0.05)
+        equip(service, vault=vault, outputs=outputs, sender=sender, deploying_seconds=0.0)
+        outputs.start()
+        sender.start()
+        looks.callback(sender.stop)
         with service._committer.looking() as state:
             Spools(broker, state.sources["city:street"].supplied.stream)
         for _ in range(MOST_OF_ONE):
-            looks.enter_context(service.sending.admitted("operator"))
+            looks.enter_context(sender.admitted("operator"))
         for _ in range(MOST_LOOKS_OF_ONE):
             looks.enter_context(service.look(callers["poor"], places["poors"], "averages"))
         places["operators_key"] = _id(key)

@@ -27,8 +27,8 @@ _MOST_LINES = 500
 def broker(service: FakeService, ann: httpx.Client) -> MemoryBroker:
     """Where a dataflow of ann's has its output."""
     made = MemoryBroker()
-    service.watching = OutputWatcher(connecting(made))
-    service.watching.start()
+    service.outputs = OutputWatcher(connecting(made))
+    service.outputs.start()
     ann.post("/v1/dataflows", json=resources.DOCUMENT).raise_for_status()
     return made
 
@@ -79,17 +79,17 @@ def test_a_busy_output_is_sampled(ann: httpx.Client, broker: MemoryBroker) -> No
 
 def test_nobody_is_listened_to_for_whoever_left(ann: httpx.Client, service: FakeService, broker: MemoryBroker) -> None:
     """As soon as somebody is gone the broker is asked for nothing more, and others may look."""
-    assert service.watching is not None
+    assert service.outputs is not None
     for _ in range(MOST_LOOKS_OF_ONE + 1):
         with _watched(ann) as samples:
             broker.publish(TOPIC, output(1, 1))
             next(samples)
         deadline = time.monotonic() + BOUND
-        while service.watching.looks and time.monotonic() < deadline:
+        while service.outputs.looks and time.monotonic() < deadline:
             # What leaves is how the server finds that nobody reads.
             broker.publish(TOPIC, output(1, 1))
             time.sleep(0.001)
-        assert 0 == service.watching.looks
+        assert 0 == service.outputs.looks
 
 
 def test_too_many_looks_are_refused(ask: Asking, service: FakeService, broker: MemoryBroker) -> None:
@@ -97,8 +97,8 @@ def test_too_many_looks_are_refused(ask: Asking, service: FakeService, broker: M
     with _watched(ask(service.ann)) as samples:
         broker.publish(TOPIC, output(1, 1))
         next(samples)
-        assert service.watching is not None
-        service.watching._most = 1
+        assert service.outputs is not None
+        service.outputs._most = 1
         refused = ask(service.ann).get(PATH)
         assert (429, "10") == (refused.status_code, refused.headers["Retry-After"])
 
@@ -112,11 +112,11 @@ def test_a_stream_ends_with_the_manager_with_the_lead_and_with_the_key(  # noqa:
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever looks does not hold up the end, and neither sees more than a key lets it."""
-    assert service.watching is not None
+    assert service.outputs is not None
     with _watched(operator) as samples:
-        service.watching.stop()
+        service.outputs.stop()
         assert [] == list(samples)
-    service.watching.start()
+    service.outputs.start()
     with _watched(operator) as samples:
         events.close()
         assert [] == list(samples)

@@ -26,8 +26,8 @@ PATH = "/v1/dataflows/d-0/outputs"
 def broker(service: FakeService, ann: httpx.Client) -> MemoryBroker:
     """Where a dataflow of ann's has its output."""
     made = MemoryBroker()
-    service.watching = OutputWatcher(connecting(made))
-    service.watching.start()
+    service.outputs = OutputWatcher(connecting(made))
+    service.outputs.start()
     ann.post("/v1/dataflows", json=resources.DOCUMENT).raise_for_status()
     return made
 
@@ -82,11 +82,11 @@ def test_it_ends_with_the_manager_with_the_lead_and_with_the_key(  # noqa: PLR09
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever listens does not hold up the end, and hears no more than a key lets them."""
-    assert service.watching is not None
+    assert service.outputs is not None
     with listened(operator) as heard:
-        service.watching.stop()
+        service.outputs.stop()
         assert [] == list(heard)
-    service.watching.start()
+    service.outputs.start()
     with listened(operator) as heard:
         events.close()
         assert [] == list(heard)

@@ -1,0 +1,103 @@
+"""The drive: all that a manager runs while it leads, begun and ended in order."""
+
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from engine.records.job_folder import job_folder
+from manager.committer.changes import Changes
+from manager.committer.committer import Committer
+from manager.event_flow.output_watcher import OutputWatcher
+from manager.event_flow.sender import EventSender
+from manager.observations.listener import Listener
+from manager.process.broker_and_host import BrokerAndHost
+from manager.reconciler.activity import ReconcilerActivity
+from manager.reconciler.concerning import Committed
+from manager.reconciler.live_events import Events
+from manager.reconciler.parked_dead_letters import CommittedReaderLookup, DeadLetterParking
+from manager.reconciler.reconcile_loop import Reconciler
+from manager.store.database import Store
+
+
+class Drive:
+    """Drives the hosts from `begin` to `end`, as often as this manager comes to lead."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what is wanted, what is seen, and over which broker are seven things
+        self,
+        root: Path,
+        beside: BrokerAndHost,
+        store: Store,
+        committer: Committer,
+        changes: Changes,
+        listener: Listener,
+        events: Events,
+    ) -> None:
+        self.outputs = OutputWatcher(beside.connect)
+        self.sender = EventSender(beside.connect)
+        self._root = root
+        self._beside = beside
+        self._store = store
+        self._committer = committer
+        self._changes = changes
+        self._listener = listener
+        self._events = events
+        self._reconciler: Reconciler | None = None
+        self._begun: ExitStack | None = None
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether hosts are driven."""
+        return self._begun is not None
+
+    @property
+    def settled(self) -> bool:
+        """Whether hosts have once taken up all that was wanted, but for what cannot come."""
+        return self._reconciler is not None and self._reconciler.settled
+
+    def activity(self) -> ReconcilerActivity | None:
+        """The activity of the reconciler, while hosts are driven."""
+        reconciler = self._reconciler
+        return None if reconciler is None else reconciler.driven
+
+    def begin(self) -> None:
+        """Start broker and host, and drive the hosts; where something fails nothing of it goes on."""
+        with ExitStack() as begun:
+            begun.callback(self._beside.leave)
+            self._beside.start()
+            self._listener.start()
+            begun.callback(self._listener.stop)
+            self._reconciler = Reconciler(
+                self._changes.jobs,
+                self._listener,
+                self._events,
+                dataflows=Committed(self._committer),
+                belongs=self._belongs,
+                leads=lambda: self._committer.leads,
+                on_gone=self._changes.jobs.ended,
+                on_fed=self._changes.jobs.fed,
+                drains=self._changes.drains,
+                moves=self._changes.moves,
+            )
+            self._reconciler.start()
+            begun.callback(self._reconciler.stop)
+            parking = DeadLetterParking(
+                self._store, partial(self._beside.connect, lasting=True), CommittedReaderLookup(self._committer)
+            )
+            begun.callback(parking.stop)
+            parking.start()
+            self.sender.start()
+            begun.callback(self.sender.stop)
+            self.outputs.start()
+            begun.callback(self.outputs.stop)
+            self._begun = begun.pop_all()
+
+    def end(self) -> None:
+        """Drive the hosts no more."""
+        if self._begun is not None:
+            self._begun.close()
+            self._begun = None
+        self._reconciler = None
+
+    def _belongs(self, job: str) -> bool:
+        """Whether a job is one of this service's: named as the committer names jobs, and at home in this root."""
+        return job.isdecimal() and job == str(int(job)) and job_folder(self._root, job).path.is_dir()
