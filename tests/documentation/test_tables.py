@@ -73,7 +73,7 @@ def test_every_pass_is_described_in_its_order() -> None:
     """The path of a submission names the passes as they run."""
     checks, forms = ([step.__name__ for step in steps] for steps in (DRAFT_CHECKS, FORMS))
     expected = ["dags.document_reader.read", *checks, "accept", *forms, "collapse"]
-    assert expected == page("docs/architecture.md").table("The path of a submission").column()
+    assert expected == page("docs/architecture.md").table("The passes").column()
 
 
 def test_every_placement_is_described() -> None:
