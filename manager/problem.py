@@ -109,7 +109,7 @@ class MethodNotAllowed(Trouble):
 
 
 class Conflict(Trouble):
-    """What is there already stands against the request."""
+    """The request is in conflict with what there is already."""
 
     status = 409
     code = "conflict"
@@ -155,7 +155,7 @@ class UnsupportedMediaType(Trouble):
 
 
 class InvalidRequest(Trouble):
-    """What was sent, or a parameter, does not have the form asked for."""
+    """The body or a parameter does not have the required form."""
 
     status = 422
     code = "invalid-request"

@@ -33,15 +33,15 @@ _KEY = select(_KEYS.id, _KEYS.hash, _KEYS.role, _KEYS.tenant, _KEYS.revoked).whe
 
 
 class Administration(Base):
-    """What is done for tenants, and by whom."""
+    """Tenants, their API keys and their credentials."""
 
     def caller(self, key: str) -> Caller:
-        """Who an API key belongs to; `Unauthenticated` where it is none, or revoked."""
-        if (told := parse_key(key)) is None:
+        """The caller with an API key; `Unauthenticated` where it is none, or revoked."""
+        if (parsed := parse_key(key)) is None:
             raise Unauthenticated
         with self._store.read() as session:
-            row = session.execute(_KEY, {"id": told[0]}).one_or_none()
-        if row is None or not matches(told[1], row.hash) or row.revoked is not None:
+            row = session.execute(_KEY, {"id": parsed[0]}).one_or_none()
+        if row is None or not matches(parsed[1], row.hash) or row.revoked is not None:
             raise Unauthenticated
         return Caller(key=row.id, role=Role(row.role), tenant=row.tenant)
 
@@ -146,7 +146,7 @@ class Administration(Base):
         return BrokerCredentials(url=url, user=user_of(tenant), password=password, reads=may.reads, writes=may.writes)
 
     def grants(self) -> dict[str, Grant]:
-        """What each tenant may do on the broker."""
+        """The grants of each tenant on the broker."""
         with self._store.read() as session:
             tenants = session.scalars(select(col(TenantRow.name))).all()
             topics = [
@@ -191,7 +191,7 @@ def _key(row: KeyRow) -> KeyAnswer:
 
 
 def _operators(session: Session) -> int:
-    """How many keys of operators let somebody in."""
+    """The number of operators' keys that are valid."""
     held = (col(KeyRow.role) == Role.OPERATOR, col(KeyRow.revoked).is_(None))
     return session.scalar(select(func.count()).select_from(KeyRow).where(*held)) or 0
 

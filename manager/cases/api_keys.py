@@ -44,7 +44,7 @@ def parse_key(text: str) -> tuple[str, str] | None:
 
 
 def matches(secret: str, hash: str) -> bool:  # noqa: A002 - the field's name
-    """Whether a secret is the one that was hashed, in a time that tells nothing about it.
+    """Compare a secret with a hash, in a time that reveals nothing about it.
 
     >>> key = new_key()
     >>> [matches(secret, key.hash) for secret in (parse_key(key.text)[1], "another")]
@@ -54,12 +54,12 @@ def matches(secret: str, hash: str) -> bool:  # noqa: A002 - the field's name
 
 
 def new_token() -> str:
-    """What stands for a key in a session; as hard to guess."""
+    """The token that stands for a key in a session; as hard to guess."""
     return secrets.token_urlsafe(_SECRET_BYTES)
 
 
 def hash_secret(secret: str) -> str:
-    """What is kept of a secret."""
+    """The hash that is kept of a secret."""
     # Slow, salted hashes are for passwords, which can be guessed. Nobody guesses 256 random bits, however fast the
     # hash, and each request pays for it.
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,4 @@
-"""What all use cases stand on: who asks, which part of a list is wanted, and what they work with."""
+"""The base of all use cases: the caller, paging, and the tools."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks; made by `Service.caller` from an API key, and by `Service.session_caller` from a session of one."""
+    """The caller of a use case; made by `Service.caller` or `Service.session_caller`."""
 
     key: str
     """The id of the key."""
@@ -32,7 +32,7 @@ class Caller:
 
     @property
     def who(self) -> str:
-        """What the journal calls it."""
+        """Its name in the journal."""
         return OPERATOR if self.tenant is None else self.tenant
 
     @property
@@ -43,7 +43,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paging:
-    """Which part of a list is wanted."""
+    """The part of a list that is wanted."""
 
     after: str | None = None
     """The cursor that the part before it ended with."""
@@ -113,7 +113,7 @@ def paged(rows: Sequence[T], limit: int, *, cursor: Callable[[T], object], answe
 
 
 def operators_only(caller: Caller) -> None:
-    """Refuse whoever is no operator."""
+    """Refuse a caller that is no operator."""
     if not caller.is_operator:
         raise Forbidden("this is for operators only; ask one")
 
@@ -144,5 +144,5 @@ def moment(seconds: float) -> datetime:
 
 
 def hour(seconds: datetime) -> datetime:
-    """As exactly as tenants are told when something of others began."""
+    """A moment to the hour: tenants learn no more of when something of others began."""
     return seconds.replace(minute=0, second=0, microsecond=0)

@@ -23,7 +23,7 @@ _AT_ONCE = 500
 
 
 class Bills(Savings):
-    """What tenants are billed, and what was saved over time. Any manager tells it."""
+    """Bills of tenants, and savings over time; any manager has them."""
 
     def bill(
         self,
@@ -74,7 +74,7 @@ class Bills(Savings):
         step: int | None = None,
         tenant: str | None = None,
     ) -> SeriesAnswer:
-        """What was saved in each step of an interval; of the last hour if none is given. A tenant learns its own."""
+        """The savings in each step of an interval, by default of the last hour; a tenant gets its own."""
         wanted = steps(since, until, step, time.time())
         refuse_empty(wanted.interval)
         if wanted.count > MOST_POINTS:

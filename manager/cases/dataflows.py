@@ -4,8 +4,6 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import bindparam, select
@@ -13,7 +11,6 @@ from sqlalchemy.orm import defer
 from sqlmodel import col
 
 from bridge import topics
-from dags import State as Remembers
 from engine.delivery.recent_output import recent_output
 from engine.records.job_folder import job_folder
 from manager.answers import (
@@ -22,7 +19,6 @@ from manager.answers import (
     DataflowState,
     EndingStreamAnswer,
     ExplainAnswer,
-    OutputAnswer,
     Page,
     RemovalAnswer,
     Start,
@@ -30,39 +26,26 @@ from manager.answers import (
     SubmitAnswer,
     TaskAnswer,
 )
-from manager.cases.base import Base, Caller, Paging, hour, moment, paged, tenant_of
+from manager.cases.base import Base, Caller, Paging, paged, tenant_of
+from manager.cases.dataflow_answers import Standing, dataflow_answer, standing_of, task_answers, types_in
 from manager.committed.sources import full_name
-from manager.committed.state import State, running_id
+from manager.committed.state import running_id
 from manager.committer.dataflow_rows import running_dataflow
 from manager.event_flow.output_watcher import OutputLook
 from manager.event_flow.tail import Tail
-from manager.observations.figures import output_figures
 from manager.observations.measured_costs import measured_costs
 from manager.observations.reports import HostSeen
 from manager.problem import Conflict, NotFound, StateNotReady
-from manager.reconciler.concerning import needs_of
-from manager.reconciler.dataflow_life import Need, find
 from manager.savings.forecast import saving
 from manager.store.tables import DataflowRow, TenantRow
 from manager.submissions.removal_preview import preview_removal
-from merge import Instance
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Standing:
-    """How a dataflow stands in the committed state; made by `_standing`."""
-
-    needs: tuple[Need, ...] = ()
-    since: Mapping[int, datetime] = field(default_factory=dict)
-    """For each of its tasks with state when it was started, as exactly as a tenant may know."""
-
 
 _DATAFLOW = select(DataflowRow).where(col(DataflowRow.id) == bindparam("dataflow"))
 _SHORT = defer(DataflowRow.document)  # type: ignore[arg-type]  # SQLModel tells the type checker of the value only
 
 
 class Dataflows(Base):
-    """What is done with dataflows."""
+    """Dataflows: submitted, replaced, removed and shown."""
 
     def submit(
         self,
@@ -91,18 +74,18 @@ class Dataflows(Base):
             row = self._changes.drains.begin(dataflow, who=caller.who)
         else:
             row = self._changes.dataflows.remove(dataflow, who=caller.who)
-        return self._answer(row, _Standing(), self._hosts())
+        return self._answer(row, Standing())
 
     def preview_removal(self, caller: Caller, dataflow: str) -> RemovalAnswer:
-        """What removing a dataflow would stop, and leave to others; nothing is changed."""
+        """A preview of a removal: the tasks that stop, and those that run on for others. Nothing is changed."""
         self._own_row(caller, dataflow)
         with self._committer.looking() as state:
             # Read again now that nobody commits: it may have been replaced meanwhile.
             with self._store.read() as session:
                 row = running_dataflow(session, dataflow)
-            standing = _standing(state, row)
+            standing = standing_of(state, row)
             removal = preview_removal(state, running_id(row.id, row.revision))
-        tasks = self._tasks(row, standing)
+        tasks = task_answers(row, standing, self._seeing)
         names = {task.instance: task.id for task in reversed(tasks)}
         stops = tuple(task for task in tasks if task.instance in removal.stops)
         return RemovalAnswer(
@@ -146,7 +129,7 @@ class Dataflows(Base):
     def _recall(self, tail: Tail, row: DataflowRow, sinks: Mapping[str, str], last: int, root: Path) -> None:
         """Have a tail begin with what the jobs of its sinks recorded last."""
         with self._committer.looking() as state:
-            needs = _standing(state, row).needs
+            needs = standing_of(state, row).needs
         instances = dict(zip(row.task_ids, row.instances, strict=True))
         for topic, sink in sinks.items():
             for need in needs:
@@ -156,13 +139,13 @@ class Dataflows(Base):
     def explain(
         self, caller: Caller, raw: bytes, *, tenant: str | None = None, start: Start = Start.LATEST
     ) -> ExplainAnswer:
-        """What submitting a document would do; nothing is changed."""
+        """A preview of a submission; nothing is changed."""
         owner = tenant_of(caller, tenant)
         with self._store.read() as session:
             if session.get(TenantRow, owner) is None:
                 raise NotFound("tenant", owner)
         preview = self._changes.dataflows.explain(owner, raw, start=start)
-        explanation, types = preview.explanation, _types(raw)
+        explanation, types = preview.explanation, types_in(raw)
         jobs = (plan.job for plan in preview.plans)
         seen = {job: found for job in jobs if (found := self._seeing.job(job)) is not None}
         only = {each for each in preview.instances if each is not None}
@@ -223,10 +206,10 @@ class Dataflows(Base):
         """One dataflow with its document and tasks."""
         row = self._own_row(caller, dataflow)
         with self._committer.looking() as state:
-            standing = _standing(state, row)
+            standing = standing_of(state, row)
         return DataflowDetail(
-            **self._answer(row, standing, self._hosts()).model_dump(),
-            tasks=self._tasks(row, standing),
+            **self._answer(row, standing).model_dump(),
+            tasks=task_answers(row, standing, self._seeing),
             document=json.loads(row.document),
         )
 
@@ -241,83 +224,22 @@ class Dataflows(Base):
         standing = None
         # It is committed, so it is answered, even by a manager that does not lead any more.
         with suppress(StateNotReady), self._committer.looking() as state:
-            standing = _standing(state, row)
-        tasks = self._tasks(row, standing or _Standing())
+            standing = standing_of(state, row)
+        tasks = task_answers(row, standing or Standing(), self._seeing)
         return SubmitAnswer(
-            **self._answer(row, standing, self._hosts()).model_dump(),
+            **self._answer(row, standing).model_dump(),
             reused=tuple(task for task in tasks if task.reused),
             started=tuple(task for task in tasks if not task.reused),
         )
 
     def _answers(self, rows: Iterable[DataflowRow]) -> list[DataflowAnswer]:
         with self._committer.looking() as state:
-            standings = [(row, _standing(state, row)) for row in rows]
+            standings = [(row, standing_of(state, row)) for row in rows]
         hosts = self._hosts()
-        return [self._answer(row, standing, hosts) for row, standing in standings]
+        return [dataflow_answer(row, standing, self._seeing, hosts) for row, standing in standings]
 
-    def _answer(self, row: DataflowRow, standing: _Standing | None, hosts: Mapping[str, HostSeen]) -> DataflowAnswer:
-        state, reason = DataflowState.DEPLOYING, ""
-        if row.removed is not None:
-            state = DataflowState.REMOVED
-        elif row.draining is not None:
-            state, reason = DataflowState.DRAINING, "what its sources had sent is being worked off"
-        elif standing is not None:
-            jobs = {need.job: seen for need in standing.needs if (seen := self._seeing.job(need.job)) is not None}
-            found = find(standing.needs, jobs, hosts)
-            state, reason = found.state, found.reason
-        return DataflowAnswer(
-            id=row.id,
-            tenant=row.tenant,
-            name=row.name,
-            revision=row.revision,
-            state=state,
-            reason=reason,
-            submitted=moment(row.submitted),
-            start=Start(row.start),
-            outputs=tuple(self._outputs(row, standing or _Standing())),
-        )
-
-    def _outputs(self, row: DataflowRow, standing: _Standing) -> Iterator[OutputAnswer]:
-        instances, now = dict(zip(row.task_ids, row.instances, strict=True)), time.monotonic()
-        for sink in row.sinks:
-            jobs = (self._seeing.job(need.job) for need in standing.needs if instances[sink] in need.instances)
-            measured = next((seen.measured for seen in jobs if seen is not None), ())
-            figures = output_figures(measured, row.id, sink, now)
-            yield OutputAnswer(sink=sink, topic=topics.output(row.tenant, row.id, sink), **asdict(figures))
+    def _answer(self, row: DataflowRow, standing: Standing | None) -> DataflowAnswer:
+        return dataflow_answer(row, standing, self._seeing, self._hosts())
 
     def _hosts(self) -> Mapping[str, HostSeen]:
         return {host.host: host for host in self._seeing.hosts()}
-
-    def _tasks(self, row: DataflowRow, standing: _Standing) -> tuple[TaskAnswer, ...]:
-        started, types = set(row.started), _types(row.document)
-        failed: dict[int, str] = {}
-        for need in standing.needs:
-            if (seen := self._seeing.job(need.job)) is not None:
-                failed |= {each: seen.failed[each] for each in need.instances & seen.failed.keys()}
-        return tuple(
-            TaskAnswer(
-                id=task,
-                type=types[task],
-                instance=instance,
-                reused=instance not in started,
-                since=standing.since.get(instance) if instance not in started else None,
-                failed=failed.get(instance, ""),
-            )
-            for task, instance in zip(row.task_ids, row.instances, strict=True)
-        )
-
-
-def _standing(state: State, row: DataflowRow) -> _Standing:
-    if row.removed is not None:
-        return _Standing()
-    tasks = (state.running.tasks.get(Instance(instance)) for instance in row.instances)
-    running = state.running.dataflows.get(running_id(row.id, row.revision))
-    return _Standing(
-        needs=tuple(needs_of(state, running)) if running is not None else (),
-        since={task.instance: hour(task.since) for task in tasks if task and task.type.state is not Remembers.NONE},
-    )
-
-
-def _types(document: bytes | str) -> dict[str, str]:
-    """The type of each task of a document that was accepted."""
-    return {task["id"]: task["type"] for task in json.loads(document)["tasks"]}

@@ -25,10 +25,10 @@ _AT_ONCE = 20
 
 
 class DeadLetters(Base):
-    """What is done with dead letters."""
+    """Dead letters: shown, replayed and discarded."""
 
     def dead_letters(self, caller: Caller, paging: Paging, *, dataflow: str | None = None) -> Page[DeadLetterAnswer]:
-        """What tasks of the caller's dataflows could not take, newest first; all of it for an operator."""
+        """The dead letters of the caller's dataflows, newest first; all of them for an operator."""
         wanted = letters_of(caller.tenant, dataflow).order_by(col(DeadLetterRow.id).desc())
         if paging.after is not None:
             wanted = wanted.where(col(DeadLetterRow.id) < paging.after_number)
@@ -133,7 +133,7 @@ def _letters(session: Session, caller: Caller, letter: int | None, dataflow: str
 
 
 def _chosen(session: Session, state: State, caller: Caller, letters: Sequence[Kept]) -> DeadLetterReplay:
-    """What can be fed of some letters; events are read only for as long as there is room."""
+    """The replay of some letters; events are read only while there is room."""
     fit, unfit = feedable(state, caller.tenant, letters)
     replay = DeadLetterReplay(state=state)
     for each in letters:
@@ -152,7 +152,7 @@ def _is_own(session: Session, caller: Caller, dataflow: str) -> bool:
 
 
 def _dataflows(session: Session, caller: Caller, letters: list[int]) -> dict[int, tuple[str, ...]]:
-    """Which dataflows that the caller may know of were served at each letter."""
+    """For each letter the dataflows that were served and that the caller may know."""
     wanted = select(DeadLetterReaderRow).where(col(DeadLetterReaderRow.letter).in_(letters))
     if caller.tenant is not None:
         wanted = wanted.where(col(DeadLetterReaderRow.tenant) == caller.tenant)

@@ -11,10 +11,10 @@ from merge import Fragmentation, NoHost, Regime
 
 
 class Defragmentation(Base):
-    """What operators do about scattered jobs."""
+    """Scattered jobs: measured, and consolidated on request."""
 
     def fragmentation(self, caller: Caller) -> FragmentationAnswer:
-        """How scattered the jobs are."""
+        """The fragmentation of the jobs."""
         operators_only(caller)
         with self._committer.looking() as state:
             picture, move = (

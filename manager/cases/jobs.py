@@ -29,7 +29,7 @@ from merge import DagId, Instance, JobId
 
 
 class RunningJobs(Base):
-    """What is shown."""
+    """Jobs, hosts, running tasks, running DAGs and streams, as they are."""
 
     def running_tasks(self, caller: Caller, paging: Paging, *, job: str | None = None) -> Page[RunningTaskAnswer]:
         """The running graph, or what of it a job has, by instance; operators only."""
@@ -182,7 +182,7 @@ class RunningJobs(Base):
 
 
 def _active(state: State, job: str) -> Collection[Instance]:
-    """What runs in a job; nothing where there is none of that name."""
+    """The tasks of a job; nothing where there is no job of that name."""
     found = state.jobs.jobs.get(JobId(number_in(job) or 0))
     return () if found is None else found.active
 
@@ -210,7 +210,7 @@ def _dags(state: State) -> list[RunningDagAnswer]:
 
 
 def _whole_instances(answers: Sequence[StreamAnswer], limit: int) -> int:
-    """Where a part of the streams ends: between two instances, since one may have several ports."""
+    """The end of a part of the streams: between two instances, since one may have several ports."""
     end = min(limit, len(answers))
     while 0 < end < len(answers) and answers[end].instance == answers[end - 1].instance:
         end += 1

@@ -20,10 +20,10 @@ _WELL = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING, JobSt
 
 
 class Overview(Base):
-    """What is counted."""
+    """Counts for the first page of the console."""
 
     def overview(self, caller: Caller) -> OverviewAnswer:
-        """How much there is: of everybody for an operator, of its own for a tenant."""
+        """The counts: of all tenants for an operator, of its own for a tenant."""
         with self._committer.looking() as state:
             own = [each for each in state.running.dataflows.values() if caller.tenant in {None, each.tenant}]
             jobs = {str(job): None for job in state.plans}
@@ -34,7 +34,7 @@ class Overview(Base):
         seen = {job: found for job in jobs if (found := self._seeing.job(job)) is not None}
         driven = self._tools.activity() if caller.is_operator else None
         if driven is not None:
-            # Whoever drives them keeps count: to find the states of ten thousand takes 0.4 s.
+            # The reconciler keeps count: to find the states of ten thousand takes 0.4 s.
             states = {DataflowState(state): count for state, count in driven.dataflows.items() if count}
         else:
             states = self._states([each.id for each in own], seen)

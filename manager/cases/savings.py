@@ -16,7 +16,7 @@ from manager.store.tables import DataflowRow, TenantRow, table_of
 
 
 class Savings(Base):
-    """What is told of savings and shares. Any manager tells it, because all of it is in the database."""
+    """Savings and shares; any manager has them, because all of it is in the database."""
 
     def savings(
         self,
@@ -27,7 +27,7 @@ class Savings(Base):
         tenant: str | None = None,
         dataflow: str | None = None,
     ) -> SavingsAnswer:
-        """What was saved in an interval; the last hour if none is given. A tenant learns of nothing but its own."""
+        """The savings in an interval, by default the last hour; a tenant gets its own only."""
         wanted = interval(since, until, time.time())
         refuse_empty(wanted)
         with self._store.read() as session:
@@ -42,7 +42,7 @@ class Savings(Base):
     ) -> SavingsAnswer:
         where = (wanted.span, wanted.since, wanted.until)
         whole, tenants = ledger.whole(session, *where), ledger.of_tenants(session, *where)
-        told = AmountScale(seconds=whole.seconds, price_per_core_hour=self._tools.pricing.per_core_hour)
+        scale = AmountScale(seconds=whole.seconds, price_per_core_hour=self._tools.pricing.per_core_hour)
         shown = tenants if whose is None else {name: took for name, took in tenants.items() if name == whose}
         own = {} if whose is None else ledger.of_dataflows(session, *where, whose)
         if dataflow is not None:
@@ -52,9 +52,9 @@ class Savings(Base):
             until=moment(wanted.until),
             metered_seconds=round(whole.seconds, 3),
             tenants=len(tenants),
-            whole=whole_answer(whole, shown.values(), told) if caller.is_operator else None,
-            shares=shares(shown, told),
-            dataflows=() if whose is None else dataflow_shares(whose, own, told),
+            whole=whole_answer(whole, shown.values(), scale) if caller.is_operator else None,
+            shares=shares(shown, scale),
+            dataflows=() if whose is None else dataflow_shares(whose, own, scale),
             price_per_core_hour=self._tools.pricing.per_core_hour,
             currency=self._tools.pricing.currency,
         )

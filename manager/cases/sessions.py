@@ -21,7 +21,7 @@ _SESSION = (
 
 
 class Sessions(Base):
-    """What is done with sessions."""
+    """Sessions of the console."""
 
     def begin_session(self, caller: Caller, seconds: float) -> tuple[str, Caller]:
         """A token that stands for a caller's API key for so long, which is kept as a hash; and the caller with it."""

@@ -22,7 +22,7 @@ _LOOKING = 0.05
 
 
 class SourceEvents(Sources):
-    """What is done with sources, and with the events that callers send to them."""
+    """Sources, and the events that callers send to them."""
 
     _deployed: frozenset[str] = frozenset()
     """Dataflows that were seen to run: what was sent from then on is theirs."""
@@ -38,7 +38,7 @@ class SourceEvents(Sources):
         return self._sent(caller, found, events, producer or f"{ONE_TIME_PRODUCER}{secrets.token_hex(8)}", first or 0)
 
     def producer(self, caller: Caller, name: str, producer: str) -> ProducerAnswer:
-        """Which number comes next of a producer of a source."""
+        """The number that comes next from a producer of a source."""
         found = self._sendable(caller, name)
         with self._sends().admitted(caller.who) as until:
             following = self._sends().next(found.supplied.stream, producer, until=until)

@@ -20,7 +20,7 @@ from manager.store.tables import SourceRow, TenantRow
 
 
 class Sources(Base):
-    """What is done with sources."""
+    """Sources: registered, opened to others, shown and revoked."""
 
     def register_source(self, caller: Caller, form: SourceForm) -> SourceAnswer:
         """Register a source."""

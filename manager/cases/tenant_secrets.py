@@ -10,7 +10,7 @@ from manager.store.tables import OperationRow, TenantRow
 
 
 class Secrets(Base):
-    """What is done with secrets."""
+    """Secrets of tenants."""
 
     def put_secret(self, caller: Caller, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:
         """Keep a tenant's secret, in place of what it kept under this name."""

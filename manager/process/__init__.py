@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""What runs a manager: settings, the process of broker and host, the drive of the hosts, and the doctor."""

@@ -1,4 +1,4 @@
-"""What is needed to serve, and what of it is wrong: a list of small checks, each with its remedy."""
+"""The checks of `braid doctor`: small ones in a list, each with its remedy."""
 
 import logging
 import os
@@ -14,13 +14,12 @@ import tomllib
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from urllib.parse import unquote
 
 from packaging.requirements import Requirement
-from pydantic import BaseModel, ConfigDict, SecretStr
+from pydantic import SecretStr
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -31,6 +30,7 @@ from bridge.transport.mqtt_client import NotConnected
 from engine.spark.java import OLDEST, NoJava, find_java, java_version
 from manager.client.client import Client
 from manager.client.errors import NotDone, Refused
+from manager.process.finding import Finding, ok, warn, wrong
 from manager.process.settings import SECRET_SETTINGS, Settings
 from manager.store.database import DatabaseDown
 
@@ -43,50 +43,18 @@ _APART = 2.0
 """Seconds by which two clocks may differ that order the same things."""
 _ANSWERING = 30.0
 _CONNECTING = 5.0
-_POSTGRESQL = 5432
-
-
-class FindingState(StrEnum):
-    """How something is."""
-
-    OK = "ok"
-    WARN = "warn"
-    WRONG = "wrong"
-
-
-class Finding(BaseModel):
-    """What one check found."""
-
-    model_config = ConfigDict(frozen=True)
-
-    what: str
-    state: FindingState
-    told: str
-    remedy: str = ""
-
-
-def _ok(what: str, told: str) -> Finding:
-    return Finding(what=what, state=FindingState.OK, told=told)
-
-
-def _warn(what: str, told: str, remedy: str) -> Finding:
-    return Finding(what=what, state=FindingState.WARN, told=told, remedy=remedy)
-
-
-def _wrong(what: str, told: str, remedy: str) -> Finding:
-    return Finding(what=what, state=FindingState.WRONG, told=told, remedy=remedy)
 
 
 def python(_settings: Settings) -> Finding:
-    """Whether this Python is new enough."""
+    """Check that this Python is new enough."""
     running = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info < OLDEST_PYTHON:
-        return _wrong("Python", f"is {running}", f"install {'.'.join(map(str, OLDEST_PYTHON))} or later")
-    return _ok("Python", f"is {running}")
+        return wrong("Python", f"is {running}", f"install {'.'.join(map(str, OLDEST_PYTHON))} or later")
+    return ok("Python", f"is {running}")
 
 
 def packages(_settings: Settings) -> Finding:
-    """Whether every package that Braid needs is there, in a version that it can use."""
+    """Check that every package that Braid needs is installed, in a version that it can use."""
     missing = []
     for text in requires("braid") or ():
         needed = Requirement(text)
@@ -100,21 +68,19 @@ def packages(_settings: Settings) -> Finding:
             if not needed.specifier.contains(installed, prereleases=True):
                 missing.append(f"{needed.name} is {installed} and not {needed.specifier}")
     if missing:
-        return _wrong("packages", ", ".join(missing), "install braid again, in a virtual environment of its own")
-    return _ok(
-        "packages", f"braid is {version('braid')}, pyspark {version('pyspark')}, and all that they need is there"
-    )
+        return wrong("packages", ", ".join(missing), "install braid again, in a virtual environment of its own")
+    return ok("packages", f"braid is {version('braid')}, pyspark {version('pyspark')}, and all that they need is there")
 
 
 def java(_settings: Settings) -> Finding:
-    """Whether there is a Java that Spark runs on, and which."""
+    """Check that there is a Java that Spark runs on, and name it."""
     environment = dict(os.environ)
     try:
         with _heard("braid.java") as warnings:
             find_java(environment)
     except NoJava as error:
         told, _, remedy = str(error).rpartition("; ")
-        return _wrong("Java", told, remedy)
+        return wrong("Java", told, remedy)
     home = environment.get("JAVA_HOME")
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"
     answer = subprocess.run(  # noqa: S603 - the program that Spark will run
@@ -122,24 +88,24 @@ def java(_settings: Settings) -> Finding:
     )
     told = f"is {java_version(answer.stderr.decode(errors='replace'))}, at {program}"
     if warnings:
-        return _warn("Java", warnings[0], f"have JAVA_HOME name one of version {OLDEST} or later, or unset it")
-    return _ok("Java", told)
+        return warn("Java", warnings[0], f"have JAVA_HOME name one of version {OLDEST} or later, or unset it")
+    return ok("Java", told)
 
 
 def broker(settings: Settings) -> Finding:
-    """Whether the broker lets us in; or, without one, which one would be run."""
+    """Check that the broker accepts us; without one, name the one that would be run."""
     if settings.broker is not None:
         address = Address.parse(settings.broker.get_secret_value())
         client = Mqtt(address, f"braid-doctor-{uuid.uuid4().hex[:8]}")
         try:
             client.start(_CONNECTING)
         except NotConnected as error:
-            return _wrong("broker", str(error), "correct BRAID_BROKER, or start the broker")
+            return wrong("broker", str(error), "correct BRAID_BROKER, or start the broker")
         client.leave()
-        return _ok("broker", f"{address} lets us in")
+        return ok("broker", f"{address} lets us in")
     if program := mosquitto_setup.executable():
-        return _ok("broker", f"mosquitto is installed, at {program}")
-    return _warn(
+        return ok("broker", f"mosquitto is installed, at {program}")
+    return warn(
         "broker",
         "mosquitto is not installed; the embedded broker runs, which forgets what it has when it ends",
         "install mosquitto where messages have to outlive their broker",
@@ -147,7 +113,7 @@ def broker(settings: Settings) -> Finding:
 
 
 def port(settings: Settings) -> Finding:
-    """Whether REST can be served where it shall be."""
+    """Check that REST can be served at its port."""
     place = f"port {settings.port} of {settings.listen}"
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(settings.listen, settings.port, type=socket.SOCK_STREAM)[
@@ -159,13 +125,13 @@ def port(settings: Settings) -> Finding:
             probe.bind(where)
     except OSError as error:
         if _is_braid(settings):
-            return _ok("port", f"a Braid service answers at {settings.here}")
-        return _wrong("port", f"{place} cannot be had: {error.strerror or error}", "serve on another, by BRAID_PORT")
-    return _ok("port", f"{place} is free")
+            return ok("port", f"a Braid service answers at {settings.here}")
+        return wrong("port", f"{place} cannot be had: {error.strerror or error}", "serve on another, by BRAID_PORT")
+    return ok("port", f"{place} is free")
 
 
 def root(settings: Settings) -> Finding:
-    """Whether the root can be written, on a file system that can link and rename, with a clock like ours."""
+    """Check that the root can be written, on a file system that links and renames, with a clock like ours."""
     try:
         with _beside(settings.root) as folder:
             made, linked, renamed = folder / "made", folder / "linked", folder / "renamed"
@@ -175,32 +141,32 @@ def root(settings: Settings) -> Finding:
             linked.hardlink_to(made)
             linked.replace(renamed)
             if not renamed.samefile(made):
-                return _wrong("root", f"{settings.root}: a renamed link is another file", "use a POSIX file system")
+                return wrong("root", f"{settings.root}: a renamed link is another file", "use a POSIX file system")
     except OSError as error:
-        return _wrong(
+        return wrong(
             "root",
             f"{settings.root}: {error.strerror or error}",
             "name a folder in BRAID_ROOT that this user may write, on a file system with hard links",
         )
     if abs(apart) > _APART:
-        return _warn(
+        return warn(
             "root", f"the file system of {settings.root} is {apart:+.0f} s from this machine's clock", "set both clocks"
         )
-    return _ok("root", f"{settings.root} can be written, linked and renamed in")
+    return ok("root", f"{settings.root} can be written, linked and renamed in")
 
 
 def disk(settings: Settings) -> Finding:
-    """Whether the root has room."""
+    """Check that the root has room."""
     free = shutil.disk_usage(_existing(settings.root)).free
     told = f"{free / 10**9:.1f} GB are free for {settings.root}"
     remedy = "make room, or name another folder in BRAID_ROOT"
     if free < TOO_LITTLE:
-        return _wrong("disk", told, remedy)
-    return _warn("disk", told, remedy) if free < LITTLE else _ok("disk", told)
+        return wrong("disk", told, remedy)
+    return warn("disk", told, remedy) if free < LITTLE else ok("disk", told)
 
 
 def database(settings: Settings) -> Finding:
-    """Whether the database answers, and has a clock like ours; or whether SQLite works in the root."""
+    """Check that the database answers and has a clock like ours, or that SQLite works in the root."""
     if settings.database is None:
         return _sqlite(settings)
     from manager.store.database import _engine  # noqa: PLC0415 - nothing else opens a database and leaves its tables be
@@ -210,33 +176,33 @@ def database(settings: Settings) -> Finding:
         try:
             if opened.url.host:
                 # The driver would wait for minutes for a machine that is not there.
-                socket.create_connection((opened.url.host, opened.url.port or _POSTGRESQL), _CONNECTING).close()
+                socket.create_connection((opened.url.host, opened.url.port or 5432), _CONNECTING).close()
             with opened.connect() as connection:
                 connection.execute(select(1))
         finally:
             opened.dispose()
     except (DatabaseDown, SQLAlchemyError, OSError) as error:
         told = str(getattr(error, "orig", None) or error).splitlines()[0]
-        return _wrong("database", told, "correct BRAID_DATABASE, or start the database and let this user in")
-    return _ok("database", f"{opened.url.render_as_string(hide_password=True)} answers")
+        return wrong("database", told, "correct BRAID_DATABASE, or start the database and let this user in")
+    return ok("database", f"{opened.url.render_as_string(hide_password=True)} answers")
 
 
 def clock(_settings: Settings) -> Finding:
-    """Whether the clock runs at all as clocks do: tenants see its times, and brokers and certificates go by it."""
+    """Check that the clock is plausible: tenants see its times, and brokers and certificates go by it."""
     built = Path(__file__).stat().st_mtime
     if time.time() + _APART < built:
-        return _wrong("clock", f"says {time.ctime()}, before this program was installed", "set the clock")
-    return _ok("clock", f"says {time.strftime('%Y-%m-%d %H:%M:%S %Z')}")
+        return wrong("clock", f"says {time.ctime()}, before this program was installed", "set the clock")
+    return ok("clock", f"says {time.strftime('%Y-%m-%d %H:%M:%S %Z')}")
 
 
 def private(file: Path | None, _settings: Settings) -> Finding:
-    """Whether the file of settings, where it holds secrets, is for its owner only."""
+    """Check that a settings file with secrets is for its owner only."""
     if file is None:
-        return _ok("settings", "are those of flags and environment; there is no file")
+        return ok("settings", "are those of flags and environment; there is no file")
     held = sorted(SECRET_SETTINGS & tomllib.loads(file.read_text(encoding="utf-8")).keys())
     if held and file.stat().st_mode & 0o077:
-        return _warn("settings", f"others may read {file}, which holds {', '.join(held)}", f"chmod 600 {file}")
-    return _ok("settings", f"are read from {file}")
+        return warn("settings", f"others may read {file}, which holds {', '.join(held)}", f"chmod 600 {file}")
+    return ok("settings", f"are read from {file}")
 
 
 DOCTOR_CHECKS: tuple[Callable[[Settings], Finding], ...] = (
@@ -259,7 +225,7 @@ def examine(settings: Settings, checks: tuple[Callable[[Settings], Finding], ...
             found = check(settings)
         except Exception as error:  # noqa: BLE001 - a check that fails itself is a finding
             told = f"could not be checked: {type(error).__name__}: {error}"
-            found = _wrong(getattr(check, "__name__", "check"), told, "report this with what is told")
+            found = wrong(getattr(check, "__name__", "check"), told, "report this, with the message")
         yield found.model_copy(update={"told": _hidden(found.told, settings)})
 
 
@@ -273,10 +239,10 @@ def _sqlite(settings: Settings) -> Finding:
             finally:
                 opened.close()
     except (OSError, sqlite3.Error) as error:
-        return _wrong("database", f"SQLite in {settings.root}: {error}", "name a local folder in BRAID_ROOT")
+        return wrong("database", f"SQLite in {settings.root}: {error}", "name a local folder in BRAID_ROOT")
     if mode != "wal":
-        return _wrong("database", f"SQLite in {settings.root} cannot do WAL", "name a local folder in BRAID_ROOT")
-    return _ok("database", f"SQLite {sqlite3.sqlite_version} in {settings.root}")
+        return wrong("database", f"SQLite in {settings.root} cannot do WAL", "name a local folder in BRAID_ROOT")
+    return ok("database", f"SQLite {sqlite3.sqlite_version} in {settings.root}")
 
 
 def _is_braid(settings: Settings) -> bool:
@@ -304,7 +270,7 @@ def _beside(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def _heard(name: str) -> Iterator[list[str]]:
-    """What a logger warns of, told here instead of on standard error."""
+    """The warnings of a logger, collected instead of printed."""
     heard: list[str] = []
     logger = logging.getLogger(name)
     handler = logging.Handler(logging.WARNING)

@@ -1,7 +1,7 @@
 """KeeperHandle: the manager's side of the keeper, which runs broker and host in a process that outlives the manager.
 
 A manager that begins adopts the keeper that it finds, if that one keeps what is wanted; else it starts one. While it
-runs it starts another where that one died. Where the manager is told to end it ends the keeper too; where it is killed,
+runs it starts another where that one died. Where the manager ends in order it ends the keeper too; where it is killed,
 broker and host run on.
 """
 
@@ -69,7 +69,7 @@ class KeeperHandle:
 
     @property
     def address(self) -> Address:
-        """Where the broker is, for Braid's own processes."""
+        """The address of the broker, for Braid's own processes."""
         if self._record is None:
             raise KeeperDown("no keeper has been started")
         return Address.parse(self._record.broker)

@@ -1,4 +1,4 @@
-"""The process that keeps broker and host: `python -m manager.process.keeper_process`, with its order as a line on its input.
+"""The process that keeps broker and host: `python -m manager.process.keeper_process`, its order a line on its input.
 
 It belongs to no manager: one that dies leaves it running, and the next one finds it by its record in the root. While it
 lives it holds the lease of its folder, so that one root has one keeper. Broker and host die with it. The order may hold
@@ -47,7 +47,7 @@ log = logging.getLogger("braid.keeper")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeeperOrder:
-    """What is to be kept; made by a manager."""
+    """The order of a manager to its keeper."""
 
     root: str
     release: str
@@ -71,7 +71,7 @@ class KeeperOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeeperRecord:
-    """What a keeper says of itself once its broker is up; it stays when it ends, and names the ports for the next."""
+    """The record of a keeper whose broker is up; it stays when the keeper ends, and names the ports for the next."""
 
     pid: int
     began: str
@@ -88,7 +88,7 @@ _RECORD = TypeAdapter(KeeperRecord)
 
 
 def folder(root: Path) -> Path:
-    """Where a keeper has its lease, its record and its log."""
+    """The folder of a keeper's lease, record and log."""
     return root / "keeper"
 
 
@@ -98,7 +98,7 @@ def order_line(order: KeeperOrder) -> bytes:
 
 
 def read_record(root: Path) -> KeeperRecord | None:
-    """What the last keeper of a root said of itself, if there was one."""
+    """The record of the last keeper of a root, if there was one."""
     try:
         return _RECORD.validate_json((folder(root) / "record").read_bytes())
     except FileNotFoundError:
@@ -109,14 +109,14 @@ def read_record(root: Path) -> KeeperRecord | None:
 
 
 def main() -> None:
-    """Keep what was ordered, until told to end."""
+    """Keep what was ordered, until a signal."""
     begin_log()
     order = _ORDER.validate_json(sys.stdin.buffer.readline())
     sys.stdin.close()
     # Not an event: what a signal interrupts may hold its lock.
-    told: SimpleQueue[int] = SimpleQueue()
+    signals: SimpleQueue[int] = SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda number, _frame: told.put(number))
+        signal.signal(number, lambda number, _frame: signals.put(number))
     root = Path(order.root)
     with ExitStack() as kept:
         try:
@@ -125,13 +125,13 @@ def main() -> None:
             log.error("%s", error)  # noqa: TRY400 - it says where and what to do
             sys.exit(KEEPER_TAKEN)
         try:
-            _keep(order, root, told, kept)
+            _keep(order, root, signals, kept)
         except BrokerDown as error:
             log.error("%s", error)  # noqa: TRY400 - as above
             sys.exit(1)
 
 
-def _keep(order: KeeperOrder, root: Path, told: "SimpleQueue[int]", kept: ExitStack) -> None:
+def _keep(order: KeeperOrder, root: Path, signals: "SimpleQueue[int]", kept: ExitStack) -> None:
     before = read_record(root)
     broker = None if order.broker else kept.enter_context(_broker(order, root, before))
     address = broker.address(BROKER_USER) if broker is not None else Address.parse(order.broker or "")
@@ -147,18 +147,18 @@ def _keep(order: KeeperOrder, root: Path, told: "SimpleQueue[int]", kept: ExitSt
     if broker is not None:
         # For hosts that are started by hand on this machine.
         write_whole(root / "broker.url", f"{address.url}\n".encode(), mode=0o600)
-    # Last, because whoever reads it takes everything else to be there.
+    # Last, because a reader takes everything else to be there.
     write_whole(folder(root) / "record", _RECORD.dump_json(record), mode=0o600)
     log.info("keeps %s over %s", f"host {order.host}" if order.host else "no host", address)
-    _watch(broker, told)
+    _watch(broker, signals)
 
 
-def _watch(broker: Broker | None, told: "SimpleQueue[int]") -> None:
-    """See to the broker until told to end."""
+def _watch(broker: Broker | None, signals: "SimpleQueue[int]") -> None:
+    """Look after the broker until a signal comes."""
     again = 0.0
     while True:
         try:
-            number = told.get(timeout=_LOOK_EVERY)
+            number = signals.get(timeout=_LOOK_EVERY)
         except Empty:
             number = 0
         if number in {signal.SIGTERM, signal.SIGINT}:

@@ -82,7 +82,7 @@ def serve(settings: Settings, *, as_json: bool = False) -> None:
 
 
 class Manager:
-    """One manager; `run` until it is told to stop."""
+    """One manager; it runs until a stop signal."""
 
     def __init__(self, settings: Settings, words: "SimpleQueue[_Word]") -> None:
         self._settings = settings
@@ -147,7 +147,7 @@ class Manager:
         committer.on_change(self._note)
 
     def run(self) -> None:
-        """Serve until told to stop; everything that was begun has ended then."""
+        """Serve until a stop signal; everything that was begun has ended then."""
         with ExitStack() as begun:
             begun.callback(self._store.close)
             self._candidate.start()
@@ -197,7 +197,7 @@ class Manager:
             self._words.put(_Word("news"))
 
     def _look(self) -> None:
-        """What is due between two words."""
+        """Do what is due between two words."""
         if self._again is not None and time.monotonic() >= self._again:
             try:
                 self._begin()

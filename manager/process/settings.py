@@ -37,7 +37,7 @@ class WrongSettings(ValueError):
 
 
 def data_folder(environment: Mapping[str, str]) -> Path:
-    """Where programs keep what they must not lose."""
+    """The folder for data that programs must not lose."""
     home = environment.get("XDG_DATA_HOME") or Path(environment.get("HOME") or "/nonexistent") / ".local" / "share"
     return Path(home) / "braid"
 
@@ -62,7 +62,7 @@ def _service(value: str) -> str:
 
 
 class _Kept(BaseSettings):
-    """What both sides of the service have to know to find each other on one machine."""
+    """The settings by which both sides of the service find each other on one machine."""
 
     model_config = SettingsConfigDict(env_prefix=SETTINGS_PREFIX, env_ignore_empty=True, extra="ignore", frozen=True)
 
@@ -95,7 +95,7 @@ class _Kept(BaseSettings):
 
 
 class Settings(_Kept):
-    """What `braid serve` runs with; made by `read_settings`."""
+    """The settings of `braid serve`; made by `read_settings`."""
 
     broker: Annotated[SecretStr, AfterValidator(_broker)] | None = None
     """The broker, as mqtt://user:password@host:port; one is started in the root if not given."""
@@ -108,7 +108,7 @@ class Settings(_Kept):
     tag: Annotated[
         tuple[Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$")], ...],
         NoDecode,
-        BeforeValidator(lambda told: told.split(",") if isinstance(told, str) else told),
+        BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given),
     ] = ()
     """What that host offers to tasks that need it, such as gpu."""
     pace: Annotated[float, Field(gt=0, le=3_600)] = 1.0
@@ -191,21 +191,21 @@ def settings_file(named: Path | None = None) -> Path | None:
     """The file of settings that is read, if there is one."""
     if named is not None:
         return named
-    if told := os.environ.get(NAMED_BY):
-        return Path(told)
+    if path := os.environ.get(NAMED_BY):
+        return Path(path)
     return Path(FILE) if Path(FILE).exists() else None
 
 
 def _read(kind: type[_S], flags: Mapping[str, Any], named: Path | None) -> _S:
     path = settings_file(named)
     filed = _filed(path) if path is not None else {}
-    told = dict(EnvSettingsSource(kind)())
+    environment = dict(EnvSettingsSource(kind)())
     given = {name: value for name, value in flags.items() if value is not None}
     try:
-        return kind(**(filed | told | given))
+        return kind(**(filed | environment | given))
     except ValidationError as error:
         raise WrongSettings(
-            "\n".join(_wrong(problem, given, told, path) for problem in error.errors(include_url=False))
+            "\n".join(_wrong(problem, given, environment, path) for problem in error.errors(include_url=False))
         ) from None
 
 
@@ -213,7 +213,7 @@ _KNOWN = f"known are {listed(Settings.model_fields | ClientSettings.model_fields
 
 
 def _filed(path: Path) -> dict[str, Any]:
-    """What the file says; it serves both sides, so each finds settings of the other's in it."""
+    """The settings in the file. It serves both sides, so each finds settings of the other in it."""
     known = Settings.model_fields | ClientSettings.model_fields
     try:
         filed = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -229,12 +229,12 @@ def _filed(path: Path) -> dict[str, Any]:
     return filed
 
 
-def _wrong(problem: Any, given: Mapping[str, Any], told: Mapping[str, Any], path: Path | None) -> str:
+def _wrong(problem: Any, given: Mapping[str, Any], environment: Mapping[str, Any], path: Path | None) -> str:
     """One line on a setting that cannot be used. Its value is not repeated, since it may be a secret."""
     name = str(problem["loc"][0]) if problem["loc"] else ""
     if name in given:
         place = f"--{name}"
-    elif name in told:
+    elif name in environment:
         place = f"{SETTINGS_PREFIX}{name.upper()}"
     else:
         place = f"{path}, {name}"

@@ -21,7 +21,8 @@ def doctor(
     """Look for what is wrong on this machine, and say what to do about it."""
     with exit_on_error(as_json=as_json):
         told = read_settings({"root": root}, settings)
-        from manager.process.doctor import DOCTOR_CHECKS, FindingState, examine, private  # noqa: PLC0415 - it brings much of the service
+        from manager.process.doctor import DOCTOR_CHECKS, examine, private  # noqa: PLC0415 - it brings much of the service
+        from manager.process.finding import FindingState  # noqa: PLC0415 - as above
 
         found = tuple(examine(told, (*DOCTOR_CHECKS, partial(private, settings_file(settings)))))
         rows = ((each.what, each.state, each.told, each.remedy) for each in found)
