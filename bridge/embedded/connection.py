@@ -9,7 +9,7 @@ import logging
 import secrets
 from typing import cast
 
-from . import incoming, outgoing
+from . import packet_reader, packet_writer
 from .access import Door
 from .exchange import Exchange
 from .packets import MOST_PACKET_BYTES, V5, V311, Code, Connect, Malformed, Packet, Published
@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
             return
         at = 0
         try:
-            while not self._closed and (places := incoming.header(self._buffer, at)) is not None:
+            while not self._closed and (places := packet_reader.header(self._buffer, at)) is not None:
                 begin, end = places
                 if self._session is None and end - begin > _LONGEST_INTRODUCTION:
                     self._refuse(Code.TOO_LARGE)
@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
     def put_out(self, reason: Code) -> None:
         """Hang up on the client; where it speaks MQTT 5 it is told why."""
         if self.version == V5 and self._session is not None:
-            self.send(outgoing.disconnect(reason))
+            self.send(packet_writer.disconnect(reason))
         self._end()
 
     def outdated(self) -> bool:
@@ -137,28 +137,28 @@ class Connection(asyncio.Protocol):
         kind, flags = first >> 4, first & 15
         session = self._session
         if session is None:
-            self._introduce(incoming.read_connect(body))
+            self._introduce(packet_reader.read_connect(body))
         elif kind == Packet.PUBLISH:
             self._publish(session, flags, body)
         elif kind == Packet.PUBACK:
-            session.acknowledged(incoming.read_acknowledgement(body))
+            session.acknowledged(packet_reader.read_acknowledgement(body))
         elif kind == Packet.PUBREL:
-            packet = incoming.read_acknowledgement(body)
+            packet = packet_reader.read_acknowledgement(body)
             known = packet in session.promised
             session.promised.discard(packet)
             reason = Code.SUCCESS if known else Code.NO_PACKET_ID
-            self.send(outgoing.acknowledgement(Packet.PUBCOMP, self.version, packet, reason))
+            self.send(packet_writer.acknowledgement(Packet.PUBCOMP, self.version, packet, reason))
         elif kind == Packet.SUBSCRIBE and flags == 2:  # noqa: PLR2004 - as MQTT has it
             self._subscribe(session, body)
         elif kind == Packet.UNSUBSCRIBE and flags == 2:  # noqa: PLR2004 - as above
-            packet, filters = incoming.read_unsubscribe(body, self.version)
+            packet, filters = packet_reader.read_unsubscribe(body, self.version)
             ended = [self._exchange.unsubscribe(session, each) for each in filters]
             codes = [Code.SUCCESS if each else Code.NO_SUBSCRIPTION for each in ended]
-            self.send(outgoing.unsuback(self.version, packet, list(codes)))
+            self.send(packet_writer.unsuback(self.version, packet, list(codes)))
         elif kind == Packet.PINGREQ:
-            self.send(outgoing.pingresp())
+            self.send(packet_writer.pingresp())
         elif kind == Packet.DISCONNECT:
-            self._say_goodbye(session, *incoming.read_disconnect(body, self.version))
+            self._say_goodbye(session, *packet_reader.read_disconnect(body, self.version))
         else:
             raise Malformed(f"a client sends no packet of kind {kind} here", Code.PROTOCOL)
 
@@ -188,12 +188,12 @@ class Connection(asyncio.Protocol):
             self._patience = 1.5 * connect.keep_alive
             self._timer = self._loop.call_later(self._patience, self._look)
         assigned = None if connect.client else client
-        self.send(outgoing.connack(self.version, Code.SUCCESS, resumed=resumed, assigned=assigned))
+        self.send(packet_writer.connack(self.version, Code.SUCCESS, resumed=resumed, assigned=assigned))
         session.attach(self)
         session.pump()
 
     def _publish(self, session: ClientSession, flags: int, body: bytes) -> None:
-        packet, publication = incoming.read_publish(flags, body, self.version)
+        packet, publication = packet_reader.read_publish(flags, body, self.version)
         reason = Code.SUCCESS if self._may_write(publication.topic) else Code.NOT_AUTHORIZED
         # At QoS 2 a packet id stands for one message until the client releases it.
         doubled = publication.qos == _EXACTLY_ONCE and packet in session.promised
@@ -201,15 +201,15 @@ class Connection(asyncio.Protocol):
             if publication.qos == _EXACTLY_ONCE and reason is Code.SUCCESS:
                 session.promised.add(packet)
             kind = Packet.PUBREC if publication.qos == _EXACTLY_ONCE else Packet.PUBACK
-            self.send(outgoing.acknowledgement(kind, self.version, packet, reason))
+            self.send(packet_writer.acknowledgement(kind, self.version, packet, reason))
         if reason is Code.SUCCESS and not doubled:
             self._exchange.publish(publication, session)
 
     def _subscribe(self, session: ClientSession, body: bytes) -> None:
-        packet, wishes = incoming.read_subscribe(body, self.version)
+        packet, wishes = packet_reader.read_subscribe(body, self.version)
         granted = [(each, self._exchange.subscribe(session, each)) for each in wishes if each.refused is None]
         codes = [each.qos if each.refused is None else int(each.refused) for each in wishes]
-        self.send(outgoing.suback(self.version, packet, codes))
+        self.send(packet_writer.suback(self.version, packet, codes))
         for wish, new in granted:
             if wish.handling == 0 or (wish.handling == 1 and new):
                 self._exchange.hand_retained(session, wish)
@@ -219,7 +219,7 @@ class Connection(asyncio.Protocol):
             self._will = None
         # A session that was to end with its connection cannot be made to outlive it any more.
         if expiry is not None and session.expiry != 0:
-            session.expiry = incoming.lasting(expiry)
+            session.expiry = packet_reader.lasting(expiry)
         self._end()
 
     def _may_write(self, topic: str) -> bool:
@@ -234,7 +234,7 @@ class Connection(asyncio.Protocol):
             self.put_out(reason)
             return
         # A client of an unknown version is answered in the oldest one, as MQTT has it.
-        self.send(outgoing.connack(self.version, reason))
+        self.send(packet_writer.connack(self.version, reason))
         self._end()
 
     def _look(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from . import outgoing
+from . import packet_writer
 from .access import Door
 from .packets import Published, Subscription
 
@@ -126,7 +126,7 @@ class ClientSession:
             if parcel.qos and not parcel.packet:
                 parcel.packet = next(each for each in self._next if each not in self._ids)
                 self._ids.add(parcel.packet)
-            written = outgoing.publish(
+            written = packet_writer.publish(
                 link.version,
                 parcel.publication,
                 packet=parcel.packet,

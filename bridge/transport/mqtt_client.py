@@ -2,8 +2,8 @@
 
 Its session outlives its connections, so that the broker keeps what was not acknowledged; one that is not lasting is
 content with what is retained. Callbacks run in paho's thread and only hand things on: to publish or wait inside one
-deadlocks. What they raise ends no thread, and messages that were not asked for reach none of them: `bridge.transport.dispatch` has
-the rules. One client id belongs to one client.
+deadlocks. What they raise ends no thread, and messages that were not asked for reach none of them:
+`bridge.transport.dispatch` has the rules. One client id belongs to one client.
 """
 
 import contextlib
