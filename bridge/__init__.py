@@ -4,7 +4,6 @@ A message is acknowledged only once its events lie in a spool, so that nothing i
 Begin with `Sender`, which publishes what jobs emitted, and `Receiver`, which fills the `Spool` that other jobs read.
 """
 
-from bridge.consumers import commit, consumers, leave, unread_since
 from bridge.emitted import Emitted, Stream
 from bridge.events.births import Birth
 from bridge.events.output_messages import dead_letter, output_message, unread_letter
@@ -17,10 +16,11 @@ from bridge.machine.clock import Clock, MemoryClock, SystemClock
 from bridge.machine.lease import Lease, LeaseTaken
 from bridge.receiver import Message, Receiver, SpoolFeed, Unread
 from bridge.sender import Sender, StreamTrouble
+from bridge.spools.consumers import commit, consumers, leave, unread_since
 from bridge.spools.index import SpoolIndex, SpoolReach
 from bridge.spools.log import Item, ItemKind, Placed, PositionsGone, SpoolDamaged, packed, unpacked
 from bridge.spools.memory_spool import MemorySpool
-from bridge.spools.reader import FolderReader, SpoolReader, between, position_since, read
+from bridge.spools.reader import FolderReader, between, position_since, read
 from bridge.spools.spool import Spool, SpoolClosed, SpoolFull, SpoolOwner, SpoolState
 from bridge.transport.mqtt_client import MqttClient, NotConnected
 from bridge.wire import Again, Frame, FrameKind, Have, MalformedFrame, cut, decode, encode
@@ -63,7 +63,6 @@ __all__ = [
     "SpoolIndex",
     "SpoolOwner",
     "SpoolReach",
-    "SpoolReader",
     "SpoolState",
     "Stream",
     "StreamTrouble",

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from bridge import receiver as receiving
 from bridge import topics
-from bridge.consumers import commit
 from bridge.events.births import Birth
 from bridge.events.numbered_events import Sent
 from bridge.machine.clock import MemoryClock
 from bridge.receiver import _IDLE, _PATIENCE, _REPORT_INTERVAL, Message, Receiver, SpoolFeed, Unread
+from bridge.spools.consumers import commit
 from bridge.spools.log import ItemKind, unpacked
 from bridge.spools.reader import read
 from bridge.spools.spool import Spool

@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 import pytest
 
-from bridge.consumers import commit
+from bridge.spools.consumers import commit
 from bridge.spools.index import SpoolIndex, SpoolReach
 from bridge.spools.log import PositionsGone, SpoolDamaged, log_files
 from bridge.spools.reader import FolderReader
@@ -105,7 +105,7 @@ def test_an_index_is_as_of_its_last_refresh(spool: Spool) -> None:
     assert (0, 1) == (index.first, index.end)
     index.refresh()
     assert (1, 3, SpoolReach(end=3, size=2 * SIZE)) == (index.first, index.end, index.reach(1, ROOMY))
-    with pytest.raises(PositionsGone, match="begins at position 1, what lay at 0 was removed"):
+    with pytest.raises(PositionsGone, match="begins at position 1; position 0 was removed"):
         index.reach(0, ROOMY)
 
 
@@ -180,7 +180,7 @@ def test_positions_given_twice_are_told(spool: Spool) -> None:
     again = Spool(spool.folder, most_bytes=ROOMY)
     again.append([data(3, 4, 5)])
     again.close()
-    with pytest.raises(SpoolDamaged, match="holds positions before 2, which the log had passed; restore what lay"):
+    with pytest.raises(SpoolDamaged, match="holds positions before 2, which the log had passed; restore what was"):
         index.refresh()
 
 

@@ -15,19 +15,20 @@ from hypothesis import strategies as st
 
 from bridge.events.births import Birth
 from bridge.intake import Expected
-from bridge.machine.files import write_whole
+from bridge.machine.files import no_steps, write_whole
 from bridge.spools.log import (
     Item,
     ItemKind,
     LogFile,
+    Mark,
     Placed,
     SpoolDamaged,
     log_files,
     log_path,
     packed,
-    packed_expected,
+    read_mark,
     unpacked,
-    unpacked_expected,
+    write_mark,
 )
 from bridge.spools.log_file import Extent, expected_in, extents_in, items_in, written
 
@@ -93,10 +94,14 @@ def test_a_file_is_laid_out_as_releases_after_this_one_find_it(tmp_path: Path) -
     assert content + zlib.crc32(content).to_bytes(4, "big") == file.path.read_bytes()
 
 
-@given(EXPECTED)
-def test_expectations_survive_as_text(expected: dict[str, Expected]) -> None:
-    """Expectations are the same after they were text, a stream that has not opened included."""
-    assert expected == unpacked_expected(packed_expected(expected))
+@given(end=st.integers(0, 2**62), expected=EXPECTED)
+def test_a_mark_keeps_expectations(
+    tmp_path_factory: pytest.TempPathFactory, end: int, expected: dict[str, Expected]
+) -> None:
+    """They are read as they were written, even those of a stream that has not opened."""
+    spool = tmp_path_factory.mktemp("spool")
+    write_mark(spool, Mark(end, expected), no_steps)
+    assert Mark(end, expected) == read_mark(spool)
 
 
 @given(st.lists(st.integers(-9, 9), min_size=1, max_size=6), st.data())

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bridge.consumers import commit, consumers, leave
 from bridge.intake import Expected
 from bridge.machine.lease import LeaseTaken
+from bridge.spools.consumers import commit, consumers, leave
 from bridge.spools.log import Placed, PositionsGone, SpoolDamaged, log_files, log_path, read_mark
 from bridge.spools.reader import between, position_since, read
 from bridge.spools.spool import Spool, SpoolClosed, SpoolFull, SpoolState
@@ -212,7 +212,8 @@ def test_a_full_spool_takes_nothing_until_it_was_pruned(tmp_path: Path) -> None:
     assert SpoolState.FULL is spool.state
     with pytest.raises(SpoolFull) as full:
         spool.append([data(2)], HERE)
-    assert f"the spool {tmp_path} holds {spool.size:,} bytes; wait until its consumers have read" == str(full.value)
+    message = f"the spool {tmp_path} is full with {spool.size:,} bytes; wait until its consumers have read"
+    assert message == str(full.value)
     assert ([(0, 1)], 1, {}) == (_all(tmp_path), spool.end, spool.producers)
     commit(tmp_path, "job", 1)
     spool.prune()
@@ -265,7 +266,7 @@ def test_what_is_removed_while_it_is_read_is_told(spool: Spool) -> None:
     assert Placed(0, data(0)) == next(reading)
     commit(spool.folder, "another", 2)
     spool.prune()
-    with pytest.raises(PositionsGone, match="begins at position 2, what lay at 1 was removed"):
+    with pytest.raises(PositionsGone, match="begins at position 2; position 1 was removed"):
         next(reading)
 
 
@@ -284,8 +285,8 @@ def test_what_was_there_and_is_not_is_damage(spool: Spool) -> None:
     spool.append([data(1, 2)])
     with pytest.raises(SpoolDamaged) as damaged:
         list(between(spool.folder, 1, 3))
-    told = f"the spool {spool.folder} ends at 2, but there was something up to 3; restore what was lost"
-    assert told == str(damaged.value)
+    message = f"the spool {spool.folder} ends at 2, but it went up to 3 before; restore what was lost"
+    assert message == str(damaged.value)
 
 
 def test_reading_opens_only_what_it_needs(spool: Spool) -> None:
@@ -316,8 +317,8 @@ def test_a_spool_that_may_have_written_closes_itself(tmp_path: Path) -> None:
         with pytest.raises(SpoolClosed) as closed:
             use()
         name = log_path(tmp_path, 1, 3).name
-        told = f"the spool {tmp_path} takes nothing, nobody knows whether {name} is there for good"
-        assert f"{told}; close it and open it again" == str(closed.value)
+        message = f"the spool {tmp_path} takes nothing more: {name} may not be durable"
+        assert f"{message}; close it and open it again" == str(closed.value)
     spool.close()
     spool = Spool(tmp_path, most_bytes=ROOMY)
     assert (3, Expected(epoch=1, next=9), [(0, 1), (1, 2), (2, 3)]) == (spool.end, spool.producers["p"], _all(tmp_path))
@@ -328,7 +329,7 @@ def test_a_spool_that_may_have_written_closes_itself(tmp_path: Path) -> None:
 def test_a_closed_spool_takes_nothing(spool: Spool) -> None:
     """Once the lease was given back somebody else may write, so whoever still does is refused."""
     spool.close()
-    with pytest.raises(SpoolClosed, match="takes nothing, it was closed; close it and open it again"):
+    with pytest.raises(SpoolClosed, match="takes nothing more: it was closed; close it and open it again"):
         spool.append([data(1)])
     assert [] == _all(spool.folder)
 
@@ -393,7 +394,7 @@ def test_any_text_names_a_consumer(tmp_path_factory: pytest.TempPathFactory, pos
 @pytest.mark.parametrize("name", ["", "x" * 201, "/" * 67], ids=["empty", "long", "long once quoted"])
 def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, name: str) -> None:
     """A consumer without a name, or with too long a one, is told so."""
-    with pytest.raises(ValueError, match="cannot name a consumer: give it between 1 and 200 bytes, once quoted"):
+    with pytest.raises(ValueError, match="cannot name a consumer: use a name of 1 to 200 bytes when quoted"):
         commit(tmp_path, name, 1)
 
 
@@ -421,7 +422,7 @@ def test_a_damaged_spool_does_not_open(spool: Spool, damaged: str) -> None:
             message = f"{files[2].path} does not follow {files[0].path}; restore what lay between them"
         case "last file gone":
             files[2].path.unlink()
-            message = f"{files[1].path} is not the last file, the log went up to 3; restore what came after it"
+            message = f"{files[1].path} is not the last file: the log went up to 3; restore the files after it"
         case _:
             message = f"{_torn(spool.folder / 'high-water')} cannot be read: "
     with pytest.raises(SpoolDamaged) as told:

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from bridge.intake import Expected
 from bridge.spools.log import Item, ItemKind, Placed, PositionsGone, SpoolDamaged, unpacked
 from bridge.spools.memory_spool import MemorySpool
-from bridge.spools.reader import FolderReader, SpoolReader
+from bridge.spools.reader import FolderReader
 from bridge.spools.spool import Spool, SpoolFull, SpoolOwner
 from tests.bridge.spools.test_log import data, marker
 
@@ -45,7 +45,7 @@ def outcome(of: Callable[[], object]) -> object:
         return type(refused)
 
 
-def _between(reader: SpoolReader, start: int, end: int) -> list[tuple[int, int | str]]:
+def _between(reader: FolderReader | MemorySpool, start: int, end: int) -> list[tuple[int, int | str]]:
     return entries(reader.between(start, end))
 
 
@@ -69,7 +69,7 @@ class Twins(RuleBasedStateMachine):
         self.memory = MemorySpool(most_bytes=LIMIT)
         self.reader = FolderReader(self.folder)
         self.owners: tuple[SpoolOwner, SpoolOwner] = (self.spool, self.memory)
-        self.readers: tuple[SpoolReader, SpoolReader] = (self.reader, self.memory)
+        self.readers = (self.reader, self.memory)
 
     def agreed(self, on_disk: object, in_memory: object) -> object:
         assert on_disk == in_memory
