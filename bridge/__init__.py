@@ -14,8 +14,10 @@ from bridge.generated.generators import Generator, Rate, Replay, Timer
 from bridge.intake import Counts, Expected, Intake, Taken, expire, offer
 from bridge.machine.clock import Clock, MemoryClock, SystemClock
 from bridge.machine.lease import Lease, LeaseTaken
-from bridge.receiver import Message, Receiver, SpoolFeed, Unread
+from bridge.message import Message
+from bridge.receiver import Receiver
 from bridge.sender import Sender, StreamTrouble
+from bridge.spool_feed import SpoolFeed, Unread
 from bridge.spools.consumers import commit, consumers, leave, unread_since
 from bridge.spools.index import SpoolIndex, SpoolReach
 from bridge.spools.log import Item, ItemKind, Placed, PositionsGone, SpoolDamaged, packed, unpacked

@@ -44,11 +44,6 @@ def kept(stream: str) -> str:
     return f"{ROOT}/kept/{quote(stream, safe='')}"
 
 
-def is_answer(topic: str) -> bool:
-    """Whether on this topic a receiver speaks to a producer."""
-    return topic.startswith((f"{ROOT}/again/", f"{ROOT}/have/"))
-
-
 def dead(instance: int) -> str:
     """Where the events go that an instance could not take."""
     return f"{ROOT}/dead/{instance}"

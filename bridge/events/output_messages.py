@@ -15,7 +15,7 @@ import pyarrow as pa
 from bridge.events.json_columns import json_columns
 from bridge.events.python_values import python_rows
 from bridge.events.raw_events import REST_COLUMN
-from bridge.receiver import Unread
+from bridge.spool_feed import Unread
 from bridge.wire import MOST_MESSAGE_BYTES
 
 # Made once: `json.dumps` would make one for each event.

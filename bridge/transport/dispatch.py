@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from paho.mqtt.client import topic_matches_sub
 
-from bridge.receiver import Message
+from bridge.message import Message
 
 MOST_UNHANDLED = 10
 """Few, because some brokers send no more than twenty ahead."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from paho.mqtt.client import topic_matches_sub
 
-from bridge.receiver import Message
+from bridge.message import Message
 
 _MIDS = 1 << 40
 

@@ -22,7 +22,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersi
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from bridge.receiver import Message
+from bridge.message import Message
 from bridge.topics import ROOT
 from bridge.transport.address import Address
 from bridge.transport.dispatch import Dispatch, SubscribedFilters, guarded, note_failed

@@ -9,8 +9,10 @@ import pyarrow as pa
 from bridge import topics
 from bridge.emitted import Emitted, Stream
 from bridge.machine.clock import MemoryClock
-from bridge.receiver import Message, Receiver, SpoolFeed
+from bridge.message import Message
+from bridge.receiver import Receiver
 from bridge.sender import MOST_UNCONFIRMED, Sender, StreamTrouble
+from bridge.spool_feed import SpoolFeed
 from bridge.spools.log import ItemKind, unpacked
 from bridge.spools.reader import read
 from bridge.spools.spool import Spool

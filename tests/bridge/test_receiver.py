@@ -17,7 +17,10 @@ from bridge import topics
 from bridge.events.births import Birth
 from bridge.events.numbered_events import Sent
 from bridge.machine.clock import MemoryClock
-from bridge.receiver import _IDLE, _PATIENCE, _REPORT_INTERVAL, Message, Receiver, SpoolFeed, Unread
+from bridge.message import Message
+from bridge.producer_answers import _PATIENCE, REPORT_INTERVAL
+from bridge.receiver import _IDLE, Receiver
+from bridge.spool_feed import SpoolFeed, Unread
 from bridge.spools.consumers import commit
 from bridge.spools.log import ItemKind, unpacked
 from bridge.spools.reader import read
@@ -169,9 +172,9 @@ def test_what_a_spool_has_is_told_once_in_a_while(tmp_path: Path) -> None:
             made.send(data(first, 1))
             made.work()
         assert 1 == len(made.told)
-        made.clock.advance(_REPORT_INTERVAL)
+        made.clock.advance(REPORT_INTERVAL)
         made.work()
-        made.clock.advance(_REPORT_INTERVAL)
+        made.clock.advance(REPORT_INTERVAL)
         made.work()
         assert [{"epoch": 1, "next": 5, "closed": False}] == made.told[1:]
         for _ in range(2):
@@ -187,7 +190,7 @@ def test_what_was_there_is_told_again(tmp_path: Path) -> None:
             made.send(frame)
         made.work()
         for frame in (data(0, 2, epoch=2), data(0, 2)):
-            made.clock.advance(_REPORT_INTERVAL)
+            made.clock.advance(REPORT_INTERVAL)
             made.send(frame)
             made.work()
         assert [{"epoch": 2, "next": 2, "closed": False}] * 3 == made.told
@@ -210,7 +213,7 @@ def test_before_a_stream_opens_nothing_is_told(tmp_path: Path) -> None:
         for frame in (opening(), data(0, 2), data(2, 2, epoch=2)):
             made.send(frame)
         made.work()
-        made.clock.advance(_REPORT_INTERVAL)
+        made.clock.advance(REPORT_INTERVAL)
         made.work()
         assert [] == made.told
         assert [0, 1, 2, 3] == made.spooled()
@@ -256,7 +259,7 @@ class Sleepy(SimpleQueue[Message | None]):
         raise Empty
 
 
-@pytest.mark.parametrize(("untold", "wait"), [(False, _IDLE), (True, _REPORT_INTERVAL)], ids=["idle", "untold"])
+@pytest.mark.parametrize(("untold", "wait"), [(False, _IDLE), (True, REPORT_INTERVAL)], ids=["idle", "untold"])
 def test_a_receiver_that_gets_nothing_sleeps(tmp_path: Path, *, untold: bool, wait: float) -> None:
     """It looks about once a second, and sooner only while there is something to tell."""
     with bench(tmp_path) as made:
@@ -279,7 +282,7 @@ def test_a_receiver_that_waits_for_room_looks_for_it_often(tmp_path: Path) -> No
             made.work()
         sleepy = made.receiver._queue = Sleepy(made.receiver.stop)
         made.receiver.run()
-        assert [_REPORT_INTERVAL] * 4 == sleepy.waits
+        assert [REPORT_INTERVAL] * 4 == sleepy.waits
         assert 1 == made.unacknowledged
 
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from bridge import topics
 from bridge.emitted import Emitted, Stream
+from bridge.forwarded_streams import NO_RECORD_NEEDED, OPENINGS
+from bridge.message import Message
 from bridge.outbox import MOST_PATIENCE
-from bridge.receiver import Message
-from bridge.sender import _RETRY_INTERVAL, EVERYTHING, OPENINGS, Sender
+from bridge.sender import _RETRY_INTERVAL, Sender
 from bridge.transport.memory_broker import MemoryBroker, MemoryClient
 from bridge.wire import Again, FrameKind, decode
 from tests.bridge.memory_bridge import STREAM, bridge, events, losing
@@ -41,7 +42,7 @@ def test_a_stream_that_is_not_forwarded_needs_nothing_and_sends_nothing(tmp_path
         made.emit(events(0, 3))
         made.work(2)
         assert [] == made.spooled()
-        assert EVERYTHING == made.sender.needed(STREAM)
+        assert NO_RECORD_NEEDED == made.sender.needed(STREAM)
 
 
 def test_a_hole_in_what_is_emitted_is_filled_from_the_records(tmp_path: Path) -> None:
@@ -82,7 +83,7 @@ def test_a_message_that_the_broker_loses_after_acknowledging_it_arrives(tmp_path
         made.sender.close(STREAM)
         made.work(40)
         assert list(range(6)) == made.spooled()
-        assert EVERYTHING == made.sender.needed(STREAM)
+        assert NO_RECORD_NEEDED == made.sender.needed(STREAM)
         assert 0 == made.receiver.intakes[ON].counts.gaps
 
 
@@ -122,7 +123,7 @@ def test_a_closed_stream_is_needed_until_its_end_has_come(tmp_path: Path) -> Non
         made.sender.work()
         assert 0 == made.sender.needed(STREAM)
         made.work(3)
-        assert EVERYTHING == made.sender.needed(STREAM)
+        assert NO_RECORD_NEEDED == made.sender.needed(STREAM)
         assert [0, 1] == made.spooled()
         assert made.spool.producers[ON].closed
 
@@ -217,16 +218,6 @@ def test_to_forward_in_an_older_epoch_is_refused(tmp_path: Path) -> None:
         made.forward(epoch=4)
         with pytest.raises(ValueError, match="was forwarded in epoch 4; forward it in that or a higher one, not in 3"):
             made.forward(epoch=3)
-
-
-def test_a_stream_whose_consumer_is_gone_can_be_forgotten(tmp_path: Path) -> None:
-    """Nothing is needed any more, and nothing is sent."""
-    with bridge(tmp_path) as made:
-        made.forward()
-        made.sender.forget(STREAM)
-        made.emit(events(0, 2))
-        made.work(2)
-        assert ([], EVERYTHING) == (made.spooled(), made.sender.needed(STREAM))
 
 
 def test_records_that_cannot_be_read_hold_up_no_other_stream(tmp_path: Path) -> None:
@@ -401,12 +392,6 @@ def test_plain_messages_survive_a_lost_connection() -> None:
     client.start()
     sender.work()
     assert ([b"1"], [1]) == (got, done)
-
-
-def test_the_sender_knows_its_messages() -> None:
-    """A host that shares its client hands over the receivers' words and nothing else."""
-    takes = [topics.have(7, "out"), topics.again(7, "out")]
-    assert takes == [topic for topic in [*takes, topics.job("3", "plan"), ON, "have/7/out"] if Sender.takes(topic)]
 
 
 def test_a_sender_in_a_thread_stops_when_it_is_told(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import Message, Receiver, Sender, Spool, SpoolFeed, Stream, StreamTrouble, topics
 from bridge.brokers.broker import Broker, start_broker
-from bridge.sender import EVERYTHING
+from bridge.forwarded_streams import NO_RECORD_NEEDED
 from bridge.transport.mqtt_client import MqttClient
 from tests.bridge.memory_bridge import Records, events, spooled
 from tests.brokers import KINDS
@@ -166,7 +166,7 @@ def test_a_broker_that_is_killed_costs_no_event_and_doubles_none(
             broker.restart()
         job.emit(here.sender, *[10] * 20)
         here.sender.close(STREAM)
-        until(lambda: here.sender.needed(STREAM) == EVERYTHING)
+        until(lambda: here.sender.needed(STREAM) == NO_RECORD_NEEDED)
         assert 0 == there.receiver.intakes[ON].counts.gaps
         assert [] == there.unread
         assert [] == here.troubles
@@ -208,7 +208,7 @@ def test_a_message_lost_after_its_acknowledgement_is_sent_again(broker: Broker, 
         here.sender.forward(STREAM, epoch=1, first=0, kept=job.records.kept)
         job.emit(here.sender, *[10] * 5)
         here.sender.close(STREAM)
-        until(lambda: here.sender.needed(STREAM) == EVERYTHING)
+        until(lambda: here.sender.needed(STREAM) == NO_RECORD_NEEDED)
         assert 0 == there.receiver.intakes[ON].counts.gaps
     assert list(range(50)) == spooled(tmp_path / "spool")
 

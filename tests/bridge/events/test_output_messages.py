@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bridge.events.json_columns import marked
 from bridge.events.output_messages import dead_letter, output_message, unread_letter
 from bridge.events.raw_events import events_in
-from bridge.receiver import Unread
+from bridge.spool_feed import Unread
 from bridge.wire import MOST_MESSAGE_BYTES
 from dags import Kind, Schema
 

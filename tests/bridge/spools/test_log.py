@@ -190,7 +190,7 @@ def test_any_other_byte_is_damage(tmp_path_factory: pytest.TempPathFactory, data
     for reading in (items_in, expected_in):
         with pytest.raises(SpoolDamaged) as damaged:
             list(reading(file))
-        assert f"{file.path} cannot be read: its checksum is another one; restore it" == str(damaged.value)
+        assert f"{file.path} cannot be read: its checksum does not match; restore it" == str(damaged.value)
 
 
 @given(st.data())

@@ -253,7 +253,7 @@ def test_reading_what_is_gone_is_told(spool: Spool, *, emptied: bool) -> None:
         for reading in (read(spool.folder, position, ROOMY), between(spool.folder, position, 6)):
             with pytest.raises(PositionsGone) as gone:
                 list(reading)
-            assert f"the spool {spool.folder} begins at position {first}, " in str(gone.value)
+            assert f"the spool {spool.folder} begins at position {first}; " in str(gone.value)
             assert first == gone.value.first
     assert ([] if emptied else [(4, 2), (5, 2)]) == entries(read(spool.folder, first, ROOMY))
 

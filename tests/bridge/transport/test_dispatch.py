@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paho.mqtt.client import topic_matches_sub
 
-from bridge.receiver import Message
+from bridge.message import Message
 from bridge.transport.dispatch import MOST_UNHANDLED, Dispatch, PassedOver, SubscribedFilters, note_failed, passed_over
 
 LEVELS = st.sampled_from(["a", "b", "$a", ""])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 
 from bridge.brokers.broker import BrokerKind, start_broker
-from bridge.receiver import Message
+from bridge.message import Message
 from bridge.transport.address import Address
 from bridge.transport.fetch_interval import Fetch, Grouping, ungrouped
 from bridge.transport.mqtt_client import MqttClient
