@@ -15,7 +15,7 @@ import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from bridge.transport.address import Address
-from bridge.transport.mqtt_client import prepare
+from bridge.transport.broker_login import set_credentials
 
 _OUTPUT = 2_000
 # Runs in the child before the broker. Python's own hook for that may deadlock in a program with threads.
@@ -89,7 +89,7 @@ def _refusal(address: Address, deadline: float) -> str | None:
     """Why a client cannot connect now, or nothing if it can."""
     answers: list[Any] = []
     client = paho.Client(CallbackAPIVersion.VERSION2, client_id=f"braid-ready-{uuid.uuid4().hex[:8]}")
-    prepare(client, address)
+    set_credentials(client, address)
     client.on_connect = lambda _client, _data, _flags, reason, _properties: answers.append(reason)
     client.connect_timeout = 1.0
     try:

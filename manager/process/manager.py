@@ -23,7 +23,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bridge.machine.private_files import is_open_to_others, make_private_folder
 from bridge.transport.address import Address
-from bridge.transport.mqtt_client import MqttClient, detect_protocol
+from bridge.transport.mqtt_client import MqttClient
+from bridge.transport.protocol_version import detect_protocol
 from engine import installed_catalogue
 from engine.log_lines import begin_log, named, problem
 from engine.records.job_folder import job_folder

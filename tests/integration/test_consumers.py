@@ -35,7 +35,8 @@ from bridge import (
 from bridge.brokers.broker import Broker, start_broker
 from bridge.transport.address import Address
 from bridge.transport.dispatch import MOST_UNHANDLED, passed_over
-from bridge.transport.mqtt_client import UNACKNOWLEDGED, MqttClient, detect_protocol
+from bridge.transport.mqtt_client import UNACKNOWLEDGED, MqttClient
+from bridge.transport.protocol_version import detect_protocol
 from bridge.wire import Have
 from dags import Schema
 from dags.schema import Kind as FieldKind

@@ -24,7 +24,8 @@ from bridge.brokers.broker import start_broker
 from bridge.embedded import hashed
 from bridge.transport.address import Address
 from bridge.transport.broker_drops import watch_drops
-from bridge.transport.mqtt_client import MqttClient, NotConnected, detect_protocol
+from bridge.transport.mqtt_client import MqttClient, NotConnected
+from bridge.transport.protocol_version import detect_protocol
 from tests import needs
 
 pytestmark = pytest.mark.mosquitto
@@ -217,10 +218,10 @@ def test_a_certificate_for_another_host_is_refused(authority: Authority, tmp_pat
 def test_a_wrong_password_is_refused(address: Address) -> None:
     """The broker's refusal is told, with what to look at, and not the password that it refused."""
     wrong = replace(address, password=f"{PASSWORD} not")
-    told = "Not authorized; check the user and the password"
+    reason = "Not authorized; check the user and the password"
     assert [
-        f"the broker at {address} let nobody in: {told}",
-        f"the broker at {address} let nobody watch: {told}",
+        f"the broker at {address} refused the client: {reason}",
+        f"the broker at {address} refused to report drops: {reason}",
     ] == refusals(wrong)
 
 

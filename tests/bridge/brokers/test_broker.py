@@ -531,8 +531,8 @@ def test_a_watch_that_is_not_let_in_says_so(broker: Broker) -> None:
     wrong = Address(host="127.0.0.1", port=port, user="braid", password="hidden")  # noqa: S106 - an example
     with pytest.raises(ConnectionError) as refused:
         watch_drops(wrong, lambda _count: None, timeout=1.0)
-    told = "let nobody watch: Not authorized; check the user and the password"
-    assert f"the broker at mqtt://braid:***@127.0.0.1:{port} {told}" == str(refused.value)
+    reason = "refused to report drops: Not authorized; check the user and the password"
+    assert f"the broker at mqtt://braid:***@127.0.0.1:{port} {reason}" == str(refused.value)
 
 
 def test_a_watch_without_a_broker_says_so(broker: Broker) -> None:

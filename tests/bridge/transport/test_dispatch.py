@@ -67,7 +67,7 @@ def test_what_nobody_asked_for_is_dropped_and_counted() -> None:
     dropped: list[Message] = []
     asked, unasked = Message("a", b"", 1), Message("b", b"", 2)
     before = passed_over()
-    Dispatch(SubscribedFilters(["a"]), handed.append, dropped.append).hear([unasked, asked])
+    Dispatch(SubscribedFilters(["a"]), handed.append, dropped.append).hand_on_all([unasked, asked])
     assert ([asked], [unasked], (1, 0)) == (handed, dropped, since(before))
 
 
@@ -81,14 +81,14 @@ def test_what_fails_stays_with_the_broker_unless_it_keeps_out_all_else(caplog: p
             raise KeyError("first")
         handled.append(message.token)
 
-    hearing = Dispatch(SubscribedFilters(["a"]), handle, lambda message: dropped.append(message.token))
+    dispatch = Dispatch(SubscribedFilters(["a"]), handle, lambda message: dropped.append(message.token))
     before = passed_over()
     bad = [Message("a", b"bad", token) for token in range(MOST_UNHANDLED + 2)]
-    hearing.hear([*bad, Message("a", b"good", 100)])
+    dispatch.hand_on_all([*bad, Message("a", b"good", 100)])
     assert ([100], [MOST_UNHANDLED, MOST_UNHANDLED + 1], (0, len(bad))) == (handled, dropped, since(before))
     assert "topic a: passed over, because of KeyError('first')" in caplog.text
-    hearing.connected()
-    hearing.hear(bad[:MOST_UNHANDLED])
+    dispatch.connected()
+    dispatch.hand_on_all(bad[:MOST_UNHANDLED])
     assert 2 == len(dropped)
 
 

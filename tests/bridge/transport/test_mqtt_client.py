@@ -94,7 +94,7 @@ def test_without_a_broker_a_subscription_is_not_confirmed() -> None:
     client.subscribe(["a"], timeout=0)
     with pytest.raises(NotConnected, match=r"confirmed no subscription to \('b',\): no answer"):
         client.subscribe(["b"], timeout=0.01)
-    assert ["a", "b"] == list(client._topics)
+    assert ["a", "b"] == list(client._subscriptions.topics)
 
 
 def test_who_connects_in_the_background_hears_what_is_wrong() -> None:

@@ -282,7 +282,7 @@ def test_who_leaves_waits_for_no_round(
 ) -> None:
     """However long what comes is grouped; what was not handed on comes again to a client that only stopped."""
     # So that who stops would be seen to wait for an answer that lies there.
-    monkeypatch.setattr("bridge.transport.mqtt_client.PARTING", 10 * BOUND)
+    monkeypatch.setattr("bridge.transport.subscriptions.PARTING", 10 * BOUND)
     came: list[bytes] = []
     groups = threading.Event()
 
