@@ -119,8 +119,8 @@ def _altered(**told: bytes | None) -> bytes:
     [
         ({"braid": b"2"}, "the frame has version 2, not 1"),
         ({"braid": None}, "the frame has version none, not 1"),
-        ({"count": b"4"}, "the frame says that it takes 4 numbers and takes 5"),
-        ({"kind": b"marker"}, "the frame says that it takes 5 numbers and takes 1"),
+        ({"count": b"4"}, "the frame claims 4 numbers, but has 5"),
+        ({"kind": b"marker"}, "the frame claims 5 numbers, but has 1"),
         ({"count": None}, "the message is no frame: b'count'"),
         ({"count": b"x"}, "the message is no frame: invalid literal for int() with base 10: b'x'"),
         ({"first": None}, "the message is no frame: b'first'"),

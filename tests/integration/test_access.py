@@ -445,7 +445,7 @@ def test_an_entrance_on_a_port_in_use_is_named(house: House, tmp_path: Path) -> 
     kind = house.broker.kind
     with pytest.raises(BrokerDown) as down:
         start_broker(tmp_path / "other", OWN, entrance=Entrance(folder=tmp_path / "second", port=taken), kind=kind)
-    assert f"{kind} did not come up: on 127.0.0.1, port {taken} is in use or may not be used" == str(down.value)
+    assert f"{kind} did not start: on 127.0.0.1, port {taken} is in use or not permitted" == str(down.value)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -456,8 +456,8 @@ def test_an_entrance_without_its_files_is_refused(tmp_path: Path, kind: BrokerKi
     (tmp_path / "access" / missing).unlink()
     with pytest.raises(BrokerDown) as down:
         start_broker(tmp_path / "broker", OWN, entrance=Entrance(folder=tmp_path / "access"), kind=kind)
-    told = f"{tmp_path / 'access' / missing} is not there; write it before the broker starts"
-    assert f"{kind} did not come up: {told}" == str(down.value)
+    message = f"{tmp_path / 'access' / missing} is missing; write it before the broker starts"
+    assert f"{kind} did not start: {message}" == str(down.value)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -465,7 +465,7 @@ def test_a_broker_without_an_entrance_says_so(tmp_path: Path, kind: BrokerKind) 
     """A broker that was started without a list cannot be told of one, and says what to do."""
     with start_broker(tmp_path, OWN, kind=kind) as broker, pytest.raises(NoAccessLists) as told:
         broker.reload()
-    assert f"this {kind} was started without an access list; give an entrance when it is started" == str(told.value)
+    assert f"this {kind} was started without an access list; start it with an entrance" == str(told.value)
 
 
 def test_no_password_lies_on_disk(house: House, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from tests import brokers, needs
 
 USERS = {"braid": "first-secret", "tenant": "zwölf # $7$ %s"}
 BOUND = 20.0
-RULE = "not empty, no colons, no control characters, no spaces around it, and no # in front"
+RULE = "give a name without colons, control characters, spaces around it, or a # in front"
 V5, V311 = MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311
 KINDS = pytest.mark.parametrize("kind", brokers.KINDS)
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child when its parent dies")
@@ -335,7 +335,7 @@ def test_a_broker_shows_no_password(tmp_path: Path, kind: BrokerKind) -> None:
 @pytest.mark.parametrize(
     ("users", "message"),
     [
-        ({}, "a broker needs a user, or nobody could connect"),
+        ({}, "a broker without a user is useless; give at least one"),
         ({"": "p"}, f"'' cannot name a user: {RULE}"),
         ({"a:b": "p"}, f"'a:b' cannot name a user: {RULE}"),
         ({"#a": "p"}, f"'#a' cannot name a user: {RULE}"),
@@ -433,7 +433,7 @@ def test_a_port_in_use_is_named(tmp_path: Path, kind: BrokerKind) -> None:
         port = first.address("braid").port
         with pytest.raises(BrokerDown) as down:
             start_broker(tmp_path / "second", USERS, kind=kind, port=port)
-        message = f"{kind} did not come up: on 127.0.0.1, port {port} is in use or may not be used"
+        message = f"{kind} did not start: on 127.0.0.1, port {port} is in use or not permitted"
         assert message == str(down.value)
     with start_broker(tmp_path / "second", USERS, kind=kind, port=port) as broker:
         assert port == broker.address("braid").port
@@ -460,7 +460,7 @@ def test_a_broker_that_ends_at_once_is_quoted(tmp_path: Path, programs: Path) ->
     for _ in range(2):
         with pytest.raises(BrokerDown) as down:
             start_broker(tmp_path / "broker", USERS, kind="mosquitto")
-        message = "mosquitto did not come up: it ended with status 3; it last wrote: broken wire"
+        message = "mosquitto did not start: it ended with status 3; its last output: broken wire"
         assert message == str(down.value)
 
 
@@ -471,8 +471,8 @@ def test_a_broker_that_never_answers_is_given_up(tmp_path: Path, programs: Path)
     with pytest.raises(BrokerDown) as down:
         start_broker(tmp_path / "broker", USERS, kind="mosquitto", timeout=0.5)
     assert (
-        "mosquitto did not come up: after 0.5 s nobody could connect ([Errno 111] Connection refused);"
-        " it last wrote: nothing"
+        "mosquitto did not start: after 0.5 s no client could connect ([Errno 111] Connection refused);"
+        " its last output: none"
     ) == str(down.value)
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
 
@@ -481,7 +481,7 @@ def test_an_address_of_another_machine_is_refused(tmp_path: Path) -> None:
     """A broker listens on addresses of this machine only, and says so."""
     with pytest.raises(BrokerDown) as down:
         start_broker(tmp_path, USERS, kind="embedded", host="192.0.2.1", port=1)
-    assert "embedded did not come up: on 192.0.2.1, port 1 is in use or may not be used" == str(down.value)
+    assert "embedded did not start: on 192.0.2.1, port 1 is in use or not permitted" == str(down.value)
 
 
 # Drops
