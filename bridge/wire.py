@@ -1,8 +1,8 @@
 """The wire format of streams between jobs: frames of numbered events as Arrow IPC, with everything else as metadata.
 
-Numbers count events, not frames, so they do not depend on how a producer cuts its batches. They belong to the producer,
-which is an instance and a port, and to its epoch. A frame is small enough for any broker. A receiver's answers are JSON:
-what it has, and what it wants again.
+Numbers count events, not frames, so they do not depend on how a producer cuts its batches. They belong to the
+producer, which is an instance and a port, and to its epoch. A frame is small enough for any broker. A receiver's
+answers are JSON: what it has, and what it wants again.
 """
 
 import json

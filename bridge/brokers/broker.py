@@ -1,9 +1,9 @@
 """A broker that runs here as a child process.
 
 `start_broker` runs mosquitto if it is installed, and the embedded broker otherwise; see
-`bridge/brokers/mosquitto_setup.py` and `bridge/brokers/embedded_setup.py` for what each of them keeps. The child belongs
-to the process that started it: `stop` ends it, and on Linux the kernel ends it when the parent dies, however that
-happens. On other systems a parent that is killed leaves it behind.
+`bridge/brokers/mosquitto_setup.py` and `bridge/brokers/embedded_setup.py` for what each of them keeps. The child
+belongs to the process that started it: `stop` ends it, and on Linux the kernel ends it when the parent dies, however
+that happens. On other systems a parent that is killed leaves it behind.
 """
 
 import ipaddress

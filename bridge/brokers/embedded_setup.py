@@ -1,7 +1,7 @@
 """The command of the embedded broker: the package `embedded` as a process that loads nothing else of Braid.
 
-It runs if mosquitto is not installed. It keeps sessions and messages in memory, so undelivered messages are lost when it
-ends. Streams between jobs are numbered and sent again. Raw sources lose the messages that the host had not fetched:
+It runs if mosquitto is not installed. It keeps sessions and messages in memory, so undelivered messages are lost when
+it ends. Streams between jobs are numbered and sent again. Raw sources lose the messages that the host had not fetched:
 those of the last moment, or everything that waits for a host that is away.
 """
 

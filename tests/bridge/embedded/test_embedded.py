@@ -39,7 +39,7 @@ def test_users_have_client_ids_of_their_own(broker: Broker) -> None:
 def test_its_process_loads_nothing_of_braid() -> None:
     """Nor anything that needs much memory."""
     loaded = subprocess.run(  # noqa: S603 - our own
-        [sys.executable, "-I", "-c", LOADED, str(Path(embedded_setup.__file__).parent)],
+        [sys.executable, "-I", "-c", LOADED, str(Path(embedded_setup.__file__).parents[1])],
         check=True,
         capture_output=True,
         text=True,
