@@ -15,7 +15,7 @@ _UNKNOWN_USER = {"Not authorized", "Bad user name or password"}
 def secret_client_id(client_id: str, address: Address) -> str:
     """A client id that only those who know the password can compute.
 
-    A broker disconnects a client when another one connects with its id, whoever that is.
+    A broker disconnects a client when another one connects with the same id, even one of another user.
     """
     if not address.password:
         return client_id

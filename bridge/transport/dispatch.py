@@ -88,7 +88,7 @@ def note_unasked(topic: str) -> None:
     """Count and log a message of a topic without a subscription."""
     number = _tally.note_unasked()
     if _is_logged(number):
-        log.info("topic %s: passed over, because nobody here asked for it; %d so far", topic, number)
+        log.info("topic %s: passed over, because there is no subscription to it; %d so far", topic, number)
 
 
 def guarded(about: str, act: Callable[[], None]) -> None:
