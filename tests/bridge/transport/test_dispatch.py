@@ -1,4 +1,4 @@
-"""Dispatch: only what was asked for is handed on, and nothing that a callback raises ends anything."""
+"""Dispatch: only subscribed messages are handed on, and an error in a callback stops nothing."""
 
 import pytest
 from hypothesis import given
@@ -51,7 +51,7 @@ def test_a_filter_covers_what_mqtt_says(asked: str, topic: str, covered: bool) -
 
 @given(st.lists(FILTERS, max_size=3), st.lists(FILTERS, max_size=3), TOPICS)
 def test_filters_come_and_go(first: list[str], more: list[str], topic: str) -> None:
-    """After each change exactly those that are left count, whatever was asked before."""
+    """After each change exactly the remaining filters count, whatever was asked before."""
     filters = SubscribedFilters(first)
     assert any(topic_matches_sub(each, topic) for each in first) == filters.cover(topic)
     filters.add(more)
@@ -61,8 +61,8 @@ def test_filters_come_and_go(first: list[str], more: list[str], topic: str) -> N
     assert any(topic_matches_sub(each, topic) for each in left) == filters.cover(topic)
 
 
-def test_what_nobody_asked_for_is_dropped_and_counted() -> None:
-    """It reaches nobody, and the broker hears that it is done with."""
+def test_unsubscribed_messages_are_dropped_and_counted() -> None:
+    """They are not handed on, and are acknowledged."""
     handed: list[Message] = []
     dropped: list[Message] = []
     asked, unasked = Message("a", b"", 1), Message("b", b"", 2)
@@ -71,7 +71,7 @@ def test_what_nobody_asked_for_is_dropped_and_counted() -> None:
     assert ([asked], [unasked], (1, 0)) == (handed, dropped, since(before))
 
 
-def test_what_fails_stays_with_the_broker_unless_it_keeps_out_all_else(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_message_stays_with_the_broker_unless_there_are_many(caplog: pytest.LogCaptureFixture) -> None:
     """A few of each connection are not acknowledged, so that they come again; those beyond are, and all are logged."""
     handled: list[int] = []
     dropped: list[int] = []
@@ -92,8 +92,8 @@ def test_what_fails_stays_with_the_broker_unless_it_keeps_out_all_else(caplog: p
     assert 2 == len(dropped)
 
 
-def test_a_flood_of_failures_is_none_of_lines(caplog: pytest.LogCaptureFixture) -> None:
-    """Of many failures about one topic few are logged, with how many there were; another topic's first one is too."""
+def test_many_failures_are_few_log_lines(caplog: pytest.LogCaptureFixture) -> None:
+    """Few of many failures about one topic are logged, with their number; another topic's first one is logged too."""
     for _ in range(1_000):
         note_failed("topic flood", ValueError("wrong"))
     note_failed("topic drop", ValueError("wrong too"))
