@@ -1,4 +1,4 @@
-"""What an instance emitted at a port, as the records of its job keep it, and the frames that it goes out in."""
+"""Emitted events, as the records of a job keep them, and the frames in which they are sent."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from bridge.wire import Frame, FrameKind, cut
 
 
 class Stream(NamedTuple):
-    """A stream between jobs, by the instance and port that it leaves."""
+    """A stream between jobs, named by the instance and port that it leaves."""
 
     instance: int
     port: str
@@ -20,24 +20,24 @@ class Stream(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emitted:
-    """Events that left a port together, or a marker between them; made by a job from its records."""
+    """Events that left a port together, or a marker; made by a job from its records."""
 
     first: int
     """The number of its first event, or of the marker."""
     events: pa.RecordBatch | None = None
     marker: str = ""
-    """What the marker is called, where there are no events."""
+    """The marker's name, if there are no events."""
     births: tuple[Birth, ...] = ()
-    """When its events were born, all of them; none where that is not known."""
+    """The births of all its events; empty if they are unknown."""
 
     @property
     def end(self) -> int:
-        """The number after its last; a marker takes one number."""
+        """The number after its last. A marker takes one number."""
         return self.first + (1 if self.events is None else len(self.events))
 
 
 def frames(stream: Stream, epoch: int, kept: Iterable[Emitted], number: int) -> Iterator[Frame]:
-    """What was emitted, from a number on, in frames small enough for any broker; made as they are asked for."""
+    """Yield what was emitted from a number on, in frames small enough for any broker."""
     frame = partial(Frame, instance=stream.instance, port=stream.port, epoch=epoch)
     for emitted in kept:
         if emitted.end <= number:

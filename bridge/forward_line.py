@@ -1,4 +1,4 @@
-"""A stream being forwarded, as a sender has it: its outbox, and the frames that are read for it."""
+"""A line of a sender: a stream that is forwarded, with its outbox and the frames that are read for it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,74 +8,74 @@ from bridge.outbox import Due, DueKind, Outbox, due, emitted, exhausted, opening
 from bridge.wire import Frame, FrameKind
 
 ReadEmitted = Callable[[int], Iterator[Emitted]]
-"""Reads from the records what a stream emitted from a number on."""
+"""Reads a stream's emitted events from the records, from a number on."""
 
 
 @dataclass(slots=True)
-class _Reading:
-    """Frames being taken from the records, or straight from what was emitted."""
+class _FrameSource:
+    """Frames from the records, or straight from a job."""
 
     position: int
     frames: Iterator[Frame]
 
 
-class Line:
-    """A stream being forwarded; made by a sender, and used by its thread only."""
+class ForwardLine:
+    """A stream that is forwarded; made by a sender, and used by its thread only."""
 
     def __init__(self, stream: Stream, *, epoch: int, first: int, kept: ReadEmitted, now: float) -> None:
         self.stream = stream
         self.outbox: Outbox = opening(epoch, first, now)
         self.unanswered = 0
-        """Messages for which the broker owes an answer."""
+        """Messages that the broker has not answered."""
         self.idle_until = now
-        """Nothing is sent before; later than now where the records could not be read."""
-        self.following: Line | None = None
-        """The stream as it opens again once this end has come."""
+        """The time before which nothing is sent; in the future if the records could not be read."""
+        self.following: ForwardLine | None = None
+        """The next opening of the stream, which waits for the end of this one."""
         self._kept = kept
-        self._onward: _Reading | None = None
-        self._again: _Reading | None = None
-        # Whether the records have more than the reading onward may know of.
+        self._new_frames: _FrameSource | None = None
+        self._repeated: _FrameSource | None = None
         self._behind = False
+        """True if the records may have more than the current frames."""
 
     @property
-    def chain(self) -> "list[Line]":
-        """This one, and those that wait behind it."""
+    def chain(self) -> "list[ForwardLine]":
+        """This opening, and those that wait for its end."""
         return [self, *(self.following.chain if self.following else ())]
 
     @property
-    def last(self) -> "Line":
-        """The one that was opened last."""
+    def last(self) -> "ForwardLine":
+        """The last opening."""
         return self.chain[-1]
 
     def emit(self, new: Emitted) -> None:
-        """Note what was emitted: sent straight where nothing else waits, else read from the records when it is due."""
+        """Take emitted events: to be sent straight if nothing else waits, else read from the records when due."""
         at = self.outbox.next
         if self.outbox.closing:
             return
         if not self.outbox.rests and new.first <= at < new.end:
-            self._onward = _Reading(at, frames(self.stream, self.outbox.epoch, [new], at))
+            self._new_frames = _FrameSource(at, frames(self.stream, self.outbox.epoch, [new], at))
         else:
             self._behind = True
         self.outbox = emitted(self.outbox, new.end)
 
     def due(self, most_unconfirmed: int, now: float) -> Due | None:
-        """What to send next, if anything."""
+        """The next thing to send, if any."""
         return None if now < self.idle_until else due(self.outbox, most_unconfirmed)
 
     def frame(self, what: Due) -> Frame | None:
-        """The next frame of what is due, or None where there is none; raises what reading the records raises."""
+        """The next frame of what is due; None if there is none. Raises any error of reading the records."""
         match what.kind:
             case DueKind.OPEN:
                 return self._bound(what, FrameKind.OPEN)
             case DueKind.CLOSE:
                 return self._bound(what, FrameKind.CLOSE)
             case DueKind.AGAIN:
-                return self._frame_again(what)
+                return self._repeated_frame(what)
             case DueKind.DATA:
-                return self._frame_onward(what)
+                return self._new_frame(what)
 
     def lacks(self, what: Due, now: float) -> None:
-        """Note that there was no frame for what is due: it is done with, unless there may be more in the records."""
+        """Note that there was no frame for what is due. It is done, unless the records may have more."""
         if what.kind is DueKind.AGAIN and what.end is not None:
             self.outbox = sent(self.outbox, what, what.end, 0, now)
         elif not self._behind:
@@ -85,32 +85,32 @@ class Line:
         instance, port = self.stream
         return Frame(instance=instance, port=port, epoch=self.outbox.epoch, first=what.first, kind=kind)
 
-    def _read(self, number: int) -> _Reading:
-        return _Reading(number, frames(self.stream, self.outbox.epoch, self._kept(number), number))
+    def _read(self, number: int) -> _FrameSource:
+        return _FrameSource(number, frames(self.stream, self.outbox.epoch, self._kept(number), number))
 
-    def _frame_onward(self, what: Due) -> Frame | None:
-        if self._onward is None or self._onward.position != what.first:
+    def _new_frame(self, what: Due) -> Frame | None:
+        if self._new_frames is None or self._new_frames.position != what.first:
             self._behind = False
-            self._onward = self._read(what.first)
+            self._new_frames = self._read(what.first)
         try:
-            frame = next(self._onward.frames, None)
+            frame = next(self._new_frames.frames, None)
         except BaseException:
-            # Where it stopped it does not go on: begin anew.
-            self._onward = None
+            # A generator that raised is finished, so begin a new one.
+            self._new_frames = None
             raise
         if frame is None:
-            self._onward = None
+            self._new_frames = None
         else:
-            self._onward.position = frame.end
+            self._new_frames.position = frame.end
         return frame
 
-    def _frame_again(self, what: Due) -> Frame | None:
-        if self._again is None or self._again.position != what.first:
-            self._again = self._read(what.first)
-        reading, self._again = self._again, None
-        frame = next(reading.frames, None)
+    def _repeated_frame(self, what: Due) -> Frame | None:
+        if self._repeated is None or self._repeated.position != what.first:
+            self._repeated = self._read(what.first)
+        source, self._repeated = self._repeated, None
+        frame = next(source.frames, None)
         if frame is None or what.end is None or frame.first >= what.end:
             return None
         if frame.end < what.end:
-            reading.position, self._again = frame.end, reading
+            source.position, self._repeated = frame.end, source
         return frame.until(what.end)

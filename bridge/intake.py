@@ -1,12 +1,12 @@
-"""The order of a stream between jobs, restored: what a receiver does with each frame, as a pure decision.
+"""The intake: decides, by pure functions, what a receiver does with each frame of a stream between jobs.
 
-A broker may deliver a frame twice, or after a reconnect new ones before the backlog, or lose some it had accepted. The
-events of a producer are numbered, so that the receiver can tell: it takes what comes next, holds what is early, drops
-what it has, and asks for what is missing. What stays missing is counted as a gap and then passed over. A producer that
-took over has a higher epoch; whatever an older one still sends is refused.
+A broker may deliver a frame twice, deliver new frames before the backlog after a reconnect, or lose frames that it had
+accepted. The events of a producer are numbered, so the receiver restores their order: it takes the next events, holds
+early ones, drops those it has, and asks for missing ones. Events that stay missing are counted as a gap and skipped. A
+producer that took over has a higher epoch; frames of an older epoch are refused.
 
-Within an epoch a stream opens once and closes once. So an opening or an end that comes twice, late, changes nothing;
-to open again takes a higher epoch. Where the stream closed in between, what was not forwarded meanwhile is not missing.
+Within an epoch a stream opens once and closes once. So an opening or an end that comes twice changes nothing, and
+opening again takes a higher epoch. If the stream closed in between, events not forwarded meanwhile are not missing.
 """
 
 from collections.abc import Mapping
@@ -20,30 +20,30 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What a receiver expects of one producer; kept with the spool."""
+    """The next frame that a receiver expects of one producer; kept with the spool."""
 
     epoch: int = 0
     next: int | None = None
-    """The number that comes next; None until the stream has opened."""
+    """The next number; None until the stream has opened."""
     opened: bool = False
-    """Whether the stream opened in this epoch."""
+    """True if the stream opened in this epoch."""
     closed: bool = False
-    """Whether the stream ended: in this epoch if it opened in it, else in an earlier one."""
+    """True if the stream ended: in this epoch if it opened in it, else in an earlier one."""
 
     @property
     def begins(self) -> bool:
-        """Whether only an opening can tell which number comes next."""
+        """True if only an opening can tell the next number."""
         return self.next is None or (self.closed and not self.opened)
 
     @property
     def over(self) -> bool:
-        """Whether nothing more comes in this epoch."""
+        """True if nothing more comes in this epoch."""
         return self.opened and self.closed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What an intake met so far."""
+    """Counts of what an intake has met so far."""
 
     duplicates: int = 0
     """Events that were there already."""
@@ -52,30 +52,30 @@ class Counts:
     gaps: int = 0
     """Events that never came."""
     refused: int = 0
-    """Events of an older epoch, or from behind the end of their stream."""
+    """Events of an older epoch, or from after the end of their stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake(Generic[T]):
-    """The state of one producer's stream; the token stands for a message that is not acknowledged yet."""
+    """The state of one producer's stream. A token stands for a message that is not acknowledged yet."""
 
     expected: Expected = field(default_factory=Expected)
     early: Mapping[int, tuple[Frame, T, float]] = field(default_factory=dict)
-    """Frames held back, by first number, with since when."""
+    """Frames held back, by first number, with the time since when."""
     counts: Counts = field(default_factory=Counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken(Generic[T]):
-    """What became of an offer."""
+    """The result of an offer."""
 
     intake: Intake[T]
     frames: tuple[Frame, ...] = ()
-    """To be spooled, in this order."""
+    """Frames to spool, in this order."""
     done: tuple[T, ...] = ()
-    """Messages whose events are in these frames, or were there before, or are refused: to be acknowledged after."""
+    """Messages to acknowledge after that: their events are in these frames, were there before, or are refused."""
     missing: tuple[int, int] | None = None
-    """Numbers to ask for: from, and up to but without."""
+    """Numbers to ask for, as a range without its end."""
 
 
 def offer(intake: Intake[T], frame: Frame, token: T, now: float) -> Taken[T]:
@@ -84,7 +84,7 @@ def offer(intake: Intake[T], frame: Frame, token: T, now: float) -> Taken[T]:
     if frame.epoch < expected.epoch:
         return _dropped(intake, token, refused=frame.count)
     if frame.epoch > expected.epoch:
-        # What an older epoch sent early cannot be joined to what the newer one sends.
+        # Early frames of an older epoch cannot be joined to frames of the newer one.
         stale = tuple(token for _, token, _ in intake.early.values())
         refused = intake.counts.refused + sum(held.count for held, _, _ in intake.early.values())
         counts = replace(intake.counts, refused=refused)
@@ -99,12 +99,12 @@ def offer(intake: Intake[T], frame: Frame, token: T, now: float) -> Taken[T]:
 
 
 def expire(intake: Intake[T], now: float, patience: float) -> Taken[T]:
-    """Give up what has been missing for too long: count it, and go on with what came early."""
+    """Give up on events that have been missing for too long: count them, and go on with the early frames."""
     if not intake.early or now - min(since for _, _, since in intake.early.values()) < patience:
         return Taken(intake=intake, missing=_missing(intake))
     expected = intake.expected
     following = max(min(intake.early), expected.next or 0)
-    # Before a stream has opened nobody knows what was missed.
+    # Before a stream has opened, nobody knows which events were lost.
     lost = 0 if expected.begins or expected.next is None else following - expected.next
     counts = replace(intake.counts, gaps=intake.counts.gaps + lost)
     passed = replace(expected, next=following, closed=False)
@@ -112,7 +112,7 @@ def expire(intake: Intake[T], now: float, patience: float) -> Taken[T]:
 
 
 def _placed(intake: Intake[T], frame: Frame, token: T, now: float) -> Taken[T]:
-    """With a frame of the epoch expected, in a stream that is not over."""
+    """The result for a frame of the expected epoch, in a stream that is not over."""
     expected = intake.expected
     if frame.kind is FrameKind.OPEN:
         following = max(frame.first, expected.next or 0) if expected.begins else expected.next
@@ -149,7 +149,7 @@ def _held(intake: Intake[T], frame: Frame, token: T, now: float) -> Taken[T]:
 
 
 def _drained(intake: Intake[T], frames: tuple[Frame, ...], done: tuple[T, ...]) -> Taken[T]:
-    """With everything early that is not early any more."""
+    """The result once the early frames that come next are taken as well."""
     following = intake.expected.next or 0
     early = dict(intake.early)
     taken, tokens, duplicates = list(frames), list(done), 0
@@ -166,7 +166,7 @@ def _drained(intake: Intake[T], frames: tuple[Frame, ...], done: tuple[T, ...]) 
             following = frame.end
     expected, refused = replace(intake.expected, next=following), 0
     if any(frame.kind is FrameKind.CLOSE for frame in taken):
-        # An end that came without any opening of its epoch shows that there was one.
+        # An end without an opening of its epoch shows that there was one.
         expected = replace(expected, opened=True, closed=True)
         tokens += [token for _, token, _ in early.values()]
         refused = sum(frame.count for frame, _, _ in early.values())
@@ -179,7 +179,7 @@ def _drained(intake: Intake[T], frames: tuple[Frame, ...], done: tuple[T, ...]) 
 
 
 def _passed(frame: Frame, number: int) -> bool:
-    # A late end of the stream takes no number; it must not lead back to where it stood.
+    # A late end of the stream takes no number; it must not reset the stream to its place.
     return frame.first < number and frame.end <= number
 
 

@@ -1,13 +1,14 @@
-"""What a sender does about one forwarded stream, as pure decisions.
+"""The outbox: decides, by pure functions, what a sender sends of one forwarded stream.
 
-What was emitted lies in durable records. The outbox knows how far it was sent and how far the consumer's spool has it,
-and says what is due: the opening, numbers never sent, numbers to send again, the end. A broker's acknowledgement counts
-for nothing here, because a broker may lose what it acknowledged: only the receiver's word moves `confirmed`.
+Emitted events lie in durable records. The outbox knows up to which number they were sent and up to which number the
+consumer's spool has them, and says what is due: the opening, new numbers, numbers to send again, the end. A broker may
+lose messages that it acknowledged, so its acknowledgements do not count here: only the receiver's reports move
+`confirmed`.
 
-There are two ways to find a loss. Where something came after it, the receiver sees the hole and asks. Where nothing
-came after it, nobody can see it, so after a while without news the first frame is sent again, as a probe. If the
-receiver then has exactly that one more, everything behind it was lost as well and is sent again; if it has more, it was
-only slow. A probe is one frame, and the wait doubles, so that an absent consumer does not fill the broker.
+There are two ways to find a loss. If later frames arrived, the receiver sees the hole and asks. If none did, nobody can
+see the loss, so after a while without news the first frame is sent again, as a probe. If the receiver then has exactly
+that one frame more, everything behind it was lost as well and is sent again; if it has more, it was only slow. A probe
+is one frame, and the wait doubles, so that an absent consumer does not fill the broker.
 """
 
 from dataclasses import dataclass, replace
@@ -18,13 +19,13 @@ from bridge.wire import Again, Have
 _PATIENCE = 2.0
 """Seconds without news after which the first unconfirmed frame is sent again."""
 MOST_PATIENCE = 30.0
-"""What that becomes, doubled each time, where no news comes at all."""
+"""The longest wait, which doubles each time that no news comes."""
 MOST_FRAMES = 250
-"""The most unconfirmed frames of one stream: a receiver whose spool is full leaves no more of them with the broker."""
+"""Unconfirmed frames of one stream: a receiver with a full spool leaves no more than these with the broker."""
 
 
 class DueKind(StrEnum):
-    """What is to be sent."""
+    """The kinds of things to send."""
 
     OPEN = "open"
     AGAIN = "again"
@@ -34,29 +35,29 @@ class DueKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """What a sender shall send next; made by `due`."""
+    """The next thing to send; made by `due`."""
 
     kind: DueKind
     first: int
     end: int | None = None
-    """Where to stop; only of what is sent again."""
+    """The number to stop at; only for events that are sent again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Superseded:
-    """A higher epoch sends this stream now; nothing more may be sent in the older one."""
+    """The end of an outbox because a higher epoch sends its stream now; it may send nothing more."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The consumer's spool has everything, the end included."""
+    """The end of an outbox because the consumer's spool has everything, including the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outbox:
-    """The state of one forwarded stream in one epoch; begun by `opening`."""
+    """The state of one forwarded stream in one epoch; made by `opening`."""
 
     epoch: int
     opened: int
@@ -66,27 +67,27 @@ class Outbox:
     confirmed: int
     """The first number that the consumer's spool is not known to have."""
     moved: float
-    """When there was news last: something confirmed, or sent where nothing waited."""
+    """The time of the last news: something was confirmed, or was sent while nothing was awaited."""
     patience: float = _PATIENCE
-    """How long to wait for news."""
-    told: bool = False
-    """Whether the receiver has spoken in this epoch, and so knows of the opening."""
+    """Seconds to wait for news."""
+    reported: bool = False
+    """True once the receiver has reported in this epoch, and so knows of the opening."""
     more: bool = True
-    """Whether there may be more to send than was sent."""
+    """True if there may be more to send than was sent."""
     last: int | None = None
-    """The number after the last that is known to have been emitted; None while only the records can tell."""
+    """The number after the last one known to be emitted; None while only the records can tell."""
     opens: bool = True
-    """Whether the opening is due."""
+    """True if the opening is due."""
     closing: bool = False
-    """Whether the stream shall end after what was emitted."""
+    """True if the stream is to end after what was emitted."""
     ended: bool = False
-    """Whether the end was sent."""
+    """True if the end was sent."""
     sent: tuple[tuple[int, int], ...] = ()
     """The unconfirmed frames: the number after each, and its bytes."""
     asked: tuple[tuple[int, int], ...] = ()
-    """Numbers to send again: from, and up to but without; in order and apart."""
+    """Numbers to send again, as ranges without their ends; sorted and disjoint."""
     probe: int | None = None
-    """The number after the frame that was last sent again without having been asked for."""
+    """The number after the last probe."""
 
     @property
     def unconfirmed(self) -> int:
@@ -95,22 +96,22 @@ class Outbox:
 
     @property
     def rests(self) -> bool:
-        """Whether something never sent is left. What is emitted after the closing is in the same records."""
+        """True if there may be events that were never sent. Those emitted after the closing are in the same records."""
         return self.more and (self.last is None or self.next < self.last)
 
     @property
     def waits(self) -> bool:
-        """Whether news is due from the receiver."""
-        return not self.told or bool(self.sent) or self.ended
+        """True if news from the receiver is awaited."""
+        return not self.reported or bool(self.sent) or self.ended
 
 
 def opening(epoch: int, first: int, now: float) -> Outbox:
-    """The outbox of a stream that opens."""
+    """Make the outbox of a stream that opens."""
     return Outbox(epoch=epoch, opened=first, next=first, confirmed=first, moved=now)
 
 
 def due(outbox: Outbox, most_unconfirmed: int) -> Due | None:
-    """What to send next, if anything: one frame at least may always wait, however large it is."""
+    """The next thing to send, if any. One frame may always be unconfirmed, however large it is."""
     if outbox.opens:
         return Due(kind=DueKind.OPEN, first=outbox.opened)
     if outbox.asked:
@@ -125,7 +126,7 @@ def due(outbox: Outbox, most_unconfirmed: int) -> Due | None:
 
 
 def sent(outbox: Outbox, what: Due, end: int, size: int, now: float) -> Outbox:
-    """After something due was sent, up to a number; the end of a stream that is due and empty is its first number."""
+    """After something due was sent up to a number, `end`; an opening and a close send no number."""
     moved = outbox.moved if outbox.waits else now
     match what.kind:
         case DueKind.OPEN:
@@ -140,12 +141,12 @@ def sent(outbox: Outbox, what: Due, end: int, size: int, now: float) -> Outbox:
 
 
 def emitted(outbox: Outbox, end: int) -> Outbox:
-    """After more was emitted, up to a number."""
+    """After more events were emitted, up to a number."""
     return replace(outbox, more=True, last=max(end, outbox.last or 0))
 
 
 def exhausted(outbox: Outbox) -> Outbox:
-    """After everything that was emitted has been sent."""
+    """After every emitted event was sent."""
     return replace(outbox, more=False)
 
 
@@ -154,22 +155,22 @@ def closed(outbox: Outbox) -> Outbox:
     return replace(outbox, closing=True)
 
 
-def told(outbox: Outbox, have: Have, now: float) -> Outbox | Superseded | Finished:
-    """After the receiver said what it has."""
+def reported(outbox: Outbox, have: Have, now: float) -> Outbox | Superseded | Finished:
+    """After the receiver reported what it has."""
     if have.epoch > outbox.epoch:
         return Superseded(epoch=have.epoch)
-    if have.epoch < outbox.epoch or (outbox.told and have.next < outbox.confirmed):
+    if have.epoch < outbox.epoch or (outbox.reported and have.next < outbox.confirmed):
         return outbox
     if have.closed:
-        # An end that this outbox never sent was sent by another one in the same epoch, which is spent.
+        # If this outbox never sent the end, another one did in the same epoch, so that epoch is over.
         return Finished() if outbox.closing else Superseded(epoch=have.epoch)
-    asked = _joined((*outbox.asked, (have.next, outbox.opened)) if not outbox.told else outbox.asked, have.next)
-    news = not outbox.told or have.next > outbox.confirmed
+    asked = _joined((*outbox.asked, (have.next, outbox.opened)) if not outbox.reported else outbox.asked, have.next)
+    news = not outbox.reported or have.next > outbox.confirmed
     if outbox.probe == have.next < outbox.next:
         asked = ((have.next, outbox.next),)
     return replace(
         outbox,
-        told=True,
+        reported=True,
         opens=False,
         confirmed=have.next,
         next=max(outbox.next, have.next),
@@ -182,7 +183,7 @@ def told(outbox: Outbox, have: Have, now: float) -> Outbox | Superseded | Finish
 
 
 def asked(outbox: Outbox, again: Again) -> Outbox | Superseded:
-    """After the receiver said what it misses."""
+    """After the receiver asked for missing events."""
     if again.epoch > outbox.epoch:
         return Superseded(epoch=again.epoch)
     if again.epoch < outbox.epoch:
@@ -192,25 +193,25 @@ def asked(outbox: Outbox, again: Again) -> Outbox | Superseded:
 
 
 def passed(outbox: Outbox, now: float) -> Outbox:
-    """After time passed: without news for the patience, something is sent again."""
+    """After time passed: if no news came within the patience, something is sent again."""
     if not outbox.waits or now - outbox.moved < outbox.patience:
         return outbox
     return _probed(replace(outbox, patience=min(2 * outbox.patience, MOST_PATIENCE)), now)
 
 
 def answered(outbox: Outbox, now: float) -> Outbox:
-    """After the broker answered for all that was sent: only from now on can the receiver be expected to speak."""
+    """After the broker answered for everything sent: only from now on can the receiver have news."""
     return replace(outbox, moved=max(outbox.moved, now))
 
 
 def reconnected(outbox: Outbox, now: float) -> Outbox:
-    """After a new connection began: the broker may have lost its last second, so nothing is waited for."""
+    """After a new connection began: the broker may have lost its last second, so a probe is sent at once."""
     return _probed(replace(outbox, patience=_PATIENCE), now) if outbox.waits else outbox
 
 
 def _probed(outbox: Outbox, now: float) -> Outbox:
-    """With the first of what waits due again: the opening, the first frame, or the end where nothing else waits."""
-    following = replace(outbox, moved=now, opens=outbox.opens or not outbox.told)
+    """The outbox with a probe due: the opening, the first unconfirmed frame, or else the end."""
+    following = replace(outbox, moved=now, opens=outbox.opens or not outbox.reported)
     if not outbox.sent:
         return replace(following, ended=False)
     end = outbox.sent[0][0]
@@ -218,7 +219,7 @@ def _probed(outbox: Outbox, now: float) -> Outbox:
 
 
 def _joined(ranges: tuple[tuple[int, int], ...], start: int) -> tuple[tuple[int, int], ...]:
-    """Ranges from a number on, in order, with those that touch made one."""
+    """Ranges from a number on, sorted, with those that touch joined."""
     found: list[tuple[int, int]] = []
     for first, end in sorted((max(first, start), end) for first, end in ranges):
         if first >= end:

@@ -1,98 +1,44 @@
-"""The receiver: from the broker into spools, acknowledging only what is there for good.
+"""The receiver: moves messages from the broker into spools, and acknowledges only what is durable there.
 
-The client's own thread does nothing but put messages into a queue, in groups where it reads in rounds. One thread takes
-them out, groups what comes within 50 ms where the client does not, puts each group through its stream's intake, appends
-it to the stream's spool, and only then acknowledges. What came early stays unacknowledged, and so does everything while
-a spool is full: the broker holds it back meanwhile.
+The client's own thread only puts messages into a queue, in groups if the client reads in rounds. One thread takes them
+out, groups what comes within 50 ms if the client does not, passes each group through its stream's intake, appends it to
+the stream's spool, and only then acknowledges it. Early messages stay unacknowledged, and so does everything while a
+spool is full: the broker holds it back meanwhile.
 
-An acknowledgement is good only for the connection that its message came over, because a broker gives message ids anew
-after a reconnect. So when a connection ends everything that waits is dropped: it was not acknowledged and comes again.
-
-What a spool has of a stream is told to its producer, which keeps everything else: a broker's word is no promise. It is
-told as a retained message, so that a producer that comes back knows it too.
+An acknowledgement holds only for the connection that its message came over, because a broker assigns message ids anew
+after a reconnect. So everything that waits is dropped when a connection ends: it was not acknowledged and comes again.
 """
 
-import math
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from queue import Empty, SimpleQueue
-from typing import NamedTuple, Protocol
+from typing import TypeVar
 
 from bridge.events.births import Birth
 from bridge.events.numbered_events import Receipt, Sent, next_of, taken
-from bridge.events.raw_events import Unfit, all_events_in
+from bridge.events.raw_events import all_events_in
 from bridge.intake import Expected, Intake, Taken, expire, offer
 from bridge.machine.clock import Clock, SystemClock
+from bridge.message import Message
+from bridge.message_transport import ReceiverTransport
+from bridge.producer_answers import REPORT_INTERVAL, ProducerAnswers
+from bridge.spool_feed import SpoolFeed, Unread
 from bridge.spools.log import Item, ItemKind, packed
-from bridge.spools.spool import Spool, SpoolState
+from bridge.spools.spool import SpoolState
 from bridge.transport.fetch_interval import SHORTEST_FETCH_INTERVAL
-from bridge.wire import Again, Frame, FrameKind, Have, MalformedFrame, decode
+from bridge.wire import Frame, FrameKind, MalformedFrame, decode
 from dags import Schema
 
-_PATIENCE = 60.0
-"""Seconds for which a producer that is there may be asked for what is missing; then what came early goes on without."""
-_SILENCE = 45.0
-"""Seconds after which a producer that says nothing is taken to be away; one that waits for a word says more often."""
 _IDLE = 1.0
-"""Seconds between two looks at what is due, where nothing comes."""
-_ASK_INTERVAL = 1.0
-"""Seconds after which what is still missing is asked for again."""
-_REPORT_INTERVAL = 0.25
-"""Seconds between two words about what a spool has, so that many small groups cost few messages."""
+"""Seconds between two checks of what is due, if no message comes."""
 MOST_SPOOLED = 8_000_000
-"""Bytes of messages that are spooled together, if one has no more: so a spool grows little beyond its limit."""
+"""Bytes of messages that are spooled together, so that a spool grows little beyond its limit; a larger one alone."""
 _MOST_GROUPED = 10_000
-
-
-class Message(NamedTuple):
-    """A message that the broker delivered and that waits to be acknowledged."""
-
-    topic: str
-    payload: bytes
-    token: int
-    """What to acknowledge it by, on the connection that it came over."""
-
-
-class ReceiverTransport(Protocol):
-    """What a receiver needs of a broker's client."""
-
-    def acknowledge(self, tokens: Iterable[int]) -> None:
-        """Tell the broker that these messages are there for good, in this order."""
-
-    def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        """Send a message, which the broker keeps for whoever subscribes later if it is retained."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpoolFeed:
-    """One topic that a receiver spools: raw events of a schema, numbered ones, or else frames of one producer."""
-
-    spool: Spool
-    schema: Schema | None = None
-    answers_at: str = ""
-    """Where raw events are numbered by whoever sends them, the topic on which to answer each message."""
-    asks_at: str = ""
-    """The topic on which to ask the producer for what is missing."""
-    has_at: str = ""
-    """The topic on which to tell the producer what the spool has."""
-
-    @property
-    def is_bridge(self) -> bool:
-        """Whether frames come from another job."""
-        return self.schema is None and not self.answers_at
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unread:
-    """A message, or an event in one, that could not be spooled."""
-
-    topic: str
-    event: str
-    reason: str
+T = TypeVar("T")
 
 
 class Receiver:
@@ -107,7 +53,7 @@ class Receiver:
         clock: Clock | None = None,
         grouping: float = SHORTEST_FETCH_INTERVAL,
     ) -> None:
-        """For `grouping` seconds messages are grouped into one file; 0 where the client groups them already."""
+        """Messages of `grouping` seconds are grouped into one file; 0 if the client groups them already."""
         self.feeds: dict[str, SpoolFeed] = {}
         self.intakes: dict[str, Intake[int]] = {}
         self._transport = transport
@@ -116,33 +62,30 @@ class Receiver:
         self._grouping = grouping
         self._queue: SimpleQueue[Message | None] = SimpleQueue()
         self._waiting: dict[str, list[Message]] = defaultdict(list)
-        self._asked: dict[str, tuple[tuple[int, int], float]] = {}
-        self._told: dict[str, float] = {}
-        self._speaking: dict[str, tuple[float, float]] = {}
-        self._untold: set[str] = set()
+        self._answers = ProducerAnswers(transport)
         self._guard = threading.Lock()
         self._stopping = threading.Event()
         for topic, feed in feeds.items():
-            self._take(topic, feed)
+            self._add(topic, feed)
 
     def add(self, topic: str, feed: SpoolFeed) -> None:
-        """Take the messages of one more feed from now on; any thread may call it, before the topic is subscribed.
+        """Take the messages of one more feed from now on. Any thread may call it, before the topic is subscribed.
 
         Messages of topics that have no feed yet wait for it, unacknowledged.
         """
         with self._guard:
-            self._take(topic, feed)
+            self._add(topic, feed)
 
     def deliver(self, message: Message) -> None:
-        """Called by the client's thread for each message of a feed."""
+        """Queue a message; called by the client's thread."""
         self._queue.put(message)
 
     def reconnected(self) -> None:
-        """Called by the client's thread when a new connection begins, and when one ends."""
+        """Note that a connection began or ended; called by the client's thread."""
         self._queue.put(None)
 
     def stop(self) -> None:
-        """Let `run` return after the group it is at; what comes later stays unacknowledged."""
+        """Let `run` return after its current group; later messages stay unacknowledged."""
         self._stopping.set()
         self._queue.put(None)
 
@@ -154,7 +97,7 @@ class Receiver:
                 self.work(group)
 
     def work(self, messages: Iterable[Message | None]) -> None:
-        """Spool a group of messages and acknowledge what is there; None stands where a connection began or ended."""
+        """Spool a group of messages and acknowledge them; None marks where a connection began or ended."""
         with self._guard:
             self._work(messages)
 
@@ -170,20 +113,20 @@ class Receiver:
             if feed.spool.state is not SpoolState.FULL:
                 self._spool(topic, feed)
                 if feed.is_bridge:
-                    self._tell(topic, feed)
+                    self._answers.report(topic, feed, self._clock.passed())
 
-    def _take(self, topic: str, feed: SpoolFeed) -> None:
+    def _add(self, topic: str, feed: SpoolFeed) -> None:
         self.feeds[topic] = feed
         self.intakes[topic] = Intake(expected=feed.spool.producers.get(topic, Expected()))
-        self._untold.add(topic)
+        self._answers.note_news(topic)
 
     def _group(self) -> list[Message | None]:
-        """The first message that comes and what comes within the grouping time after it; nothing where none comes."""
+        """The next message and those that come within the grouping time after it; empty if none comes."""
         try:
             group = [self._queue.get(timeout=self._idle())]
         except Empty:
             return []
-        # To wake up for each of them would cost more than to read it.
+        # Waking up for each message would cost more than reading it.
         time.sleep(self._grouping)
         with suppress(Empty):
             while len(group) < _MOST_GROUPED:
@@ -191,52 +134,44 @@ class Receiver:
         return group
 
     def _idle(self) -> float:
-        """How long nothing is due."""
-        # What was told a moment ago and is news by now, and what waits for a spool to have room.
+        """Seconds until something may be due: a report, or messages that wait for room in a spool."""
         with self._guard:
-            waits = any(topic in self._told for topic in self._untold) or any(self._waiting.values())
-        return _REPORT_INTERVAL if waits else _IDLE
+            waits = self._answers.waiting or any(self._waiting.values())
+        return REPORT_INTERVAL if waits else _IDLE
 
     def _forget(self) -> None:
         self._waiting.clear()
         self.intakes = {topic: replace(intake, early={}) for topic, intake in self.intakes.items()}
-        # The broker may have lost what it was told, and what was asked.
-        self._asked.clear()
-        self._told.clear()
-        self._untold.update(self.feeds)
+        self._answers.repeat()
 
     def _spool(self, topic: str, feed: SpoolFeed) -> None:
-        """Spool what waits, as far as there is room."""
+        """Spool the messages that wait, as far as there is room."""
         for group in _groups(self._waiting.pop(topic, [])):
             if feed.spool.state is SpoolState.FULL:
                 self._waiting[topic] += group
             elif feed.is_bridge:
                 self._spool_frames(topic, feed, group)
             elif group and feed.schema is None:
-                self._spool_sent(topic, feed, group)
+                self._spool_sent(feed, group)
             elif group and feed.schema is not None:
                 self._spool_raw(topic, feed, feed.schema, group)
 
     def _spool_raw(self, topic: str, feed: SpoolFeed, schema: Schema, messages: Sequence[Message]) -> None:
         events, unfit = all_events_in((message.payload for message in messages), schema)
         for each in unfit:
-            self._on_unread(_unread(topic, each))
+            self._on_unread(Unread(topic=topic, event=each.event, reason=each.reason))
         if len(events):
             stamp = self._stamp()
             item = Item(count=len(events), stamp=stamp, payload=packed(events), births=(Birth(len(events), stamp),))
             feed.spool.append([item])
         self._transport.acknowledge(message.token for message in messages)
 
-    def _spool_sent(self, topic: str, feed: SpoolFeed, messages: Sequence[Message]) -> None:
-        """Spool what is new of numbered events, and answer how far each producer is."""
+    def _spool_sent(self, feed: SpoolFeed, messages: Sequence[Message]) -> None:
+        """Spool the new ones of numbered events, and answer with the next number of each producer."""
         expected, items, stamp = dict(feed.spool.producers), list[Item](), self._stamp()
         asked: list[Sent] = []
         for message in messages:
-            try:
-                sent = Sent.decoded(message.payload)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it will be no better the next time it comes
-                reason = str(error) if isinstance(error, MalformedFrame) else repr(error)
-                self._on_unread(Unread(topic=topic, event=repr(message.payload[:100]), reason=reason))
+            if (sent := self._decoded(message, Sent.decoded)) is None:
                 continue
             asked.append(sent)
             expected, new = taken(expected, sent, feed.spool.end + sum(item.count for item in items))
@@ -254,75 +189,49 @@ class Receiver:
         done: set[int] = set()
         arrived = [*(token for _, token, _ in intake.early.values()), *(message.token for message in messages)]
         for message in messages:
-            try:
-                frame = decode(message.payload)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it will be no better the next time it comes
-                reason = str(error) if isinstance(error, MalformedFrame) else repr(error)
-                self._on_unread(Unread(topic=topic, event=repr(message.payload[:100]), reason=reason))
+            if (frame := self._decoded(message, decode)) is None:
                 done.add(message.token)
                 continue
-            intake = self._noted(offer(intake, frame, message.token, now), frames, done)
-            # Also after what was there already: it came because the producer had not heard that it was.
-            self._untold.add(topic)
-            if frame.kind is FrameKind.OPEN:
-                self._told.pop(topic, None)
-        late = expire(intake, now, _PATIENCE if self._was_there(topic, now, spoke=bool(messages)) else math.inf)
-        intake = self._noted(late, frames, done)
-        items = [
+            intake = _collect(offer(intake, frame, message.token, now), frames, done)
+            # Even if the events were there already: the producer sent them because it had not heard of that.
+            self._answers.note_news(topic, urgent=frame.kind is FrameKind.OPEN)
+        late = expire(intake, now, self._answers.patience(topic, now, heard=bool(messages)))
+        intake = _collect(late, frames, done)
+        feed.spool.append(self._items(frames), {topic: intake.expected})
+        self.intakes[topic] = intake
+        self._transport.acknowledge(token for token in arrived if token in done)
+        if late.missing is not None:
+            self._answers.ask(topic, feed, intake.expected.epoch, late.missing, now)
+
+    def _items(self, frames: Iterable[Frame]) -> list[Item]:
+        return [
             Item(kind=ItemKind.MARKER, count=1, stamp=self._stamp(), payload=frame.marker.encode())
             if frame.kind is FrameKind.MARKER
             else Item(count=frame.count, stamp=self._stamp(), payload=packed(frame.events), births=frame.births)
             for frame in frames
             if frame.count
         ]
-        feed.spool.append(items, {topic: intake.expected})
-        self.intakes[topic] = intake
-        self._transport.acknowledge(token for token in arrived if token in done)
-        self._ask(topic, feed, late.missing, now)
 
-    def _was_there(self, topic: str, now: float, *, spoke: bool) -> bool:
-        """Whether a producer spoke all the patience through: one that is away still has what is missing."""
-        since, last = self._speaking.get(topic, (now, now))
-        if now - last > _SILENCE:
-            since = now
-        if spoke:
-            self._speaking[topic] = (since, now)
-        return now - since >= _PATIENCE
-
-    @staticmethod
-    def _noted(taken: Taken[int], frames: list[Frame], done: set[int]) -> Intake[int]:
-        frames += taken.frames
-        done |= set(taken.done)
-        return taken.intake
-
-    def _ask(self, topic: str, feed: SpoolFeed, missing: tuple[int, int] | None, now: float) -> None:
-        if missing is None or not feed.asks_at:
-            return
-        asked, at = self._asked.get(topic, (None, 0.0))
-        if asked == missing and now - at < _ASK_INTERVAL:
-            return
-        self._asked[topic] = (missing, now)
-        wish = Again(epoch=self.intakes[topic].expected.epoch, first=missing[0], end=missing[1])
-        self._transport.publish(feed.asks_at, wish.encoded())
-
-    def _tell(self, topic: str, feed: SpoolFeed) -> None:
-        expected, now = feed.spool.producers.get(topic, Expected()), self._clock.passed()
-        told = self._told.get(topic)
-        if topic not in self._untold or not feed.has_at or (told is not None and now - told < _REPORT_INTERVAL):
-            return
-        # Before the stream has opened in this epoch, its producer must not believe that the opening came.
-        if expected.opened and expected.next is not None:
-            self._told[topic] = now
-            self._untold.discard(topic)
-            have = Have(epoch=expected.epoch, next=expected.next, closed=expected.closed)
-            self._transport.publish(feed.has_at, have.encoded(), retain=True)
+    def _decoded(self, message: Message, decoder: Callable[[bytes], T]) -> T | None:
+        try:
+            return decoder(message.payload)
+        except Exception as error:  # noqa: BLE001 - it would fail in the same way each time it comes
+            reason = str(error) if isinstance(error, MalformedFrame) else repr(error)
+            self._on_unread(Unread(topic=message.topic, event=repr(message.payload[:100]), reason=reason))
+            return None
 
     def _stamp(self) -> int:
         return round(self._clock.now() * 1000)
 
 
+def _collect(taken: Taken[int], frames: list[Frame], done: set[int]) -> Intake[int]:
+    frames += taken.frames
+    done |= set(taken.done)
+    return taken.intake
+
+
 def _groups(messages: Iterable[Message]) -> Iterator[list[Message]]:
-    """Messages as they are spooled together; one group at least."""
+    """Messages in groups that are spooled together; at least one group."""
     group: list[Message] = []
     size = 0
     for message in messages:
@@ -332,7 +241,3 @@ def _groups(messages: Iterable[Message]) -> Iterator[list[Message]]:
         group.append(message)
         size += len(message.payload)
     yield group
-
-
-def _unread(topic: str, unfit: Unfit) -> Unread:
-    return Unread(topic=topic, event=unfit.event, reason=unfit.reason)

@@ -1,6 +1,6 @@
-"""The topics that Braid uses, and nobody else may.
+"""The topics of Braid.
 
-A stream between jobs has the topic of the instance and port that it leaves. Tenants meet one kind only: the outputs of
+A stream between jobs has the topic of the instance and port that it leaves. Tenants see one kind only: the outputs of
 their own dataflows.
 """
 
@@ -10,7 +10,7 @@ ROOT = "braid/1"
 
 
 def stream(instance: int, port: str) -> str:
-    """Where a producer forwards what leaves a port of an instance.
+    """The topic of the events that leave a port of an instance.
 
     >>> stream(7, "out")
     'braid/1/streams/7/out'
@@ -21,17 +21,17 @@ def stream(instance: int, port: str) -> str:
 
 
 def again(instance: int, port: str) -> str:
-    """Where a receiver asks a producer for what it misses."""
+    """The topic on which a receiver asks a producer for missing events."""
     return f"{ROOT}/again/{instance}/{quote(port, safe='')}"
 
 
 def have(instance: int, port: str) -> str:
-    """Where a receiver tells a producer how much of a stream lies in its spool; retained."""
+    """The topic on which a receiver reports how much of a stream its spool has; retained."""
     return f"{ROOT}/have/{instance}/{quote(port, safe='')}"
 
 
 def sent(stream: str) -> str:
-    """Where a manager publishes the numbered events that callers send to a source.
+    """The topic of the numbered events that callers send to a source.
 
     >>> sent("source/7")
     'braid/1/sent/source%2F7'
@@ -40,22 +40,17 @@ def sent(stream: str) -> str:
 
 
 def kept(stream: str) -> str:
-    """Where a host answers how far such events lie in the source's spool."""
+    """The topic on which a host answers how many of such events the source's spool has."""
     return f"{ROOT}/kept/{quote(stream, safe='')}"
 
 
-def is_answer(topic: str) -> bool:
-    """Whether on this topic a receiver speaks to a producer."""
-    return topic.startswith((f"{ROOT}/again/", f"{ROOT}/have/"))
-
-
 def dead(instance: int) -> str:
-    """Where the events go that an instance could not take."""
+    """The topic of events that an instance could not process."""
     return f"{ROOT}/dead/{instance}"
 
 
 def unread(topic: str) -> str:
-    """Where the messages and events of a topic go that no spool could take.
+    """The topic of messages and events of another topic that no spool could take.
 
     >>> unread("sensors/street")
     'braid/1/dead/unread/sensors/street'
@@ -64,12 +59,12 @@ def unread(topic: str) -> str:
 
 
 def output(tenant: str, dataflow: str, sink: str) -> str:
-    """Where a tenant finds what a sink of its dataflow gets."""
+    """The topic of the outputs that a sink of a tenant's dataflow gets."""
     return f"{ROOT}/out/{tenant}/{dataflow}/{sink}"
 
 
 def host(name: str, what: str) -> str:
-    """A host's topic for what it is told, or its status."""
+    """A host's topic for its orders or its status."""
     return f"{ROOT}/hosts/{name}/{what}"
 
 
@@ -83,5 +78,5 @@ def job(name: str, what: str) -> str:
 
 
 def manager(name: str) -> str:
-    """Where a manager hears itself, and so that all that was retained for it has come."""
+    """A manager's topic for messages to itself, which show that all its retained messages have come."""
     return f"{ROOT}/managers/{name}"

@@ -1,8 +1,8 @@
-"""The wire format of streams between jobs: frames of numbered events as Arrow IPC, everything else in its metadata.
+"""The wire format of streams between jobs: frames of numbered events as Arrow IPC, with everything else as metadata.
 
-Numbers count events, not frames, so that they do not depend on how a producer cuts its batches; they belong to the
-producer, which is an instance and a port, and to its epoch. A frame is small enough for any broker. What a receiver
-answers is JSON: what it has, and what it wants again.
+Numbers count events, not frames, so they do not depend on how a producer cuts its batches. They belong to the
+producer, which is an instance and a port, and to its epoch. A frame is small enough for any broker. A receiver's
+answers are JSON: what it has, and what it wants again.
 """
 
 import json
@@ -18,13 +18,13 @@ from bridge.events.births import Birth, births_in, births_text, part_of
 
 _VERSION = b"1"
 MOST_MESSAGE_BYTES = 1_000_000
-"""The most event data in one frame; a single larger event still goes in a frame of its own."""
+"""Bytes of events in one frame, at most; a single larger event has a frame of its own."""
 
 _NOTHING = pa.record_batch([], schema=pa.schema([]))
 
 
 class FrameKind(StrEnum):
-    """What a frame says: events follow, a marker stands here, the stream begins, the stream ends."""
+    """The kinds of frames: events, a marker, the beginning and the end of a stream."""
 
     DATA = "data"
     MARKER = "marker"
@@ -34,23 +34,23 @@ class FrameKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """One message of a stream between jobs; made by publishers, read by receivers."""
+    """One message of a stream between jobs; made by senders, read by receivers."""
 
     instance: int
     port: str
     epoch: int
     first: int
-    """Its first number; where it takes none, the one that comes next."""
+    """Its first number; if it takes none, the next number."""
     kind: FrameKind = FrameKind.DATA
     events: pa.RecordBatch = field(default_factory=lambda: _NOTHING)
     marker: str = ""
-    """What the marker is called."""
+    """The marker's name."""
     births: tuple[Birth, ...] = ()
-    """When its events were born, all of them; none where that is not known."""
+    """The births of all its events; empty if they are unknown."""
 
     @property
     def count(self) -> int:
-        """How many numbers it takes: one for each event, and one for a marker, so that neither can be lost unseen."""
+        """The count of numbers that it takes: one for each event or marker, so that none can be lost unnoticed."""
         if self.kind is FrameKind.DATA:
             return len(self.events)
         return 1 if self.kind is FrameKind.MARKER else 0
@@ -65,7 +65,7 @@ class Frame:
         return self._part(number, self.end)
 
     def until(self, number: int) -> "Frame":
-        """The frame without what it holds from a number on."""
+        """The frame without the events from a number on."""
         return self if self.end <= number else self._part(self.first, number)
 
     def _part(self, first: int, end: int) -> "Frame":
@@ -76,49 +76,49 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Have:
-    """What a receiver's spool has of a stream; published by receivers, read by senders."""
+    """A receiver's report of what its spool has of a stream; read by senders."""
 
     epoch: int
     next: int
-    """The number that comes next; everything before it is there for good."""
+    """The next number; everything before it is durable."""
     closed: bool = False
-    """Whether the end of the stream came too."""
+    """True if the end of the stream came too."""
 
     def encoded(self) -> bytes:
-        """As the bytes of a message."""
+        """The report as the bytes of a message."""
         return json.dumps({"epoch": self.epoch, "next": self.next, "closed": self.closed}).encode()
 
     @classmethod
     def decoded(cls, message: bytes) -> Self:
-        """From the bytes of a message."""
+        """Read the bytes of a message."""
         with _named("have"):
-            told = json.loads(message)
-            return cls(epoch=int(told["epoch"]), next=int(told["next"]), closed=bool(told.get("closed", False)))
+            have = json.loads(message)
+            return cls(epoch=int(have["epoch"]), next=int(have["next"]), closed=bool(have["closed"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Again:
-    """What a receiver misses of a stream; published by receivers, read by senders."""
+    """A receiver's request for missing events of a stream; read by senders."""
 
     epoch: int
     first: int
     end: int
-    """The number after the last that is missing."""
+    """The number after the last missing one."""
 
     def encoded(self) -> bytes:
-        """As the bytes of a message."""
+        """The request as the bytes of a message."""
         return json.dumps({"epoch": self.epoch, "from": self.first, "to": self.end}).encode()
 
     @classmethod
     def decoded(cls, message: bytes) -> Self:
-        """From the bytes of a message."""
+        """Read the bytes of a message."""
         with _named("again"):
-            told = json.loads(message)
-            return cls(epoch=int(told["epoch"]), first=int(told["from"]), end=int(told["to"]))
+            again = json.loads(message)
+            return cls(epoch=int(again["epoch"]), first=int(again["from"]), end=int(again["to"]))
 
 
 class MalformedFrame(ValueError):
-    """A message is not what its topic promises to those that read this version."""
+    """A message that is not what its topic promises, in this version of the wire format."""
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def _named(what: str) -> Iterator[None]:
 
 
 def encode(frame: Frame) -> bytes:
-    """A frame as the bytes of one message."""
+    """The bytes of a frame's message."""
     metadata = {
         b"braid": _VERSION,
         b"instance": str(frame.instance).encode(),
@@ -155,38 +155,37 @@ def decode(message: bytes) -> Frame:
     """The frame in a message."""
     try:
         with pa.ipc.open_stream(message) as reader:
-            told = reader.schema.metadata or {}
-            if told.get(b"braid") != _VERSION:
-                raise MalformedFrame(f"the frame has version {told.get(b'braid', b'none').decode()}, not 1")
+            metadata = reader.schema.metadata or {}
+            if metadata.get(b"braid") != _VERSION:
+                raise MalformedFrame(f"the frame has version {metadata.get(b'braid', b'none').decode()}, not 1")
             batches = list(reader)
         if len(batches) > 1:
             raise MalformedFrame(f"the frame has {len(batches)} batches of events, not one")
         frame = Frame(
-            instance=int(told[b"instance"]),
-            port=told[b"port"].decode(),
-            epoch=int(told[b"epoch"]),
-            first=int(told[b"first"]),
-            kind=FrameKind(told[b"kind"].decode()),
+            instance=int(metadata[b"instance"]),
+            port=metadata[b"port"].decode(),
+            epoch=int(metadata[b"epoch"]),
+            first=int(metadata[b"first"]),
+            kind=FrameKind(metadata[b"kind"].decode()),
             events=batches[0].replace_schema_metadata(None) if batches else _NOTHING,
-            marker=told[b"marker"].decode(),
+            marker=metadata[b"marker"].decode(),
         )
-        # Whoever reads events with wrong offsets, or a name that is no text, would crash.
+        # Reading events with wrong offsets, or with a name that is no text, would crash.
         frame.events.validate(full=True)
         frame.events.schema.names  # noqa: B018 - reading them is the check
-        count = int(told[b"count"])
-        # Frames of older hosts have none.
-        frame = replace(frame, births=births_in(told.get(b"births", b"").decode(), len(frame.events)))
+        count = int(metadata[b"count"])
+        frame = replace(frame, births=births_in(metadata.get(b"births", b"").decode(), len(frame.events)))
     except (pa.ArrowException, KeyError, ValueError, OSError) as error:
         if isinstance(error, MalformedFrame):
             raise
         raise MalformedFrame(f"the message is no frame: {error}") from error
     if frame.count != count:
-        raise MalformedFrame(f"the frame says that it takes {count} numbers and takes {frame.count}")
+        raise MalformedFrame(f"the frame claims {count} numbers, but has {frame.count}")
     return frame
 
 
 def cut(events: pa.RecordBatch, most: int = MOST_MESSAGE_BYTES) -> Iterator[pa.RecordBatch]:
-    """The events in batches of at most so many bytes, as far as single events allow."""
+    """Cut events into batches of at most so many bytes, or of a single event."""
     if events.num_rows <= 1 or events.nbytes <= most:
         if events.num_rows:
             yield events

@@ -14,7 +14,8 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from bridge import Message
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient as Line
-from bridge.transport.mqtt_client import NotConnected, detect_protocol
+from bridge.transport.mqtt_client import NotConnected
+from bridge.transport.protocol_version import detect_protocol
 from manager.answers import BrokerCredentials
 from workloads.service_process import RunFailed
 

@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""Brokers that run here as child processes: mosquitto, or the embedded broker."""

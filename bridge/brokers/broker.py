@@ -1,9 +1,9 @@
-"""The broker: any one by its address, or one that is run here as a child process.
+"""A broker that runs here as a child process.
 
-`start_broker` runs mosquitto where it is installed and the embedded broker otherwise; see `bridge/mosquitto_setup.py`
-and `bridge/embedded_setup.py` for what each of them keeps. The child belongs to whoever started it: `stop` ends it,
-and on Linux the kernel ends it when the parent dies, however that happens. Elsewhere a parent that is killed leaves it
-behind.
+`start_broker` runs mosquitto if it is installed, and the embedded broker otherwise; see
+`bridge/brokers/mosquitto_setup.py` and `bridge/brokers/embedded_setup.py` for what each of them keeps. The child
+belongs to the process that started it: `stop` ends it, and on Linux the kernel ends it when the parent dies, however
+that happens. On other systems a parent that is killed leaves it behind.
 """
 
 import ipaddress
@@ -27,24 +27,24 @@ from bridge.transport.address import Address
 
 BrokerKind = Literal["mosquitto", "embedded"]
 
-# Below the ports that systems hand to outgoing connections, so that nobody takes one while a broker restarts.
 _OWN_PORTS = range(20_000, 32_768)
+"""Below the ports of outgoing connections, so that no other process takes one while a broker restarts."""
 _ATTEMPTS = 5
 _UNFIT = re.compile(r"[\x00-\x1f\x7f:]|^\s|\s$|^$")
 
 
 class BrokerDown(RuntimeError):
-    """A broker did not come up; says what it last wrote."""
+    """A broker that did not start; has its last output."""
 
 
 class NoAccessLists(RuntimeError):
-    """A broker keeps no access lists; says why, and what to do."""
+    """A broker without access lists; says why, and what to do."""
 
 
 class Broker:
     """A broker that runs as a child process; made by `start_broker`."""
 
-    def __init__(  # noqa: PLR0913 - what to run, where, for whom, and how patiently are seven things
+    def __init__(  # noqa: PLR0913 - as `start_broker`
         self,
         folder: Path,
         kind: BrokerKind,
@@ -58,7 +58,7 @@ class Broker:
     ) -> None:
         self.kind: BrokerKind = kind
         self.entrance = entrance
-        """Where users come in who may do only what an access list says, if there is such a list."""
+        """The listener for users whose rights are in an access list, if there is one."""
         self._folder = folder
         self._reloads = 0
         self._users = dict(users)
@@ -77,45 +77,43 @@ class Broker:
 
     @property
     def pid(self) -> int:
-        """The process id of the broker that was started last."""
+        """The process id of the broker."""
         return self._child.process.pid
 
     def address(self, user: str) -> Address:
-        """Where and how this user connects from this machine."""
+        """The address for a user on this machine."""
         return Address(host=_reached(self._host), port=self._port, user=user, password=self._users[user])
 
     def alive(self) -> bool:
-        """Whether the process runs."""
+        """True if the process runs."""
         return not self._child.ended.is_set()
 
     def stop(self, timeout: float = 10.0) -> None:
-        """End the process: ask, and after the timeout kill. Once is enough."""
+        """Terminate the process, and kill it after the timeout. Idempotent."""
         self._child.stop(timeout)
         if self._lease is not None:
             self._lease.release()
             self._lease = None
 
     def restart(self) -> None:
-        """Start again on the same port, with what the broker kept; end it first if it still runs."""
+        """Start again on the same port, with what the broker kept; a running process is ended first."""
         self._child.stop(self._timeout)
         if self._lease is None:
             self._lease = Lease(self._folder)
         reloads = self._reloads
         self._child = self._start()
         if reloads != self._reloads:
-            # Whoever asked meanwhile asked the process before.
+            # A reload in the meantime went to the process before.
             self.reload()
 
     def reload(self) -> None:
-        """Have it read the users and the access list of the entrance again; returns at once, and any thread may ask.
+        """Let it read the users and the access list of the entrance again; returns at once. Any thread may call it.
 
-        Connections stay, but those of users whose password is not the same any more. What a user may do holds from then
-        on, also for those that are connected. A broker that does not run reads the files when it is started.
+        Connections of users whose password has changed are closed; the others stay. New rights hold for connected users
+        too. A broker that does not run reads the files when it starts.
         """
         if self.entrance is None:
-            raise NoAccessLists(
-                f"this {self.kind} was started without an access list; give an entrance when it is started"
-            )
+            raise NoAccessLists(f"this {self.kind} was started without an access list; start it with an entrance")
         self._reloads += 1
         self._child.process.send_signal(signal.SIGHUP)
 
@@ -128,7 +126,7 @@ class Broker:
         self.stop()
 
     def _start(self) -> Child:
-        """Start the process and wait until it lets a client in."""
+        """Start the process, and wait until it accepts a client."""
         listeners = [(self._host, self._port)]
         if self.entrance is not None:
             listeners.append((self.entrance.host, self.entrance.port))
@@ -136,7 +134,7 @@ class Broker:
         for _ in range(_ATTEMPTS):
             chosen = random.sample(_OWN_PORTS, len(listeners))
             tried = [(host, port or own) for (host, port), own in zip(listeners, chosen, strict=True)]
-            # Else a stranger on this port might answer in the child's place.
+            # Else another process on this port might answer in the child's place.
             if all(is_free(host, port) for host, port in tried):
                 ports = [port for _, port in tried]
                 entrance = None if self.entrance is None else replace(self.entrance, port=ports[-1])
@@ -146,13 +144,13 @@ class Broker:
             if given == listeners:
                 break
         host, port = next((each for each in given if not is_free(*each)), listeners[0])
-        where = f"port {port}" if port else f"every one of {_ATTEMPTS} ports tried"
-        raise BrokerDown(f"{self.kind} did not come up: on {host}, {where} is in use or may not be used")
+        where = f"port {port}" if port else f"each of {_ATTEMPTS} ports"
+        raise BrokerDown(f"{self.kind} did not start: on {host}, {where} is in use or not permitted")
 
     def _child_on(self, port: int, entrance: Entrance | None) -> Child | None:
-        """A child that lets clients in, or nothing if another process took a port meanwhile."""
-        made = mosquitto_setup if self.kind == "mosquitto" else embedded_setup
-        command = made.command(self._folder, self._host, port, self._max_queued_messages, entrance)
+        """A child that accepts clients; None if another process took a port meanwhile."""
+        setup = mosquitto_setup if self.kind == "mosquitto" else embedded_setup
+        command = setup.command(self._folder, self._host, port, self._max_queued_messages, entrance)
         user, password = next(iter(self._users.items()))
         address = Address(host=_reached(self._host), port=port, user=user, password=password)
         child = Child(command, self._folder / "broker.log")
@@ -166,7 +164,7 @@ class Broker:
         output = child.output()
         if "address already in use" in output.lower():
             return None
-        raise BrokerDown(f"{self.kind} did not come up: {trouble}; it last wrote: {output or 'nothing'}")
+        raise BrokerDown(f"{self.kind} did not start: {trouble}; its last output: {output or 'none'}")
 
 
 def start_broker(  # noqa: PLR0913 - all but two have a default that is right
@@ -180,22 +178,22 @@ def start_broker(  # noqa: PLR0913 - all but two have a default that is right
     max_queued_messages: int = 0,
     timeout: float = 20.0,
 ) -> Broker:
-    """Run a broker that keeps its files in a folder; returns once a client could connect.
+    """Run a broker that keeps its files in a folder; returns once a client can connect.
 
-    The users are names with passwords. Nobody else can connect, and from other machines only with another host. A free
-    port is taken where none is given. Mosquitto runs where it is installed, if no kind is asked for. 0 stands for no
-    limit of the messages that wait for each client.
+    `users` are names with passwords. Nobody else can connect, and other machines only if `host` is not the default. A
+    port of 0 stands for a free one. Without a `kind`, mosquitto runs if it is installed. `max_queued_messages` limits
+    the messages that wait for each client; 0 is no limit.
 
-    These users may do everything. Where an entrance is given, others may come in there, and do what its access list
-    says; `reload` has it read again. Give both ports where mosquitto's sessions shall outlive this process.
+    These users may do everything. An `entrance` is a second listener, for users whose rights are in its access list;
+    `reload` reads them again. Give both ports if mosquitto's sessions have to outlive this process.
     """
     if not users:
-        raise ValueError("a broker needs a user, or nobody could connect")
+        raise ValueError("a broker without a user is useless; give at least one")
     for user, password in users.items():
         if _UNFIT.search(user) or user.startswith("#"):
             raise ValueError(
-                f"{user!r} cannot name a user: not empty, no colons, no control characters, no spaces around it, "
-                "and no # in front"
+                f"{user!r} cannot name a user: give a name without colons, control characters, spaces around it, "
+                "or a # in front"
             )
         if not password:
             raise ValueError(f"the password of {user!r} is empty")
@@ -218,16 +216,16 @@ def start_broker(  # noqa: PLR0913 - all but two have a default that is right
 
 
 def _checked(entrance: Entrance, kind: BrokerKind) -> Entrance:
-    """The entrance with its folder made absolute, if its files are there."""
+    """The entrance with an absolute folder, if its files exist."""
     folder = entrance.folder.resolve()
     for name in (PASSWORDS, ACCESS_LIST):
         if not (folder / name).is_file():
-            raise BrokerDown(f"{kind} did not come up: {folder / name} is not there; write it before the broker starts")
+            raise BrokerDown(f"{kind} did not start: {folder / name} is missing; write it before the broker starts")
     return replace(entrance, folder=folder)
 
 
 def is_free(host: str, port: int) -> bool:
-    """Whether a broker could listen there now."""
+    """True if a broker could listen there now."""
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
@@ -243,7 +241,7 @@ def is_free(host: str, port: int) -> bool:
 
 
 def _reached(host: str) -> str:
-    """The host at which this machine reaches a broker that listens on all of its addresses."""
+    """The host to connect to on this machine, if the broker listens on all addresses."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The process of a broker that is run here, and whether it lets clients in."""
+"""The child process of a broker, watched until it accepts clients."""
 
 import contextlib
 import os
@@ -15,10 +15,10 @@ import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
 from bridge.transport.address import Address
-from bridge.transport.mqtt_client import prepare
+from bridge.transport.broker_login import set_credentials
 
 _OUTPUT = 2_000
-# Runs in the child before the broker. Python's own hook for that may deadlock in a program with threads.
+# Runs in the child before the broker. Python's own hook (`preexec_fn`) may deadlock in a program with threads.
 _LAUNCHER = """
 import ctypes, os, signal, sys
 if sys.platform == "linux":
@@ -30,54 +30,54 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 class Child:
-    """One life of a broker's process."""
+    """One process of a broker."""
 
     def __init__(self, command: list[str], log: Path) -> None:
         self.ended = threading.Event()
         self._log = log
         started: Future[subprocess.Popen[bytes]] = Future()
-        # Linux takes the thread that started a child for its parent, so that thread lives as long as the child.
+        # To Linux the parent of a child is the thread that started it, so that thread lives as long as the child.
         threading.Thread(target=self._live, args=(command, started), name="broker", daemon=True).start()
         self.process = started.result()
 
     def trouble(self, address: Address, timeout: float) -> str | None:
-        """Wait until a client could connect; if none can, say why."""
+        """Wait until a client can connect; returns the reason if none can in time."""
         deadline = time.monotonic() + timeout
-        refusal: str | None = "it was not asked"
+        refusal: str | None = "nothing was tried"
         while time.monotonic() < deadline:
             if self.ended.wait(0.02):
                 return f"it ended with status {self.process.returncode}"
             refusal = _refusal(address, deadline)
             if refusal is None:
                 return None
-        return f"after {timeout:g} s nobody could connect ({refusal})"
+        return f"after {timeout:g} s no client could connect ({refusal})"
 
     def stop(self, timeout: float) -> None:
-        """End it: ask, and after the timeout kill."""
+        """Terminate it, and kill it after the timeout."""
         self.process.terminate()
         if not self.ended.wait(timeout):
             self.process.kill()
             self.ended.wait()
 
     def output(self) -> str:
-        """What the process wrote last."""
+        """The last output of the process."""
         return self._log.read_bytes()[-_OUTPUT:].decode(errors="replace").strip()
 
     def _live(self, command: list[str], started: "Future[subprocess.Popen[bytes]]") -> None:
         try:
             with self._log.open("wb") as log:
-                process = subprocess.Popen(  # noqa: S603 - our own command
+                process = subprocess.Popen(  # noqa: S603 - the command is our own
                     [sys.executable, "-I", "-c", _LAUNCHER, str(os.getpid()), *command],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    # Errors in English, since one of them is looked for.
+                    # Errors in English, because one of them is searched for.
                     env={**os.environ, "LC_ALL": "C"},
                     umask=0o077,
-                    # An interrupt from the keyboard is for the parent, which ends its broker when it is done.
+                    # An interrupt from the keyboard is for the parent, which ends its broker itself.
                     process_group=0,
                 )
-        except BaseException as error:  # noqa: BLE001 - raised again where the child was asked for
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that started it
             started.set_exception(error)
             return
         started.set_result(process)
@@ -86,10 +86,10 @@ class Child:
 
 
 def _refusal(address: Address, deadline: float) -> str | None:
-    """Why a client cannot connect now, or nothing if it can."""
+    """The reason why a client cannot connect now; None if it can."""
     answers: list[Any] = []
     client = paho.Client(CallbackAPIVersion.VERSION2, client_id=f"braid-ready-{uuid.uuid4().hex[:8]}")
-    prepare(client, address)
+    set_credentials(client, address)
     client.on_connect = lambda _client, _data, _flags, reason, _properties: answers.append(reason)
     client.connect_timeout = 1.0
     try:

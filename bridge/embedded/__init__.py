@@ -1,7 +1,7 @@
-"""The embedded broker: MQTT 5 and 3.1.1 in a process of its own, for machines without another one.
+"""The embedded broker: MQTT 5 and 3.1.1 in a process of its own, for machines without mosquitto.
 
-It keeps users, access lists, sessions, and what is retained; `bridge.brokers.broker` starts it where mosquitto is missing. Its
-modules import each other by relative names and nothing else of Braid, because its process loads this package alone.
+It keeps users, access lists, sessions and retained messages. `bridge.brokers.broker` starts it where mosquitto is
+missing. Its process loads this package alone, so its modules use relative imports and import nothing else of Braid.
 """
 
 from .passwords import hashed, is_hash

@@ -1,7 +1,7 @@
 """Run the broker: `--listener HOST PORT PASSWORDS`, and further listeners with access lists.
 
-SIGHUP has it read its files again; who would not be let in any more is put out then. SIGTERM ends it. What it keeps it
-keeps in memory.
+After SIGHUP it reads its files again, and disconnects users who would not be accepted any more. SIGTERM ends it. It
+keeps everything in memory.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from .exchange import Exchange
 from .packets import Code, Published
 
 _REPORT_INTERVAL = 1.0
-"""Seconds between two looks at what is published below $SYS."""
+"""Seconds between two updates of the topics below $SYS."""
 log = logging.getLogger("broker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """Where clients connect, and who may."""
+    """A listener: its host and port, and the users that it accepts."""
 
     host: str
     port: int
@@ -34,7 +34,7 @@ class Opening:
 
 
 class EmbeddedBroker:
-    """A broker with its listeners, until it is told to end."""
+    """A broker with its listeners, until a signal ends it."""
 
     def __init__(self, listeners: list[Opening], most_waiting: int) -> None:
         self._listeners = listeners
@@ -43,12 +43,12 @@ class EmbeddedBroker:
         self._exchange = Exchange(most_waiting=most_waiting)
         self._loop = asyncio.get_running_loop()
         self._ending = asyncio.Event()
-        self._told: dict[str, str] = {}
+        self._published: dict[str, str] = {}
 
     async def run(self) -> None:
-        """Listen until told to end."""
-        # Before anybody can connect, and take the broker to be ready for signals.
-        self._loop.add_signal_handler(signal.SIGHUP, self._read)
+        """Listen until a signal ends the broker."""
+        # Before any client can connect, and take the broker to be ready for signals.
+        self._loop.add_signal_handler(signal.SIGHUP, self._reload)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._ending.set)
         for each in self._listeners:
@@ -62,34 +62,34 @@ class EmbeddedBroker:
             )
         began = self._loop.time()
         while not self._ending.is_set():
-            self._tell("uptime", f"{self._loop.time() - began:.0f} seconds")
-            self._tell("publish/messages/dropped", str(self._exchange.dropped))
+            self._update("uptime", f"{self._loop.time() - began:.0f} seconds")
+            self._update("publish/messages/dropped", str(self._exchange.dropped))
             try:
                 await asyncio.wait_for(self._ending.wait(), _REPORT_INTERVAL)
             except TimeoutError:
                 continue
         for connection in list(self._connections):
-            connection.put_out(Code.SHUTTING_DOWN)
+            connection.disconnect(Code.SHUTTING_DOWN)
 
-    def _read(self) -> None:
-        """Read every file again, and put out who would not be let in any more."""
+    def _reload(self) -> None:
+        """Read every file again, and disconnect users who would not be accepted any more."""
         for door in self._doors:
             try:
                 door.read()
             except UnfitList as error:
-                log.error("%s; what was known before stays", error)  # noqa: TRY400 - it says where and what to do
+                log.error("%s; its old content stays in force", error)  # noqa: TRY400 - it says where and what to do
         for connection in list(self._connections):
             if connection.outdated():
-                connection.put_out(Code.NOT_AUTHORIZED)
+                connection.disconnect(Code.NOT_AUTHORIZED)
         for session in self._exchange.sessions:
             if not session.who.door.knows(session.who.user):
                 self._exchange.close(session)
 
-    def _tell(self, name: str, value: str) -> None:
-        """Publish something below $SYS where it has changed."""
+    def _update(self, name: str, value: str) -> None:
+        """Publish a value below $SYS if it has changed."""
         topic = f"$SYS/broker/{name}"
-        if self._told.get(topic) != value:
-            self._told[topic] = value
+        if self._published.get(topic) != value:
+            self._published[topic] = value
             self._exchange.publish(Published(topic=topic, payload=value.encode(), qos=1, retain=True))
 
 
@@ -100,7 +100,7 @@ async def _serve(listeners: list[Opening], most_waiting: int) -> None:
 def main() -> None:
     """Read the arguments, and run a broker."""
     parser = ArgumentParser(
-        prog="embedded broker", description="A broker for MQTT 5 and 3.1.1 that keeps all in memory."
+        prog="embedded broker", description="A broker for MQTT 5 and 3.1.1 that keeps everything in memory."
     )
     parser.add_argument(
         "--listener",
@@ -108,7 +108,7 @@ def main() -> None:
         action="append",
         required=True,
         metavar=("HOST", "PORT", "PASSWORDS"),
-        help="where users connect who may do everything; may be given again",
+        help="a listener for users who may do everything; repeatable",
     )
     parser.add_argument(
         "--entrance",
@@ -116,9 +116,11 @@ def main() -> None:
         action="append",
         default=[],
         metavar=("HOST", "PORT", "PASSWORDS", "LIST"),
-        help="where users connect who may do what an access list says; may be given again",
+        help="a listener for users whose rights are in an access list; repeatable",
     )
-    parser.add_argument("--most-waiting", type=int, default=0, help="messages that wait for a client; 0 for no limit")
+    parser.add_argument(
+        "--most-waiting", type=int, default=0, help="limit of the messages that wait for a client; 0 for no limit"
+    )
     given = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     try:

@@ -1,8 +1,8 @@
-"""Who is let in at a listener, and what they may read and write there: the files that mosquitto reads too.
+"""The users of a listener and their rights, read from the same files as mosquitto's.
 
 The file of passwords has a line `user:hash` for each user. An access list has, after a line `user NAME`, lines `topic
-read FILTER`, `topic write FILTER` or `topic readwrite FILTER`. What no line permits is forbidden. Mosquitto knows more
-kinds of lines; a list with any of them is refused as a whole, because to pass over one could permit too much.
+read FILTER`, `topic write FILTER` or `topic readwrite FILTER`. Everything else is forbidden. Mosquitto knows more kinds
+of lines; a list with any of them is refused as a whole, because ignoring one could permit too much.
 """
 
 from pathlib import Path
@@ -17,43 +17,43 @@ _REMEMBERED = 10_000
 
 
 class UnfitList(ValueError):
-    """A file of passwords or an access list that cannot be read; names the file and the line, and no secret."""
+    """A file of passwords or an access list that cannot be read; names the file and the line, but no secret."""
 
 
 class Door:
-    """A listener's users and their permissions, as its files said when they were read last."""
+    """A listener's users and their rights, as of the last reading of its files."""
 
     def __init__(self, passwords: Path, access_list: Path | None = None) -> None:
         self._passwords = passwords
         self._access_list = access_list
         self._users: dict[str, str] = {}
         self._granted: dict[tuple[str, Access], TopicFilters[bool]] | None = None
-        """What each user may do; None where everybody who is let in may do everything."""
+        """The rights of each user; None if every user may do everything."""
         self._answers: dict[tuple[str, Access, str], bool] = {}
         self.read()
 
     def read(self) -> None:
-        """Read the files; where one cannot be read, what was known before stays."""
+        """Read the files; if one cannot be read, nothing changes."""
         users = _read_users(self._passwords)
         granted = None if self._access_list is None else _read_list(self._access_list)
         self._users, self._granted = users, granted
         self._answers.clear()
 
     def key(self, user: str | None, password: bytes | None) -> str | None:
-        """What a user is let in by, if so; it holds as long as it is `current`."""
+        """The key that a user is accepted with; None if the password is wrong. It is valid while it is `current`."""
         digest = self._users.get(user or "")
         return digest if digest is not None and password is not None and matches(digest, password) else None
 
     def current(self, user: str, key: str) -> bool:
-        """Whether somebody who was let in would be let in again."""
+        """True if a user who was accepted with a key would be accepted again."""
         return self._users.get(user) == key
 
     def knows(self, user: str) -> bool:
-        """Whether a user is one of its own."""
+        """True if a user is one of this listener's."""
         return user in self._users
 
     def permits(self, user: str, access: Access, topic: str) -> bool:
-        """Whether a user may read or write on a topic."""
+        """True if a user may read or write a topic."""
         if self._granted is None:
             return user in self._users
         asked = (user, access, topic)
@@ -96,7 +96,7 @@ def _read_list(path: Path) -> dict[tuple[str, Access], TopicFilters[bool]]:
 
 def _lines(path: Path) -> list[str]:
     try:
-        # Not splitlines: names may hold what it takes for an end of a line.
+        # Not splitlines: names may hold characters that it takes for the end of a line.
         return [line for line in path.read_text(encoding="utf-8").split("\n") if line]
     except (OSError, UnicodeDecodeError) as error:
         raise UnfitList(f"{path} cannot be read: {error}") from error

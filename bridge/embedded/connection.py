@@ -1,7 +1,7 @@
-"""A client's connection: takes packets as bytes, asks the door, and acts on the exchange.
+"""A client's connection: reads packets, asks the door, and acts on the exchange.
 
-Packets are worked off in the order in which they come. What is written leaves together, once in each round of the event
-loop, and a client that reads too slowly is sent no more until it has read.
+Packets are handled in the order of arrival. Outgoing packets leave together, once in each round of the event loop. A
+client that reads too slowly is sent no more until it has read.
 """
 
 import asyncio
@@ -9,20 +9,20 @@ import logging
 import secrets
 from typing import cast
 
-from . import incoming, outgoing
+from . import packet_reader, packet_writer
 from .access import Door
 from .exchange import Exchange
 from .packets import MOST_PACKET_BYTES, V5, V311, Code, Connect, Malformed, Packet, Published
 from .sessions import ClientSession, Who
 
 _INTRODUCTION = 10.0
-"""Seconds within which a client has to say who it is."""
-LINGERING = 5.0
-"""Seconds for which a client that is hung up on may take to read what it was sent."""
+"""Seconds for a client to send its CONNECT packet."""
+_LINGERING = 5.0
+"""Seconds for a disconnected client to read what it was sent."""
 _EXACTLY_ONCE = 2
 _LONGEST_INTRODUCTION = 1 << 20
 _PENDING = 1 << 18
-"""Bytes that may wait to be written before a client counts as slow."""
+"""Bytes that wait to be written from which a client counts as slow."""
 log = logging.getLogger("broker")
 
 
@@ -48,28 +48,28 @@ class Connection(asyncio.Protocol):
         self._will: Published | None = None
         self._will_delay = 0
         self._patience = 0.0
-        """Seconds without a packet after which the client counts as dead; 0 stands for none."""
+        """Seconds without a packet after which the client counts as dead; 0 is no limit."""
         self._heard = self._loop.time()
         self._timer = self._loop.call_later(_INTRODUCTION, self._end)
 
-    # What the event loop calls.
+    # Callbacks of the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Take note of the transport."""
         self._transport = cast(asyncio.Transport, transport)
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
-        """Work off every packet that is complete."""
+        """Handle every complete packet."""
         self._heard = self._loop.time()
         self._buffer += data
         if self._session is None and self._buffer[0] != Packet.CONNECT << 4:
-            # It may be another protocol, in which it would never say as much as it seems to announce.
+            # Another protocol, whose bytes might announce a packet that never comes.
             self._end()
             return
         at = 0
         try:
-            while not self._closed and (places := incoming.header(self._buffer, at)) is not None:
+            while not self._closed and (places := packet_reader.header(self._buffer, at)) is not None:
                 begin, end = places
                 if self._session is None and end - begin > _LONGEST_INTRODUCTION:
                     self._refuse(Code.TOO_LARGE)
@@ -79,7 +79,7 @@ class Connection(asyncio.Protocol):
                 self._take(self._buffer[at], bytes(self._buffer[begin:end]))
                 at = end
         except Malformed as error:
-            log.info("%s is put out: %s", self, error)
+            log.info("%s is disconnected: %s", self, error)
             self._refuse(error.reason)
         del self._buffer[:at]
 
@@ -87,29 +87,29 @@ class Connection(asyncio.Protocol):
         """Close as well."""
 
     def pause_writing(self) -> None:
-        """Send nothing more for now."""
+        """Stop sending for now."""
         self._slow = True
 
     def resume_writing(self) -> None:
-        """Go on with what waits."""
+        """Send what waits."""
         self._slow = False
         if self._session is not None:
             self._session.pump()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Leave the session, and publish the will of a client that did not say goodbye."""
+        """Leave the session, and publish the will of a client that did not disconnect properly."""
         self._connections.discard(self)
         self._end()
 
-    # What its session, and whoever runs the broker, call.
+    # Methods for its session and the broker.
 
     @property
     def ready(self) -> bool:
-        """Whether it takes more at the moment."""
+        """True if it takes more at the moment."""
         return not self._slow and not self._closed and self._pending < _PENDING
 
     def send(self, packet: bytes) -> None:
-        """Send a packet, together with all others of this round."""
+        """Send a packet, together with the others of this round."""
         if self._closed:
             return
         if not self._outgoing:
@@ -117,52 +117,52 @@ class Connection(asyncio.Protocol):
         self._outgoing.append(packet)
         self._pending += len(packet)
 
-    def put_out(self, reason: Code) -> None:
-        """Hang up on the client; where it speaks MQTT 5 it is told why."""
+    def disconnect(self, reason: Code) -> None:
+        """Disconnect the client; over MQTT 5, with the reason."""
         if self.version == V5 and self._session is not None:
-            self.send(outgoing.disconnect(reason))
+            self.send(packet_writer.disconnect(reason))
         self._end()
 
     def outdated(self) -> bool:
-        """Whether its user would not be let in any more."""
+        """True if its user would not be accepted any more."""
         return self._session is not None and not self._door.current(self._session.who.user, self._key)
 
     def __str__(self) -> str:
         who = "a stranger" if self._session is None else f"{self._session.who.user} as {self._session.who.client!r}"
         return f"{who} at {self._transport.get_extra_info('peername')}"
 
-    # Packets.
+    # Handlers of packets.
 
     def _take(self, first: int, body: bytes) -> None:
         kind, flags = first >> 4, first & 15
         session = self._session
         if session is None:
-            self._introduce(incoming.read_connect(body))
+            self._connect(packet_reader.read_connect(body))
         elif kind == Packet.PUBLISH:
             self._publish(session, flags, body)
         elif kind == Packet.PUBACK:
-            session.acknowledged(incoming.read_acknowledgement(body))
+            session.acknowledged(packet_reader.read_acknowledgement(body))
         elif kind == Packet.PUBREL:
-            packet = incoming.read_acknowledgement(body)
+            packet = packet_reader.read_acknowledgement(body)
             known = packet in session.promised
             session.promised.discard(packet)
             reason = Code.SUCCESS if known else Code.NO_PACKET_ID
-            self.send(outgoing.acknowledgement(Packet.PUBCOMP, self.version, packet, reason))
-        elif kind == Packet.SUBSCRIBE and flags == 2:  # noqa: PLR2004 - as MQTT has it
+            self.send(packet_writer.acknowledgement(Packet.PUBCOMP, self.version, packet, reason))
+        elif kind == Packet.SUBSCRIBE and flags == 2:  # noqa: PLR2004 - by the standard
             self._subscribe(session, body)
         elif kind == Packet.UNSUBSCRIBE and flags == 2:  # noqa: PLR2004 - as above
-            packet, filters = incoming.read_unsubscribe(body, self.version)
+            packet, filters = packet_reader.read_unsubscribe(body, self.version)
             ended = [self._exchange.unsubscribe(session, each) for each in filters]
             codes = [Code.SUCCESS if each else Code.NO_SUBSCRIPTION for each in ended]
-            self.send(outgoing.unsuback(self.version, packet, list(codes)))
+            self.send(packet_writer.unsuback(self.version, packet, list(codes)))
         elif kind == Packet.PINGREQ:
-            self.send(outgoing.pingresp())
+            self.send(packet_writer.pingresp())
         elif kind == Packet.DISCONNECT:
-            self._say_goodbye(session, *incoming.read_disconnect(body, self.version))
+            self._say_goodbye(session, *packet_reader.read_disconnect(body, self.version))
         else:
             raise Malformed(f"a client sends no packet of kind {kind} here", Code.PROTOCOL)
 
-    def _introduce(self, connect: Connect) -> None:
+    def _connect(self, connect: Connect) -> None:
         self.version = connect.version
         key = self._door.key(connect.user, connect.password)
         if key is None or connect.user is None:
@@ -175,7 +175,7 @@ class Connection(asyncio.Protocol):
         who = Who(self._door, connect.user, client)
         before = self._exchange.find(who)
         if before is not None and isinstance(before.link, Connection):
-            before.link.put_out(Code.TAKEN_OVER)
+            before.link.disconnect(Code.TAKEN_OVER)
         if before is not None and connect.clean:
             self._exchange.close(before)
         session, resumed = self._exchange.open(who)
@@ -186,14 +186,14 @@ class Connection(asyncio.Protocol):
         self._timer.cancel()
         if connect.keep_alive:
             self._patience = 1.5 * connect.keep_alive
-            self._timer = self._loop.call_later(self._patience, self._look)
+            self._timer = self._loop.call_later(self._patience, self._check_silence)
         assigned = None if connect.client else client
-        self.send(outgoing.connack(self.version, Code.SUCCESS, resumed=resumed, assigned=assigned))
+        self.send(packet_writer.connack(self.version, Code.SUCCESS, resumed=resumed, assigned=assigned))
         session.attach(self)
         session.pump()
 
     def _publish(self, session: ClientSession, flags: int, body: bytes) -> None:
-        packet, publication = incoming.read_publish(flags, body, self.version)
+        packet, publication = packet_reader.read_publish(flags, body, self.version)
         reason = Code.SUCCESS if self._may_write(publication.topic) else Code.NOT_AUTHORIZED
         # At QoS 2 a packet id stands for one message until the client releases it.
         doubled = publication.qos == _EXACTLY_ONCE and packet in session.promised
@@ -201,15 +201,15 @@ class Connection(asyncio.Protocol):
             if publication.qos == _EXACTLY_ONCE and reason is Code.SUCCESS:
                 session.promised.add(packet)
             kind = Packet.PUBREC if publication.qos == _EXACTLY_ONCE else Packet.PUBACK
-            self.send(outgoing.acknowledgement(kind, self.version, packet, reason))
+            self.send(packet_writer.acknowledgement(kind, self.version, packet, reason))
         if reason is Code.SUCCESS and not doubled:
             self._exchange.publish(publication, session)
 
     def _subscribe(self, session: ClientSession, body: bytes) -> None:
-        packet, wishes = incoming.read_subscribe(body, self.version)
+        packet, wishes = packet_reader.read_subscribe(body, self.version)
         granted = [(each, self._exchange.subscribe(session, each)) for each in wishes if each.refused is None]
         codes = [each.qos if each.refused is None else int(each.refused) for each in wishes]
-        self.send(outgoing.suback(self.version, packet, codes))
+        self.send(packet_writer.suback(self.version, packet, codes))
         for wish, new in granted:
             if wish.handling == 0 or (wish.handling == 1 and new):
                 self._exchange.hand_retained(session, wish)
@@ -217,36 +217,36 @@ class Connection(asyncio.Protocol):
     def _say_goodbye(self, session: ClientSession, reason: int, expiry: int | None) -> None:
         if reason != Code.DISCONNECT_WITH_WILL:
             self._will = None
-        # A session that was to end with its connection cannot be made to outlive it any more.
+        # A session that ends with its connection cannot be made to outlive it.
         if expiry is not None and session.expiry != 0:
-            session.expiry = incoming.lasting(expiry)
+            session.expiry = packet_reader.expiry_seconds(expiry)
         self._end()
 
     def _may_write(self, topic: str) -> bool:
-        """Whether the client may publish on a topic; those that begin with $ are the broker's own."""
+        """True if the client may publish on a topic. Topics that begin with $ are the broker's own."""
         user = "" if self._session is None else self._session.who.user
         return not topic.startswith("$") and self._door.permits(user, "write", topic)
 
-    # The end.
+    # The end of the connection.
 
     def _refuse(self, reason: Code) -> None:
         if self._session is not None:
-            self.put_out(reason)
+            self.disconnect(reason)
             return
-        # A client of an unknown version is answered in the oldest one, as MQTT has it.
-        self.send(outgoing.connack(self.version, reason))
+        # An unknown version is answered in the oldest one, as MQTT requires.
+        self.send(packet_writer.connack(self.version, reason))
         self._end()
 
-    def _look(self) -> None:
-        """Hang up on a client that has been silent for too long."""
+    def _check_silence(self) -> None:
+        """Disconnect a client that has been silent for too long."""
         left = self._heard + self._patience - self._loop.time()
         if left > 0:
-            self._timer = self._loop.call_later(left, self._look)
+            self._timer = self._loop.call_later(left, self._check_silence)
         else:
             self._end()
 
     def _end(self) -> None:
-        """Close the connection, once what was written is on its way; only the first time counts."""
+        """Close the connection after writing what waits; idempotent."""
         if self._closed:
             return
         self._write()
@@ -260,10 +260,10 @@ class Connection(asyncio.Protocol):
             self._exchange.leave(session)
         self._transport.close()
         if self._transport.get_write_buffer_size():
-            self._loop.call_later(LINGERING, self._transport.abort)
+            self._loop.call_later(_LINGERING, self._transport.abort)
 
     def _flush(self) -> None:
-        """Write what was sent in this round, and go on with what waits."""
+        """Write the packets of this round, and send what waits."""
         if not self._closed:
             self._write()
             if self._session is not None:

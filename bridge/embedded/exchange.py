@@ -1,8 +1,8 @@
-"""The exchange: hands what clients publish to the sessions that subscribed to it, and keeps what is retained.
+"""The exchange: hands messages to the sessions that subscribed to them, and keeps retained messages.
 
-A session is known by its user and client id together, so that nobody can take the connection, or the messages, of
-somebody else by naming the same client id. Who may read a topic is asked for every message, so that a changed access
-list holds at once, for subscriptions and retained messages alike.
+A session is identified by its user and client id together, so that no user can take over the connection or the messages
+of another user by using the same client id. The right to read a topic is checked for every message, so that a changed
+access list is in force at once, for subscriptions and retained messages alike.
 """
 
 import asyncio
@@ -27,18 +27,18 @@ class Exchange:
         self._bequests: dict[ClientSession, tuple[asyncio.TimerHandle, Published]] = {}
         self._subscribers: TopicFilters[dict[ClientSession, Subscription]] = TopicFilters()
         self._routes: dict[str, Route] = {}
-        """Who subscribed to a topic, for those that were published on lately."""
+        """The subscribers of topics that were published on lately."""
         self._retained: dict[str, tuple[Published, float]] = {}
         self._dropped = 0
 
     @property
     def dropped(self) -> int:
-        """How many messages did not fit, or were too large for their readers."""
+        """The number of messages that were dropped: the queue was full, or they were too large for their readers."""
         return self._dropped + sum(each.dropped for each in self._sessions.values())
 
     @property
     def sessions(self) -> list[ClientSession]:
-        """All sessions, of connected and of absent clients."""
+        """All sessions, of connected and absent clients."""
         return list(self._sessions.values())
 
     def find(self, who: Who) -> ClientSession | None:
@@ -46,7 +46,7 @@ class Exchange:
         return self._sessions.get(who)
 
     def open(self, who: Who) -> tuple[ClientSession, bool]:
-        """The session of a client, made where there is none, and whether there was one."""
+        """The session of a client, made if there is none; and True if there was one."""
         found = self._sessions.get(who)
         if found is not None:
             if (end := self._ends.pop(found, None)) is not None:
@@ -58,7 +58,7 @@ class Exchange:
         return made, False
 
     def leave(self, session: ClientSession) -> None:
-        """End a connection's part in its session, and the session too where it does not outlive that."""
+        """Detach a session from its connection, and close the session if it does not outlive that."""
         session.detach()
         if session.expiry == 0:
             self.close(session)
@@ -66,7 +66,7 @@ class Exchange:
             self._ends[session] = self._loop.call_later(session.expiry, self.close, session)
 
     def close(self, session: ClientSession) -> None:
-        """End a session, with all that waits for its client."""
+        """End a session, with all messages that wait for its client."""
         if self._sessions.pop(session.who, None) is None:
             return
         self._dropped += session.dropped
@@ -79,7 +79,7 @@ class Exchange:
             self.unsubscribe(session, topic_filter)
 
     def bequeath(self, session: ClientSession, will: Published, delay: int) -> None:
-        """Publish a will: after a delay, unless the client is back by then, or as soon as its session ends."""
+        """Publish a will after a delay, unless the client is back by then; at the latest when its session ends."""
         if delay and session.expiry != 0:
             self._bequests[session] = self._loop.call_later(delay, self._execute, session), will
         else:
@@ -89,7 +89,7 @@ class Exchange:
         self.publish(self._bequests.pop(session)[1])
 
     def subscribe(self, session: ClientSession, wish: Subscription) -> bool:
-        """Subscribe, or change a subscription; whether it is a new one."""
+        """Subscribe, or change a subscription; returns True if it is new."""
         subscribers = self._subscribers.get(wish.topic_filter)
         if subscribers is None:
             subscribers = self._subscribers[wish.topic_filter] = {}
@@ -99,7 +99,7 @@ class Exchange:
         return new
 
     def unsubscribe(self, session: ClientSession, topic_filter: str) -> bool:
-        """End a subscription; whether there was one."""
+        """End a subscription; returns False if there was none."""
         if session.subscriptions.pop(topic_filter, None) is None:
             return False
         subscribers = self._subscribers.get(topic_filter)
@@ -111,7 +111,7 @@ class Exchange:
         return True
 
     def publish(self, publication: Published, publisher: ClientSession | None = None) -> None:
-        """Hand a message to all who subscribed to it, and retain it where that is wanted."""
+        """Hand a message to its subscribers, and retain it if requested."""
         if publication.retain:
             if publication.payload:
                 self._retained[publication.topic] = publication, self._loop.time()
@@ -125,13 +125,13 @@ class Exchange:
             session.offer(publication, min(wish.qos, publication.qos), retain=retain, taken=now)
 
     def hand_retained(self, session: ClientSession, wish: Subscription) -> None:
-        """Hand a session what is retained under the topics of a subscription."""
+        """Hand a session the retained messages of a subscription."""
         for publication, taken in list(self._kept(wish.topic_filter)):
             if session.may_read(publication.topic):
                 session.offer(publication, min(wish.qos, publication.qos), retain=True, taken=taken)
 
     def _route(self, topic: str) -> Route:
-        """Who gets a message, once each, by the greatest QoS that they subscribed with."""
+        """The sessions that get a message, once each, with their highest subscribed QoS."""
         if (found := self._routes.get(topic)) is not None:
             return found
         best: dict[ClientSession, Subscription] = {}
@@ -145,7 +145,7 @@ class Exchange:
         return route
 
     def _kept(self, topic_filter: str) -> Iterator[tuple[Published, float]]:
-        """What is retained under the topics of a filter, and since when; what has expired is never sent."""
+        """The retained messages of a filter, with their times; expired ones are not sent."""
         if "+" not in topic_filter and "#" not in topic_filter:
             if (found := self._retained.get(topic_filter)) is not None:
                 yield found

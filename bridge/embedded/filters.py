@@ -1,4 +1,4 @@
-"""Topic filters: which are well-formed, and which of many match a topic."""
+"""Topic filters: their syntax, and the search for those that match a topic."""
 
 from collections.abc import Iterator
 from typing import Generic, TypeVar
@@ -9,11 +9,11 @@ T = TypeVar("T")
 
 _LONGEST = 65_535
 _DEEPEST = 200
-"""How many slashes mosquitto lets a topic have."""
+"""The number of slashes that mosquitto permits in a topic."""
 
 
 class TopicFilters(Generic[T]):
-    """Values by topic filter, found by the topics that their filters match; a value is never None."""
+    """Values by topic filter, found by topic. A value is never None."""
 
     def __init__(self) -> None:
         self._matcher = MQTTMatcher()  # type: ignore[no-untyped-call]  # paho ships it without types
@@ -25,7 +25,7 @@ class TopicFilters(Generic[T]):
         del self._matcher[topic_filter]  # type: ignore[no-untyped-call]  # as above
 
     def get(self, topic_filter: str) -> T | None:
-        """The value of exactly this filter, if there is one."""
+        """The value of exactly this filter, if any."""
         try:
             found: T = self._matcher[topic_filter]
         except KeyError:
@@ -46,14 +46,14 @@ class TopicFilters(Generic[T]):
 
 
 def why_no_topic(topic: str) -> str | None:
-    """Why nothing can be published on a topic; None where it can."""
+    """The reason why a topic cannot be published on; None if it can."""
     if "+" in topic or "#" in topic:
         return "a topic has no wildcards"
     return _why_neither(topic)
 
 
 def why_no_filter(topic_filter: str) -> str | None:
-    """Why nothing can be subscribed to by a filter; None where it can.
+    """The reason why a filter cannot be subscribed to; None if it can.
 
     >>> [bool(why_no_filter(each)) for each in ("a/+/b", "#", "a+", "a/#/b", "", "+/#")]
     [False, False, True, True, True, False]

@@ -1,4 +1,4 @@
-"""What clients send, read from bytes; a packet that breaks the rules of MQTT raises `Malformed`."""
+"""Packets from clients, read from bytes; a packet that breaks the rules of MQTT raises `Malformed`."""
 
 from typing import Any
 
@@ -20,15 +20,15 @@ class Fields:
         self._at = 0
 
     def more(self) -> bool:
-        """Whether something is left."""
+        """True if bytes are left."""
         return self._at < len(self._body)
 
     def rest(self) -> bytes:
-        """All that is left."""
+        """The bytes that are left."""
         return self.take(len(self._body) - self._at)
 
     def take(self, many: int) -> bytes:
-        """So many bytes."""
+        """The next bytes."""
         end = self._at + many
         if end > len(self._body):
             raise Malformed("a packet ends within a field")
@@ -59,13 +59,13 @@ class Fields:
         return found
 
     def packet_id(self) -> int:
-        """The number that an acknowledgement will name."""
+        """The id that the acknowledgement has to name."""
         if not (found := self.short()):
             raise Malformed("0 is no packet id")
         return found
 
     def properties(self, kind: int, version: int) -> Any:
-        """The properties of a packet of MQTT 5; None where there are none."""
+        """The properties of an MQTT 5 packet; None if there are none."""
         if version < V5 or not self.more():
             return None
         if self._body[self._at] == 0:
@@ -73,14 +73,14 @@ class Fields:
             return None
         try:
             found, length = Properties(kind).unpack(self._body[self._at :])  # type: ignore[no-untyped-call]  # paho ships it without types
-        except Exception as error:  # paho lets several escape, and none says more
+        except Exception as error:  # paho raises several types, and none says more
             raise Malformed("the properties cannot be read") from error
         self.take(length)
         return found
 
 
 def header(buffer: bytes | bytearray, start: int) -> tuple[int, int] | None:
-    """Where the body of the packet at a place begins and ends, or nothing while its header is incomplete.
+    """The begin and end of the body of the packet at a place; None while its header is incomplete.
 
     >>> header(bytes([0x30, 0x80, 0x01]), 0), header(bytes([0x30, 0x80]), 0)
     ((3, 131), None)
@@ -97,7 +97,7 @@ def header(buffer: bytes | bytearray, start: int) -> tuple[int, int] | None:
 
 
 def read_connect(body: bytes) -> Connect:
-    """Read what a client that wants to be let in says."""
+    """Read a client's request to connect."""
     fields = Fields(body)
     name, version = fields.binary(), fields.byte()
     if (name, version) not in _NAMES:
@@ -107,7 +107,7 @@ def read_connect(body: bytes) -> Connect:
         raise Malformed("the flags contradict each other")
     more = fields.properties(PacketTypes.CONNECT, version)
     if hasattr(more, "AuthenticationMethod"):
-        raise Malformed("users are known by their passwords only", Code.BAD_METHOD)
+        raise Malformed("this broker authenticates users by their passwords only", Code.BAD_METHOD)
     client = fields.text()
     will, delay = None, 0
     if flags & 4:
@@ -132,19 +132,19 @@ def read_connect(body: bytes) -> Connect:
         password=fields.binary() if flags & 0x40 else None,
         will=will,
         will_delay=delay,
-        expiry=lasting(expiry),
+        expiry=expiry_seconds(expiry),
         receive_maximum=getattr(more, "ReceiveMaximum", 65_535),
         packet_maximum=getattr(more, "MaximumPacketSize", MOST_PACKET_BYTES),
     )
 
 
-def lasting(expiry: int | None) -> int | None:
-    """The seconds of a session's expiry, in which MQTT 5 has the greatest number stand for ever."""
-    return None if expiry == 0xFFFF_FFFF else expiry  # noqa: PLR2004 - as MQTT has it
+def expiry_seconds(expiry: int | None) -> int | None:
+    """The expiry of a session in seconds; None for the greatest number, which is no expiry in MQTT 5."""
+    return None if expiry == 0xFFFF_FFFF else expiry  # noqa: PLR2004 - by the standard
 
 
 def read_publish(flags: int, body: bytes, version: int) -> tuple[int, Published]:
-    """Read what a client publishes, with its packet id; 0 stands for none."""
+    """Read a published message, and its packet id; 0 if it has none."""
     fields = Fields(body)
     qos = (flags >> 1) & 3
     topic = fields.text()
@@ -155,19 +155,19 @@ def read_publish(flags: int, body: bytes, version: int) -> tuple[int, Published]
     if hasattr(properties, "TopicAlias"):
         raise Malformed("this broker takes no topic aliases", Code.BAD_ALIAS)
     if hasattr(properties, "SubscriptionIdentifier"):
-        raise Malformed("only a broker says to which subscription a message belongs", Code.PROTOCOL)
+        raise Malformed("only a broker may set a subscription identifier", Code.PROTOCOL)
     if why := why_no_topic(topic):
         raise Malformed(why, Code.BAD_TOPIC)
     return packet, Published(topic=topic, payload=fields.rest(), qos=qos, retain=bool(flags & 1), properties=properties)
 
 
 def read_acknowledgement(body: bytes) -> int:
-    """Read which packet a client acknowledges."""
+    """Read the id of an acknowledged packet."""
     return Fields(body).packet_id()
 
 
 def read_subscribe(body: bytes, version: int) -> tuple[int, list[Subscription]]:
-    """Read what a client subscribes to, with its packet id."""
+    """Read the filters that a client subscribes to, and the packet id."""
     fields = Fields(body)
     packet = fields.packet_id()
     identified = hasattr(fields.properties(PacketTypes.SUBSCRIBE, version), "SubscriptionIdentifier")
@@ -200,7 +200,7 @@ def read_subscribe(body: bytes, version: int) -> tuple[int, list[Subscription]]:
 
 
 def read_unsubscribe(body: bytes, version: int) -> tuple[int, list[str]]:
-    """Read which filters a client gives up, with its packet id."""
+    """Read the filters that a client unsubscribes from, and the packet id."""
     fields = Fields(body)
     packet = fields.packet_id()
     fields.properties(PacketTypes.UNSUBSCRIBE, version)
@@ -208,12 +208,12 @@ def read_unsubscribe(body: bytes, version: int) -> tuple[int, list[str]]:
     while fields.more():
         filters.append(fields.text())
     if not filters:
-        raise Malformed("an end of a subscription without a filter", Code.PROTOCOL)
+        raise Malformed("an unsubscription without a filter", Code.PROTOCOL)
     return packet, filters
 
 
 def read_disconnect(body: bytes, version: int) -> tuple[int, int | None]:
-    """Read why a client leaves, and the expiry of its session where it changes that."""
+    """Read the reason why a client disconnects, and the new expiry of its session, if any."""
     if version < V5 or not body:
         return Code.SUCCESS, None
     fields = Fields(body)

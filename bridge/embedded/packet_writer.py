@@ -1,4 +1,4 @@
-"""What clients are sent, written as bytes."""
+"""Packets to clients, written as bytes."""
 
 import struct
 from typing import Any
@@ -13,7 +13,7 @@ _EMPTY = b"\0"
 
 
 def connack(version: int, reason: Code, *, resumed: bool = False, assigned: str | None = None) -> bytes:
-    """Write that a client is let in, and under which client id where it left that to the broker; or why not."""
+    """Write that a client is accepted, with the client id if the broker assigned it; or why it is refused."""
     if version < V5:
         codes = {
             Code.SUCCESS: 0,
@@ -33,7 +33,7 @@ def connack(version: int, reason: Code, *, resumed: bool = False, assigned: str 
 def publish(  # noqa: PLR0913 - a packet has as many parts
     version: int, publication: Published, *, packet: int, qos: int, retain: bool, again: bool, age: float
 ) -> bytes:
-    """Write a message; the packet id counts where the QoS is not 0."""
+    """Write a message; the packet id is ignored if the QoS is 0."""
     topic = publication.topic.encode()
     parts = [len(topic).to_bytes(2, "big"), topic]
     if qos:
@@ -44,7 +44,7 @@ def publish(  # noqa: PLR0913 - a packet has as many parts
 
 
 def acknowledgement(kind: Packet, version: int, packet: int, reason: Code = Code.SUCCESS) -> bytes:
-    """Write that a packet was taken; MQTT 3.1.1 has no word for a reason."""
+    """Write that a packet was taken; MQTT 3.1.1 has no reason codes."""
     first = kind << 4 | (2 if kind is Packet.PUBREL else 0)
     if version < V5 or reason is Code.SUCCESS:
         return struct.pack("!BBH", first, 2, packet)
@@ -52,7 +52,7 @@ def acknowledgement(kind: Packet, version: int, packet: int, reason: Code = Code
 
 
 def suback(version: int, packet: int, codes: list[int]) -> bytes:
-    """Write what came of a subscription."""
+    """Write the results of a subscription."""
     if version < V5:
         codes = [min(code, Code.FAILURE) for code in codes]
         return _packet(0x90, packet.to_bytes(2, "big"), bytes(codes))
@@ -67,17 +67,17 @@ def unsuback(version: int, packet: int, codes: list[int]) -> bytes:
 
 
 def pingresp() -> bytes:
-    """Write that the broker is there."""
+    """Write the answer to a ping."""
     return b"\xd0\0"
 
 
 def disconnect(reason: Code) -> bytes:
-    """Write why a client of MQTT 5 is put out."""
+    """Write why an MQTT 5 client is disconnected."""
     return _packet(0xE0, bytes([reason]), _EMPTY)
 
 
 def _aged(properties: Any, age: float) -> bytes:
-    """The properties of a message, whose expiry counts from when it was taken."""
+    """The properties of a message, with its expiry reduced by its age."""
     if properties is None:
         return _EMPTY
     expiry: int | None = getattr(properties, "MessageExpiryInterval", None)

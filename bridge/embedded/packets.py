@@ -1,16 +1,16 @@
-"""What the packets of MQTT 3.1.1 and 5 say, as records, and the codes that both sides know."""
+"""The packets of MQTT 3.1.1 and 5 as records, and their codes."""
 
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 MOST_PACKET_BYTES = 268_435_455
-"""How long MQTT lets a packet be."""
+"""The length limit of MQTT."""
 V31, V311, V5 = 3, 4, 5
 
 
 class Packet(IntEnum):
-    """The kinds of packets that clients send; the number is the upper half of a packet's first byte."""
+    """The kinds of packets that clients send. The number is the upper half of a packet's first byte."""
 
     CONNECT = 1
     PUBLISH = 3
@@ -25,7 +25,7 @@ class Packet(IntEnum):
 
 
 class Code(IntEnum):
-    """The reason codes of MQTT 5 that this broker gives or looks at."""
+    """The reason codes of MQTT 5 that this broker uses."""
 
     SUCCESS = 0x00
     DISCONNECT_WITH_WILL = 0x04
@@ -49,7 +49,7 @@ class Code(IntEnum):
 
 
 class Malformed(ValueError):
-    """A packet that breaks the rules of MQTT; says how."""
+    """A packet that breaks the rules of MQTT."""
 
     def __init__(self, why: str, reason: Code = Code.MALFORMED) -> None:
         super().__init__(why)
@@ -58,19 +58,19 @@ class Malformed(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A message; made from what a client publishes, or will have published when it dies."""
+    """A message that a client publishes, or its will."""
 
     topic: str
     payload: bytes
     qos: int
     retain: bool = False
     properties: Any = None
-    """Those of MQTT 5 that go with the message to its readers, where it has any."""
+    """The properties of MQTT 5 that go with the message to its readers, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connect:
-    """A client's wish to be let in."""
+    """A client's request to connect."""
 
     version: int
     client: str
@@ -81,7 +81,7 @@ class Connect:
     will: Published | None
     will_delay: int = 0
     expiry: int | None = None
-    """Seconds for which the session outlives the connection; None stands for ever."""
+    """Seconds for which the session outlives the connection; None is no limit."""
     receive_maximum: int = 65_535
     packet_maximum: int = MOST_PACKET_BYTES
 
@@ -94,7 +94,7 @@ class Subscription:
     qos: int
     no_local: bool = False
     as_published: bool = False
-    """Whether messages keep their retain flag, instead of having it where they come out of what is retained only."""
+    """True if messages keep their retain flag; else only messages from the retained ones have it."""
     handling: int = 0
-    """Whether retained messages are wanted: 0 always, 1 for a new subscription, 2 never."""
+    """The handling of retained messages: 0 sends them always, 1 for a new subscription only, 2 never."""
     refused: Code | None = None

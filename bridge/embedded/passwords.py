@@ -1,7 +1,7 @@
 """The hashes of passwords as mosquitto keeps them, so that one file serves both brokers.
 
-`$7$`, the iterations, a salt, and PBKDF2 with HMAC-SHA512. They are made here rather than by mosquitto's tool, which
-wants the plain passwords in a file.
+A hash is `$7$`, the iterations, a salt, and PBKDF2 with HMAC-SHA512. Mosquitto's tool is not used, because it reads
+plain passwords from a file.
 """
 
 import base64
@@ -11,8 +11,8 @@ import re
 import secrets
 
 _ITERATIONS = 101
-"""As mosquitto's own tool. Passwords here are long and random, so that guessing is no use however fast it is, and
-mosquitto hashes anew for every client that is connected whenever it reads its files again."""
+"""As in mosquitto's own tool. Passwords are long and random here, so guessing is useless however fast it is. After a
+reload, mosquitto computes a hash for every connected client."""
 _SALT_BYTES = 12
 """Mosquitto 2.0 reads no other length."""
 _HASH = re.compile(r"\$7\$([1-9][0-9]{0,8})\$([A-Za-z0-9+/]{16})\$([A-Za-z0-9+/]{86}==)")
@@ -30,7 +30,7 @@ def hashed(password: str) -> str:
 
 
 def is_hash(text: str) -> bool:
-    """Whether a text is such a hash.
+    """True if a text is such a hash.
 
     >>> is_hash(hashed("a secret")), is_hash("a secret")
     (True, False)
@@ -39,7 +39,7 @@ def is_hash(text: str) -> bool:
 
 
 def matches(digest: str, password: bytes) -> bool:
-    """Whether a hash is that of a password."""
+    """True if a hash belongs to a password."""
     parts = _HASH.fullmatch(digest)
     if parts is None:
         return False

@@ -1,7 +1,7 @@
-"""A client's session: what it subscribed to, and what waits for it, whether it is connected or away.
+"""A client's session: its subscriptions, and the messages that wait for it, even while it is away.
 
-Everything that is sent at QoS 1 stays until it is acknowledged. After a reconnect it is sent again under its packet id
-and in its order, before anything newer. The order of messages is that in which the broker took them.
+A message that is sent at QoS 1 stays until it is acknowledged. After a reconnect it is sent again with its packet id,
+in the same order, and before newer messages. Messages have the order in which the broker took them.
 """
 
 import itertools
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from . import outgoing
+from . import packet_writer
 from .access import Door
 from .packets import Published, Subscription
 
@@ -18,7 +18,7 @@ _PACKET_IDS = 0xFFFF
 
 
 class Link(Protocol):
-    """A client's connection, as its session sees it."""
+    """A client's connection, as its session uses it."""
 
     version: int
     receive_maximum: int
@@ -26,17 +26,17 @@ class Link(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether it takes more at the moment."""
+        """True if it takes more at the moment."""
 
     def send(self, packet: bytes) -> None:
         """Send a packet."""
 
 
 class Who(NamedTuple):
-    """Whose session one is."""
+    """The owner of a session."""
 
     door: Door
-    """Where the user is known."""
+    """The listener that knows the user."""
     user: str
     client: str
     """The client id."""
@@ -61,26 +61,26 @@ class ClientSession:
         self.who = who
         self.link: Link | None = None
         self.expiry: int | None = 0
-        """Seconds for which it outlives its connection; None stands for ever."""
+        """Seconds for which it outlives its connection; None is no limit."""
         self.subscriptions: dict[str, Subscription] = {}
         self.promised: set[int] = set()
-        """Packet ids of messages that the client published at QoS 2, and has not released."""
+        """Packet ids of messages that the client published at QoS 2 and has not released."""
         self.dropped = 0
-        """How many messages did not fit."""
+        """The number of dropped messages."""
         self._most_waiting = most_waiting
         self._clock = clock
         self._waiting: deque[_Parcel] = deque()
         self._sent: dict[int, _Parcel] = {}
-        """What is not acknowledged, in the order in which it was sent."""
+        """Unacknowledged messages, in the order in which they were sent."""
         self._ids: set[int] = set()
         self._next = itertools.cycle(range(1, _PACKET_IDS + 1))
 
     def may_read(self, topic: str) -> bool:
-        """Whether its user may read a topic, as the lists are now."""
+        """True if its user may read a topic, by the current access list."""
         return self.who.door.permits(self.who.user, "read", topic)
 
     def attach(self, link: Link) -> None:
-        """Go on over a connection, once `pump` is called; what was not acknowledged comes first."""
+        """Take a connection; `pump` then sends, beginning with unacknowledged messages."""
         self.link = link
         for parcel in self._sent.values():
             parcel.again = True
@@ -88,12 +88,12 @@ class ClientSession:
         self._sent.clear()
 
     def detach(self) -> None:
-        """Keep for an absent client what it has to get."""
+        """Keep messages for an absent client."""
         self.link = None
         self._waiting = deque(each for each in self._waiting if each.qos)
 
     def offer(self, publication: Published, qos: int, *, retain: bool, taken: float) -> None:
-        """Take a message for the client; without QoS only while it is connected."""
+        """Take a message for the client; at QoS 0 only while it is connected."""
         if self.link is None and not qos:
             return
         if self._most_waiting and len(self._waiting) >= self._most_waiting:
@@ -103,13 +103,13 @@ class ClientSession:
         self.pump()
 
     def acknowledged(self, packet: int) -> None:
-        """Forget a message that the client has."""
+        """Forget a message that the client acknowledged."""
         if self._sent.pop(packet, None) is not None:
             self._ids.discard(packet)
             self.pump()
 
     def pump(self) -> None:
-        """Send what the connection and the client take at the moment."""
+        """Send as many messages as the connection and the client take at the moment."""
         link = self.link
         if link is None:
             return
@@ -126,7 +126,7 @@ class ClientSession:
             if parcel.qos and not parcel.packet:
                 parcel.packet = next(each for each in self._next if each not in self._ids)
                 self._ids.add(parcel.packet)
-            written = outgoing.publish(
+            written = packet_writer.publish(
                 link.version,
                 parcel.publication,
                 packet=parcel.packet,
@@ -136,7 +136,7 @@ class ClientSession:
                 age=age,
             )
             if len(written) > link.packet_maximum:
-                # MQTT 5 has such a message be dropped, as if it had been delivered.
+                # MQTT 5 requires to drop such a message, as if it had been delivered.
                 self._ids.discard(parcel.packet)
                 self.dropped += 1
                 continue

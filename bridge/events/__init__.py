@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""Events as JSON, as Arrow columns, and in the messages that callers send and tenants receive."""

@@ -1,7 +1,7 @@
-"""Births: when the raw events that caused events had been received, so that whoever gets an output can tell its age.
+"""Births: the times at which the raw events behind an event were received, so that the age of an output is known.
 
-Events that follow each other and were born together share one birth. Over a bridge births go on as they are, while a
-stamp tells when a spool got something. What was spooled or recorded without births is of unknown birth.
+Consecutive events that were born together share one birth. Births stay the same over a bridge, while a stamp is the
+time at which a spool received something. Events that were spooled or recorded without births have an unknown birth.
 """
 
 import json
@@ -11,20 +11,20 @@ from typing import Any, NamedTuple
 import msgspec
 
 UNKNOWN = 0
-"""When events were born of which nobody knows it; earlier than all that is known."""
+"""The time of an unknown birth; earlier than all known ones."""
 
 
 class Birth(NamedTuple):
-    """When some consecutive events were born; made by receivers and generators, and by the kernel for what it emits."""
+    """The birth of consecutive events; made by receivers, by generators, and by the kernel for emitted events."""
 
     many: int
-    """How many events these are."""
+    """The number of events."""
     at: int
-    """When Braid's first spool received what caused them, in milliseconds."""
+    """The time when Braid's first spool received their raw events, in milliseconds."""
 
 
 def part_of(births: Sequence[Birth], first: int, end: int) -> tuple[Birth, ...]:
-    """The births of some of the events, by their places among all.
+    """The births of a slice of the events.
 
     >>> part_of([Birth(3, 100), Birth(2, 200)], 2, 4)
     (Birth(many=1, at=100), Birth(many=1, at=200))
@@ -38,7 +38,7 @@ def part_of(births: Sequence[Birth], first: int, end: int) -> tuple[Birth, ...]:
 
 
 def births_text(births: Sequence[Birth]) -> str:
-    """Births as text; empty where there are none.
+    """Births as text; empty if there are none.
 
     >>> births_text([Birth(3, 100), Birth(2, 200)])
     '[[3,100],[2,200]]'
@@ -47,7 +47,7 @@ def births_text(births: Sequence[Birth]) -> str:
 
 
 def births_in(text: str | None, count: int) -> tuple[Birth, ...]:
-    """The births of so many events from their text, which may be absent; raises ValueError where it is none of these.
+    """The births of `count` events from their text, which may be absent; raises ValueError if it does not fit.
 
     >>> births_in("[[3,100],[2,200]]", 5)
     (Birth(many=3, at=100), Birth(many=2, at=200))
@@ -57,13 +57,13 @@ def births_in(text: str | None, count: int) -> tuple[Birth, ...]:
     try:
         births = tuple(Birth(_whole(many), _whole(at)) for many, at in json.loads(text))
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{text[:100]!r} tells no births: {error}") from error
+        raise ValueError(f"{text[:100]!r} has no births: {error}") from error
     if sum(birth.many for birth in births) != count:
-        raise ValueError(f"{text[:100]!r} tells the births of another number of events than {count}")
+        raise ValueError(f"{text[:100]!r} has the births of another number of events than {count}")
     return births
 
 
 def _whole(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 1 << 63:
-        raise TypeError(f"{value!r} is no count and no time")
+        raise TypeError(f"{value!r} is neither a count nor a time")
     return value

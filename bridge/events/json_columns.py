@@ -1,4 +1,4 @@
-"""JSON columns: text columns that hold JSON. Their Arrow type does not say so; a mark in the field does."""
+"""JSON columns: text columns that hold JSON, marked in the metadata of their fields."""
 
 from collections.abc import Collection
 
@@ -8,7 +8,7 @@ _MARK = {b"kind": b"json"}
 
 
 def marked(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
-    """The schema with just these of its fields marked as JSON.
+    """The schema with exactly these fields marked as JSON.
 
     >>> json_columns(marked(pa.schema({"a": pa.string(), "b": pa.string()}), ["b"]))
     frozenset({'b'})

@@ -1,19 +1,19 @@
-"""Nesting: how deep objects and arrays may lie in each other.
+"""The depth of JSON: how many levels objects and arrays may be nested.
 
-Whatever writes or reads JSON goes one level deeper in its stack with each, and which level is the last depends on where
-it was called. So what is too deep is told at the door, by a number.
+Writers and readers of JSON use one stack frame for each level, and how many there are depends on the caller. So events
+that are too deep are refused where they come in, by a fixed limit.
 """
 
 from typing import Any
 
 DEEPEST = 100
-"""Levels of JSON in a field of a raw event, or in all that is not declared of it together."""
+"""Levels of JSON in a field of a raw event, or in all its undeclared fields together."""
 DEEPEST_PARKED = 200
-"""Levels that events may have which come back from where they were parked: a task may have put some around them."""
+"""Levels of parked events that come back: a task may have wrapped them."""
 
 
 def deeper_than(value: Any, most: int) -> bool:
-    """Whether lists and objects lie in each other deeper than so many levels; however deep that is.
+    """True if lists and objects are nested deeper than so many levels. Any depth can be checked.
 
     >>> deeper_than({"a": [1]}, 2), deeper_than({"a": [[]]}, 2)
     (False, True)

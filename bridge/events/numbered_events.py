@@ -1,11 +1,12 @@
-"""Numbered raw events: what callers send to a source over REST, on its way into the source's spool exactly once.
+"""Numbered raw events: events that callers send to a source over REST, to be spooled exactly once.
 
-A producer is a name under which somebody numbers the events that it sends to one source. What the spool expects of each
-is kept with the events, so that what comes again adds nothing, and what comes too early is not taken. Whoever sends
-waits for an answer to each message, so nothing has to be held back and put in order here, as between jobs.
+A producer is a name under which a caller numbers the events that it sends to one source. The spool's expectations of
+each producer are kept with the events, so that repeated events add nothing, and early ones are not taken. Callers wait
+for an answer to each message, so events need not be held back and put in order, as between jobs.
 
-Names that begin with `~` are for one use. Of both kinds a spool remembers the newest only: every file of its log names
-all that it remembers. Nobody takes such a producer over, so its epoch is where its newest events begin in the spool.
+Names that begin with `~` are for one use. A spool remembers only the newest producers of both kinds, because every file
+of its log names all of them. No other process takes over such a producer, so its epoch is the position of its newest
+events.
 """
 
 import json
@@ -20,25 +21,25 @@ from bridge.intake import Expected
 from bridge.wire import MalformedFrame
 
 ONE_TIME_PRODUCER = "~"
-"""What the name of a producer begins with that is for one use."""
+"""The beginning of the name of a producer that is for one use."""
 MOST_REMEMBERED = 32
-"""How many producers of each kind a spool remembers, those that sent last."""
+"""The number of producers of each kind that a spool remembers: those that sent last."""
 _PRODUCER = "sent/"
-"""What producers of raw events begin with among all that a spool knows."""
+"""The beginning of the names of these producers among all producers of a spool."""
 _VERSION = b"1"
 _NOTHING = pa.record_batch([], schema=pa.schema([]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """One message of numbered raw events, or without any the question which number comes next."""
+    """One message of numbered raw events; without events, the question which number comes next."""
 
     producer: str
     first: int
     """The number of its first event."""
     events: pa.RecordBatch
     ask: str
-    """What the answer names, so that whoever waits for it knows it."""
+    """The id that the answer repeats, so that the caller recognizes it."""
 
     @property
     def end(self) -> int:
@@ -47,11 +48,11 @@ class Sent:
 
     @classmethod
     def question(cls, producer: str, ask: str) -> Self:
-        """A message that only asks which number comes next of a producer."""
+        """Make a message that only asks for a producer's next number."""
         return cls(producer=producer, first=0, events=_NOTHING, ask=ask)
 
     def encoded(self) -> bytes:
-        """As the bytes of a message."""
+        """The bytes of the message."""
         metadata = {
             b"braid": _VERSION,
             b"producer": self.producer.encode(),
@@ -66,19 +67,19 @@ class Sent:
 
     @classmethod
     def decoded(cls, message: bytes) -> Self:
-        """From the bytes of a message."""
+        """Read the bytes of a message."""
         try:
             with pa.ipc.open_stream(message) as reader:
-                told = reader.schema.metadata or {}
-                if told.get(b"braid") != _VERSION:
+                metadata = reader.schema.metadata or {}
+                if metadata.get(b"braid") != _VERSION:
                     raise MalformedFrame("the message has another version than 1")
                 events = reader.read_next_batch().replace_schema_metadata(None)
             events.validate(full=True)
             return cls(
-                producer=told[b"producer"].decode(),
-                first=int(told[b"first"]),
+                producer=metadata[b"producer"].decode(),
+                first=int(metadata[b"first"]),
                 events=events,
-                ask=told[b"ask"].decode(),
+                ask=metadata[b"ask"].decode(),
             )
         except (pa.ArrowException, KeyError, ValueError, OSError, StopIteration) as error:
             if isinstance(error, MalformedFrame):
@@ -88,34 +89,34 @@ class Sent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """The answer to one message of numbered raw events: how far its producer lies in the spool."""
+    """The answer to one message of numbered raw events: the next number of its producer."""
 
     ask: str
     next: int
-    """The number that comes next; everything before it is there for good."""
+    """The next number; everything before it is durable."""
 
     def encoded(self) -> bytes:
-        """As the bytes of a message."""
+        """The bytes of the message."""
         return json.dumps({"ask": self.ask, "next": self.next}).encode()
 
     @classmethod
     def decoded(cls, message: bytes) -> Self:
-        """From the bytes of a message."""
+        """Read the bytes of a message."""
         try:
-            told = json.loads(message)
-            return cls(ask=str(told["ask"]), next=int(told["next"]))
+            receipt = json.loads(message)
+            return cls(ask=str(receipt["ask"]), next=int(receipt["next"]))
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise MalformedFrame(f"the message is no answer to numbered events: {error!r}") from error
 
 
 def next_of(expected: Mapping[str, Expected], producer: str) -> int:
-    """The number that comes next of a producer; 0 where none came, or it is not remembered."""
+    """A producer's next number; 0 if it is not remembered."""
     known = expected.get(f"{_PRODUCER}{producer}")
     return 0 if known is None else known.next or 0
 
 
 def taken(expected: Mapping[str, Expected], sent: Sent, at: int) -> tuple[dict[str, Expected], pa.RecordBatch]:
-    """What is expected after a message, and the events that are new in it; they are to lie at a position.
+    """The expectations after a message, and its new events, which will begin at a position.
 
     >>> events = pa.record_batch({"n": [5, 6, 7]})
     >>> after, new = taken({}, Sent(producer="a", first=0, events=events, ask=""), 10)
@@ -134,7 +135,7 @@ def taken(expected: Mapping[str, Expected], sent: Sent, at: int) -> tuple[dict[s
 
 
 def remembered(expected: Mapping[str, Expected]) -> dict[str, Expected]:
-    """Expectations without those of producers of raw events beyond the newest.
+    """The expectations without those of older producers of raw events.
 
     >>> many = {f"sent/{number}": Expected(epoch=number, next=1) for number in range(40)}
     >>> len(remembered(many)), "sent/7" in remembered(many), "sent/8" in remembered(many)

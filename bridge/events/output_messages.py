@@ -1,6 +1,6 @@
-"""What tenants get, and what operators find of events that went nowhere.
+"""The messages that tenants receive, and those with events that could not be processed.
 
-All of it is JSON, in messages small enough for any broker.
+They are JSON, and small enough for any broker.
 """
 
 import base64
@@ -15,18 +15,18 @@ import pyarrow as pa
 from bridge.events.json_columns import json_columns
 from bridge.events.python_values import python_rows
 from bridge.events.raw_events import REST_COLUMN
-from bridge.receiver import Unread
+from bridge.spool_feed import Unread
 from bridge.wire import MOST_MESSAGE_BYTES
 
-# Made once: `json.dumps` would make one for each event.
+# Made once, because `json.dumps` would make one for each event.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _AS_THEY_ARE = frozenset({str, int, bool, type(None)})
 
 
 def output_message(stream: str, epoch: int, first: int, events: pa.RecordBatch) -> Iterator[tuple[int, bytes]]:
-    """Events as the messages that a tenant gets, each with the number of its first event.
+    """Events as the messages that a tenant receives, each with the number of its first event.
 
-    A message is `{stream, epoch, first, events}`. What is in JSON columns becomes part of its event.
+    A message is `{stream, epoch, first, events}`. JSON columns become parts of their events.
 
     >>> events = pa.record_batch({"t": [21.5, math.nan], "_rest": ['{"unit":"C"}', None]})
     >>> list(output_message("alarm", 1, 7, events))
@@ -37,29 +37,29 @@ def output_message(stream: str, epoch: int, first: int, events: pa.RecordBatch) 
         yield number, _with_events(head, texts)
 
 
-def dead_letter(  # noqa: PLR0913 - six things are told of every letter
+def dead_letter(  # noqa: PLR0913 - the six parts of every letter
     instance: int, port: str, reason: str, batch: int, events: pa.RecordBatch, *, first: int = 0
 ) -> Iterator[bytes]:
-    """Events that an instance could not take, as `{instance, port, reason, batch, count, first, events}`.
+    """Events that an instance could not process, as `{instance, port, reason, batch, count, first, events}`.
 
-    The count is of all of them, where one message cannot hold them. The number of the first among all that the batch
-    could not take tells equal events apart.
+    The count is of all of them, even if they take several messages. `first` is the number of the first event among
+    those of the batch, and so distinguishes equal events.
 
     >>> list(dead_letter(7, "in", "no number", 3, pa.record_batch({"t": ["warm"]})))
     [b'{"instance":7,"port":"in","reason":"no number","batch":3,"count":1,"first":0,"events":[{"t":"warm"}]}']
     """
-    told = {"instance": instance, "port": port, "reason": reason, "batch": batch, "count": len(events)}
-    for number, texts in _cut(event_texts(events), first, MOST_MESSAGE_BYTES - 80 - len(_json(told))):
-        yield _with_events(_json({**told, "first": number}), texts)
+    head = {"instance": instance, "port": port, "reason": reason, "batch": batch, "count": len(events)}
+    for number, texts in _cut(event_texts(events), first, MOST_MESSAGE_BYTES - 80 - len(_json(head))):
+        yield _with_events(_json({**head, "first": number}), texts)
 
 
 def event_texts(events: pa.RecordBatch) -> Iterator[bytes]:
-    """Each event as its tenant knows it, in JSON.
+    """Each event as its tenant sees it, in JSON.
 
     >>> list(event_texts(pa.record_batch({"t": [21.5], "_rest": ['{"unit":"C"}']})))
     [b'{"unit":"C","t":21.5}']
     """
-    # Nanoseconds have no place in the values that Python knows.
+    # Python's values have no nanoseconds.
     for at, field in enumerate(events.schema):
         if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
             fine = pa.timestamp("us", tz=field.type.tz)
@@ -70,29 +70,29 @@ def event_texts(events: pa.RecordBatch) -> Iterator[bytes]:
 
 
 def raw_messages(instance: int, epoch: int, first: int, texts: Iterable[bytes]) -> Iterator[bytes]:
-    """Events, each in JSON, as messages of raw events, each event with where it comes from in the field `_from`.
+    """Events in JSON as messages of raw events, each event with its origin in the field `_from`.
 
     >>> list(raw_messages(7, 1, 3, [b'{"t":21.5}']))
     [b'[{"t":21.5,"_from":{"instance":7,"epoch":1,"number":3}}]']
     """
     numbered = (
-        _signed(text, {"instance": instance, "epoch": epoch, "number": at}) for at, text in enumerate(texts, first)
+        _with_origin(text, {"instance": instance, "epoch": epoch, "number": at}) for at, text in enumerate(texts, first)
     )
     for _, group in _cut(numbered, first, MOST_MESSAGE_BYTES - 10):
         yield b"[" + b",".join(group) + b"]"
 
 
-def _signed(text: bytes, origin: Mapping[str, int]) -> bytes:
+def _with_origin(text: bytes, origin: Mapping[str, int]) -> bytes:
     return text[:-1] + (b"" if text == b"{}" else b",") + b'"_from":' + _json(origin) + b"}"
 
 
 def unread_letter(unread: Unread) -> bytes:
-    """A message or event that no spool could take, as `{topic, reason, event}`; of a very long one the beginning.
+    """A message or event that no spool could take, as `{topic, reason, event}`; a very long one is cut.
 
     >>> unread_letter(Unread(topic="street", event="{", reason="it is not JSON"))
     b'{"topic":"street","reason":"it is not JSON","event":"{"}'
     """
-    # A character takes up to twelve bytes where JSON writes it as a pair of escapes.
+    # A character takes up to twelve bytes, if JSON writes it as a pair of escapes.
     event = unread.event[: MOST_MESSAGE_BYTES // 12]
     return json.dumps({"topic": unread.topic, "reason": unread.reason, "event": event}, separators=(",", ":")).encode()
 
@@ -102,7 +102,7 @@ def _with_events(head: bytes, texts: list[bytes]) -> bytes:
 
 
 def _cut(texts: Iterator[bytes], first: int, most: int) -> Iterator[tuple[int, list[bytes]]]:
-    """Texts in groups of at most so many bytes, but one at least, with the number of the first in each."""
+    """Texts in groups of at most so many bytes, but at least one text, each with the number of its first."""
     group: list[bytes] = []
     size = 0
     for text in texts:
@@ -116,7 +116,7 @@ def _cut(texts: Iterator[bytes], first: int, most: int) -> Iterator[tuple[int, l
 
 
 def _event(row: Mapping[str, Any], nested: Collection[str]) -> dict[str, Any]:
-    """An event as its tenant knows it: what the schema did not declare beside what it did."""
+    """An event as its tenant sees it: undeclared fields beside declared ones."""
     declared = {name: _unpacked(value) if name in nested else _plain(value) for name, value in row.items()}
     rest = _unpacked(declared.pop(REST_COLUMN, None))
     if isinstance(rest, dict):
@@ -125,7 +125,7 @@ def _event(row: Mapping[str, Any], nested: Collection[str]) -> dict[str, Any]:
 
 
 def _unpacked(value: Any) -> Any:
-    """What a JSON text says; what is none stays text."""
+    """The value of a JSON text; other texts stay as they are."""
     if not isinstance(value, str):
         return _plain(value)
     try:
@@ -135,7 +135,7 @@ def _unpacked(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can write it."""
+    """A value that JSON can represent."""
     if type(value) in _AS_THEY_ARE:
         return value
     plain: Any = value
@@ -143,7 +143,7 @@ def _plain(value: Any) -> Any:
         case float() if not math.isfinite(value):
             plain = None
         case datetime():
-            # Without a zone it is UTC, as in the events that come in.
+            # Without a zone it is UTC, as in raw events.
             moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
             finest = "microseconds" if moment.microsecond % 1_000 else "milliseconds"
             plain = moment.isoformat(timespec=finest).replace("+00:00", "Z")
@@ -164,5 +164,5 @@ def _json(value: Any) -> bytes:
     try:
         return _ENCODER.encode(value).encode()
     except UnicodeEncodeError:
-        # JSON may escape halves of a character, which are no text in UTF-8.
+        # JSON may escape half a surrogate pair, which has no UTF-8.
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()

@@ -1,7 +1,7 @@
-"""Raw events: plain JSON, one event a message or an array of them, as a registered source's schema says.
+"""Raw events: plain JSON, one event or an array of events in a message, by the schema of a registered source.
 
-Declared fields become columns of their kind; what is not declared stays together in one JSON column. A value of the
-wrong kind makes its event unfit, which is told with the reason and keeps no other event back.
+Declared fields become columns of their kind; undeclared fields stay together in one JSON column. A value of the wrong
+kind makes its event unfit, which is reported with the reason and affects no other event.
 """
 
 import json
@@ -23,14 +23,14 @@ from dags import Kind, Schema
 _FAST = msgspec.json.Decoder()
 _NUMBERS = (int, float)
 _ANYWHERE = range(2, 9_999)
-"""The years of which each moment lies in the years 1 to 9999 whatever its zone."""
-_TOO_DEEP = f"its objects and arrays lie in each other deeper than {DEEPEST} levels; flatten them"
-_Takers = Mapping[str, tuple[Kind, Callable[[Any], object]]]
-"""For each field that is declared its kind and what takes a value of it, in the order of the columns."""
+"""The years whose times are within the years 1 to 9999 in any zone."""
+_TOO_DEEP = f"its objects and arrays are nested deeper than {DEEPEST} levels; flatten them"
+_Converters = Mapping[str, tuple[Kind, Callable[[Any], object]]]
+"""The kind and the converter of each declared field, in the order of the columns."""
 EARLIEST, LATEST = -62_135_596_800_000, 253_402_300_799_999
-"""The milliseconds since 1970 of the first and the last moment of a timestamp: the years 1 to 9999."""
+"""The first and the last time of a timestamp in milliseconds since 1970: the years 1 to 9999."""
 REST_COLUMN = "_rest"
-"""The column of what the schema does not declare."""
+"""The column of the fields that the schema does not declare."""
 
 ARROW_TYPES: Mapping[Kind, pa.DataType] = MappingProxyType(
     {
@@ -46,14 +46,14 @@ ARROW_TYPES: Mapping[Kind, pa.DataType] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfit:
-    """A raw event, or a whole message, that the source's schema cannot take."""
+    """A raw event, or a whole message, that does not fit the source's schema."""
 
     event: str
     reason: str
 
 
 class UnfitField(ValueError):
-    """A field of an event holds what its kind cannot take."""
+    """A field of an event whose value is not of its kind."""
 
     def __init__(self, name: str, kind: Kind) -> None:
         self.name = name
@@ -63,7 +63,7 @@ class UnfitField(ValueError):
 
 @lru_cache(maxsize=1_000)
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """The columns of a source's events, in the order of their names, with the rest last."""
+    """The columns of a source's events, sorted by name, with the column of undeclared fields last."""
     declared = [pa.field(name, ARROW_TYPES[schema.fields[name]]) for name in schema.names()]
     nested = [name for name in schema.names() if schema.fields[name] is Kind.JSON]
     return marked(pa.schema([*declared, pa.field(REST_COLUMN, pa.string())]), nested)
@@ -75,7 +75,7 @@ def _arrow_row(schema: Schema) -> pa.StructType:
 
 
 def events_in(message: bytes, schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
-    """The events of a message as the schema has them, and those that are unfit.
+    """The events of a message as a schema's columns, and those that are unfit.
 
     >>> batch, unfit = events_in(b'[{"t": 1, "x": "y"}, {"t": "warm"}]', Schema.of(t=Kind.FLOAT))
     >>> batch.to_pylist(), unfit[0].reason
@@ -85,25 +85,25 @@ def events_in(message: bytes, schema: Schema) -> tuple[pa.RecordBatch, tuple[Unf
 
 
 def all_events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordBatch, tuple[Unfit, ...]]:
-    """The events of several messages together, because a batch of its own for each would cost more than reading it."""
-    takers = _takers(schema)
+    """The events of several messages in one batch, because a batch for each would cost more than reading it."""
+    converters = _converters(schema)
     rows: list[tuple[object, ...]] = []
     unfit: list[Unfit] = []
     for message in messages:
         try:
-            told = _told(message)
+            content = _content(message)
         except ValueError as error:
             unfit.append(Unfit(event=_text(message), reason=f"the message is not JSON: {error}"))
             continue
         except RecursionError:
             unfit.append(Unfit(event=_text(message), reason=_TOO_DEEP))
             continue
-        except Exception as error:  # noqa: BLE001 - one message must not keep out all that come after it
+        except Exception as error:  # noqa: BLE001 - one message must not stop all later ones
             unfit.append(Unfit(event=_text(message), reason=f"the message cannot be read: {error!r}"))
             continue
-        for event in told if isinstance(told, list) else [told]:
+        for event in content if isinstance(content, list) else [content]:
             try:
-                rows.append(_row(event, takers))
+                rows.append(_row(event, converters))
             except ValueError as error:
                 unfit.append(Unfit(event=_shown(event, message), reason=str(error)))
             except RecursionError:
@@ -114,20 +114,20 @@ def all_events_in(messages: Iterable[bytes], schema: Schema) -> tuple[pa.RecordB
 
 
 def rows_in(events: Iterable[Any], schema: Schema, *, on_unfit: Callable[[int, ValueError], None]) -> pa.RecordBatch:
-    """Parsed events as the schema has them; `on_unfit` is told each thing that is unfit, with its event's place.
+    """Parsed events as a schema's columns; `on_unfit` gets each unfit value with its event's place.
 
-    >>> told = []
-    >>> batch = rows_in([{"t": 1}, {"t": "warm"}], Schema.of(t=Kind.FLOAT), on_unfit=lambda *unfit: told.append(unfit))
-    >>> batch.num_rows, told
+    >>> found = []
+    >>> batch = rows_in([{"t": 1}, {"t": "warm"}], Schema.of(t=Kind.FLOAT), on_unfit=lambda *unfit: found.append(unfit))
+    >>> batch.num_rows, found
     (1, [(1, UnfitField("the field 't' should be of kind float"))])
     """
-    takers = _takers(schema)
+    converters = _converters(schema)
     rows: list[tuple[object, ...]] = []
     for place, event in enumerate(events):
         try:
-            rows.append(_row(event, takers))
+            rows.append(_row(event, converters))
         except UnfitField:
-            for error in _unfit_fields(event, takers):
+            for error in _unfit_fields(event, converters):
                 on_unfit(place, error)
         except ValueError as error:
             on_unfit(place, error)
@@ -137,27 +137,27 @@ def rows_in(events: Iterable[Any], schema: Schema, *, on_unfit: Callable[[int, V
 
 
 def parsed(message: bytes) -> Any:
-    """What a message says; `ValueError` where it is no JSON that events may be."""
+    """The JSON value of a message; raises `ValueError` if it is no JSON, or too deep."""
     try:
-        return _told(message)
+        return _content(message)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
 
 
-def _unfit_fields(event: Mapping[str, Any], takers: _Takers) -> Iterator[UnfitField]:
-    for name, (kind, taken) in takers.items():
+def _unfit_fields(event: Mapping[str, Any], converters: _Converters) -> Iterator[UnfitField]:
+    for name, (kind, converted) in converters.items():
         try:
             if event.get(name) is not None:
-                taken(event[name])
+                converted(event[name])
         except (TypeError, ValueError, OverflowError, OSError, RecursionError):
             yield UnfitField(name, kind)
 
 
-def _told(message: bytes) -> Any:
+def _content(message: bytes) -> Any:
     try:
         return _FAST.decode(message)
     except (ValueError, RecursionError):
-        # Not its words: they are less precise, and it refuses the whole message where only one text or number is unfit.
+        # Its errors are less precise, and it refuses the whole message for a single unfit text or number.
         return json.loads(message, parse_constant=_refuse_constant)
 
 
@@ -173,26 +173,26 @@ def _shown(event: Any, message: bytes) -> str:
 
 
 @lru_cache(maxsize=1_000)
-def _takers(schema: Schema) -> _Takers:
-    return {name: (schema.fields[name], _TAKEN[schema.fields[name]]) for name in schema.names()}
+def _converters(schema: Schema) -> _Converters:
+    return {name: (schema.fields[name], _CONVERTED[schema.fields[name]]) for name in schema.names()}
 
 
-def _row(event: Any, takers: _Takers) -> tuple[object, ...]:
+def _row(event: Any, converters: _Converters) -> tuple[object, ...]:
     """The values of an event, in the order of the columns."""
     if not isinstance(event, dict):
-        raise ValueError("the event is not a JSON object")  # noqa: TRY004 - what is unfit is data, not a wrong call
+        raise ValueError("the event is not a JSON object")  # noqa: TRY004 - the data is wrong, not the call
     row: list[object] = []
-    for name, (kind, taken) in takers.items():
+    for name, (kind, converted) in converters.items():
         value = event.get(name)
         try:
-            row.append(None if value is None else taken(value))
+            row.append(None if value is None else converted(value))
         except (TypeError, ValueError, OverflowError, OSError):
             raise UnfitField(name, kind) from None
-    rest = {name: value for name, value in event.items() if name not in takers}
+    rest = {name: value for name, value in event.items() if name not in converters}
     try:
         row.append(_json(rest) if rest else None)
     except ValueError:
-        raise ValueError("an undeclared field holds what JSON cannot write") from None
+        raise ValueError("an undeclared field holds a value that JSON cannot represent") from None
     return tuple(row)
 
 
@@ -224,26 +224,27 @@ def _string(value: Any) -> str:
 
 
 def _timestamp(value: Any) -> datetime:
-    """Milliseconds since the epoch, or an ISO 8601 text; without a zone it is UTC."""
+    """A time in milliseconds since the epoch, or as an ISO 8601 text; without a zone it is UTC."""
     if isinstance(value, str):
         moment = datetime.fromisoformat(value)
         if moment.tzinfo is None:
             return moment.replace(tzinfo=UTC)
-        # In UTC it may lie in a year that there is none of.
+        # In UTC it may be before the year 1, or after 9999.
         return moment if moment.year in _ANYWHERE else moment.astimezone(UTC)
     return datetime.fromtimestamp(_integer(value) / 1000, UTC)
 
 
 def _json(value: Any) -> str:
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    # As writing raises itself, but at a depth that hangs on who calls. To count costs next to nothing, to look a third.
+    # Writing raises the same error, but at a depth that depends on the caller. Counting brackets costs next to nothing,
+    # checking the depth a third of the time.
     if text.count("{") + text.count("[") > DEEPEST and deeper_than(value, DEEPEST):
         raise RecursionError
     text.encode("utf-8")
     return text
 
 
-_TAKEN: Mapping[Kind, Callable[[Any], object]] = MappingProxyType(
+_CONVERTED: Mapping[Kind, Callable[[Any], object]] = MappingProxyType(
     {
         Kind.BOOLEAN: _boolean,
         Kind.INTEGER: _integer,

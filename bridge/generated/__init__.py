@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""Sources that make their own events: at a rate, on a timer, or from a file."""

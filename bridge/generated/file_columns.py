@@ -1,4 +1,4 @@
-"""Columns of files as a schema has them: CSV has but text, and Parquet its own types."""
+"""The columns of files, converted to a schema: CSV has only text, and Parquet has its own types."""
 
 import json
 from collections.abc import Callable
@@ -17,11 +17,11 @@ _UNFIT = (pa.ArrowException, ValueError, OverflowError, RecursionError)
 
 
 class Unreplayable(RuntimeError):
-    """A file cannot be replayed: it is not there or malformed, or a value is none of its field's kind."""
+    """A file that cannot be replayed: it is missing or malformed, or a value is not of its field's kind."""
 
 
 def as_events(rows: pa.RecordBatch, schema: Schema, path: Path, before: int) -> pa.RecordBatch:
-    """Rows of a file as events; `before` counts the rows before them, for the error that names the row."""
+    """Rows of a file as events; `before` is the number of rows before them, for errors."""
     names = rows.schema.names
     columns = []
     for field in schema.names():
@@ -39,8 +39,8 @@ def as_events(rows: pa.RecordBatch, schema: Schema, path: Path, before: int) -> 
                 f"but is {python_values(column.slice(row, 1))[0]!r}; correct the file or the source's schema"
             ) from error
     rest = [name for name in names if name not in schema.fields]
-    told = [_rest(row) for row in python_rows(rows.select(rest))] if rest else [None] * len(rows)
-    columns.append(pa.array(told, pa.string()))
+    undeclared = [_rest(row) for row in python_rows(rows.select(rest))] if rest else [None] * len(rows)
+    columns.append(pa.array(undeclared, pa.string()))
     return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema))
 
 
@@ -58,7 +58,7 @@ def _cast(column: pa.Array, kind: Kind) -> pa.Array:
             return _json(column)
         case Kind.FLOAT:
             numbers = column.cast(pa.float64())
-            # Files write what is missing as a number that is none.
+            # Files write missing numbers as NaN.
             numbers = pc.if_else(pc.is_nan(numbers), None, numbers)
             if pc.any(pc.is_inf(numbers)).as_py():
                 raise ValueError("infinite")
@@ -76,26 +76,26 @@ def _fits(column: pa.Array, kind: Kind) -> bool:
 
 
 def _timestamps(column: pa.Array) -> pa.Array:
-    """Moments; whole numbers are milliseconds since the epoch, and what has no zone is UTC."""
+    """Times; whole numbers are milliseconds since the epoch, and times without a zone are UTC."""
     moment = ARROW_TYPES[Kind.TIMESTAMP]
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         return column.cast(pa.timestamp("ms", tz=getattr(column.type, "tz", None)), safe=False).cast(moment)
     if not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
         return column.cast(pa.int64()).cast(moment)
-    for reading in _READINGS:
+    for read in _TIME_READERS:
         try:
-            return reading(column).cast(moment)
+            return read(column).cast(moment)
         except pa.ArrowException:
             continue
     return pa.array([None if text is None else _moment(text) for text in column.to_pylist()], moment)
 
 
-_READINGS: tuple[Callable[[pa.Array], pa.Array], ...] = (
+_TIME_READERS: tuple[Callable[[pa.Array], pa.Array], ...] = (
     lambda texts: texts.cast(pa.int64()),
     lambda texts: texts.cast(pa.timestamp("ms")),
     lambda texts: texts.cast(pa.timestamp("ms", tz="UTC")),
 )
-"""The quick ways to read moments, which take a column as a whole or not at all."""
+"""Fast ways to read times, for columns as a whole."""
 
 
 def _moment(text: str) -> datetime:

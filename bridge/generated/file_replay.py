@@ -1,7 +1,7 @@
-"""Replaying a file: its rows as events of a schema, and which of them are due when.
+"""The replay of a file: its rows as events of a schema, and the times at which they are due.
 
-A file is read piece by piece, so its size does not matter. Rows are numbered over all rounds, without those that are
-unfit; a file that changes while it is being replayed breaks the numbering.
+A file is read piece by piece, so its size does not matter. Rows are numbered over all rounds, without unfit ones. A
+file that changes while it is replayed breaks the numbering.
 """
 
 import re
@@ -22,22 +22,22 @@ from bridge.generated.generators import MOST_DUE_EVENTS, NEVER, DueEvents, Progr
 
 _ROWS = 2_000
 _MOST_BYTES = 1_000_000
-"""How large the events are that are sent at once, about."""
+"""The approximate size of the events that are sent at once."""
 
 _MOMENT = re.compile(r"\d{1,15}")
 
 OnUnfit = Callable[[Unfit], None]
-"""Told each line that the schema cannot take."""
+"""Called with each line that does not fit the schema."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """Some rows of a replay in a row; made by `chunks`."""
+    """Consecutive rows of a replay; made by `chunks`."""
 
     first: int
     """The number of its first event."""
     offsets: np.ndarray[tuple[int], np.dtype[np.int64]]
-    """When each event is due, in milliseconds after the start; never falling."""
+    """The time at which each event is due, in milliseconds after the start; never decreasing."""
     events: pa.RecordBatch
 
     @property
@@ -47,7 +47,7 @@ class Chunk:
 
 
 def due_of(chunk: Chunk, progress: Progress, now: int, most: int = MOST_DUE_EVENTS) -> DueEvents:
-    """What of a chunk, which holds the next number, is to be sent at a moment: at most so many events."""
+    """The events of a chunk, which holds the next number, that are due: at most so many."""
     begin = progress.next - chunk.first
     by = int(np.searchsorted(chunk.offsets, now - progress.start, side="right"))
     rows_of_size = max(1, _MOST_BYTES * len(chunk.events) // max(1, chunk.events.nbytes))
@@ -55,7 +55,7 @@ def due_of(chunk: Chunk, progress: Progress, now: int, most: int = MOST_DUE_EVEN
     if end <= begin:
         return DueEvents(progress=progress, then=progress.start + int(chunk.offsets[begin]))
     after = replace(progress, next=chunk.first + end)
-    # Only the next chunk knows what comes after the last event of this one.
+    # Only the next chunk knows the time after the last event of this one.
     then = progress.start + int(chunk.offsets[min(end, len(chunk.offsets) - 1)])
     return DueEvents(events=chunk.events.slice(begin, end - begin), progress=after, then=then)
 
@@ -75,13 +75,13 @@ def chunks(replay: Replay, number: int, on_unfit: OnUnfit) -> Iterator[Chunk]:
         if not replay.repeat or not rows:
             return
         period = offsets_of.period()
-        # Rounds that are over need not be read again.
+        # Rounds that are over are skipped.
         over = 1 + max(0, number - first) // rows
         first, base = begun + over * rows, base + over * period
 
 
 class _Offsets:
-    """When the events of one round are due, piece by piece, in milliseconds after the round began."""
+    """The times at which the events of one round are due, piece by piece, in milliseconds after its beginning."""
 
     def __init__(self, replay: Replay) -> None:
         self._replay = replay
@@ -98,20 +98,20 @@ class _Offsets:
         known = times.drop_null()
         if self._origin is None and len(known):
             self._origin = known[0].as_py()
-        # An event without a time, or with an earlier one than those before it, comes at once after them.
+        # An event without a time, or with an earlier one than the event before, comes at once after that.
         origin = self._origin or 0
         since = times.fill_null(origin).to_numpy() - origin
         rising = np.maximum.accumulate(np.maximum(since, self._latest))
         if count:
             self._latest = int(rising[-1])
-        # Bounded before it is cast: what exceeds 64 bits would become negative, and be due at once.
+        # Bounded before the cast: a number beyond 64 bits would become negative, and be due at once.
         due_at: np.ndarray[tuple[int], np.dtype[np.int64]] = np.minimum(rising / self._replay.speed, NEVER).astype(
             np.int64
         )
         return due_at
 
     def period(self) -> int:
-        """How long a round takes: to its last event, and on by the mean gap, so that rounds do not run together."""
+        """The duration of a round: until its last event, plus the mean gap before the next round."""
         if self._replay.time_field is None:
             return offset(paced(self._replay.per_second or 0.0), self._rows)
         gaps = max(1, self._rows - 1)
@@ -146,20 +146,20 @@ def _pieces(replay: Replay, on_unfit: OnUnfit) -> Iterator[pa.RecordBatch]:
 
 
 def _csv(path: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of a CSV file, all as text: the schema says what they are."""
-    # One thread, so that an error can tell its row.
-    reading = pa.csv.ReadOptions(use_threads=False)
-    with pa.csv.open_csv(path, read_options=reading) as reader:
+    """The rows of a CSV file, all as text: the schema has their kinds."""
+    # One thread, so that an error can name its row.
+    options = pa.csv.ReadOptions(use_threads=False)
+    with pa.csv.open_csv(path, read_options=options) as reader:
         names = reader.schema.names
-    converting = pa.csv.ConvertOptions(
+    conversion = pa.csv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
     )
-    with pa.csv.open_csv(path, read_options=reading, convert_options=converting) as reader:
+    with pa.csv.open_csv(path, read_options=options, convert_options=conversion) as reader:
         yield from reader
 
 
 def _texts(path: Path, replay: Replay) -> Iterator[pa.RecordBatch]:
-    """The lines of a file as they are, each with the milliseconds that it begins with, up to a comma, if it does."""
+    """The lines of a file, each with the milliseconds at its beginning, up to a comma, if any."""
     with path.open(encoding="utf-8", errors="replace") as file:
         lines = (line.rstrip("\r\n") for line in file if not line.isspace())
         while piece := list(islice(lines, _ROWS)):
@@ -173,10 +173,10 @@ def _texts(path: Path, replay: Replay) -> Iterator[pa.RecordBatch]:
 
 
 def _lines(file: BinaryIO, replay: Replay, on_unfit: OnUnfit) -> Iterator[pa.RecordBatch]:
-    """The lines of a file, each one event or an array of them."""
+    """The lines of a file, each one event or an array of events."""
     numbered = ((number, line) for number, line in enumerate(file, 1) if not line.isspace())
     while lines := list(islice(numbered, _ROWS)):
-        # All at once costs a fraction; only if that tells of anything unfit each line is taken alone.
+        # Reading all lines at once costs a fraction. Only if any is unfit, each line is read alone.
         events, unfit = events_in(b"[" + b",".join(line for _, line in lines) + b"]", replay.schema)
         if unfit or len(events) != len(lines):
             alone: list[pa.RecordBatch] = []

@@ -1,8 +1,7 @@
-"""GeneratorRun: what a generator sends, into its spool, when it is due.
+"""The run of a generator: appends its events to its spool when they are due.
 
-Events and progress are appended together, so that after a crash at any instruction the next number is the one after the
-last event: none is doubled, none left out. While the spool is full the generator waits, and then catches up, a bounded
-batch at a time.
+Events and progress are appended together, so that after a crash at any instruction no event is doubled or left out.
+While the spool is full the generator waits, and then catches up, a bounded batch at a time.
 """
 
 import threading
@@ -19,19 +18,19 @@ from bridge.spools.log import Item, packed
 from bridge.spools.spool import SpoolOwner, SpoolState
 
 GENERATOR = "generator"
-"""The producer under which a spool keeps a generator's progress: its start is the epoch, its number the next."""
+"""The producer under which a spool keeps a generator's progress: its start as the epoch, and its next number."""
 _GROUPING = 0.25
-"""Seconds in which events are grouped into one file: each file costs more than the events in it."""
+"""Seconds whose events are grouped into one file, because a file costs more than the events in it."""
 _LONGEST = 1.0
-"""Seconds after which it is looked again, however far away the next event is: clocks are set, spools are emptied."""
+"""Seconds between two checks, however far away the next event is: clocks may be set, and spools emptied."""
 
 
 def ignore_unfit(_unfit: Unfit) -> None:
-    """Nobody is told."""
+    """Do nothing."""
 
 
 class GeneratorRun:
-    """A generator at work on its spool; `run` in a thread, or `work` step by step."""
+    """A generator that fills its spool; `run` in a thread, or `work` step by step."""
 
     def __init__(
         self, generator: Generator, spool: SpoolOwner, *, clock: Clock | None = None, on_unfit: OnUnfit = ignore_unfit
@@ -45,16 +44,16 @@ class GeneratorRun:
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Work until stopped, or until nothing more will come."""
+        """Work until stopped, or until there is nothing more to send."""
         while not self._stopping.is_set() and (pause := self.work()) is not None:
             self._stopping.wait(pause)
 
     def stop(self) -> None:
-        """Let `run` return after the batch that it is at."""
+        """Let `run` return after its current batch."""
         self._stopping.set()
 
     def work(self) -> float | None:
-        """Append a batch of what is due; the seconds until there may be more, or None where nothing more will come."""
+        """Append a batch of due events; returns the seconds until there may be more, or None after the last one."""
         if self._spool.state is SpoolState.FULL:
             self._spool.prune()
         if self._spool.state is SpoolState.FULL:
@@ -84,7 +83,7 @@ class GeneratorRun:
             try:
                 self._chunk = next(self._ahead, None)
             except Unreplayable:
-                # What has failed would say that it is over when it is asked again.
+                # A generator that raised is finished, so begin a new one next time.
                 self._ahead = None
                 raise
             if self._chunk is None:

@@ -1,8 +1,8 @@
-"""Generated sources: what each one sends, and which of it is due when.
+"""Generators: sources that make their own events, and the times at which these are due.
 
-A generator's events are numbered, and each number has its time: so many milliseconds after the generator started. So
-what is due is a pure decision, and what a crash cut off is made again as it was. The start and the next number are
-kept with the spool, in the same file as the events.
+A generator's events are numbered, and each number is due so many milliseconds after the start. So which events are due
+is a pure decision, and events that a crash cut off are made again unchanged. The start and the next number are kept
+with the spool, in the same file as the events.
 """
 
 import math
@@ -18,32 +18,32 @@ from bridge.events.raw_events import ARROW_TYPES
 from dags import Kind, Schema
 
 MOST_DUE_EVENTS = 50_000
-"""How many events a generator that is behind makes at once."""
+"""The number of events that a generator makes at once when it is behind."""
 NEVER = 2**60
-"""An offset that no clock reaches. Later ones count as it, so that sums of them fit into 64 bits."""
+"""An offset that no clock reaches. It stands for all later ones, so that sums of offsets fit into 64 bits."""
 _FINEST = 1_000_000
-"""Rates are whole multiples of one in so many."""
+"""Rates are multiples of one event in so many seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a generator is; kept with its spool."""
+    """The progress of a generator; kept with its spool."""
 
     start: int
-    """When its number 0 was due, in milliseconds since the epoch."""
+    """The time when number 0 was due, in milliseconds since the epoch."""
     next: int = 0
-    """The number that comes next."""
+    """The next number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueEvents:
-    """What a generator is to send now."""
+    """The events that a generator has to send now."""
 
     events: pa.RecordBatch | None = None
     progress: Progress
-    """How far it is after these events."""
+    """The progress after these events."""
     then: int | None
-    """When there is more to send, in milliseconds since the epoch; None where nothing will be."""
+    """The time of the next event, in milliseconds since the epoch; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +57,13 @@ class Rate:
 
     @property
     def schema(self) -> Schema:
-        """What its events have."""
+        """The schema of its events."""
         return Schema.of(number=Kind.INTEGER, at=Kind.TIMESTAMP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timer:
-    """One event each time that so many seconds have passed, the first one at once."""
+    """One event every so many seconds, the first one at once."""
 
     seconds: float
 
@@ -72,7 +72,7 @@ class Timer:
 
     @property
     def schema(self) -> Schema:
-        """What its events have."""
+        """The schema of its events."""
         return Schema.of(tick=Kind.INTEGER, at=Kind.TIMESTAMP)
 
 
@@ -85,15 +85,15 @@ class Replay:
 
     path: Path
     schema: Schema
-    """That of the registered source; what the file has beyond it is kept as the rest."""
+    """The schema of the registered source. Other fields of the file are kept as undeclared ones."""
     time_field: str | None = None
-    """The field that tells when each event was: the gaps between them are kept."""
+    """The field with the time of each event: the gaps between the events are kept."""
     speed: float = 1.0
-    """How many times faster than they were; with a time field."""
+    """The factor by which the replay is faster; with a time field."""
     per_second: float | None = None
-    """How many events a second; without a time field."""
+    """The number of events a second; without a time field."""
     repeat: bool = False
-    """Whether it begins anew after the last event."""
+    """True if it begins again after the last event."""
 
     def __post_init__(self) -> None:
         _check("speed", self.speed, 1e-6, 1e9)
@@ -112,12 +112,12 @@ Generator = Rate | Timer | Replay
 
 
 def milliseconds(seconds: float) -> int:
-    """A moment as a clock tells it, as generators count."""
+    """A time in seconds, in whole milliseconds."""
     return math.floor(seconds * 1000)
 
 
 def due(generator: Rate | Timer, progress: Progress, now: int, most: int = MOST_DUE_EVENTS) -> DueEvents:
-    """What a generator that makes its events is to send at a moment, at most so many.
+    """The events that a rate or a timer has to send at a time: at most so many.
 
     >>> later = due(Rate(per_second=2), Progress(start=1000), 2000)
     >>> later.events.column("number").to_pylist(), later.progress.next, later.then
@@ -127,7 +127,7 @@ def due(generator: Rate | Timer, progress: Progress, now: int, most: int = MOST_
         name, pace = "number", paced(generator.per_second)
     else:
         name, pace = "tick", 1 / Fraction(generator.seconds).limit_denominator(1000)
-    count = min(most, _by(pace, now - progress.start) - progress.next)
+    count = min(most, _count_due(pace, now - progress.start) - progress.next)
     if count <= 0:
         return DueEvents(progress=progress, then=progress.start + offset(pace, progress.next))
     columns = {
@@ -142,7 +142,7 @@ def due(generator: Rate | Timer, progress: Progress, now: int, most: int = MOST_
 
 @lru_cache(maxsize=1_000)
 def paced(rate: float) -> Fraction:
-    """A rate as an exact number, so that counts are exact however long it lasts.
+    """A rate as an exact number, so that counts stay exact.
 
     >>> paced(1 / 3), paced(0.1)
     (Fraction(1, 3), Fraction(1, 10))
@@ -152,20 +152,20 @@ def paced(rate: float) -> Fraction:
 
 def offset(pace: Fraction, number: int) -> int:
     """The first whole millisecond after the start at which a number is due, at most `NEVER`."""
-    # Whole numbers all along: it is asked for every group of events, and fractions take time to be reduced.
+    # With whole numbers: this is called for every group of events, and reducing fractions takes time.
     return min(NEVER, -(-number * 1000 * pace.denominator // pace.numerator))
 
 
 def offsets(pace: Fraction, first: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Those of so many numbers from one on."""
-    # What is large is computed without bounds, once; the rest fits into 64 bits.
+    """The offsets of `count` numbers from `first` on."""
+    # The large part is computed once with unbounded integers; the rest fits into 64 bits.
     whole, left = divmod(first * 1000 * pace.denominator, pace.numerator)
     steps = left + np.arange(count, dtype=np.int64) * (1000 * pace.denominator)
     return np.minimum(min(NEVER, whole) - (-steps // pace.numerator), NEVER)
 
 
-def _by(pace: Fraction, elapsed: int) -> int:
-    """How many numbers are due so many milliseconds after the start."""
+def _count_due(pace: Fraction, elapsed: int) -> int:
+    """The count of numbers that are due so many milliseconds after the start."""
     return elapsed * pace.numerator // (1000 * pace.denominator) + 1 if elapsed >= 0 else 0
 
 

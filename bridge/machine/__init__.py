@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""Files, locks, clocks and processes of the machine that Braid runs on."""

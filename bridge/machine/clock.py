@@ -1,7 +1,7 @@
-"""What time it is, and how much has passed: from the system, or in tests from a hand that turns the clock.
+"""Clocks: the time of day, and the time that has passed; from the system, or set by tests.
 
-The clock on the wall tells people and other machines when something was. It may be set at any moment, to before or
-after; whoever waits goes by what has passed.
+The time of day is for people and other machines. It may be set back or forth at any moment, so waiting uses the time
+that has passed.
 """
 
 import time
@@ -15,7 +15,7 @@ class Clock(Protocol):
         """Seconds since the epoch."""
 
     def passed(self) -> float:
-        """Seconds since some moment, whatever the clock was set to meanwhile."""
+        """Seconds since some moment; setting the clock does not change it."""
 
 
 class SystemClock:
@@ -26,12 +26,12 @@ class SystemClock:
         return time.time()
 
     def passed(self) -> float:
-        """Seconds since some moment, whatever the clock was set to meanwhile."""
+        """Seconds since some moment; setting the clock does not change it."""
         return time.monotonic()
 
 
 class MemoryClock:
-    """The clock's twin in memory: it stands still until it is told to advance."""
+    """The clock's twin in memory: it stands still until `advance`."""
 
     def __init__(self, now: float = 0.0) -> None:
         self._now = self._passed = now
@@ -41,7 +41,7 @@ class MemoryClock:
         return self._now
 
     def passed(self) -> float:
-        """Seconds since some moment, whatever the clock was set to meanwhile."""
+        """Seconds since some moment; setting the clock does not change it."""
         return self._passed
 
     def advance(self, seconds: float) -> None:
@@ -52,5 +52,5 @@ class MemoryClock:
         self._passed += seconds
 
     def set(self, now: float) -> None:
-        """Set it, as people and machines do with clocks on walls: no time passes."""
+        """Set the time of day; no time passes."""
         self._now = now

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, also after the power went."""
+"""Files that are complete or absent, even after a power failure."""
 
 import os
 from collections.abc import Callable
@@ -6,20 +6,20 @@ from pathlib import Path
 from uuid import uuid4
 
 Steps = Callable[[str], None]
-"""Told the name of each step before it is done; tests use it to die there."""
+"""Called with the name of each step before the step; tests crash there."""
 
 
 def no_steps(_name: str) -> None:
-    """Nobody is told."""
+    """Do nothing."""
 
 
 def write_whole(path: Path, content: bytes, step: Steps = no_steps, *, mode: int | None = None) -> None:
-    """Write a file so that readers see all of it or none, and so that it stays.
+    """Write a file durably, so that readers see all of it or none.
 
-    The temporary file lies in a folder of its own, so that whoever watches the file's folder sees finished files only.
-    Given a mode, neither of the two is ever open to more than that; else it is as usual for the process.
+    The temporary file is in a folder of its own, so that listing the file's folder shows complete files only. With a
+    mode, neither file ever has more permissions than that; else they are the usual ones of the process.
     """
-    # Texts rather than paths: to make and to take apart a path for each call is a tenth of all that a write takes.
+    # Strings rather than paths: making and splitting a path for each call is a tenth of the time of a write.
     folder = str(path.parent)
     temporary = _unfinished(folder, path.name)
     try:
@@ -27,7 +27,7 @@ def write_whole(path: Path, content: bytes, step: Steps = no_steps, *, mode: int
         step("rename")
         os.replace(temporary, path)  # noqa: PTH105 - as above
     except OSError:
-        # Half a file would keep a full disk full.
+        # An incomplete file would keep a full disk full.
         Path(temporary).unlink(missing_ok=True)
         raise
     step("sync folder")
@@ -36,9 +36,9 @@ def write_whole(path: Path, content: bytes, step: Steps = no_steps, *, mode: int
 
 
 def link_whole(path: Path, content: bytes, step: Steps = no_steps) -> bool:
-    """Write a file so that the first writer wins; False where the file was there.
+    """Write a file so that the first writer wins; returns False if the file existed.
 
-    Either way the file stays once this returns. Several may try at once, so each has a temporary file of its own.
+    In both cases the file is durable once this returns. Writers may run at once, so each has its own temporary file.
     """
     folder = str(path.parent)
     temporary = _unfinished(folder, f"{path.name}.{uuid4().hex}")
@@ -60,8 +60,8 @@ def link_whole(path: Path, content: bytes, step: Steps = no_steps) -> bool:
 
 
 def _unfinished(folder: str, name: str) -> str:
-    """Where a file lies until it is whole."""
-    return f"{folder}/tmp/{name}"  # noqa: S108 - not the folder of that name that is everybody's
+    """The path of a file until it is complete."""
+    return f"{folder}/tmp/{name}"  # noqa: S108 - not the system's folder of that name
 
 
 def _write(temporary: str, content: bytes, step: Steps, mode: int | None = None) -> None:
@@ -69,10 +69,10 @@ def _write(temporary: str, content: bytes, step: Steps, mode: int | None = None)
     try:
         handle = _opened(temporary, mode)
     except FileNotFoundError:
-        # The first one in its folder. To look each time costs more.
+        # The first file in its folder. Checking before each write would cost more.
         Path(temporary).parent.mkdir(exist_ok=True)
         handle = _opened(temporary, mode)
-    # By the system's own calls: the layers above them ask it much about a file before they write.
+    # With system calls, because the layers above them make several more before they write.
     try:
         step("write")
         rest = memoryview(content)
@@ -85,20 +85,20 @@ def _write(temporary: str, content: bytes, step: Steps, mode: int | None = None)
 
 
 def _opened(temporary: str, mode: int | None) -> int:
-    """A file to write from its beginning, by its handle."""
+    """Open an empty file for writing; returns its handle."""
     fresh = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     if mode is None:
         return os.open(temporary, fresh, 0o666)
-    # One that a crash left may be open to others.
+    # A file left by a crash may have more permissions.
     Path(temporary).unlink(missing_ok=True)
     handle = os.open(temporary, fresh | os.O_EXCL, mode)
-    # Whatever the process takes away from the files that it makes.
+    # Regardless of the process's mask.
     os.fchmod(handle, mode)
     return handle
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it, so that it stays."""
+    """Make a folder and its parents durably."""
     if not folder.exists():
         make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
@@ -106,13 +106,13 @@ def make_folder(folder: Path) -> None:
 
 
 def clear_unfinished(folder: Path) -> None:
-    """Remove what a crash left half written."""
+    """Remove the incomplete files that a crash left."""
     for temporary in (folder / "tmp").glob("*"):
         temporary.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path | str) -> None:
-    """Make what was created, renamed or removed in a folder stay."""
+    """Make the creation, renaming and removal of files in a folder durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

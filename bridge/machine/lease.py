@@ -1,4 +1,4 @@
-"""Leases: whoever holds a folder's lease is the only one that writes in it."""
+"""Leases: only the holder of a folder's lease writes in the folder."""
 
 import fcntl
 import os
@@ -10,7 +10,7 @@ from bridge.machine.files import make_folder
 
 
 class LeaseTaken(RuntimeError):
-    """Somebody else holds the lease, and still lives."""
+    """A lease that another living process holds."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(f"{folder} belongs to a process that still runs; stop it first, or use another folder")
@@ -18,7 +18,7 @@ class LeaseTaken(RuntimeError):
 
 
 class Lease:
-    """The exclusive right to a folder. The kernel takes it back when its holder dies, however it dies."""
+    """The exclusive right to a folder. The kernel releases it when its holder dies, however it dies."""
 
     def __init__(self, folder: Path) -> None:
         make_folder(folder)
@@ -31,9 +31,9 @@ class Lease:
             raise LeaseTaken(folder) from None
 
     def release(self) -> None:
-        """Give it back; once is enough."""
+        """Release the lease; idempotent."""
         if self._file is not None:
-            # Closing alone would leave it to a child that is just being started.
+            # Closing alone would leave the lease with a child that is just being started.
             fcntl.flock(self._file, fcntl.LOCK_UN)
             os.close(self._file)
             self._file = None

@@ -1,4 +1,4 @@
-"""Which process it is, however often ids come round and whatever the clock is set to."""
+"""The identity of a process, even if its id is reused or the clock is set."""
 
 from functools import cache
 from pathlib import Path
@@ -6,14 +6,14 @@ from pathlib import Path
 import psutil
 
 _START_TIME = 19
-"""Where a process's start is among the words behind its name in `/proc/<id>/stat`."""
+"""The place of the start time among the words after the name in `/proc/<id>/stat`."""
 
 
 def began(process: psutil.Process) -> str:
-    """What tells a process from all others that have or had its id; raises `psutil.NoSuchProcess` where it is gone."""
+    """A text that differs for all processes with the same id; raises `psutil.NoSuchProcess` if it is gone."""
     if not psutil.LINUX:
         return str(process.create_time())
-    # Not `create_time` here: it adds the moment of the boot, and that moves whenever the clock is set.
+    # Not `create_time`: it adds the time of the boot, which moves when the clock is set.
     try:
         words = Path(f"/proc/{process.pid}/stat").read_bytes().rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

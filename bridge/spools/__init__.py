@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""Spools: durable logs of the streams that enter jobs, and the positions of their consumers."""

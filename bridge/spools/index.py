@@ -1,8 +1,7 @@
-"""What pacing asks of a spool, answered without reading a payload.
+"""The index of a spool: where items end, how large they are, and where markers lie.
 
-A job that decides how far its next batch goes needs to know where items end, how large they are, and where markers lie.
-The index keeps that of every file it has seen; to refresh it costs one listing of the log, and a look into each file
-that is new.
+A job needs no more to decide how far its next batch goes, so payloads are not read. Refreshing the index costs one
+listing of the log, and reading the first line of each new file.
 """
 
 import os
@@ -26,18 +25,18 @@ from bridge.spools.log_file import Extent, extents_in, extents_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolReach:
-    """How far a batch should go; made by an index for a job's source."""
+    """The end of a job's next batch in one spool; made by an index."""
 
     end: int
     """The position after its last item."""
     size: int
-    """How many bytes of payload lie in its items, the first one counted whole."""
+    """Bytes of payload in its items; the first item counts whole."""
     marker: str | None = None
     """The name of the marker that it ends with, if it ends with one."""
 
 
 class SpoolIndex:
-    """Where the items and markers of a spool lie, as of the last refresh."""
+    """The places of a spool's items and markers, as of the last refresh."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -45,22 +44,22 @@ class SpoolIndex:
         self._listing: list[str] | None = None
         self.first = self.end = 0
         self._before = 0
-        """How many bytes lay before the first item."""
+        """Bytes before the first item."""
         self._ends: list[int] = []
         self._sizes: list[int] = []
-        """Up to and with each item, all bytes from the beginning."""
+        """Bytes from the beginning to the end of each item."""
         self._marked: list[int] = []
         """The position after each marker."""
         self._names: list[str] = []
         self.refresh()
 
     def refresh(self) -> None:
-        """See what was appended and removed meanwhile."""
-        # The folder's time of change would cost less, but clocks are coarse: two changes may bear the same time.
-        listing = os.listdir(self._log)  # noqa: PTH208 - nothing here costs more than a path for each name
+        """Take note of what was appended and removed meanwhile."""
+        # The folder's modification time would cost less, but clocks are coarse: two changes may have the same time.
+        listing = os.listdir(self._log)  # noqa: PTH208 - a path for each name would cost the most
         if listing == self._listing:
             return
-        # Whatever was seen before and is still there is listed for sure, so what is not is gone.
+        # A file that was seen before and still exists is listed for sure, so those that are not listed are gone.
         oldest = min(filter(LOG_FILE_NAME.fullmatch, listing), default=None)
         self.forget(self.end if oldest is None else min(self.end, int(oldest[:20])))
         files = log_files(self._log, self.end)
@@ -68,22 +67,22 @@ class SpoolIndex:
             self._take(file)
         if oldest is None and not files:
             self.forget(read_mark(self.folder).end)
-        # What came since it was listed is found the next time. A log without files looks the same once some were
-        # appended and removed again.
+        # Files that came after the listing are found the next time. An empty listing is not kept: files may have been
+        # appended and removed in between.
         self._listing = None if oldest is None else listing
 
     def feed(self, first: int, items: Sequence[Item]) -> None:
-        """Take what its owner has just appended, so that it need not be looked for."""
+        """Add items that the owner has just appended, without looking for them."""
         if first > self.end:
-            # Of two threads that append one after the other, the second may be the first to tell.
+            # When two threads append one after the other, the second may get here first.
             self.refresh()
         elif first == self.end:
             self._extend(extents_of(first, items))
 
     def reach(self, start: int, most_bytes: int) -> SpoolReach:
-        """The last end of an item within so many bytes from a position on, not beyond the first marker.
+        """The last end of an item within so many bytes from a position on, but not beyond the first marker.
 
-        It goes one item far at least where there is one.
+        It covers at least one item, if there is one.
         """
         if start < self.first:
             raise PositionsGone(self.folder, start, self.first)
@@ -99,17 +98,17 @@ class SpoolIndex:
         return SpoolReach(end=self._ends[last], size=self._sizes[last] - before, marker=marker)
 
     def marker_position(self, name: str) -> int | None:
-        """The position after the first marker of a name; None where the log does not hold it."""
-        return next((end for end, told in zip(self._marked, self._names, strict=True) if told == name), None)
+        """The position after the first marker with a name; None if the log has no such marker."""
+        return next((end for end, marker in zip(self._marked, self._names, strict=True) if marker == name), None)
 
     def _take(self, file: LogFile) -> None:
         if file.first < self.end:
             raise SpoolDamaged(
-                f"{file.path} holds positions before {self.end}, which the log had passed; restore what lay there, "
-                "or begin anew whoever has read it"
+                f"{file.path} holds positions before {self.end}, which the log had passed; restore what was there, "
+                "or reset the jobs that have read it"
             )
         if file.first > self.end:
-            # What lay between was removed before it was ever seen.
+            # The files in between were removed before they were seen.
             self.forget(file.first)
         try:
             extents = extents_in(file)
@@ -132,7 +131,7 @@ class SpoolIndex:
             self.end = extent.end
 
     def forget(self, first: int) -> None:
-        """Forget what lies before a position, which is the end of an item."""
+        """Forget everything before a position, which is the end of an item."""
         if first <= self.first:
             return
         gone, marked = bisect_right(self._ends, first), bisect_right(self._marked, first)

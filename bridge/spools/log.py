@@ -1,7 +1,7 @@
 """A spool's log: numbered items in files, and what was expected of their producers after each file.
 
-A file is named by its first position and the one after its last, so that whoever reads from a position opens only what
-it needs. The high-water mark tells the end of the log, and the expectations, where no file does.
+A file is named by its first position and the one after its last, so that readers open only the files they need. The
+high-water mark has the end of the log, and the expectations, when no file has them.
 """
 
 import json
@@ -24,27 +24,27 @@ from bridge.intake import Expected
 from bridge.machine.files import Steps, write_whole
 
 LOG_FILE_NAME = re.compile(r"(\d{20})-(\d{20})")
-"""How files of a log are called; in the order of the names they follow each other."""
+"""The name of a file in a log. Files follow each other in the order of their names."""
 LOG, _HIGH_WATER = "log", "high-water"
 
 
 class SpoolDamaged(RuntimeError):
-    """A file of a spool cannot be read, or does not follow the one before."""
+    """A file of a spool that cannot be read, or does not follow the one before."""
 
 
 class PositionsGone(RuntimeError):
-    """Somebody reads what every consumer had passed, so that it was removed."""
+    """Positions that were removed, because every consumer had passed them."""
 
     def __init__(self, spool: Path | str, position: int, first: int) -> None:
         super().__init__(
-            f"the spool {spool} begins at position {first}, what lay at {position} was removed since every consumer "
+            f"the spool {spool} begins at position {first}; position {position} was removed because every consumer "
             f"had passed it; read from {first} on, and commit a position that must stay"
         )
         self.first = first
 
 
 class ItemKind(StrEnum):
-    """What lies in a spool: events, or a marker between them."""
+    """The kinds of items in a spool: events, or a marker between them."""
 
     DATA = "data"
     MARKER = "marker"
@@ -56,13 +56,13 @@ class Item:
 
     kind: ItemKind = ItemKind.DATA
     count: int
-    """How many positions it takes: one for each event, one for a marker."""
+    """The number of positions it takes: one for each event, one for a marker."""
     stamp: int
-    """When it was spooled, in milliseconds; tasks see no other clock."""
+    """The time when it was spooled, in milliseconds. Tasks see no other clock."""
     payload: bytes
     """The events as an Arrow IPC stream, or the marker's name."""
     births: tuple[Birth, ...] = ()
-    """When its events were born, all of them; none where that is not known."""
+    """The births of all its events; empty if they are unknown."""
 
 
 class Placed(NamedTuple):
@@ -77,26 +77,26 @@ class Placed(NamedTuple):
         return self.first + self.item.count
 
     def since(self, position: int) -> "Placed":
-        """What is left of it from a position on."""
+        """The part of it from a position on."""
         if position <= self.first:
             return self
         return Placed(position, _part(self.item, position - self.first, self.item.count))
 
     def until(self, position: int) -> "Placed":
-        """What of it lies before a position."""
+        """The part of it before a position."""
         if position >= self.end:
             return self
         return Placed(self.first, _part(self.item, 0, position - self.first))
 
 
 def _part(item: Item, first: int, end: int) -> Item:
-    """Some of the events of an item, by their places in it."""
+    """A slice of an item's events."""
     events = unpacked(item.payload).slice(first, end - first)
     return replace(item, count=events.num_rows, payload=packed(events), births=part_of(item.births, first, end))
 
 
 class LogFile(NamedTuple):
-    """One file of the log, by what its name says."""
+    """A file of the log, as described by its name."""
 
     first: int
     end: int
@@ -119,7 +119,7 @@ def unpacked(payload: bytes) -> pa.RecordBatch:
 
 
 class Mark(NamedTuple):
-    """What the high-water mark tells."""
+    """The high-water mark: the end of the log, and the expectations there."""
 
     end: int
     producers: Mapping[str, Expected]
@@ -128,8 +128,8 @@ class Mark(NamedTuple):
 def log_files(folder: Path, after: int = 0) -> list[LogFile]:
     """The files of a log that hold positions from `after` on, in order; a hole between them is damage.
 
-    A folder is not listed in one instant: a file that was appended or pruned meanwhile may be absent where a newer or
-    an older one is seen. Files are appended and pruned in order, so the next listing does not show that hole again.
+    Listing a folder takes time: a file that is appended or pruned meanwhile may be missing although a newer or an older
+    one is listed. Files are appended and pruned in order, so the next listing does not show that hole again.
     """
     hole, again = None, False
     while True:
@@ -145,47 +145,39 @@ def log_files(folder: Path, after: int = 0) -> list[LogFile]:
 
 
 def _listed(folder: Path, after: int) -> list[LogFile]:
-    """The files as one listing shows them, from the one on that holds a position or else ends before it."""
-    names = sorted(filter(LOG_FILE_NAME.fullmatch, os.listdir(folder)))  # noqa: PTH208 - a path for each name costs the most
-    # A dot sorts after the hyphen, so this is behind every file that begins at the position.
+    """The files of one listing, beginning with the one that holds a position or ends before it."""
+    names = sorted(filter(LOG_FILE_NAME.fullmatch, os.listdir(folder)))  # noqa: PTH208 - a path for each name would cost the most
+    # A dot sorts after the hyphen, so this comes after every file that begins at the position.
     begin = max(0, bisect_right(names, f"{after:020d}.") - 1)
     return [LogFile(int(name[:20]), int(name[21:]), folder / name) for name in names[begin:]]
 
 
 def log_path(folder: Path, first: int, end: int) -> Path:
-    """Where the file of these positions lies."""
+    """The path of the file with these positions."""
     return folder / f"{first:020d}-{end:020d}"
 
 
 def read_mark(spool: Path) -> Mark:
-    """The high-water mark of a spool; where there is none, nothing was ever removed or expected."""
+    """The high-water mark of a spool; without one, nothing was ever removed or expected."""
     path = spool / _HIGH_WATER
     if not path.exists():
         return Mark(0, {})
     with damage_named(path):
-        told = json.loads(path.read_bytes())
-        return Mark(told["end"], unpacked_expected(told["producers"]))
+        mark = json.loads(path.read_bytes())
+        producers = json.loads(mark["producers"])
+        return Mark(mark["end"], {producer: Expected(**each) for producer, each in producers.items()})
 
 
 def write_mark(spool: Path, mark: Mark, step: Steps) -> None:
     """Make the high-water mark durable."""
-    text = json.dumps({"end": mark.end, "producers": packed_expected(mark.producers).decode()})
+    producers = msgspec.json.encode(dict(sorted(mark.producers.items()))).decode()
+    text = json.dumps({"end": mark.end, "producers": producers})
     write_whole(spool / _HIGH_WATER, text.encode(), step)
-
-
-def packed_expected(expected: Mapping[str, Expected]) -> bytes:
-    """Expectations as text."""
-    return msgspec.json.encode(dict(sorted(expected.items())))
-
-
-def unpacked_expected(text: bytes) -> dict[str, Expected]:
-    """Expectations from text."""
-    return {producer: Expected(**each) for producer, each in json.loads(text).items()}
 
 
 @contextmanager
 def damage_named(path: Path) -> Iterator[None]:
-    """Whatever cannot be read inside is damage of this file."""
+    """Report a failure to read as damage of this file."""
     try:
         yield
     except (pa.ArrowException, msgspec.MsgspecError, KeyError, TypeError, ValueError, OSError) as error:

@@ -1,7 +1,7 @@
 """One file of a spool's log: items, and what was expected of their producers after them.
 
-It is a line of JSON that describes the items, then their payloads one after the other, then a checksum of all that. So
-to write one takes little but its bytes, and where items end is known from the line alone.
+A file is a line of JSON that describes the items, then their payloads one after another, then a checksum of all that.
+So writing a file takes little more than writing its bytes, and the line alone says where items end.
 """
 
 import os
@@ -14,52 +14,51 @@ import msgspec
 
 from bridge.events.births import Birth
 from bridge.intake import Expected
-from bridge.spools import older_log_file
 from bridge.spools.log import Item, ItemKind, LogFile, Placed, SpoolDamaged, damage_named
 
 _CHECKSUM = 4
 """Bytes of the checksum at the end of a file."""
 _LINE_END = b"\n"
-"""Nowhere in JSON as it is written here."""
+"""Never part of the JSON in front of it."""
 
 
-class _Described(msgspec.Struct, frozen=True, omit_defaults=True):
+class _ItemHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     """An item without its payload."""
 
     kind: ItemKind
     count: int
     stamp: int
     size: int
-    """How many bytes its payload has."""
+    """Bytes of its payload."""
     births: tuple[Birth, ...] = ()
 
 
-class _Line(msgspec.Struct, frozen=True):
-    """What a file begins with."""
+class _Header(msgspec.Struct, frozen=True):
+    """The first line of a file."""
 
     producers: dict[str, Expected]
-    items: tuple[_Described, ...]
+    items: tuple[_ItemHeader, ...]
 
 
 class Extent(NamedTuple):
-    """An item without its payload, as an index has it."""
+    """An item without its payload, as an index keeps it."""
 
     end: int
     """The position after it."""
     size: int
-    """How many bytes its payload has."""
+    """Bytes of its payload."""
     marker: str | None
-    """The name of the marker that it is, if it is one."""
+    """The marker's name, if the item is a marker."""
 
 
-_WRITES = msgspec.json.Encoder(order="deterministic")
-_READS = msgspec.json.Decoder(_Line)
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+_DECODER = msgspec.json.Decoder(_Header)
 
 
 def written(items: Sequence[Item], expected: Mapping[str, Expected]) -> bytes:
-    """Items, and what is expected of their producers after them, as the content of a file."""
-    described = tuple(_Described(item.kind, item.count, item.stamp, len(item.payload), item.births) for item in items)
-    line = _WRITES.encode(_Line(dict(expected), described))
+    """The content of a file with these items, and with what is expected of their producers after them."""
+    headers = tuple(_ItemHeader(item.kind, item.count, item.stamp, len(item.payload), item.births) for item in items)
+    line = _ENCODER.encode(_Header(dict(expected), headers))
     content = b"".join([line, _LINE_END, *(item.payload for item in items)])
     return content + _checksum(content)
 
@@ -67,36 +66,34 @@ def written(items: Sequence[Item], expected: Mapping[str, Expected]) -> bytes:
 def items_in(file: LogFile) -> Iterator[Placed]:
     """The items of a file with their positions."""
     first = file.first
-    for item in _held(file).items:
+    for item in _content(file).items:
         yield Placed(first, item)
         first += item.count
 
 
 def expected_in(file: LogFile) -> dict[str, Expected]:
-    """What was expected of each producer after a file."""
-    return _held(file).producers
+    """The expectations of each producer after a file."""
+    return _content(file).producers
 
 
 def extents_in(file: LogFile) -> list[Extent]:
-    """The items of a file without their payloads, which are not even read; so the checksum is not held against it."""
+    """The extents of a file's items. Payloads are not read, so the checksum is not verified."""
     with damage_named(file.path), file.path.open("rb") as opened:
         line = opened.readline()
-        if older_log_file.is_one(line):
-            return extents_of(file.first, _held(file).items)
-        described = _READS.decode(line).items
-        *begins, end = accumulate((each.size for each in described), initial=len(line))
+        headers = _DECODER.decode(line).items
+        *begins, end = accumulate((each.size for each in headers), initial=len(line))
         if end + _CHECKSUM != os.fstat(opened.fileno()).st_size:
             raise ValueError("it is torn")
         names = [
             os.pread(opened.fileno(), each.size, begin).decode() if each.kind is ItemKind.MARKER else None
-            for each, begin in zip(described, begins, strict=True)
+            for each, begin in zip(headers, begins, strict=True)
         ]
-    _check_count(file, described)
-    return _extents(file.first, (each.count for each in described), (each.size for each in described), names)
+    _check_count(file, headers)
+    return _extents(file.first, (each.count for each in headers), (each.size for each in headers), names)
 
 
 def extents_of(first: int, items: Sequence[Item]) -> list[Extent]:
-    """Items that lie from a position on, without their payloads."""
+    """The extents of items that begin at a position."""
     names = (item.payload.decode() if item.kind is ItemKind.MARKER else None for item in items)
     return _extents(first, (item.count for item in items), (len(item.payload) for item in items), names)
 
@@ -106,38 +103,37 @@ def _extents(first: int, counts: Iterable[int], sizes: Iterable[int], names: Ite
     return [Extent(*each) for each in zip(ends, sizes, names, strict=True)]
 
 
-class _Held(NamedTuple):
+class _Content(NamedTuple):
     """All that a file holds."""
 
     items: list[Item]
     producers: dict[str, Expected]
 
 
-def _held(file: LogFile) -> _Held:
+def _content(file: LogFile) -> _Content:
     with damage_named(file.path):
         whole = file.path.read_bytes()
         if len(whole) < _CHECKSUM:
             raise ValueError("it is torn")
-        content = memoryview(whole)[:-_CHECKSUM]
-        if _checksum(content) != whole[-_CHECKSUM:]:
-            raise ValueError("its checksum is another one")
-        held = _Held(*older_log_file.parsed(content)) if older_log_file.is_one(whole) else _parsed(whole)
-    _check_count(file, held.items)
-    return held
+        if _checksum(memoryview(whole)[:-_CHECKSUM]) != whole[-_CHECKSUM:]:
+            raise ValueError("its checksum does not match")
+        content = _parsed(whole)
+    _check_count(file, content.items)
+    return content
 
 
-def _parsed(whole: bytes) -> _Held:
+def _parsed(whole: bytes) -> _Content:
     begin = whole.index(_LINE_END) + len(_LINE_END)
-    line = _READS.decode(memoryview(whole)[:begin])
-    places = pairwise(accumulate((each.size for each in line.items), initial=begin))
+    header = _DECODER.decode(memoryview(whole)[:begin])
+    places = pairwise(accumulate((each.size for each in header.items), initial=begin))
     items = [
         Item(kind=each.kind, count=each.count, stamp=each.stamp, payload=whole[at:end], births=each.births)
-        for each, (at, end) in zip(line.items, places, strict=True)
+        for each, (at, end) in zip(header.items, places, strict=True)
     ]
-    return _Held(items, line.producers)
+    return _Content(items, header.producers)
 
 
-def _check_count(file: LogFile, items: Sequence[Item] | Sequence[_Described]) -> None:
+def _check_count(file: LogFile, items: Sequence[Item] | Sequence[_ItemHeader]) -> None:
     if sum(item.count for item in items) != file.end - file.first:
         raise SpoolDamaged(f"{file.path} does not hold the positions that its name says; restore it")
 

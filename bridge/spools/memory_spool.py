@@ -1,6 +1,6 @@
-"""The spool's twin in memory: the same positions, limits and consumers, without a file.
+"""The spool's twin in memory: the same positions, limits and consumers, without files.
 
-It is owner and reader in one, and speeds tests up. It keeps nothing when its process ends.
+It is owner and reader in one, and makes tests fast. It keeps nothing when its process ends.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ _NAME = "in memory"
 
 
 class _Group(NamedTuple):
-    """What was appended together, and so is removed together."""
+    """Items that were appended together, and so are removed together."""
 
     end: int
     size: int
@@ -26,7 +26,7 @@ class _Group(NamedTuple):
 
 
 class MemorySpool:
-    """A spool as its owner and its readers have it."""
+    """A spool in memory, for its owner and its readers."""
 
     def __init__(self, *, most_bytes: int = 1 << 30) -> None:
         self.end = 0
@@ -43,16 +43,16 @@ class MemorySpool:
 
     @property
     def size(self) -> int:
-        """How many bytes it would hold on a disk."""
+        """The bytes that it would hold on a disk."""
         return sum(group.size for group in self._groups)
 
     @property
     def state(self) -> SpoolState:
-        """Whether it takes more."""
+        """The state: ready or full."""
         return SpoolState.READY if self.size < self._most_bytes else SpoolState.FULL
 
     def append(self, items: Sequence[Item], producers: Mapping[str, Expected] | None = None) -> int:
-        """Keep items, with what is expected of their producers after them; the first position they got."""
+        """Keep items, with the expectations of their producers after them; returns their first position."""
         self._check_open()
         if self.state is SpoolState.FULL:
             raise full(_NAME, self.size)
@@ -66,20 +66,20 @@ class MemorySpool:
         return first
 
     def prune(self) -> None:
-        """Forget what every consumer has passed."""
+        """Forget everything that all consumers have passed."""
         self._check_open()
         passed = min(self._consumers.values(), default=self.end)
         self._groups = [group for group in self._groups if group.end > passed]
 
     def close(self) -> None:
-        """Take nothing more; whoever reads is not disturbed."""
+        """Take nothing more. Readers are not disturbed."""
         self._closed = True
 
     def refresh(self) -> None:
-        """A twin in the same process always knows."""
+        """Do nothing: it is always up to date."""
 
     def reach(self, start: int, most_bytes: int) -> SpoolReach:
-        """The last end of an item within so many bytes from a position on, not beyond the first marker."""
+        """The last end of an item within so many bytes from a position on, but not beyond the first marker."""
         reached = SpoolReach(end=start, size=0)
         for placed in self._from(start):
             size = reached.size + len(placed.item.payload)
@@ -92,31 +92,31 @@ class MemorySpool:
         return reached
 
     def marker_position(self, name: str) -> int | None:
-        """The position after the first marker of a name; None where the log does not hold it."""
+        """The position after the first marker with a name; None if there is no such marker."""
         return next((placed.end for placed in self._from(self.first) if _marker(placed.item) == name), None)
 
     def read(self, start: int, most_bytes: int) -> Iterator[Placed]:
-        """What lies there from a position on: up to so many bytes, but one item at least where there is one."""
+        """The items from a position on: up to so many bytes, but at least one item if there is one."""
         return within((placed.since(start) for placed in self._from(start)), most_bytes)
 
     def between(self, start: int, end: int) -> Iterator[Placed]:
-        """Exactly what lies between two positions."""
+        """Exactly the items between two positions."""
         return up_to((placed.since(start) for placed in self._from(start)), _NAME, start, end)
 
     def commit(self, consumer: str, position: int) -> None:
-        """Say that a consumer needs nothing before a position any more; the first time, it joins by that."""
+        """Note that a consumer needs nothing before a position; its first commit lets it join."""
         self._consumers[consumer] = position
 
     def leave(self, consumer: str) -> None:
-        """Say that a consumer needs nothing any more."""
+        """Remove a consumer."""
         self._consumers.pop(consumer, None)
 
     def consumers(self) -> dict[str, int]:
-        """Every consumer with how far it is."""
+        """The position of each consumer."""
         return dict(self._consumers)
 
     def _from(self, start: int) -> Iterator[Placed]:
-        """Every item that is not over before a position, whole."""
+        """Every item that ends after a position, uncut."""
         if start < self.first:
             raise PositionsGone(_NAME, start, self.first)
         for group in tuple(self._groups):
@@ -124,7 +124,7 @@ class MemorySpool:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise SpoolClosed(f"the spool {_NAME} takes nothing, it was closed; make another")
+            raise SpoolClosed(f"the spool {_NAME} is closed; make another")
 
 
 def _marker(item: Item) -> str | None:

@@ -1,12 +1,12 @@
 """The spool: the durable, ordered log of one stream that enters jobs.
 
-What is appended gets its position, is written as one numbered file, and is there for good once `append` returns; only
-then may whoever delivered it forget it. What the spool expects of each producer is written in the same file as the
-events, so that after a crash at any instruction neither knows more than the other. Every consumer reads at a position
-of its own and commits how far it is; files that all have passed are removed. The high-water mark outlives the files, so
-that no position is given twice.
+Items that are appended get their positions and are written as one numbered file. They are durable once `append`
+returns, and only then may their sender forget them. The spool's expectations of each producer are in the same file as
+the events, so the two agree after a crash at any instruction. Each consumer reads at its own position and commits it;
+files that all consumers have passed are removed. The high-water mark outlives the files, so that no position is used
+twice.
 
-The one owner, who holds the lease, appends and removes. Anybody may read, and each consumer commits for itself.
+Only the owner, which holds the lease, appends and removes. Any process may read, and each consumer commits for itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
-from bridge.consumers import consumers
 from bridge.events.numbered_events import remembered
 from bridge.intake import Expected
 from bridge.machine.files import Steps, clear_unfinished, make_folder, no_steps, write_whole
 from bridge.machine.lease import Lease
+from bridge.spools.consumers import consumers
 from bridge.spools.log import (
     LOG,
     Item,
@@ -36,22 +36,22 @@ from bridge.spools.log_file import expected_in, written
 
 
 class SpoolState(StrEnum):
-    """Whether a spool takes more."""
+    """The states of a spool: it takes more, or holds as much as it may."""
 
     READY = "ready"
     FULL = "full"
 
 
 class SpoolFull(RuntimeError):
-    """A spool holds as many bytes as it may."""
+    """A spool that holds as many bytes as it may."""
 
 
 class SpoolClosed(RuntimeError):
-    """A spool is used that was closed, or that closed itself because a write failed half-way."""
+    """A spool that was closed, or that closed itself because a write failed half-way."""
 
 
 class SpoolOwner(Protocol):
-    """What receivers and generators need of a spool that they fill; `Spool` has it, and `MemorySpool`."""
+    """A spool as receivers and generators fill it: a `Spool` or a `MemorySpool`."""
 
     @property
     def first(self) -> int:
@@ -59,32 +59,32 @@ class SpoolOwner(Protocol):
 
     @property
     def end(self) -> int:
-        """The position that comes next."""
+        """The next position."""
 
     @property
     def producers(self) -> Mapping[str, Expected]:
-        """What is expected of each producer."""
+        """The expectations of each producer."""
 
     @property
     def size(self) -> int:
-        """How many bytes it holds."""
+        """The bytes that it holds."""
 
     @property
     def state(self) -> SpoolState:
-        """Whether it takes more."""
+        """The state: ready or full."""
 
     def append(self, items: Sequence[Item], producers: Mapping[str, Expected] | None = None) -> int:
-        """Make items durable, with what is expected of their producers after them; the first position they got."""
+        """Make items durable, with the expectations of their producers after them; returns their first position."""
 
     def prune(self) -> None:
-        """Remove what every consumer has passed; costs little where that is nothing."""
+        """Remove everything that all consumers have passed; cheap if there is nothing to remove."""
 
     def close(self) -> None:
-        """Give the lease back."""
+        """Release the lease."""
 
 
 class Spool:
-    """A spool as its owner has it."""
+    """A spool in a folder, as its owner uses it."""
 
     def __init__(self, folder: Path, *, most_bytes: int, step: Steps = no_steps) -> None:
         self.folder = folder
@@ -92,9 +92,9 @@ class Spool:
         self._most_bytes = most_bytes
         self._step = step
         self._closed = ""
-        """Why nothing may be written any more."""
+        """The reason why nothing may be written any more; empty if it may."""
         self._using = Lock()
-        """Held while something is written or removed: one thread may fill a spool, and another prune it."""
+        """Held while writing and removing: one thread may fill a spool while another prunes it."""
         self._lease = Lease(folder)
         try:
             make_folder(self._log)
@@ -102,10 +102,10 @@ class Spool:
             self._files = log_files(self._log)
             self._sizes = {file: file.path.stat().st_size for file in self._files}
             self.size = sum(self._sizes.values())
-            """How many bytes it holds."""
+            """The bytes that it holds."""
             self.end, self.producers = self._recovered()
         except BaseException:
-            # Whoever repairs the spool opens it again, perhaps in this process.
+            # The spool may be repaired and opened again in this process.
             self._lease.release()
             raise
 
@@ -117,21 +117,21 @@ class Spool:
 
     @property
     def state(self) -> SpoolState:
-        """Whether it takes more."""
+        """The state: ready or full."""
         return SpoolState.READY if self.size < self._most_bytes else SpoolState.FULL
 
     def append(self, items: Sequence[Item], producers: Mapping[str, Expected] | None = None) -> int:
-        """Make items durable, with what is expected of their producers after them; the first position they got."""
+        """Make items durable, with the expectations of their producers after them; returns their first position."""
         with self._using:
             return self._append(items, producers or {})
 
     def prune(self) -> None:
-        """Remove the files that every consumer has passed."""
+        """Remove the files that all consumers have passed."""
         with self._using:
             self._prune()
 
     def close(self) -> None:
-        """Give the lease back."""
+        """Release the lease."""
         with self._using:
             self._closed = self._closed or "it was closed"
             self._lease.release()
@@ -164,7 +164,7 @@ class Spool:
         if gone == self._files:
             write_mark(self.folder, Mark(self.end, self.producers), self._step)
         for file in gone:
-            # The oldest first: whatever is left after a crash has no hole.
+            # The oldest first, so that a crash leaves no hole.
             self._step("remove")
             file.path.unlink()
             del self._files[0]
@@ -172,15 +172,15 @@ class Spool:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise SpoolClosed(f"the spool {self.folder} takes nothing, {self._closed}; close it and open it again")
+            raise SpoolClosed(f"the spool {self.folder} takes nothing more: {self._closed}; close it and open it again")
 
     def _write(self, path: Path, content: bytes) -> None:
         try:
             write_whole(path, content, self._step)
         except BaseException:
             if path.exists():
-                # Readers may have it already, and it may go with the power: whether it is there, opening has to find.
-                self._closed = f"nobody knows whether {path.name} is there for good"
+                # Readers may have it already, and a power failure may remove it: only opening again can tell.
+                self._closed = f"{path.name} may not be durable"
             raise
 
     def _recovered(self) -> tuple[int, dict[str, Expected]]:
@@ -190,19 +190,19 @@ class Spool:
         last = self._files[-1]
         if last.end < mark.end:
             raise SpoolDamaged(
-                f"{last.path} is not the last file, the log went up to {mark.end}; restore what came after it"
+                f"{last.path} is not the last file: the log went up to {mark.end}; restore the files after it"
             )
-        # A mark at the end of the last file was written after it, and knows at least as much.
+        # A mark at the end of the last file was written after it, so it is at least as new.
         return last.end, dict(mark.producers) if last.end == mark.end else expected_in(last)
 
 
 def full(name: Path | str, size: int) -> SpoolFull:
-    """The refusal of a spool that is full."""
-    return SpoolFull(f"the spool {name} holds {size:,} bytes; wait until its consumers have read")
+    """The error of a spool that is full."""
+    return SpoolFull(f"the spool {name} is full with {size:,} bytes; wait until its consumers have read")
 
 
 def end_after(first: int, items: Sequence[Item]) -> int:
-    """The position after items that are appended at a position."""
+    """The position after items that begin at a position."""
     if any(item.count < 1 for item in items):
         raise ValueError("an item without events has no position; leave it out")
     return first + sum(item.count for item in items)

@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""MQTT clients, and what is handed on of the messages that they receive."""

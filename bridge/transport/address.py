@@ -1,4 +1,4 @@
-"""Where a broker is, and as whom to connect."""
+"""The address of a broker, with the user to connect as."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -9,7 +9,7 @@ _PORTS = {"mqtt": 1883, "mqtts": 8883}
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Address:
-    """Where a broker is, and as whom to connect. Shown as a URL without the password.
+    """The address of a broker, with the user to connect as. Shown as a URL without the password.
 
     >>> Address.parse("mqtts://anna:secret@broker.example")
     Address('mqtts://anna:***@broker.example:8883')
@@ -54,17 +54,17 @@ class Address:
 
     @property
     def url(self) -> str:
-        """All of it, the password included: only for whoever has to connect.
+        """The complete URL, including the password; only for connecting.
 
         >>> Address.parse("mqtt://anna:s%40cret@broker.example").url
         'mqtt://anna:s%40cret@broker.example:1883'
         """
-        return self._written("" if self.password is None else ":" + quote(self.password, safe=""))
+        return self._format("" if self.password is None else ":" + quote(self.password, safe=""))
 
     def __str__(self) -> str:
-        return self._written("" if self.password is None else ":***")
+        return self._format("" if self.password is None else ":***")
 
-    def _written(self, secret: str) -> str:
+    def _format(self, secret: str) -> str:
         user = "" if self.user is None else quote(self.user, safe="")
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'mqtts' if self.tls else 'mqtt'}://{user}{secret}{'@' if user else ''}{host}:{self.port}"

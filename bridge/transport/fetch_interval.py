@@ -1,8 +1,8 @@
-"""Grouping: how long what has come of a stream lies at the broker before it is fetched.
+"""The fetch interval: how long the messages of a stream stay at the broker before they are fetched.
 
-To fetch, to spool and to acknowledge costs nearly the same for one message and for a hundred. So a stream is fetched as
-seldom as those who read it cannot notice: a few times in the shortest of their paces, and just before their batches are
-due. What is fetched is spooled at once; until then the broker keeps it.
+Fetching, spooling and acknowledging costs nearly the same for one message and for a hundred. So a stream is fetched as
+rarely as its readers do not notice: a few times in the shortest of their paces, and just before their batches are due.
+Fetched messages are spooled at once; until then the broker keeps them.
 """
 
 import math
@@ -10,45 +10,45 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 SHORTEST_FETCH_INTERVAL = 0.05
-"""Seconds between two fetches where a pace is short, or nothing is saved by more."""
+"""Seconds between two fetches if the pace is short, or if longer intervals save nothing."""
 _LONGEST = 0.25
-"""Seconds between two fetches where the paces are long."""
+"""Seconds between two fetches if the paces are long."""
 _FETCHES_PER_PACE = 4
-"""Times in a pace that a stream is fetched at least: what misses a batch is a part of what it was to have."""
+"""Fetches in each pace, at least: only a part of a batch's messages can come too late for it."""
 _AHEAD = 0.05
-"""Seconds before a batch is due that the last of what it is to have is fetched, at least."""
+"""Seconds between the last fetch for a batch and the batch, at least."""
 LEEWAY = 1.5
-"""Times as long as the fetch before took to be spooled, where that is more: a disk may be slow, or far away."""
+"""Multiple of the time that spooling the last fetch took, if that is more: a disk may be slow, or far away."""
 PAYING = range(2, 200)
-"""How many messages of one fetch let the next one wait for longer than the shortest while.
+"""Numbers of messages in one fetch after which the next one waits longer than the shortest interval.
 
-Where each comes alone nothing would be saved, and many streams would be fetched at the same moment. Where more come,
-they must stay far fewer than a broker sends before some are acknowledged.
+If each message comes alone, nothing would be saved, and many streams would be fetched at the same moment. If more
+come, they must stay far fewer than a broker sends without acknowledgements.
 """
 
 
 class Fetch(NamedTuple):
-    """What a fetch was like."""
+    """The duration and size of a fetch."""
 
     took: float = 0.0
-    """Seconds that it took to read."""
+    """Seconds of reading."""
     messages: int = 0
-    """How many it brought."""
+    """The number of messages."""
     acknowledged: float = 0.0
-    """Seconds from its beginning until what it brought was spooled and acknowledged."""
+    """Seconds from its beginning until its messages were spooled and acknowledged."""
 
 
 Grouping = Callable[[Fetch], float]
-"""Seconds for which the next fetch waits once something has come, by what the one before was like."""
+"""Computes, from the last fetch, the seconds that the next one waits once a message has come."""
 
 
 def ungrouped(_before: Fetch) -> float:
-    """Nothing is waited for."""
+    """Fetch at once."""
     return 0.0
 
 
 def grouped_for(pace: float, *, now: float, before: Fetch) -> float:
-    """Seconds for which a fetch waits at a moment, where the shortest pace of those who read the stream is so long.
+    """Seconds that a fetch waits, given the shortest pace of the stream's readers.
 
     >>> few = Fetch(messages=25)
     >>> [round(grouped_for(1.0, now=now, before=few), 2) for now in (7.0, 7.19, 7.21, 7.96)]
@@ -58,8 +58,8 @@ def grouped_for(pace: float, *, now: float, before: Fetch) -> float:
     """
     every = pace / max(_FETCHES_PER_PACE, math.ceil(pace / _LONGEST))
     if every <= SHORTEST_FETCH_INTERVAL or before.messages not in PAYING:
-        # One that takes longer groups by that already.
+        # A fetch that takes longer groups messages already.
         return max(0.0, SHORTEST_FETCH_INTERVAL - before.took)
     ahead = min(every, max(_AHEAD, LEEWAY * before.acknowledged))
-    # Batches are due at whole paces of the clock.
+    # Batches are due at multiples of the pace.
     return every - (now + ahead) % every

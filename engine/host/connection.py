@@ -15,7 +15,8 @@ from bridge.events.output_messages import unread_letter
 from bridge.sender import Sender, StreamTrouble
 from bridge.transport.address import Address
 from bridge.transport.broker_drops import Watch, watch_drops
-from bridge.transport.mqtt_client import MqttClient, NotConnected, detect_protocol
+from bridge.transport.mqtt_client import MqttClient, NotConnected
+from bridge.transport.protocol_version import detect_protocol
 
 log = logging.getLogger("braid.host")
 

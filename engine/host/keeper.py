@@ -13,10 +13,11 @@ from typing import Self
 
 import psutil
 
+from bridge.machine.back_off import BackOff
 from bridge.transport.address import Address
 
-_BACK_OFF = (0.0, 1.0, 2.0, 5.0, 15.0)
-"""Seconds before a process that died is started again; the first is for one that had run for a while."""
+_BACK_OFF = BackOff((1.0, 2.0, 5.0, 15.0))
+"""Seconds before a process that died soon is started again; one that had run for a while is started at once."""
 A_WHILE = 60.0
 _POLL_SECONDS = 0.5
 log = logging.getLogger("braid.keeper")
@@ -107,7 +108,7 @@ class HostKeeper:
         return process
 
     def _keep(self) -> None:
-        began, short = time.monotonic(), 0
+        began, deaths_soon = time.monotonic(), 0
         while True:
             self._look()
             try:
@@ -117,11 +118,11 @@ class HostKeeper:
             if self._stopping.is_set():
                 return
             self.deaths += 1
-            short = 0 if time.monotonic() - began > A_WHILE else min(short + 1, len(_BACK_OFF) - 1)
+            deaths_soon = 0 if time.monotonic() - began > A_WHILE else deaths_soon + 1
             log.warning("host %s ended with %s; see %s", self._name, code, self.log_path)
             self._close_input()
             self._clear()
-            if self._stopping.wait(_BACK_OFF[short]):
+            if self._stopping.wait(_BACK_OFF.after(deaths_soon)):
                 return
             self._process, began = self._start(), time.monotonic()
 

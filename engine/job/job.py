@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bridge import Lease, PositionsGone, SpoolDamaged, read
+from bridge.machine.back_off import BackOff
 from engine.delivery.follower import REWIND, Follower, StreamSender
 from engine.job.batch_times import BatchTimes
 from engine.job.job_health import JobHealth
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _STOP_SECONDS = 10.0
 """Seconds that each step of stopping a query may take."""
-_BACK_OFF = (1.0, 2.0, 5.0, 15.0, 60.0)
+_BACK_OFF = BackOff((1.0, 2.0, 5.0, 15.0, 60.0))
 """Seconds before a query that died is started again."""
 
 
@@ -213,7 +214,7 @@ class SparkJob:
     @property
     def back_off(self) -> float | None:
         """How many seconds after it died it is due again."""
-        return _BACK_OFF[min(self._deaths, len(_BACK_OFF)) - 1] if self.state is JobState.DIED else None
+        return _BACK_OFF.after(self._deaths) if self.state is JobState.DIED else None
 
     def retry(self) -> None:
         """It is about to be started again."""
@@ -327,7 +328,7 @@ class SparkJob:
         """See whether the query still runs, and do what is due."""
         if self.state is JobState.RUNNING and self._query is not None and not self._is_active(self._query):
             self.fail(str(self._query.exception() or "the query ended by itself"))
-        elif self.state is JobState.RUNNING and self._elapsed > _BACK_OFF[-1]:
+        elif self.state is JobState.RUNNING and self._elapsed > _BACK_OFF.longest:
             self._deaths, self.trouble = 0, ""
         elif self.state in {JobState.STOPPING, JobState.CANCELLING, JobState.STUCK}:
             self._look_at_end(self._elapsed)

@@ -8,12 +8,13 @@ is tried again; each time that it fails anew the while is longer.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from bridge.machine.back_off import BackOff
 from engine.plan import Plan, Slot, SlotState
 from engine.records.record import InstanceMeter
 
 BAD_BATCHES = 3
 """After so many bad batches in a row an instance is failed."""
-_BACK_OFF = (10.0, 30.0, 120.0, 600.0)
+_BACK_OFF = BackOff((10.0, 30.0, 120.0, 600.0))
 """Seconds until a failed instance is tried again, the first time and every later time."""
 WELL = 20
 """After so many good batches in a row it is forgotten that an instance was failed before."""
@@ -52,8 +53,8 @@ def noted(health: Health, meter: InstanceMeter, *, killed: bool, reason: str, no
         return replace(health, bad=0, good=good, times=0 if good >= WELL else health.times)
     if health.bad + 1 < BAD_BATCHES:
         return replace(health, bad=health.bad + 1, good=0)
-    wait = _BACK_OFF[min(health.times, len(_BACK_OFF) - 1)]
-    return Health(times=health.times + 1, reason=reason, retry=now + wait)
+    times = health.times + 1
+    return Health(times=times, reason=reason, retry=now + _BACK_OFF.after(times))
 
 
 def retried(health: Health, now: float) -> Health:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
+from bridge.machine.back_off import BackOff
 from merge import Assignment, Instance
 
 Target: TypeAlias = frozenset[frozenset[Instance]]
@@ -25,10 +26,9 @@ DEFRAGMENTATION_REST = 300.0
 
 Twice as many after each failure in a row, up to an hour, whatever would be moved next.
 """
-_BACK_OFF = 600.0
-"""Seconds for which a target that failed is not tried again; twice as many after each failure in a row."""
-_LONGEST_BACK_OFF = 86_400.0
-"""Seconds that a back-off takes at most: in a day somebody may have mended what was in the way."""
+_RESTS = BackOff.doubling(DEFRAGMENTATION_REST, longest=HORIZON)
+_BACK_OFF = BackOff.doubling(600.0, longest=86_400.0)
+"""Seconds before a target that failed is tried again: in a day somebody may have mended what was in the way."""
 
 
 class Act(StrEnum):
@@ -115,13 +115,12 @@ def _noted(state: TriggerState, look: TriggerSituation, now: float, every: float
     """What a look says, beside what it leads to."""
     if look.ended is not None:
         failures = 0 if look.ended else state.failures + 1
-        # Far below what a float holds; both are at their bounds long before.
-        times = 2.0 ** min(failures, 30)
         state = replace(
             state,
             failures=failures,
-            rest_until=now + min(DEFRAGMENTATION_REST * times, HORIZON),
-            retry=now + min(_BACK_OFF * times / 2, _LONGEST_BACK_OFF),
+            # The first rest is for one that came off.
+            rest_until=now + _RESTS.after(failures + 1),
+            retry=now + _BACK_OFF.after(failures),
         )
     same = look.version == state.version
     return replace(

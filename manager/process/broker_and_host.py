@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from bridge.transport.address import Address
-from bridge.transport.mqtt_client import MqttClient, detect_protocol
+from bridge.transport.mqtt_client import MqttClient
+from bridge.transport.protocol_version import detect_protocol
 from manager.process.keeper import KeeperHandle
 from manager.process.keeper_process import KeeperOrder
 from manager.process.settings import Settings

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
+from bridge.machine.back_off import BackOff
 from engine.job.lifecycle import JobState
 from engine.plan import Plan, Port
 from manager.committed.wanted import WantedJob
@@ -32,7 +33,7 @@ from manager.transitions.move import MOVE_CUTS
 
 _PATIENCE = 15.0
 """Seconds that a job may wait for others before it is told nevertheless."""
-_BACK_OFF = (5.0, 15.0, 60.0, 300.0)
+_BACK_OFF = BackOff((5.0, 15.0, 60.0, 300.0))
 """Seconds after which a host that is there and did not take up a plan, or refused it, is told again."""
 _ENDING = {JobState.STOPPING, JobState.CANCELLING, JobState.STUCK, JobState.STOPPED}
 
@@ -194,7 +195,7 @@ class _Ground:
             return
         again = told is not None and told.plan == key
         if told is not None and again:
-            due = told.at + _BACK_OFF[min(told.times, len(_BACK_OFF)) - 1]
+            due = told.at + _BACK_OFF.after(told.times)
             if self._now < due or not self._is_there(job):
                 return
         elif waits and self._now - self._waiting.get(job, self._now) < _PATIENCE:

@@ -9,8 +9,10 @@ import pyarrow as pa
 from bridge import topics
 from bridge.emitted import Emitted, Stream
 from bridge.machine.clock import MemoryClock
-from bridge.receiver import Message, Receiver, SpoolFeed
+from bridge.message import Message
+from bridge.receiver import Receiver
 from bridge.sender import MOST_UNCONFIRMED, Sender, StreamTrouble
+from bridge.spool_feed import SpoolFeed
 from bridge.spools.log import ItemKind, unpacked
 from bridge.spools.reader import read
 from bridge.spools.spool import Spool
@@ -20,7 +22,7 @@ STREAM = Stream(7, "out")
 
 
 def events(first: int, end: int) -> Emitted:
-    """Events that are their numbers."""
+    """Events whose values are their numbers."""
     return Emitted(first=first, events=pa.record_batch({"n": pa.array(range(first, end), pa.int64())}))
 
 
@@ -36,7 +38,7 @@ def spooled(folder: Path) -> list[int | str]:
 
 
 class Records:
-    """What a job emitted, kept for ever; counts how often it is read."""
+    """The emitted events of a job, kept forever; counts how often they are read."""
 
     def __init__(self) -> None:
         self.emitted: list[Emitted] = []
@@ -50,7 +52,7 @@ class Records:
 
 
 class Bridge:
-    """A sender and a receiver that can be worked, cut off and begun again one by one."""
+    """A sender and a receiver that can be worked, disconnected and restarted separately."""
 
     def __init__(self, folder: Path, *, most_unconfirmed: int = MOST_UNCONFIRMED, most_bytes: int = 1 << 30) -> None:
         self.folder = folder
@@ -155,7 +157,7 @@ class Bridge:
 
 @contextmanager
 def bridge(folder: Path, *, most_unconfirmed: int = MOST_UNCONFIRMED, most_bytes: int = 1 << 30) -> Iterator[Bridge]:
-    """Both halves, whose spool is closed in the end."""
+    """Both halves; the spool is closed in the end."""
     made = Bridge(folder, most_unconfirmed=most_unconfirmed, most_bytes=most_bytes)
     try:
         yield made
@@ -164,7 +166,7 @@ def bridge(folder: Path, *, most_unconfirmed: int = MOST_UNCONFIRMED, most_bytes
 
 
 def losing(broker: MemoryBroker, topic: str, *numbers: int) -> Callable[[], int]:
-    """Have the broker lose some messages of a topic, by their order, after it has acknowledged them; how many came."""
+    """Let the broker lose some messages of a topic, by their order, after acknowledging them; counts all that come."""
     came = 0
 
     def swallows(to: str, _payload: bytes) -> bool:

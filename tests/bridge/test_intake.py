@@ -1,4 +1,4 @@
-"""What a receiver does with each frame of a producer."""
+"""The intake: the decisions of a receiver about each frame of a producer."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ def _close(first: int, epoch: int = 0) -> Frame:
 
 
 def _entries(frames: Iterable[Frame]) -> list[Entry]:
-    """What lies in frames; a frame that says a wrong number shows."""
+    """The content of frames; a frame with a wrong number shows."""
     found: list[Entry] = []
     for frame in frames:
         values: list[Entry] = frame.events.column("n").to_pylist() if frame.kind is FrameKind.DATA else [frame.marker]
@@ -46,7 +46,7 @@ def _entries(frames: Iterable[Frame]) -> list[Entry]:
 
 @dataclass(kw_only=True)
 class Sequel:
-    """Offers one after the other, with what has to hold after each."""
+    """Offers frames one after another, and checks what has to hold after each."""
 
     intake: Intake[int] = field(default_factory=Intake)
     now: float = 0.0
@@ -100,7 +100,7 @@ class Sequel:
         assert set(range(len(self.offered))) == {*self.done, *(token for _, token, _ in self.intake.early.values())}
 
     def check_done(self, frame: Frame) -> None:
-        """What is acknowledged has been taken, is held for a message that is not acknowledged, or is refused."""
+        """A frame that is acknowledged has been taken, is held for an unacknowledged message, or is refused."""
         kept = {number for early, _, _ in self.intake.early.values() for number in range(early.first, early.end)}
         stale = frame.epoch < self.intake.expected.epoch
         assert stale or all(number < self.next or number in kept for number in range(frame.first, frame.end))
@@ -131,7 +131,7 @@ def frames_of(draw: st.DrawFn, entries: Sequence[Entry], first: int, end: int, e
 
 @st.composite
 def deliveries(draw: st.DrawFn, entries: Sequence[Entry], epoch: int = 0) -> list[Frame]:
-    """What a broker may make of a producer's entries: cut in several ways, lost, doubled, in any order."""
+    """Frames as a broker may deliver a producer's entries: cut in several ways, lost, doubled, in any order."""
     end = START + len(entries)
     frames = [
         *draw(frames_of(entries, START, end, epoch)),
@@ -141,7 +141,7 @@ def deliveries(draw: st.DrawFn, entries: Sequence[Entry], epoch: int = 0) -> lis
 
 
 def _resend(data: st.DataObject, sequel: Sequel, entries: Sequence[Entry], epoch: int = 0) -> None:
-    """The producer sends again what is missing, and in the end whatever may be."""
+    """The producer sends missing events again, and in the end all that may be missing."""
     while sequel.intake.early:
         until = min(sequel.intake.early)
         sequel.send(*data.draw(frames_of(entries, sequel.next, until, epoch)))
@@ -149,7 +149,7 @@ def _resend(data: st.DataObject, sequel: Sequel, entries: Sequence[Entry], epoch
 
 
 @given(producers(), st.data())
-def test_what_is_taken_is_what_was_produced(entries: list[Entry], data: st.DataObject) -> None:
+def test_exactly_the_produced_entries_are_taken(entries: list[Entry], data: st.DataObject) -> None:
     """However frames are cut, delayed, doubled and sent again, each entry is taken once, in order, in its place."""
     delivered = data.draw(deliveries(entries))
     delivered.insert(data.draw(st.integers(0, len(delivered))), _open(START))
@@ -163,8 +163,8 @@ def test_what_is_taken_is_what_was_produced(entries: list[Entry], data: st.DataO
 
 
 @given(producers(), st.data())
-def test_what_never_comes_is_passed_over_and_counted(entries: list[Entry], data: st.DataObject) -> None:
-    """After the patience each hole is counted by its length, the rest goes on, and what is late is a duplicate."""
+def test_entries_that_never_come_are_skipped_and_counted(entries: list[Entry], data: st.DataObject) -> None:
+    """After the patience each hole is counted by its length, the rest goes on, and late entries are duplicates."""
     delivered = data.draw(deliveries(entries))
     sequel = Sequel().send(_open(START), *delivered)
     came = {number for frame in delivered for number in range(frame.first, frame.end)}
@@ -182,7 +182,7 @@ def test_what_never_comes_is_passed_over_and_counted(entries: list[Entry], data:
 
 @given(producers(), st.data())
 def test_a_higher_epoch_continues_the_numbers(entries: list[Entry], data: st.DataObject) -> None:
-    """A producer that took over goes on where the other one was; what the older one still sends is refused."""
+    """A producer that took over continues the other one's numbers; later frames of the older one are refused."""
     older = data.draw(deliveries(entries))
     newer = data.draw(deliveries(entries, epoch=3))
     sequel = Sequel().send(_open(START), *older, _open(START, epoch=3))
@@ -195,8 +195,8 @@ def test_a_higher_epoch_continues_the_numbers(entries: list[Entry], data: st.Dat
     assert (sequel.refused, sequel.held) == (sequel.intake.counts.refused, sequel.intake.counts.held)
 
 
-def test_what_comes_early_waits_for_what_is_missing() -> None:
-    """An early frame is held unacknowledged, the hole is named, and both go in order once it fills."""
+def test_early_frames_wait_for_missing_ones() -> None:
+    """An early frame is held unacknowledged, the hole is named, and both are taken in order once it fills."""
     sequel = Sequel().send(_open(5), _data(8, 10))
     assert ([], [0], Counts(held=2)) == (sequel.taken, sequel.done, sequel.intake.counts)
     last = offer(sequel.intake, _data(5, 8), 2, 0.0)
@@ -204,20 +204,20 @@ def test_what_comes_early_waits_for_what_is_missing() -> None:
 
 
 def test_only_the_first_hole_is_missing() -> None:
-    """With several holes, the one that comes next is asked for."""
+    """With several holes, the first one is asked for."""
     taken = offer(Sequel().send(_open(5), _data(20, 22), _data(12, 14)).intake, _data(5, 7), 9, 0.0)
     assert (7, 12) == taken.missing
 
 
 def test_a_frame_that_overlaps_gives_its_rest() -> None:
-    """Of a frame that was partly there only the new events are taken, and the others count as duplicates."""
+    """Only the new events of an overlapping frame are taken, and the others count as duplicates."""
     sequel = Sequel().send(_open(5), _data(5, 8), _data(6, 10))
     assert [_data(5, 8), _data(8, 10)] == sequel.taken
     assert Counts(duplicates=2) == sequel.intake.counts
 
 
 def test_an_early_frame_that_overlaps_gives_its_rest() -> None:
-    """Of held frames that overlap, each event is taken once, and the others count as duplicates."""
+    """Each event of overlapping held frames is taken once, and the others count as duplicates."""
     sequel = Sequel().send(_open(5), _data(7, 10), _data(8, 12), _data(8, 9), _data(5, 7))
     assert [_data(5, 7), _data(7, 10), _data(10, 12)] == sequel.taken
     assert Counts(held=7, duplicates=3) == sequel.intake.counts
@@ -232,36 +232,36 @@ def test_a_longer_early_frame_replaces_the_shorter() -> None:
 
 
 def test_before_a_stream_opens_everything_is_held() -> None:
-    """Without knowing where a stream begins nothing is taken, and nothing can be asked for."""
+    """While the beginning of a stream is unknown, nothing is taken, and nothing can be asked for."""
     sequel = Sequel().send(_data(5, 7))
     assert ([], [], None) == (sequel.taken, sequel.done, sequel.intake.expected.next)
     sequel.send(_open(5))
     assert ([_data(5, 7)], [1, 0]) == (sequel.taken, sequel.done)
 
 
-def test_a_stream_that_never_opens_begins_with_what_came() -> None:
-    """When the beginning was lost, the patience ends the wait, and no gap is counted that nobody knows of."""
+def test_a_stream_that_never_opens_begins_with_its_first_frame() -> None:
+    """If the opening was lost, the patience ends the wait, and no unknown gap is counted."""
     sequel = Sequel().send(_data(8, 9), _data(6, 8)).wait(10)
     assert ([_data(6, 8), _data(8, 9)], Counts(held=3)) == (sequel.taken, sequel.intake.counts)
 
 
-def test_an_opening_never_leads_back_or_ahead() -> None:
-    """A stream that opens again goes on at the number expected, so that what was lost in between is asked for."""
+def test_an_opening_moves_neither_back_nor_ahead() -> None:
+    """A stream that opens again goes on at the expected number, so that events lost in between are asked for."""
     sequel = Sequel().send(_open(5), _data(5, 8), _open(5), _open(20))
     assert 8 == sequel.next
     assert (8, 20) == offer(sequel.intake, _data(20, 21), 9, 0.0).missing
 
 
 def test_a_hole_is_passed_over_after_the_patience_only() -> None:
-    """Patience runs from when something came early, to the instant."""
+    """The patience runs exactly from the arrival of the first early frame."""
     sequel = Sequel().send(_open(5)).wait(100).send(_data(7, 8)).wait(9.5)
     assert ([], Counts(held=1)) == (sequel.taken, sequel.intake.counts)
     sequel.wait(0.5)
     assert ([_data(7, 8)], [0, 1], Counts(held=1, gaps=2)) == (sequel.taken, sequel.done, sequel.intake.counts)
 
 
-def test_where_nothing_is_early_nothing_expires() -> None:
-    """Time alone passes over nothing."""
+def test_without_early_frames_nothing_expires() -> None:
+    """Time alone skips nothing."""
     sequel = Sequel().send(_open(5), _data(5, 6)).wait(1_000)
     assert (6, Counts()) == (sequel.next, sequel.intake.counts)
 
@@ -273,7 +273,7 @@ def test_the_end_of_a_stream_is_taken_at_its_place() -> None:
 
 
 def test_a_late_end_ends_nothing() -> None:
-    """The end of a stream that opened again since is refused, at its own number too; nothing is taken twice."""
+    """The old end of a stream that has opened again is refused, at its own number too; nothing is taken twice."""
     again, rest = _open(7, epoch=1), _data(7, 9, epoch=1)
     sequel = Sequel().send(_open(5), _data(5, 7), _close(7), again, _close(7), rest, _close(7), rest)
     assert [_data(5, 7), _close(7), rest] == sequel.taken
@@ -282,7 +282,7 @@ def test_a_late_end_ends_nothing() -> None:
 
 
 def test_after_its_end_a_stream_takes_nothing_in_that_epoch() -> None:
-    """An opening that comes again late opens nothing, and what cannot be is refused and not waited for."""
+    """A late repeated opening opens nothing, and frames after the end are refused and not awaited."""
     sequel = Sequel().send(_open(5), _data(5, 7), _close(7))
     over = Expected(epoch=0, next=7, opened=True, closed=True)
     assert over == sequel.intake.expected
@@ -297,8 +297,8 @@ def test_after_its_end_a_stream_takes_nothing_in_that_epoch() -> None:
         assert (over, counts, (99,), None) == (taken.intake.expected, taken.intake.counts, taken.done, taken.missing)
 
 
-def test_what_was_not_forwarded_after_an_end_is_not_missing() -> None:
-    """A stream that ended and opens again goes on at its opening; what came before the opening waits for it."""
+def test_events_not_forwarded_after_an_end_are_not_missing() -> None:
+    """A stream that ended and opens again goes on at its opening; frames that came before the opening wait for it."""
     sequel = Sequel().send(_open(5), _data(5, 7), _close(7))
     early = offer(sequel.intake, _data(20, 22, epoch=1), 9, 0.0)
     assert ((), None) == (early.frames, early.missing)
@@ -307,15 +307,15 @@ def test_what_was_not_forwarded_after_an_end_is_not_missing() -> None:
     assert Expected(epoch=1, next=22, opened=True) == opened.intake.expected
 
 
-def test_an_opening_after_an_end_never_leads_back() -> None:
-    """A producer that begins at an older number after an end gives only what the spool does not have."""
+def test_an_opening_after_an_end_does_not_move_back() -> None:
+    """A producer that begins at an older number after an end adds only what the spool does not have."""
     sequel = Sequel().send(_open(5), _data(5, 9), _close(9), _open(7, epoch=1), _data(7, 11, epoch=1))
     assert [_data(5, 9), _close(9), _data(9, 11, epoch=1)] == sequel.taken
     assert 11 == sequel.next
 
 
-def test_where_an_opening_after_an_end_never_comes_no_gap_is_counted() -> None:
-    """Nobody knows what was forwarded, so the patience ends the wait and counts nothing."""
+def test_if_an_opening_after_an_end_never_comes_no_gap_is_counted() -> None:
+    """The forwarded numbers are unknown, so the patience ends the wait and counts nothing."""
     sequel = Sequel().send(_open(5), _data(5, 7), _close(7))
     sequel.send(_data(20, 22, epoch=1))
     taken = expire(sequel.intake, 10.0, 10.0)
@@ -323,23 +323,23 @@ def test_where_an_opening_after_an_end_never_comes_no_gap_is_counted() -> None:
     assert (Expected(epoch=1, next=22), 0) == (taken.intake.expected, taken.intake.counts.gaps)
 
 
-def test_an_end_refuses_what_it_left_behind() -> None:
-    """What was held from beyond the end is let go, because it can never be joined."""
+def test_an_end_refuses_held_frames_beyond_it() -> None:
+    """They are let go, because they can never be joined."""
     sequel = Sequel().send(_open(5), _data(9, 10), _close(7))
     taken = offer(sequel.intake, _data(5, 7), 3, 0.0)
     assert ((_data(5, 7), _close(7)), (3, 2, 1)) == (taken.frames, taken.done)
     assert (Counts(held=1, refused=1), {}) == (taken.intake.counts, taken.intake.early)
 
 
-def test_an_end_held_back_does_not_lead_back() -> None:
-    """The same holds where the old end was held until a frame went past it."""
+def test_a_held_end_does_not_move_back() -> None:
+    """This holds even if the old end was held until a frame went past it."""
     sequel = Sequel().send(_open(5), _close(7), _data(5, 9), _data(7, 9))
     assert ([_data(5, 9)], [0, 2, 1, 3]) == (sequel.taken, sequel.done)
     assert (9, Counts(duplicates=2)) == (sequel.next, sequel.intake.counts)
 
 
-def test_what_an_older_epoch_sent_early_is_refused() -> None:
-    """A take-over acknowledges and counts what was held of the older epoch, and takes it from the newer one only."""
+def test_early_frames_of_an_older_epoch_are_refused() -> None:
+    """A take-over acknowledges and counts held frames of the older epoch, and takes them from the newer one only."""
     sequel = Sequel().send(_open(5), _data(8, 10), _data(5, 6, epoch=1))
     assert ([_data(5, 6, epoch=1)], [0, 1, 2]) == (sequel.taken, sequel.done)
     sequel.send(_data(6, 8), _data(6, 10, epoch=1))
@@ -347,8 +347,8 @@ def test_what_an_older_epoch_sent_early_is_refused() -> None:
     assert Counts(held=2, refused=4) == sequel.intake.counts
 
 
-def test_an_intake_goes_on_from_what_was_kept() -> None:
-    """A receiver that starts again with the kept expectation drops what it had and takes what comes next."""
+def test_an_intake_goes_on_from_a_kept_expectation() -> None:
+    """A receiver that starts again drops the frames it had and takes the next ones."""
     sequel = Sequel(intake=Intake(expected=Expected(epoch=2, next=8)))
     sequel.send(_data(5, 8, epoch=2), _data(8, 9, epoch=1), _data(8, 9, epoch=2))
     assert ([_data(8, 9, epoch=2)], Counts(duplicates=3, refused=1)) == (sequel.taken, sequel.intake.counts)

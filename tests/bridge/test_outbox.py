@@ -1,4 +1,4 @@
-"""What a sender does about a forwarded stream, alone and against a receiver's intake over a transport that errs."""
+"""The outbox of a forwarded stream, alone and against a receiver's intake over an unreliable transport."""
 
 import pyarrow as pa
 from hypothesis import settings
@@ -24,8 +24,8 @@ from bridge.outbox import (
     opening,
     passed,
     reconnected,
+    reported,
     sent,
-    told,
 )
 from bridge.wire import Again, Frame, FrameKind, Have
 
@@ -54,7 +54,7 @@ def _have(following: int, *, epoch: int = 3, ended: bool = False) -> Have:
 
 
 def test_a_stream_opens_sends_and_ends_in_this_order() -> None:
-    """The opening is due first, then what there is, then the end; and nothing once the receiver has it all."""
+    """The opening is due first, then the events, then the end; and nothing once the receiver has everything."""
     outbox = opening(3, 5, 0.0)
     assert Due(kind=DueKind.OPEN, first=5) == due(outbox, 100)
     outbox = closed(_after(outbox))
@@ -64,30 +64,30 @@ def test_a_stream_opens_sends_and_ends_in_this_order() -> None:
     assert end == due(outbox, 100)
     outbox = sent(outbox, end, 8, 10, 0.0)
     assert None is due(outbox, 100)
-    assert Finished() == told(_still(told(outbox, _have(8), 1.0)), _have(8, ended=True), 1.0)
+    assert Finished() == reported(_still(reported(outbox, _have(8), 1.0)), _have(8, ended=True), 1.0)
 
 
-def test_what_is_emitted_after_the_closing_is_not_sent() -> None:
-    """A stream that closes ends after what was emitted until then, though the same records hold more."""
+def test_events_emitted_after_the_closing_are_not_sent() -> None:
+    """A stream that closes ends after the events emitted until then, although the same records hold more."""
     outbox = closed(emitted(_after(opening(3, 0, 0.0), 10), 15))
     assert Due(kind=DueKind.DATA, first=10) == due(outbox, 100)
     assert Due(kind=DueKind.CLOSE, first=15) == due(_after(outbox, 15), 100)
 
 
 def test_no_more_than_the_bound_goes_out_unconfirmed() -> None:
-    """Bytes and frames that are not confirmed are bounded, one frame may always go, and a confirmation makes room."""
+    """Unconfirmed bytes and frames are bounded, one frame may always be sent, and a confirmation makes room."""
     outbox = _after(opening(3, 0, 0.0), 10, 20, size=60)
     assert (None, 120) == (due(outbox, 100), outbox.unconfirmed)
-    outbox = _still(told(outbox, _have(10), 1.0))
+    outbox = _still(reported(outbox, _have(10), 1.0))
     assert (Due(kind=DueKind.DATA, first=20), 10) == (due(outbox, 100), outbox.confirmed)
     assert Due(kind=DueKind.DATA, first=0) == due(_after(opening(3, 0, 0.0)), 0)
     many = _after(opening(3, 0, 0.0), *range(1, MOST_FRAMES + 1), size=0)
     assert None is due(many, 100)
 
 
-def test_what_is_asked_for_is_sent_again_before_anything_new() -> None:
-    """Wishes are cut to what was sent and is not confirmed, joined where they touch, and done frame by frame."""
-    outbox = _still(told(_after(opening(3, 0, 0.0), 10, 20), _have(4), 0.0))
+def test_requested_events_are_sent_before_new_ones() -> None:
+    """Requests are cut to numbers sent and not confirmed, joined where they touch, and served frame by frame."""
+    outbox = _still(reported(_after(opening(3, 0, 0.0), 10, 20), _have(4), 0.0))
     outbox = _still(asked(outbox, Again(epoch=3, first=0, end=6)))
     outbox = _still(asked(outbox, Again(epoch=3, first=6, end=9)))
     outbox = _still(asked(outbox, Again(epoch=3, first=15, end=99)))
@@ -99,9 +99,9 @@ def test_what_is_asked_for_is_sent_again_before_anything_new() -> None:
     assert ((15, 20),) == sent(outbox, Due(kind=DueKind.AGAIN, first=7, end=9), 9, 10, 0.0).asked
 
 
-def test_without_news_the_first_frame_is_sent_again_and_ever_more_seldom() -> None:
+def test_without_news_the_first_frame_is_sent_again_more_and_more_rarely() -> None:
     """After the patience the first unconfirmed frame is due again, then after twice as long, up to a bound."""
-    outbox = _still(told(_after(opening(3, 0, 0.0), 10, 20), _have(0), 0.0))
+    outbox = _still(reported(_after(opening(3, 0, 0.0), 10, 20), _have(0), 0.0))
     assert outbox == passed(outbox, _PATIENCE - 0.1)
     waited, now = [], 0.0
     for _ in range(7):
@@ -112,62 +112,62 @@ def test_without_news_the_first_frame_is_sent_again_and_ever_more_seldom() -> No
         assert again == due(outbox, 0)
         outbox = sent(outbox, again, 10, 10, now)
     assert [2, 4, 8, 16, MOST_PATIENCE, MOST_PATIENCE, MOST_PATIENCE] == waited
-    assert _PATIENCE == _still(told(outbox, _have(10), now)).patience
+    assert _PATIENCE == _still(reported(outbox, _have(10), now)).patience
 
 
-def test_where_exactly_the_probe_was_taken_the_rest_was_lost_as_well() -> None:
-    """A receiver that has the frame sent again and no more gets the rest; one that has more was only slow."""
-    outbox = passed(_still(told(_after(opening(3, 0, 0.0), 10, 20, 30), _have(0), 0.0)), _PATIENCE)
+def test_if_exactly_the_probe_was_taken_the_rest_was_lost_as_well() -> None:
+    """A receiver that has only the frame sent again gets the rest; one that has more was only slow."""
+    outbox = passed(_still(reported(_after(opening(3, 0, 0.0), 10, 20, 30), _have(0), 0.0)), _PATIENCE)
     outbox = sent(outbox, Due(kind=DueKind.AGAIN, first=0, end=10), 10, 10, _PATIENCE)
-    assert ((10, 30),) == _still(told(outbox, _have(10), _PATIENCE)).asked
-    assert () == _still(told(outbox, _have(20), _PATIENCE)).asked
+    assert ((10, 30),) == _still(reported(outbox, _have(10), _PATIENCE)).asked
+    assert () == _still(reported(outbox, _have(20), _PATIENCE)).asked
 
 
-def test_an_opening_that_nobody_answers_is_sent_again() -> None:
-    """As long as the receiver has not spoken in this epoch, the opening goes out with each probe."""
+def test_an_unanswered_opening_is_sent_again() -> None:
+    """As long as the receiver has not reported in this epoch, the opening is sent with each probe."""
     outbox = passed(exhausted(_after(opening(3, 5, 0.0))), _PATIENCE)
     assert Due(kind=DueKind.OPEN, first=5) == due(outbox, 100)
-    outbox = _still(told(exhausted(_after(outbox)), _have(5), _PATIENCE))
+    outbox = _still(reported(exhausted(_after(outbox)), _have(5), _PATIENCE))
     assert outbox == passed(outbox, 1_000.0)
 
 
-def test_an_end_that_nobody_answers_is_sent_again() -> None:
-    """The end goes out again until the receiver says that it came."""
-    outbox = closed(exhausted(_still(told(_after(opening(3, 5, 0.0)), _have(5), 0.0))))
+def test_an_unanswered_end_is_sent_again() -> None:
+    """The end is sent again until the receiver reports it."""
+    outbox = closed(exhausted(_still(reported(_after(opening(3, 5, 0.0)), _have(5), 0.0))))
     end = Due(kind=DueKind.CLOSE, first=5)
     outbox = passed(sent(outbox, end, 5, 10, 0.0), _PATIENCE)
     assert end == due(outbox, 100)
-    assert Finished() == told(outbox, _have(5, ended=True), _PATIENCE)
+    assert Finished() == reported(outbox, _have(5, ended=True), _PATIENCE)
 
 
-def test_a_new_connection_is_a_reason_to_look() -> None:
-    """After a reconnect the first unconfirmed frame is sent again at once; where nothing waits, nothing is."""
-    outbox = _still(told(_after(opening(3, 0, 0.0), 10), _have(0), 0.0))
+def test_a_new_connection_is_a_reason_to_probe() -> None:
+    """After a reconnect the first unconfirmed frame is sent again at once; if nothing waits, nothing is sent."""
+    outbox = _still(reported(_after(opening(3, 0, 0.0), 10), _have(0), 0.0))
     assert Due(kind=DueKind.AGAIN, first=0, end=10) == due(reconnected(outbox, 0.1), 0)
-    outbox = _still(told(outbox, _have(10), 0.0))
+    outbox = _still(reported(outbox, _have(10), 0.0))
     assert outbox == reconnected(outbox, 0.1)
 
 
-def test_words_about_another_epoch_change_nothing_or_end_everything() -> None:
-    """An older epoch's words are ignored; a higher epoch supersedes, and so does the same one if it is over."""
+def test_answers_about_another_epoch_change_nothing_or_end_everything() -> None:
+    """Answers of an older epoch are ignored; a higher epoch supersedes, and so does the same epoch if it is over."""
     outbox = _after(opening(3, 0, 0.0), 10)
-    assert outbox == told(outbox, _have(8, epoch=2), 0.0)
+    assert outbox == reported(outbox, _have(8, epoch=2), 0.0)
     assert outbox == asked(outbox, Again(epoch=2, first=0, end=5))
-    assert Superseded(epoch=4) == told(outbox, _have(8, epoch=4), 0.0)
+    assert Superseded(epoch=4) == reported(outbox, _have(8, epoch=4), 0.0)
     assert Superseded(epoch=4) == asked(outbox, Again(epoch=4, first=0, end=5))
-    assert Superseded(epoch=3) == told(outbox, _have(0, ended=True), 0.0)
+    assert Superseded(epoch=3) == reported(outbox, _have(0, ended=True), 0.0)
 
 
 def test_a_receiver_that_has_more_is_believed() -> None:
-    """A producer that begins again from an older number goes on at what the spool has, and sends no more before it."""
-    outbox = _still(told(_after(opening(3, 0, 0.0), 10), _have(40), 0.0))
+    """A producer that begins at an older number goes on at the spool's next number, and sends nothing before it."""
+    outbox = _still(reported(_after(opening(3, 0, 0.0), 10), _have(40), 0.0))
     assert (Due(kind=DueKind.DATA, first=40), 40, ()) == (due(outbox, 100), outbox.confirmed, outbox.sent)
-    assert outbox == told(outbox, _have(30), 0.0)
+    assert outbox == reported(outbox, _have(30), 0.0)
 
 
-def test_a_receiver_that_lacks_what_came_before_the_opening_gets_it() -> None:
-    """What an older epoch emitted and the spool never got is sent before anything new."""
-    outbox = _still(told(_after(opening(3, 20, 0.0)), _have(7), 0.0))
+def test_a_receiver_that_lacks_events_from_before_the_opening_gets_them() -> None:
+    """Events of an older epoch that the spool never got are sent before anything new."""
+    outbox = _still(reported(_after(opening(3, 20, 0.0)), _have(7), 0.0))
     assert (Due(kind=DueKind.AGAIN, first=7, end=20), 7) == (due(outbox, 100), outbox.confirmed)
 
 
@@ -278,7 +278,7 @@ class Bridge(RuleBasedStateMachine):
     def listen(self, word: Have | Again) -> None:
         if self.outbox is None:
             return
-        decided = told(self.outbox, word, self.now) if isinstance(word, Have) else asked(self.outbox, word)
+        decided = reported(self.outbox, word, self.now) if isinstance(word, Have) else asked(self.outbox, word)
         assert not isinstance(decided, Superseded)
         self.outbox = None if isinstance(decided, Finished) else decided
 

@@ -1,4 +1,4 @@
-"""The receiver on the broker's twin: what it spools, what it acknowledges, and when."""
+"""The receiver on the broker's twin: its spools, and its acknowledgements."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 
 from bridge import receiver as receiving
 from bridge import topics
-from bridge.consumers import commit
 from bridge.events.births import Birth
 from bridge.events.numbered_events import Sent
 from bridge.machine.clock import MemoryClock
-from bridge.receiver import _IDLE, _PATIENCE, _REPORT_INTERVAL, Message, Receiver, SpoolFeed, Unread
+from bridge.message import Message
+from bridge.producer_answers import _PATIENCE, REPORT_INTERVAL
+from bridge.receiver import _IDLE, Receiver
+from bridge.spool_feed import SpoolFeed, Unread
+from bridge.spools.consumers import commit
 from bridge.spools.log import ItemKind, unpacked
 from bridge.spools.reader import read
 from bridge.spools.spool import Spool
@@ -39,7 +42,7 @@ class Bench:
         self.most_bytes = most_bytes
         self.broker = MemoryBroker()
         self.asked: list[dict[str, int]] = []
-        self.told: list[dict[str, int]] = []
+        self.reported: list[dict[str, int]] = []
         self.unread: list[Unread] = []
         self.clock = MemoryClock(1_000.0)
         self.begin()
@@ -77,7 +80,7 @@ class Bench:
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         assert (topic, retain) in {(topics.again(7, "out"), False), (topics.have(7, "out"), True)}
-        (self.told if retain else self.asked).append(json.loads(payload))
+        (self.reported if retain else self.asked).append(json.loads(payload))
 
     def send(self, frame: Frame) -> None:
         self.broker.publish(STREAM, encode(frame))
@@ -121,7 +124,7 @@ def opening(first: int = 0, epoch: int = 1) -> Frame:
 
 
 def test_messages_are_acknowledged_once_they_are_spooled(tmp_path: Path) -> None:
-    """What is in order is spooled as one group, and the broker keeps none of it."""
+    """Frames in order are spooled as one group, and the broker keeps none of them."""
     with bench(tmp_path) as made:
         for frame in (opening(), data(0, 3), data(3, 2)):
             made.send(frame)
@@ -131,8 +134,8 @@ def test_messages_are_acknowledged_once_they_are_spooled(tmp_path: Path) -> None
         assert made.unacknowledged == 0
 
 
-def test_early_messages_wait_unacknowledged_and_the_missing_is_asked_for(tmp_path: Path) -> None:
-    """A hole is asked for by its exact numbers; what came after it is spooled when it is filled."""
+def test_early_messages_wait_unacknowledged_and_missing_ones_are_asked_for(tmp_path: Path) -> None:
+    """A hole is asked for by its exact numbers; later frames are spooled once it is filled."""
     with bench(tmp_path) as made:
         for frame in (opening(), data(0, 1), data(3, 2)):
             made.send(frame)
@@ -159,68 +162,68 @@ def test_a_hole_is_asked_for_again_after_a_while_and_not_before(tmp_path: Path) 
         assert len(made.asked) == 2
 
 
-def test_what_a_spool_has_is_told_once_in_a_while(tmp_path: Path) -> None:
-    """An opening is answered at once; what follows is told in few words, the last of which says it all."""
+def test_reports_are_sent_once_in_a_while(tmp_path: Path) -> None:
+    """An opening is answered at once; later reports are few, and the last one covers everything."""
     with bench(tmp_path) as made:
         made.send(opening())
         made.work()
-        assert [{"epoch": 1, "next": 0, "closed": False}] == made.told
+        assert [{"epoch": 1, "next": 0, "closed": False}] == made.reported
         for first in range(5):
             made.send(data(first, 1))
             made.work()
-        assert 1 == len(made.told)
-        made.clock.advance(_REPORT_INTERVAL)
+        assert 1 == len(made.reported)
+        made.clock.advance(REPORT_INTERVAL)
         made.work()
-        made.clock.advance(_REPORT_INTERVAL)
+        made.clock.advance(REPORT_INTERVAL)
         made.work()
-        assert [{"epoch": 1, "next": 5, "closed": False}] == made.told[1:]
+        assert [{"epoch": 1, "next": 5, "closed": False}] == made.reported[1:]
         for _ in range(2):
             made.send(opening())
             made.work()
-        assert 4 == len(made.told)
+        assert 4 == len(made.reported)
 
 
-def test_what_was_there_is_told_again(tmp_path: Path) -> None:
-    """Whoever sends again has not heard that it came, so it is told again; an older epoch hears of the newer."""
+def test_repeated_frames_are_answered_with_a_report(tmp_path: Path) -> None:
+    """A producer that sends again has not heard the report; an older epoch learns of the newer one."""
     with bench(tmp_path) as made:
         for frame in (opening(epoch=2), data(0, 2, epoch=2)):
             made.send(frame)
         made.work()
         for frame in (data(0, 2, epoch=2), data(0, 2)):
-            made.clock.advance(_REPORT_INTERVAL)
+            made.clock.advance(REPORT_INTERVAL)
             made.send(frame)
             made.work()
-        assert [{"epoch": 2, "next": 2, "closed": False}] * 3 == made.told
+        assert [{"epoch": 2, "next": 2, "closed": False}] * 3 == made.reported
 
 
-def test_the_end_of_a_stream_is_told(tmp_path: Path) -> None:
+def test_the_end_of_a_stream_is_reported(tmp_path: Path) -> None:
     """A producer learns that its end has come, and nothing more is asked for."""
     with bench(tmp_path) as made:
         close = Frame(instance=7, port="out", epoch=1, first=2, kind=FrameKind.CLOSE)
         for frame in (opening(), data(0, 2), close, data(5, 1)):
             made.send(frame)
         made.work()
-        assert [{"epoch": 1, "next": 2, "closed": True}] == made.told
+        assert [{"epoch": 1, "next": 2, "closed": True}] == made.reported
         assert ([], 0) == (made.asked, made.unacknowledged)
 
 
-def test_before_a_stream_opens_nothing_is_told(tmp_path: Path) -> None:
-    """A producer whose opening was lost must not believe that it came."""
+def test_before_a_stream_opens_nothing_is_reported(tmp_path: Path) -> None:
+    """A producer whose opening was lost must not believe that it arrived."""
     with bench(tmp_path) as made:
         for frame in (opening(), data(0, 2), data(2, 2, epoch=2)):
             made.send(frame)
         made.work()
-        made.clock.advance(_REPORT_INTERVAL)
+        made.clock.advance(REPORT_INTERVAL)
         made.work()
-        assert [] == made.told
+        assert [] == made.reported
         assert [0, 1, 2, 3] == made.spooled()
         made.send(opening(0, epoch=2))
         made.work()
-        assert [{"epoch": 2, "next": 4, "closed": False}] == made.told
+        assert [{"epoch": 2, "next": 4, "closed": False}] == made.reported
 
 
-def test_a_new_connection_is_told_and_asked_anew(tmp_path: Path) -> None:
-    """The broker may have lost what it kept; what was early is dropped, because it comes again."""
+def test_reports_and_questions_are_repeated_over_a_new_connection(tmp_path: Path) -> None:
+    """The broker may have lost them; early frames are dropped, because they come again."""
     with bench(tmp_path) as made:
         for frame in (opening(), data(0, 1), data(2, 1)):
             made.send(frame)
@@ -228,12 +231,12 @@ def test_a_new_connection_is_told_and_asked_anew(tmp_path: Path) -> None:
         made.client.stop()
         made.client.start()
         made.work()
-        assert [{"epoch": 1, "next": 1, "closed": False}] * 2 == made.told
+        assert [{"epoch": 1, "next": 1, "closed": False}] * 2 == made.reported
         assert [{"epoch": 1, "from": 1, "to": 2}] * 2 == made.asked
 
 
 def test_a_message_that_has_no_feed_yet_waits_for_it(tmp_path: Path) -> None:
-    """A broker that keeps a session delivers before a job has begun; nothing of that is lost."""
+    """A broker that keeps a session delivers before a job has begun; no message is lost."""
     with bench(tmp_path) as made:
         receiver = Receiver({}, made, on_unread=made.unread.append)
         receiver.work([Message(RAW, b'{"t": 1}', 0)])
@@ -243,7 +246,7 @@ def test_a_message_that_has_no_feed_yet_waits_for_it(tmp_path: Path) -> None:
 
 
 class Sleepy(SimpleQueue[Message | None]):
-    """Notes how long it was asked to wait, and waits for nothing."""
+    """A queue that notes its timeouts, and never waits."""
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self.waits: list[float] = []
@@ -256,13 +259,13 @@ class Sleepy(SimpleQueue[Message | None]):
         raise Empty
 
 
-@pytest.mark.parametrize(("untold", "wait"), [(False, _IDLE), (True, _REPORT_INTERVAL)], ids=["idle", "untold"])
-def test_a_receiver_that_gets_nothing_sleeps(tmp_path: Path, *, untold: bool, wait: float) -> None:
-    """It looks about once a second, and sooner only while there is something to tell."""
+@pytest.mark.parametrize(("unreported", "wait"), [(False, _IDLE), (True, REPORT_INTERVAL)], ids=["idle", "unreported"])
+def test_a_receiver_that_gets_nothing_sleeps(tmp_path: Path, *, unreported: bool, wait: float) -> None:
+    """It checks about once a second, and sooner only while there is something to report."""
     with bench(tmp_path) as made:
         made.send(opening())
         made.work()
-        if untold:
+        if unreported:
             made.send(data(0, 1))
             made.work()
         sleepy = made.receiver._queue = Sleepy(made.receiver.stop)
@@ -270,8 +273,8 @@ def test_a_receiver_that_gets_nothing_sleeps(tmp_path: Path, *, untold: bool, wa
         assert [wait] * 4 == sleepy.waits
 
 
-def test_a_receiver_that_waits_for_room_looks_for_it_often(tmp_path: Path) -> None:
-    """What was read makes room, and nobody says so."""
+def test_a_receiver_that_waits_for_room_checks_often(tmp_path: Path) -> None:
+    """Reading makes room without a notification."""
     with bench(tmp_path, most_bytes=1) as made:
         commit(tmp_path / "raw", "job", 0)
         for _ in range(2):
@@ -279,12 +282,12 @@ def test_a_receiver_that_waits_for_room_looks_for_it_often(tmp_path: Path) -> No
             made.work()
         sleepy = made.receiver._queue = Sleepy(made.receiver.stop)
         made.receiver.run()
-        assert [_REPORT_INTERVAL] * 4 == sleepy.waits
+        assert [REPORT_INTERVAL] * 4 == sleepy.waits
         assert 1 == made.unacknowledged
 
 
-def test_what_is_not_yet_spooled_when_a_receiver_stops_is_not_acknowledged(tmp_path: Path) -> None:
-    """The broker keeps it, and it comes again."""
+def test_messages_not_spooled_when_a_receiver_stops_are_not_acknowledged(tmp_path: Path) -> None:
+    """The broker keeps them, and they come again."""
     with bench(tmp_path) as made:
         made.broker.publish(RAW, b'{"t": 1}')
         made.receiver.stop()
@@ -296,7 +299,7 @@ def test_what_is_not_yet_spooled_when_a_receiver_stops_is_not_acknowledged(tmp_p
 
 
 def test_setting_the_clock_gives_up_no_hole(tmp_path: Path) -> None:
-    """What is missing is waited for as long as ever, whatever the clock is set to."""
+    """Missing events are awaited for the same time, even if the clock is set."""
     with bench(tmp_path) as made:
         for frame in (opening(), data(2, 1)):
             made.send(frame)
@@ -313,7 +316,7 @@ def test_setting_the_clock_gives_up_no_hole(tmp_path: Path) -> None:
 
 
 def test_a_hole_that_stays_is_passed_over_and_counted(tmp_path: Path) -> None:
-    """After the patience what came early is spooled, and the gap is known."""
+    """After the patience early frames are spooled, and the gap is counted."""
     with bench(tmp_path) as made:
         for frame in (opening(), data(2, 1)):
             made.send(frame)
@@ -330,7 +333,7 @@ def test_a_hole_that_stays_is_passed_over_and_counted(tmp_path: Path) -> None:
 
 
 def test_a_full_spool_acknowledges_nothing_until_its_consumers_have_read(tmp_path: Path) -> None:
-    """Back-pressure: a full spool leaves messages with the broker, and takes them when there is room."""
+    """Back-pressure: messages for a full spool stay at the broker, and are taken when there is room."""
     with bench(tmp_path, most_bytes=1) as made:
         commit(tmp_path / "derived", "job", 0)
         for frame in (opening(), data(0, 1)):
@@ -345,7 +348,7 @@ def test_a_full_spool_acknowledges_nothing_until_its_consumers_have_read(tmp_pat
 
 
 def test_a_spool_grows_beyond_its_limit_by_one_group_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However much has come together, of either kind; the rest is taken, in order, once there is room."""
+    """This holds for raw events and frames, however many have come; the rest is taken, in order, once there is room."""
     monkeypatch.setattr(receiving, "MOST_SPOOLED", 3_000)
     with bench(tmp_path, most_bytes=20_000) as made:
         for name in ("derived", "raw"):
@@ -376,8 +379,8 @@ def test_a_spool_grows_beyond_its_limit_by_one_group_at_most(tmp_path: Path, mon
         assert {name: list(range(200)) for name in found} == found
 
 
-def test_a_message_that_is_no_frame_is_told_and_holds_up_nothing(tmp_path: Path) -> None:
-    """Nonsense on a stream's topic is acknowledged, because it will be no better the next time."""
+def test_a_message_that_is_no_frame_is_reported_and_holds_up_nothing(tmp_path: Path) -> None:
+    """Nonsense on a stream's topic is acknowledged, because it would be no better the next time."""
     with bench(tmp_path) as made:
         made.send(opening())
         made.broker.publish(STREAM, b"nonsense")
@@ -388,8 +391,8 @@ def test_a_message_that_is_no_frame_is_told_and_holds_up_nothing(tmp_path: Path)
         assert [(unread.topic, unread.event) for unread in made.unread] == [(STREAM, "b'nonsense'")]
 
 
-def test_raw_events_are_born_when_they_are_received_and_others_stay_as_old(tmp_path: Path) -> None:
-    """What comes over a bridge keeps its births, and is of unknown birth where its frame tells none."""
+def test_raw_events_are_born_when_received_and_others_keep_their_births(tmp_path: Path) -> None:
+    """Events of a bridge keep their births, which are unknown if their frame has none."""
     made = Bench(tmp_path)
     made.broker.publish(RAW, b'[{"t": 1}, {"t": 2}]')
     events = pa.record_batch({"n": [0, 1]})
@@ -403,8 +406,8 @@ def test_raw_events_are_born_when_they_are_received_and_others_stay_as_old(tmp_p
     made.end()
 
 
-def test_raw_events_are_spooled_by_their_schema_and_the_unfit_told(tmp_path: Path) -> None:
-    """Raw messages of a group become one item; an unfit event is told with its reason and keeps no other back."""
+def test_raw_events_are_spooled_by_their_schema_and_unfit_ones_reported(tmp_path: Path) -> None:
+    """Raw messages of a group become one item; an unfit event is reported with its reason, alone."""
     with bench(tmp_path) as made:
         for message in (b'{"t": 1}', b'[{"t": 2.5, "more": [1]}, {"t": "warm"}]', b"{"):
             made.broker.publish(RAW, message)
@@ -425,7 +428,7 @@ def test_raw_events_are_spooled_by_their_schema_and_the_unfit_told(tmp_path: Pat
 def test_whatever_breaks_every_event_is_spooled_once_and_in_order(
     tmp_path_factory: pytest.TempPathFactory, chance: st.DataObject
 ) -> None:
-    """Cut, doubled and reordered frames, lost connections and processes that end at any moment change nothing."""
+    """Lost, doubled and reordered frames, lost connections and processes that end at any moment change nothing."""
     folder = tmp_path_factory.mktemp("receiver")
     total = chance.draw(st.integers(1, 12), "events")
     frames = [data(first, chance.draw(st.integers(1, total - first))) for first in range(total)]
@@ -450,7 +453,7 @@ def test_whatever_breaks_every_event_is_spooled_once_and_in_order(
 
 
 def test_numbered_events_are_answered_once_they_are_spooled(tmp_path: Path) -> None:
-    """How far each producer is outlives the receiver, and what is no such message is told and acknowledged."""
+    """The next number of each producer outlives the receiver, and a malformed message is reported and acknowledged."""
     topic, answers = topics.sent("source/7"), list[dict[str, Any]]()
 
     class Answers:

@@ -1,4 +1,4 @@
-"""The sender on the broker's twin, against a real receiver and spool: what arrives, what is kept, and for how long."""
+"""The sender on the broker's twin, with a real receiver and spool."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from bridge import topics
 from bridge.emitted import Emitted, Stream
+from bridge.forwarded_streams import NO_RECORD_NEEDED, OPENINGS
+from bridge.message import Message
 from bridge.outbox import MOST_PATIENCE
-from bridge.receiver import Message
-from bridge.sender import _RETRY_INTERVAL, EVERYTHING, OPENINGS, Sender
+from bridge.sender import _RETRY_INTERVAL, Sender
 from bridge.transport.memory_broker import MemoryBroker, MemoryClient
 from bridge.wire import Again, FrameKind, decode
 from tests.bridge.memory_bridge import STREAM, bridge, events, losing
@@ -20,8 +21,8 @@ from tests.bridge.memory_bridge import STREAM, bridge, events, losing
 ON = topics.stream(*STREAM)
 
 
-def test_what_is_emitted_is_spooled_and_then_not_needed(tmp_path: Path) -> None:
-    """What was there at the opening and what comes later arrives in order, and what arrived is no longer needed."""
+def test_emitted_events_are_spooled_and_then_not_needed(tmp_path: Path) -> None:
+    """Events from before and after the opening arrive in order, and are no longer needed once they have arrived."""
     with bridge(tmp_path) as made:
         made.records.emitted.append(events(0, 3))
         made.forward()
@@ -36,16 +37,16 @@ def test_what_is_emitted_is_spooled_and_then_not_needed(tmp_path: Path) -> None:
 
 
 def test_a_stream_that_is_not_forwarded_needs_nothing_and_sends_nothing(tmp_path: Path) -> None:
-    """What is emitted at other ports is ignored."""
+    """Events that are emitted at other ports are ignored."""
     with bridge(tmp_path) as made:
         made.emit(events(0, 3))
         made.work(2)
         assert [] == made.spooled()
-        assert EVERYTHING == made.sender.needed(STREAM)
+        assert NO_RECORD_NEEDED == made.sender.needed(STREAM)
 
 
-def test_a_hole_in_what_is_emitted_is_filled_from_the_records(tmp_path: Path) -> None:
-    """Whoever emits may leave something out, as long as the records have it."""
+def test_a_hole_in_emitted_events_is_filled_from_the_records(tmp_path: Path) -> None:
+    """Jobs may leave out events in `emit`, as long as the records have them."""
     with bridge(tmp_path) as made:
         made.forward()
         made.work(2)
@@ -55,7 +56,7 @@ def test_a_hole_in_what_is_emitted_is_filled_from_the_records(tmp_path: Path) ->
         assert list(range(6)) == made.spooled()
 
 
-def test_a_consumer_that_lags_holds_no_more_than_the_bound(tmp_path: Path) -> None:
+def test_a_lagging_consumer_costs_no_more_than_the_bound(tmp_path: Path) -> None:
     """Beyond the bound nothing is read or sent; as the consumer confirms, the rest is read from the records."""
     with bridge(tmp_path, most_unconfirmed=1_500) as made:
         came = losing(made.broker, ON)
@@ -82,12 +83,12 @@ def test_a_message_that_the_broker_loses_after_acknowledging_it_arrives(tmp_path
         made.sender.close(STREAM)
         made.work(40)
         assert list(range(6)) == made.spooled()
-        assert EVERYTHING == made.sender.needed(STREAM)
+        assert NO_RECORD_NEEDED == made.sender.needed(STREAM)
         assert 0 == made.receiver.intakes[ON].counts.gaps
 
 
-def test_a_word_of_the_receiver_that_is_lost_is_said_again(tmp_path: Path) -> None:
-    """A sender that did not hear what the receiver has sends again, and is told again."""
+def test_a_lost_report_of_the_receiver_is_repeated(tmp_path: Path) -> None:
+    """A sender that missed the report sends again, and gets another report."""
     with bridge(tmp_path) as made:
         losing(made.broker, topics.have(*STREAM), 0, 1)
         made.forward()
@@ -98,7 +99,7 @@ def test_a_word_of_the_receiver_that_is_lost_is_said_again(tmp_path: Path) -> No
 
 
 def test_the_broker_has_few_messages_for_a_consumer_that_is_away(tmp_path: Path) -> None:
-    """While nobody confirms, probes become seldom, and each is one frame."""
+    """While nothing is confirmed, probes become rare, and each is one frame."""
     with bridge(tmp_path) as made:
         came = losing(made.broker, ON)
         made.forward()
@@ -113,7 +114,7 @@ def test_the_broker_has_few_messages_for_a_consumer_that_is_away(tmp_path: Path)
 
 
 def test_a_closed_stream_is_needed_until_its_end_has_come(tmp_path: Path) -> None:
-    """The end goes out after everything; only then are the records free, and the answers not asked for any more."""
+    """The end is sent last; only once it has arrived are the records free, and the answers unsubscribed."""
     with bridge(tmp_path) as made:
         made.forward()
         made.emit(events(0, 2))
@@ -122,13 +123,13 @@ def test_a_closed_stream_is_needed_until_its_end_has_come(tmp_path: Path) -> Non
         made.sender.work()
         assert 0 == made.sender.needed(STREAM)
         made.work(3)
-        assert EVERYTHING == made.sender.needed(STREAM)
+        assert NO_RECORD_NEEDED == made.sender.needed(STREAM)
         assert [0, 1] == made.spooled()
         assert made.spool.producers[ON].closed
 
 
 def test_a_stream_opens_again_after_its_end_has_come(tmp_path: Path) -> None:
-    """What was not forwarded between the closing and the next opening is not missed, and no gap is counted."""
+    """Events that were not forwarded between the closing and the next opening are not missed, and no gap is counted."""
     with bridge(tmp_path) as made:
         made.forward()
         made.emit(events(0, 2))
@@ -149,7 +150,7 @@ def test_a_stream_opens_again_after_its_end_has_come(tmp_path: Path) -> None:
 
 
 def test_an_end_that_comes_twice_does_not_end_the_stream_that_opened_again(tmp_path: Path) -> None:
-    """Each opening has an epoch of its own, so what belongs to the one before is refused."""
+    """Each opening has its own epoch, so frames of the one before are refused."""
     with bridge(tmp_path) as made:
         frames: list[bytes] = []
 
@@ -173,7 +174,7 @@ def test_an_end_that_comes_twice_does_not_end_the_stream_that_opened_again(tmp_p
 
 
 def test_a_sender_that_died_goes_on_where_the_spool_is(tmp_path: Path) -> None:
-    """A new process with a higher epoch begins at its oldest record, and nothing is there twice or missing."""
+    """A new process with a higher epoch begins at its oldest record, and no event is doubled or missing."""
     with bridge(tmp_path) as made:
         made.forward()
         made.emit(events(0, 3), events(3, 6))
@@ -191,8 +192,8 @@ def test_a_sender_that_died_goes_on_where_the_spool_is(tmp_path: Path) -> None:
         assert 12 == made.sender.needed(STREAM)
 
 
-def test_a_sender_thought_dead_is_told_and_sends_no_more(tmp_path: Path) -> None:
-    """What a host sends in an epoch that was taken over is refused; it hears of it and stops."""
+def test_a_superseded_sender_is_notified_and_sends_no_more(tmp_path: Path) -> None:
+    """Frames of an epoch that was taken over are refused; the host is notified and stops."""
     with bridge(tmp_path) as made:
         made.forward()
         made.emit(events(0, 2))
@@ -211,26 +212,16 @@ def test_a_sender_thought_dead_is_told_and_sends_no_more(tmp_path: Path) -> None
         old_client.stop()
 
 
-def test_to_forward_in_an_older_epoch_is_refused(tmp_path: Path) -> None:
-    """A mistake of the host is named where it is made."""
+def test_forwarding_in_an_older_epoch_is_refused(tmp_path: Path) -> None:
+    """The host's mistake is an error in its call."""
     with bridge(tmp_path) as made:
         made.forward(epoch=4)
         with pytest.raises(ValueError, match="was forwarded in epoch 4; forward it in that or a higher one, not in 3"):
             made.forward(epoch=3)
 
 
-def test_a_stream_whose_consumer_is_gone_can_be_forgotten(tmp_path: Path) -> None:
-    """Nothing is needed any more, and nothing is sent."""
-    with bridge(tmp_path) as made:
-        made.forward()
-        made.sender.forget(STREAM)
-        made.emit(events(0, 2))
-        made.work(2)
-        assert ([], EVERYTHING) == (made.spooled(), made.sender.needed(STREAM))
-
-
 def test_records_that_cannot_be_read_hold_up_no_other_stream(tmp_path: Path) -> None:
-    """The trouble is told by the stream's name; it is tried again, and others go on meanwhile."""
+    """The problem is reported with the stream's name; reading is retried, and other streams go on."""
     with bridge(tmp_path) as made:
         damaged = [True]
 
@@ -253,8 +244,8 @@ def test_records_that_cannot_be_read_hold_up_no_other_stream(tmp_path: Path) -> 
         assert came() > 0
 
 
-def test_numbers_that_nobody_has_any_more_are_told(tmp_path: Path) -> None:
-    """A receiver that asks for what the records do not hold gets no answer, and the host hears of it."""
+def test_requests_for_numbers_that_are_gone_are_reported(tmp_path: Path) -> None:
+    """A receiver that asks for events that the records do not hold gets no answer, and the host is notified."""
     with bridge(tmp_path) as made:
         made.records.emitted.append(events(5, 7))
         made.forward()
@@ -262,8 +253,8 @@ def test_numbers_that_nobody_has_any_more_are_told(tmp_path: Path) -> None:
         assert topics.stream(*STREAM) in {trouble.topic for trouble in made.troubles}
 
 
-def test_a_word_that_is_none_is_told_and_changes_nothing(tmp_path: Path) -> None:
-    """Nonsense on a receiver's topic ends nothing."""
+def test_a_malformed_answer_is_reported_and_changes_nothing(tmp_path: Path) -> None:
+    """Nonsense on a receiver's topic stops nothing."""
     with bridge(tmp_path) as made:
         made.forward()
         made.sender.work()
@@ -298,7 +289,7 @@ class Broker:
 
 
 def test_a_clock_that_is_set_back_holds_up_no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What nobody confirms is sent again after its patience, whatever the clock was set to meanwhile."""
+    """Unconfirmed frames are sent again after the patience, even if the clock is set."""
     broker, now, until = Broker(), time.time(), time.monotonic() + 20.0
     broker.at_once = True
     sender = Sender(broker)
@@ -312,7 +303,7 @@ def test_a_clock_that_is_set_back_holds_up_no_probe(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_plain_message_is_done_once_the_broker_has_it() -> None:
-    """Done is what was answered for, not what was sent; also where the answer comes before the sending returns."""
+    """It is done when it was answered, not when it was sent; even if the answer comes before the sending returns."""
     broker, done = Broker(), list[int]()
     sender = Sender(broker, clock=lambda: 0.0)
     sender.send("out", b"1", lambda: done.append(1))
@@ -326,8 +317,8 @@ def test_a_plain_message_is_done_once_the_broker_has_it() -> None:
     assert [1, 2] == done
 
 
-def test_a_plain_message_that_is_refused_is_told_and_sent_again() -> None:
-    """A refusal is not done; after a while the message goes out again."""
+def test_a_refused_plain_message_is_reported_and_sent_again() -> None:
+    """A refused message is not done; after a while it is sent again."""
     broker, done, now, troubles = Broker(), list[int](), [0.0], list[str]()
     sender = Sender(broker, clock=lambda: now[0], on_trouble=lambda trouble: troubles.append(trouble.reason))
     sender.send("out", b"1", lambda: done.append(1))
@@ -342,8 +333,8 @@ def test_a_plain_message_that_is_refused_is_told_and_sent_again() -> None:
     assert [1] == done
 
 
-def test_what_the_broker_does_not_answer_for_is_bounded() -> None:
-    """Beyond the bound messages wait in their order, until the broker answers for some."""
+def test_unanswered_messages_are_bounded() -> None:
+    """Beyond the bound messages wait in their order, until the broker has answered some."""
     broker = Broker()
     sender = Sender(broker, clock=lambda: 0.0, most_unanswered=20)
     for number in range(5):
@@ -356,8 +347,8 @@ def test_what_the_broker_does_not_answer_for_is_bounded() -> None:
     assert [b"0" * 10, b"1" * 10, b"2" * 10, b"3" * 10] == [payload for _, payload, _ in broker.published]
 
 
-def test_of_what_is_asked_for_no_more_is_sent() -> None:
-    """A wish for some numbers of a frame is answered with just those."""
+def test_only_the_requested_numbers_are_sent_again() -> None:
+    """A request for some numbers of a frame is answered with just those."""
     broker = Broker()
     sender = Sender(broker, clock=lambda: 0.0)
     sender.forward(STREAM, epoch=1, first=0, kept=lambda _: iter([events(0, 10)]))
@@ -370,7 +361,7 @@ def test_of_what_is_asked_for_no_more_is_sent() -> None:
 
 
 def test_nothing_is_sent_again_while_the_broker_owes_an_answer() -> None:
-    """A broker that is away is no reason to fill memory with doubles: patience begins with its answer."""
+    """A broker that is away is no reason to fill memory with repeated frames: patience begins with its answer."""
     broker, now = Broker(), [0.0]
     sender = Sender(broker, clock=lambda: now[0])
     sender.forward(STREAM, epoch=1, first=0, kept=lambda _: iter([events(0, 2)]))
@@ -389,7 +380,7 @@ def test_nothing_is_sent_again_while_the_broker_owes_an_answer() -> None:
 
 
 def test_plain_messages_survive_a_lost_connection() -> None:
-    """What is sent without a connection goes out with the next one, and is done then."""
+    """Messages that are sent without a connection go out with the next one, and are done then."""
     broker, got, done = MemoryBroker(), list[bytes](), list[int]()
     tenant = MemoryClient(broker, "tenant", topics=["out"], on_message=lambda message: got.append(message.payload))
     tenant.start()
@@ -403,14 +394,8 @@ def test_plain_messages_survive_a_lost_connection() -> None:
     assert ([b"1"], [1]) == (got, done)
 
 
-def test_the_sender_knows_its_messages() -> None:
-    """A host that shares its client hands over the receivers' words and nothing else."""
-    takes = [topics.have(7, "out"), topics.again(7, "out")]
-    assert takes == [topic for topic in [*takes, topics.job("3", "plan"), ON, "have/7/out"] if Sender.takes(topic)]
-
-
-def test_a_sender_in_a_thread_stops_when_it_is_told(tmp_path: Path) -> None:
-    """Asked to stop while it waits for work, `run` returns."""
+def test_a_sender_in_a_thread_stops_on_request(tmp_path: Path) -> None:
+    """If it is stopped while it waits for work, `run` returns."""
     with bridge(tmp_path) as made:
         made.sender.stop()
         made.sender.run()
@@ -422,7 +407,7 @@ def test_a_sender_in_a_thread_stops_when_it_is_told(tmp_path: Path) -> None:
 def test_whatever_breaks_every_number_is_spooled_once_and_in_order(
     tmp_path_factory: pytest.TempPathFactory, chance: st.DataObject
 ) -> None:
-    """Lost messages, lost connections and ends of either process at any moment change nothing; no gap is counted."""
+    """Lost messages and connections, and restarts of either process, change nothing; no gap is counted."""
     with bridge(tmp_path_factory.mktemp("bridge"), most_unconfirmed=chance.draw(st.integers(1, 3_000))) as made:
         losses = set(chance.draw(st.lists(st.integers(0, 80), max_size=30), "losses"))
         came = iter(range(1 << 30))
@@ -455,7 +440,7 @@ def test_whatever_breaks_every_number_is_spooled_once_and_in_order(
 
 
 def test_openings_and_ends_that_queue_up_lose_nothing_between(tmp_path: Path) -> None:
-    """A stream that is closed and opened several times before its consumer has the first end comes whole."""
+    """A stream that is closed and opened several times before its consumer has the first end arrives whole."""
     with bridge(tmp_path) as made:
         for first in (0, 3, 6):
             made.forward(first=first)

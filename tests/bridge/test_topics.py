@@ -1,4 +1,4 @@
-"""The topics that Braid uses."""
+"""The topics of Braid."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ NAMES = st.text("abc0", min_size=1, max_size=3)
 
 
 def test_every_topic_has_its_documented_form() -> None:
-    """Each kind of topic is exactly what the design promises."""
+    """Each kind of topic is exactly as documented."""
     assert [
         "braid/1/streams/7/out",
         "braid/1/again/7/out",
@@ -42,8 +42,8 @@ def test_different_outputs_have_different_topics(one: tuple[str, str, str], othe
 
 
 @given(st.integers(0, 99), NAMES)
-def test_no_two_kinds_of_topic_meet(instance: int, name: str) -> None:
-    """A stream, what its receiver says, its dead letters, an output and a job's topics never coincide."""
+def test_topics_of_different_kinds_differ(instance: int, name: str) -> None:
+    """A stream, its receiver's answers, its dead letters, an output and a job's topics never coincide."""
     kinds = [
         topics.stream(instance, name),
         topics.again(instance, name),

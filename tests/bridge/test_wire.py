@@ -52,7 +52,7 @@ EVENTS = pa.record_batch({"n": [1, 2, 3, None, 5], "s": ["a", "é", None, "", "l
 def test_a_frame_of_events_survives_the_wire(
     events: pa.RecordBatch, instance: int, epoch: int, first: int, port: str
 ) -> None:
-    """Events of any type, nulls and NaN included, arrive as they were, with the frame's numbers."""
+    """Events of any type, including nulls and NaN, arrive unchanged, with the frame's numbers."""
     frame = Frame(instance=instance, port=port, epoch=epoch, first=first, events=events)
     got = decode(encode(frame))
     assert (instance, port, epoch, first, FrameKind.DATA, "") == (
@@ -69,17 +69,17 @@ def test_a_frame_of_events_survives_the_wire(
 
 @pytest.mark.parametrize(("kind", "count"), [(FrameKind.MARKER, 1), (FrameKind.OPEN, 0), (FrameKind.CLOSE, 0)], ids=str)
 def test_a_frame_without_events_survives_the_wire(kind: FrameKind, count: int) -> None:
-    """A marker takes one number, the beginning and the end of a stream take none, and all arrive as they were."""
+    """A marker takes one number, the beginning and the end of a stream take none, and all arrive unchanged."""
     frame = Frame(instance=7, port="öut", epoch=2, first=5, kind=kind, marker="cut 4 é")
     got = decode(encode(frame))
     assert frame == got
     assert (count, 5 + count) == (got.count, got.end)
 
 
-def test_the_metadata_tells_everything_but_the_events() -> None:
-    """Whoever reads the schema of a message knows the frame's version, producer, numbers and kind."""
+def test_the_metadata_has_everything_but_the_events() -> None:
+    """The schema of a message has the frame's version, producer, numbers and kind."""
     with pa.ipc.open_stream(encode(_frame(EVENTS))) as reader:
-        told = reader.schema.metadata
+        metadata = reader.schema.metadata
     assert {
         b"braid": b"1",
         b"instance": b"7",
@@ -89,11 +89,11 @@ def test_the_metadata_tells_everything_but_the_events() -> None:
         b"count": b"5",
         b"kind": b"data",
         b"marker": b"",
-    } == told
+    } == metadata
 
 
 def test_the_metadata_of_the_events_stays_behind() -> None:
-    """What a producer's batch carries as schema metadata neither travels nor overrides the frame's."""
+    """The schema metadata of a producer's batch neither travels nor overrides the frame's."""
     events = EVENTS.replace_schema_metadata({"pandas": "x", "first": "99"})
     message = encode(_frame(events))
     with pa.ipc.open_stream(message) as reader:
@@ -102,10 +102,10 @@ def test_the_metadata_of_the_events_stays_behind() -> None:
     assert (3, None) == (got.first, got.events.schema.metadata)
 
 
-def _altered(**told: bytes | None) -> bytes:
-    """A frame's message with other metadata, None where it is left out."""
+def _altered(**changes: bytes | None) -> bytes:
+    """A frame's message with other metadata; None leaves an entry out."""
     with pa.ipc.open_stream(encode(_frame(EVENTS))) as reader:
-        metadata = reader.schema.metadata | {name.encode(): value for name, value in told.items()}
+        metadata = reader.schema.metadata | {name.encode(): value for name, value in changes.items()}
     kept = {name: value for name, value in metadata.items() if value is not None}
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, EVENTS.schema.with_metadata(kept)) as writer:
@@ -115,12 +115,12 @@ def _altered(**told: bytes | None) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("changes", "message"),
     [
         ({"braid": b"2"}, "the frame has version 2, not 1"),
         ({"braid": None}, "the frame has version none, not 1"),
-        ({"count": b"4"}, "the frame says that it takes 4 numbers and takes 5"),
-        ({"kind": b"marker"}, "the frame says that it takes 5 numbers and takes 1"),
+        ({"count": b"4"}, "the frame claims 4 numbers, but has 5"),
+        ({"kind": b"marker"}, "the frame claims 5 numbers, but has 1"),
         ({"count": None}, "the message is no frame: b'count'"),
         ({"count": b"x"}, "the message is no frame: invalid literal for int() with base 10: b'x'"),
         ({"first": None}, "the message is no frame: b'first'"),
@@ -129,24 +129,24 @@ def _altered(**told: bytes | None) -> bytes:
     ],
     ids=str,
 )
-def test_metadata_that_is_wrong_is_told(told: dict[str, bytes | None], message: str) -> None:
-    """Another version, wrong or missing metadata and a wrong count are refused with what is wrong."""
+def test_wrong_metadata_is_refused(changes: dict[str, bytes | None], message: str) -> None:
+    """Another version, wrong or missing metadata and a wrong count are refused with the reason."""
     with pytest.raises(MalformedFrame) as refused:
-        decode(_altered(**told))
+        decode(_altered(**changes))
     assert message == str(refused.value)
 
 
 @pytest.mark.parametrize(
-    "told", [{"braid": b"\xff"}, {"port": b"\xff"}, {"marker": b"\xff"}, {"kind": b"\xff"}], ids=str
+    "changes", [{"braid": b"\xff"}, {"port": b"\xff"}, {"marker": b"\xff"}, {"kind": b"\xff"}], ids=str
 )
-def test_metadata_that_is_no_text_is_refused(told: dict[str, bytes | None]) -> None:
-    """Metadata that is not UTF-8 makes no other error than a malformed frame."""
+def test_metadata_that_is_no_text_is_refused(changes: dict[str, bytes | None]) -> None:
+    """Metadata that is not UTF-8 raises only the error of a malformed frame."""
     with pytest.raises(MalformedFrame, match="the message is no frame: 'utf-8' codec can't decode"):
-        decode(_altered(**told))
+        decode(_altered(**changes))
 
 
 def test_a_frame_has_one_batch() -> None:
-    """Events in further batches are refused and not dropped unseen."""
+    """Events in further batches are refused and not dropped silently."""
     with pa.ipc.open_stream(encode(_frame(EVENTS))) as reader:
         schema = reader.schema
     sink = pa.BufferOutputStream()
@@ -179,14 +179,14 @@ def test_columns_whose_names_are_no_text_are_refused() -> None:
 @example(encode(_frame(EVENTS))[:-1][:40])
 @example(b'{"instance": 7}')
 def test_bytes_that_are_no_frame_are_refused(message: bytes) -> None:
-    """Whatever else comes on a stream's topic is told apart by one error only."""
+    """All other bytes on a stream's topic raise one error only."""
     with pytest.raises(MalformedFrame):
         decode(message)
 
 
 @given(st.data())
 def test_a_damaged_frame_is_refused_or_can_be_read(data: st.DataObject) -> None:
-    """Wherever bytes of a frame are changed, left out or added, nothing but a malformed frame is ever raised."""
+    """Wherever bytes of a frame are changed, removed or added, no other error than a malformed frame is raised."""
     message = bytearray(encode(_frame(EVENTS)))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, max(0, len(message) - 1)))
@@ -200,7 +200,7 @@ def test_a_damaged_frame_is_refused_or_can_be_read(data: st.DataObject) -> None:
 
 
 @given(batches(least=1), st.data())
-def test_since_leaves_out_what_came_before(events: pa.RecordBatch, data: st.DataObject) -> None:
+def test_since_leaves_out_earlier_events(events: pa.RecordBatch, data: st.DataObject) -> None:
     """A frame since a number has that number first, the same producer and exactly the events from there on."""
     skipped = data.draw(st.integers(0, len(events)))
     rest = _frame(events).since(3 + skipped)

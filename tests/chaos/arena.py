@@ -12,6 +12,7 @@ import pytest
 
 from bridge import FolderReader, ItemKind, Message, Receiver, Spool, SpoolFeed, Unread, commit, read, topics, unpacked
 from bridge.brokers.broker import start_broker
+from bridge.machine.back_off import BackOff
 from bridge.transport.mqtt_client import MqttClient
 from engine.host import keeper
 from engine.host.keeper import HostKeeper
@@ -179,7 +180,7 @@ def _events(folder: Path, end: int) -> Iterator[dict[str, Any]]:
 def arena(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Arena]:
     """Everything started, and ended in the end."""
     # How long a keeper holds back from a host that keeps dying is no matter here.
-    patch.setattr(keeper, "_BACK_OFF", (0.0, 0.2))
+    patch.setattr(keeper, "_BACK_OFF", BackOff((0.2,)))
     made = Arena(root)
     try:
         yield made

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from bridge.emitted import Emitted as Sent
 from bridge.emitted import Stream
-from bridge.sender import EVERYTHING
+from bridge.forwarded_streams import NO_RECORD_NEEDED
 from engine.delivery.follower import Follower
 from engine.offset import Offset
 from engine.plan import Delivery, Entry, Forward, Plan, Port, Slot
@@ -71,7 +71,7 @@ class Sender:
         last.closed = True
 
     def needed(self, stream: Stream) -> int:
-        return self.confirmed.get(stream, EVERYTHING)
+        return self.confirmed.get(stream, NO_RECORD_NEEDED)
 
     def send(self, topic: str, payload: bytes, done: Callable[[], None]) -> None:
         self.plain.append(Plain(topic, json.loads(payload), done))

@@ -18,7 +18,8 @@ import pytest
 from bridge import Message, topics
 from bridge.brokers.broker import BrokerKind as Make
 from bridge.brokers.broker import start_broker
-from bridge.transport.mqtt_client import MqttClient, detect_protocol
+from bridge.transport.mqtt_client import MqttClient
+from bridge.transport.protocol_version import detect_protocol
 from dags import Kind
 from engine.host.keeper import HostKeeper
 from engine.plan import CutWish, Delivery, Edge, Forward, Ingress, Plan, Slot, written_cut, written_plan

@@ -46,7 +46,7 @@ REFUSED = {"Not authorized"}
 
 
 class Visitor:
-    """A client whose callbacks only note."""
+    """A client whose callbacks only note messages."""
 
     def __init__(
         self,
@@ -117,8 +117,8 @@ class Visitor:
         self.client.loop_stop()
 
 
-class House:
-    """A broker of Braid's with tenants, of whom none is known yet."""
+class TenantedBroker:
+    """A broker of Braid's with tenants, none of whom is known at first."""
 
     def __init__(self, folder: Path, kind: BrokerKind) -> None:
         self.hashes = {user_of(tenant): hashed(secret) for tenant, secret in SECRETS.items()}
@@ -165,8 +165,8 @@ class House:
 
 
 @pytest.fixture(params=KINDS)
-def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
-    house = House(tmp_path, request.param)
+def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TenantedBroker]:
+    house = TenantedBroker(tmp_path, request.param)
     assert house.broker is not None
     with house.broker:
         yield house
@@ -179,8 +179,8 @@ def refusal(address: Address) -> str | None:
 
 
 @PROTOCOLS
-def test_a_tenant_reads_its_own_outputs_only(house: House, protocol: MQTTProtocolVersion) -> None:
-    """Whatever it subscribes to, a tenant gets what its own dataflows put out, and nothing else, retained or not."""
+def test_a_tenant_reads_its_own_outputs_only(house: TenantedBroker, protocol: MQTTProtocolVersion) -> None:
+    """Whatever it subscribes to, a tenant gets the outputs of its own dataflows, and nothing else, retained or not."""
     house.admit("ann", "bob")
     wishes = ["#", "braid/1/#", "+/+/jobs/#", "$SYS/#", "$share/g/raw/bob", "$share/g/braid/1/jobs/#", "raw/ann"]
     with Visitor(house.own, "$SYS/broker/uptime", "#", protocol=protocol) as braid:
@@ -198,8 +198,8 @@ def test_a_tenant_reads_its_own_outputs_only(house: House, protocol: MQTTProtoco
 
 
 @PROTOCOLS
-def test_a_tenant_writes_its_own_sources_only(house: House, protocol: MQTTProtocolVersion) -> None:
-    """Nothing arrives of what a tenant publishes elsewhere; over MQTT 5 it is told so, over 3.1.1 it is not."""
+def test_a_tenant_writes_its_own_sources_only(house: TenantedBroker, protocol: MQTTProtocolVersion) -> None:
+    """Messages that a tenant publishes elsewhere do not arrive; only MQTT 5 reports that to the tenant."""
     house.admit("ann", "bob", "eve")
     elsewhere = [*BRAIDS, "braid/1/out/ann/d/s", "raw/bob", "raw/ann/below", "raw/ann/", "raw", "raw/annie", "$SYS/ann"]
     answers = set()
@@ -215,8 +215,8 @@ def test_a_tenant_writes_its_own_sources_only(house: House, protocol: MQTTProtoc
 
 
 @PROTOCOLS
-def test_a_last_will_is_no_way_round(house: House, protocol: MQTTProtocolVersion) -> None:
-    """What a tenant has published when it dies goes where it may write only."""
+def test_a_last_will_is_no_way_round(house: TenantedBroker, protocol: MQTTProtocolVersion) -> None:
+    """The will of a tenant goes only where it may write."""
     house.admit("ann", "bob")
     with Visitor(house.own, "#", protocol=protocol) as braid:
         for will in ("braid/1/jobs/1/status", "raw/bob", "raw/ann"):
@@ -224,8 +224,8 @@ def test_a_last_will_is_no_way_round(house: House, protocol: MQTTProtocolVersion
         assert ["raw/ann"] == braid.until("raw/ann")
 
 
-def test_each_comes_in_at_its_own_door(house: House) -> None:
-    """A tenant is not let in where Braid is, nor Braid where tenants are, nor anybody without a password."""
+def test_each_user_has_one_listener(house: TenantedBroker) -> None:
+    """A tenant is refused at Braid's listener, Braid at the tenants', and a client without a password at both."""
     house.admit("ann")
     ann, own = house.address("ann"), house.own
     swapped = [
@@ -240,8 +240,8 @@ def test_each_comes_in_at_its_own_door(house: House) -> None:
 
 
 @PROTOCOLS
-def test_a_reload_lets_in_and_puts_out(house: House, protocol: MQTTProtocolVersion) -> None:
-    """After a reload a new tenant is let in, and a revoked one is out at once; nobody else loses the connection."""
+def test_a_reload_accepts_and_disconnects_users(house: TenantedBroker, protocol: MQTTProtocolVersion) -> None:
+    """After a reload a new tenant is accepted, and a revoked one is disconnected at once; nobody else is."""
     house.admit("ann", "eve")
     assert "Not authorized" == refusal(house.address("bob"))
     with (
@@ -260,8 +260,8 @@ def test_a_reload_lets_in_and_puts_out(house: House, protocol: MQTTProtocolVersi
         assert [False, False] == [braid.left.is_set(), eve.left.is_set()]
 
 
-def test_a_new_password_puts_out_who_has_the_old_one(house: House) -> None:
-    """When a tenant's credentials are made anew, the old ones let nobody in, and those who used them are out."""
+def test_a_new_password_disconnects_users_of_the_old_one(house: TenantedBroker) -> None:
+    """When a tenant's credentials are replaced, the old ones are refused, and their users are disconnected."""
     house.admit("ann")
     with Visitor(house.address("ann")) as ann:
         house.hashes[user_of("ann")] = hashed("another")
@@ -271,8 +271,8 @@ def test_a_new_password_puts_out_who_has_the_old_one(house: House) -> None:
 
 
 @PROTOCOLS
-def test_a_reload_changes_what_a_connected_tenant_may(house: House, protocol: MQTTProtocolVersion) -> None:
-    """A source that changes hands is written by its new owner only, over connections that stood before."""
+def test_a_reload_changes_rights_of_connected_tenants(house: TenantedBroker, protocol: MQTTProtocolVersion) -> None:
+    """A source with a new owner is written by that owner only, even over old connections."""
     house.admit("ann", "bob", sources={"ann": "raw/one"})
     with (
         Visitor(house.own, "#", protocol=protocol) as braid,
@@ -287,8 +287,8 @@ def test_a_reload_changes_what_a_connected_tenant_may(house: House, protocol: MQ
 
 
 @PROTOCOLS
-def test_braid_goes_on_during_reloads(house: House, protocol: MQTTProtocolVersion) -> None:
-    """Through a hundred reloads Braid's clients stay connected, and all that they send arrives once and in order."""
+def test_braid_goes_on_during_reloads(house: TenantedBroker, protocol: MQTTProtocolVersion) -> None:
+    """Through a hundred reloads Braid's clients stay connected, and all their messages arrive once and in order."""
     many, came, connections, done = 2_000, list[int](), list[int](), threading.Event()
 
     def take(message: Message) -> None:
@@ -322,8 +322,8 @@ def test_braid_goes_on_during_reloads(house: House, protocol: MQTTProtocolVersio
 
 
 @PROTOCOLS
-def test_a_tenant_cannot_take_the_place_of_a_client_of_braid(house: House, protocol: MQTTProtocolVersion) -> None:
-    """Who comes with the name that Braid gives a client puts nobody out, since the id holds a secret as well."""
+def test_a_tenant_cannot_replace_a_client_of_braid(house: TenantedBroker, protocol: MQTTProtocolVersion) -> None:
+    """Using the name of a Braid client disconnects nobody, because the id holds a secret as well."""
     house.admit("ann")
     came = threading.Event()
     connections = list[int]()
@@ -349,9 +349,9 @@ def test_a_tenant_cannot_take_the_place_of_a_client_of_braid(house: House, proto
 @PROTOCOLS
 @pytest.mark.parametrize("house", [MOSQUITTO], indirect=True)
 def test_a_host_that_is_away_misses_nothing_when_the_broker_restarts(
-    house: House, protocol: MQTTProtocolVersion
+    house: TenantedBroker, protocol: MQTTProtocolVersion
 ) -> None:
-    """What comes for Braid's client while it is away is kept, also when the broker is restarted and then reloads.
+    """Messages for a Braid client that is away are kept, even if the broker is restarted and then reloads.
 
     The embedded broker has its sessions in memory, and says that a restart loses them.
     """
@@ -370,8 +370,8 @@ def test_a_host_that_is_away_misses_nothing_when_the_broker_restarts(
 
 
 @PROTOCOLS
-def test_a_host_that_is_away_misses_nothing(house: House, protocol: MQTTProtocolVersion) -> None:
-    """What comes for Braid's client while it is away is kept, through reloads."""
+def test_a_host_that_is_away_misses_nothing(house: TenantedBroker, protocol: MQTTProtocolVersion) -> None:
+    """Messages for a Braid client that is away are kept through reloads."""
     house.admit("ann")
     with Visitor(house.own, "raw/#", protocol=protocol, name="a host", lasting=True):
         pass
@@ -383,8 +383,8 @@ def test_a_host_that_is_away_misses_nothing(house: House, protocol: MQTTProtocol
         assert [b"before", b"after"] == [host.messages.get(timeout=BOUND)[1] for _ in range(2)]
 
 
-def test_a_restarted_broker_has_the_newest_list(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is on the same ports; what was written while it started, after it had read its files, is read once it runs."""
+def test_a_restarted_broker_has_the_newest_list(house: TenantedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is on the same ports; a list written while it started, after it had read its files, is read once it runs."""
     assert house.broker is not None
     assert house.broker.entrance is not None
     before, start = house.address("ann"), house.broker._start
@@ -403,8 +403,8 @@ def test_a_restarted_broker_has_the_newest_list(house: House, monkeypatch: pytes
     house.await_let_in(house.address("ann"))
 
 
-def test_a_stopped_broker_may_be_told(house: House) -> None:
-    """To tell a broker that does not run does nothing; it reads the files when it starts."""
+def test_a_stopped_broker_may_be_reloaded(house: TenantedBroker) -> None:
+    """Reloading a broker that does not run does nothing; it reads the files when it starts."""
     assert house.broker is not None
     os.kill(house.broker.pid, signal.SIGKILL)
     house.broker.stop()
@@ -413,8 +413,8 @@ def test_a_stopped_broker_may_be_told(house: House) -> None:
 
 
 @pytest.mark.parametrize("password", ["a", "pä:ss #$7$ wörd", " spaces ", "x" * 1_000, "'\"\\"])
-def test_a_broker_takes_the_hash_of_any_password(house: House, password: str) -> None:
-    """Whatever the password, its hash lets in who knows it, and nobody who almost does."""
+def test_a_broker_takes_the_hash_of_any_password(house: TenantedBroker, password: str) -> None:
+    """The hash of any password accepts exactly that password."""
     house.hashes[user_of("ann")] = hashed(password)
     house.admit("ann")
     almost = [house.address("ann", f"{password}a"), house.address("ann", password[:-1] or "b")]
@@ -423,8 +423,8 @@ def test_a_broker_takes_the_hash_of_any_password(house: House, password: str) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_entrance_is_where_it_is_told(tmp_path: Path, kind: BrokerKind) -> None:
-    """Tenants may be let in from everywhere while Braid's own listener is reached from this machine only."""
+def test_an_entrance_listens_on_its_own_host(tmp_path: Path, kind: BrokerKind) -> None:
+    """Tenants may connect from everywhere while Braid's own listener is reached from this machine only."""
     AccessKeeper(tmp_path / "access", lambda: None).keep({}, {})
     everywhere = "0.0.0.0"  # noqa: S104 - what is tested
     entrance = Entrance(folder=tmp_path / "access", host=everywhere)
@@ -437,38 +437,38 @@ def test_an_entrance_is_where_it_is_told(tmp_path: Path, kind: BrokerKind) -> No
         }
 
 
-def test_an_entrance_on_a_port_in_use_is_named(house: House, tmp_path: Path) -> None:
-    """A broker whose entrance cannot be where it was told does not start, and says where that was."""
+def test_an_entrance_on_a_port_in_use_is_named(house: TenantedBroker, tmp_path: Path) -> None:
+    """A broker whose entrance cannot listen does not start, and names the port."""
     taken = house.address("ann").port
     AccessKeeper(tmp_path / "second", lambda: None).keep({}, {})
     assert house.broker is not None
     kind = house.broker.kind
     with pytest.raises(BrokerDown) as down:
         start_broker(tmp_path / "other", OWN, entrance=Entrance(folder=tmp_path / "second", port=taken), kind=kind)
-    assert f"{kind} did not come up: on 127.0.0.1, port {taken} is in use or may not be used" == str(down.value)
+    assert f"{kind} did not start: on 127.0.0.1, port {taken} is in use or not permitted" == str(down.value)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("missing", [ACCESS_LIST, PASSWORDS])
 def test_an_entrance_without_its_files_is_refused(tmp_path: Path, kind: BrokerKind, missing: str) -> None:
-    """A broker does not start before the files of its entrance are there; the message names which is not."""
+    """A broker does not start before the files of its entrance exist; the message names the missing one."""
     AccessKeeper(tmp_path / "access", lambda: None).keep({}, {})
     (tmp_path / "access" / missing).unlink()
     with pytest.raises(BrokerDown) as down:
         start_broker(tmp_path / "broker", OWN, entrance=Entrance(folder=tmp_path / "access"), kind=kind)
-    told = f"{tmp_path / 'access' / missing} is not there; write it before the broker starts"
-    assert f"{kind} did not come up: {told}" == str(down.value)
+    message = f"{tmp_path / 'access' / missing} is missing; write it before the broker starts"
+    assert f"{kind} did not start: {message}" == str(down.value)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_broker_without_an_entrance_says_so(tmp_path: Path, kind: BrokerKind) -> None:
-    """A broker that was started without a list cannot be told of one, and says what to do."""
-    with start_broker(tmp_path, OWN, kind=kind) as broker, pytest.raises(NoAccessLists) as told:
+    """A broker that was started without an access list cannot reload one, and says what to do."""
+    with start_broker(tmp_path, OWN, kind=kind) as broker, pytest.raises(NoAccessLists) as refused:
         broker.reload()
-    assert f"this {kind} was started without an access list; give an entrance when it is started" == str(told.value)
+    assert f"this {kind} was started without an access list; start it with an entrance" == str(refused.value)
 
 
-def test_no_password_lies_on_disk(house: House, tmp_path: Path) -> None:
+def test_no_password_lies_on_disk(house: TenantedBroker, tmp_path: Path) -> None:
     """No file of the broker or beside it holds a password of a tenant, only hashes."""
     house.admit("ann", "bob")
     files = [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -1,4 +1,4 @@
-"""A bridge over a real broker: what a job emitted lies in the other's spool once and in order, whatever breaks."""
+"""A bridge over a real broker: emitted events are in the other spool once and in order, whatever breaks."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import Message, Receiver, Sender, Spool, SpoolFeed, Stream, StreamTrouble, topics
 from bridge.brokers.broker import Broker, start_broker
-from bridge.sender import EVERYTHING
+from bridge.forwarded_streams import NO_RECORD_NEEDED
 from bridge.transport.mqtt_client import MqttClient
 from tests.bridge.memory_bridge import Records, events, spooled
 from tests.brokers import KINDS
@@ -146,7 +146,7 @@ class Job:
 
 
 @PROTOCOLS
-def test_a_broker_that_is_killed_costs_no_event_and_doubles_none(
+def test_a_killed_broker_costs_no_event_and_doubles_none(
     broker: Broker, tmp_path: Path, protocol: MQTTProtocolVersion
 ) -> None:
     """Killed three times in the middle, it loses what it acknowledged last; all of it is sent again."""
@@ -166,7 +166,7 @@ def test_a_broker_that_is_killed_costs_no_event_and_doubles_none(
             broker.restart()
         job.emit(here.sender, *[10] * 20)
         here.sender.close(STREAM)
-        until(lambda: here.sender.needed(STREAM) == EVERYTHING)
+        until(lambda: here.sender.needed(STREAM) == NO_RECORD_NEEDED)
         assert 0 == there.receiver.intakes[ON].counts.gaps
         assert [] == there.unread
         assert [] == here.troubles
@@ -177,7 +177,7 @@ def test_a_broker_that_is_killed_costs_no_event_and_doubles_none(
 def test_a_sender_that_dies_goes_on_where_the_spool_is(
     broker: Broker, tmp_path: Path, protocol: MQTTProtocolVersion
 ) -> None:
-    """Of a sender that died some messages are lost; the next one, with a higher epoch, sends what is missing."""
+    """Some messages of a sender that died are lost; the next one, with a higher epoch, sends what is missing."""
     job = Job()
     with receiving(broker, tmp_path / "spool", protocol) as there:
         with sending(broker, protocol) as here:
@@ -208,7 +208,7 @@ def test_a_message_lost_after_its_acknowledgement_is_sent_again(broker: Broker, 
         here.sender.forward(STREAM, epoch=1, first=0, kept=job.records.kept)
         job.emit(here.sender, *[10] * 5)
         here.sender.close(STREAM)
-        until(lambda: here.sender.needed(STREAM) == EVERYTHING)
+        until(lambda: here.sender.needed(STREAM) == NO_RECORD_NEEDED)
         assert 0 == there.receiver.intakes[ON].counts.gaps
     assert list(range(50)) == spooled(tmp_path / "spool")
 
@@ -236,10 +236,8 @@ def test_plain_messages_are_done_over_a_restart(broker: Broker, protocol: MQTTPr
 
 
 @PROTOCOLS
-def test_what_is_retained_and_the_will_come_to_who_subscribes_later(
-    broker: Broker, protocol: MQTTProtocolVersion
-) -> None:
-    """A client that is gone without a word leaves its will, retained; one that was unsubscribed hears no more."""
+def test_retained_messages_and_wills_come_to_later_subscribers(broker: Broker, protocol: MQTTProtocolVersion) -> None:
+    """A client that vanishes leaves its will, retained; one that has unsubscribed receives no more."""
     got = list[tuple[str, bytes]]()
     gone = MqttClient(broker.address("braid"), "gone", will=("status", b"gone"), protocol=protocol)
     gone.start()
@@ -264,10 +262,10 @@ def test_what_is_retained_and_the_will_come_to_who_subscribes_later(
 
 @PROTOCOLS
 @pytest.mark.parametrize("lasting", [True, False])
-def test_only_for_a_lasting_client_the_broker_keeps_what_comes_meanwhile(
+def test_the_broker_keeps_messages_for_lasting_clients_only(
     broker: Broker, protocol: MQTTProtocolVersion, *, lasting: bool
 ) -> None:
-    """Any other is content with what is retained, and leaves no session behind that would fill."""
+    """Any other client gets only retained messages, and leaves no session behind that would fill."""
     got = list[tuple[str, bytes]]()
     name = f"listener {protocol} {lasting}"
 

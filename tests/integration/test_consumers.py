@@ -1,6 +1,6 @@
-"""Whatever a broker sends, what listens lives on: it passes over what it cannot read, and what it did not ask for.
+"""Consumers survive any message of a broker: they drop malformed ones, and those of other topics.
 
-Each consumer meets messages that are none on all of its topics, and then one that it must take up.
+Each consumer gets malformed messages on all of its topics, and then one that it must take.
 """
 
 import json
@@ -35,7 +35,8 @@ from bridge import (
 from bridge.brokers.broker import Broker, start_broker
 from bridge.transport.address import Address
 from bridge.transport.dispatch import MOST_UNHANDLED, passed_over
-from bridge.transport.mqtt_client import UNACKNOWLEDGED, MqttClient, detect_protocol
+from bridge.transport.mqtt_client import UNACKNOWLEDGED, MqttClient
+from bridge.transport.protocol_version import detect_protocol
 from bridge.wire import Have
 from dags import Schema
 from dags.schema import Kind as FieldKind
@@ -115,8 +116,8 @@ def send(broker: Broker) -> Iterator[Sent]:
 
 
 def connecting(address: Address, *, lasting: bool = False) -> Callable[..., MqttClient]:
-    def connect(client_id: str, **told: Any) -> MqttClient:
-        client = MqttClient(address, client_id, lasting=lasting, protocol=detect_protocol(address), **told)
+    def connect(client_id: str, **settings: Any) -> MqttClient:
+        client = MqttClient(address, client_id, lasting=lasting, protocol=detect_protocol(address), **settings)
         client.start()
         return client
 
@@ -295,10 +296,10 @@ def no_session() -> Any:
     "consumer",
     [an_audience, a_look, a_listener, a_parking, a_receiver, a_receiver_of_raw_events, a_sender, a_host],
 )
-def test_what_is_no_message_ends_no_consumer(
+def test_malformed_messages_end_no_consumer(
     consumer: Callable[[Address, Path, Sent], Any], broker: Broker, send: Sent, tmp_path: Path
 ) -> None:
-    """After all sorts of odd messages on its topics it still takes up the next that is one."""
+    """After all sorts of odd messages on its topics it still takes the next good one."""
     with consumer(broker.address("braid"), tmp_path, send) as (heard_on, say, taken):
         for topic in heard_on:
             for odd in ODD:
@@ -307,10 +308,10 @@ def test_what_is_no_message_ends_no_consumer(
         until(taken, "what came last to be taken up")
 
 
-def test_a_plan_that_nobody_foresaw_ends_no_host(
+def test_an_unforeseen_plan_ends_no_host(
     broker: Broker, tmp_path: Path, send: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is refused and counted; retained as it is, it would otherwise end each host that is started after it."""
+    """It is refused and counted; it is retained, so otherwise it would end each host that starts after it."""
 
     def take(*_: object) -> NoReturn:
         raise KeyError("unforeseen")
@@ -336,8 +337,8 @@ def test_a_plan_that_nobody_foresaw_ends_no_host(
     assert 2 == passed_over().failed - before
 
 
-def test_a_tenant_hears_nothing_that_it_did_not_ask_for(broker: Broker, send: Sent) -> None:
-    """What is retained under other topics, which some brokers hand to each new subscriber, is not taken for output."""
+def test_a_tenant_gets_only_subscribed_messages(broker: Broker, send: Sent) -> None:
+    """Retained messages of other topics, which some brokers send to each new subscriber, are not taken for output."""
     send(topics.host("h", "status"), b'{"alive": true}', retain=True)
     send(topics.output("bob", "d-2", "out"), output(0, 1), retain=True)
     outputs = Outputs()
@@ -357,8 +358,8 @@ def heard(broker: Broker, asked: list[str], **how: Any) -> Iterator[tuple[MqttCl
         got.append(message)
         client.acknowledge([message.token])
 
-    told: dict[str, Any] = {"topics": asked, "on_message": take, "protocol": detect_protocol(address), **how}
-    client = MqttClient(address, "hears", **told)
+    settings: dict[str, Any] = {"topics": asked, "on_message": take, "protocol": detect_protocol(address), **how}
+    client = MqttClient(address, "hears", **settings)
     client.start()
     try:
         yield client, got
@@ -367,8 +368,8 @@ def heard(broker: Broker, asked: list[str], **how: Any) -> Iterator[tuple[MqttCl
 
 
 @pytest.mark.mosquitto
-def test_more_than_a_client_may_hold_of_what_it_does_not_ask_for_any_more_keeps_out_nothing(tmp_path: Path) -> None:
-    """A session knows what its client asked for in an earlier life; such messages are acknowledged, and counted."""
+def test_any_number_of_unsubscribed_messages_keeps_out_no_other(tmp_path: Path) -> None:
+    """A session knows the subscriptions of an earlier client; such messages are acknowledged, and counted."""
     with start_broker(tmp_path / "broker", USERS, kind="mosquitto") as broker:
         with heard(broker, ["before", "now"]):
             pass
@@ -388,7 +389,7 @@ def raises(*_: object) -> NoReturn:
 
 @pytest.mark.parametrize("failing", ["on_message", "on_connection", "on_disconnection", "grouping", "answered"])
 def test_no_callback_ends_a_clients_thread(failing: str, broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged and counted, and what comes next is heard, also over the next connection."""
+    """The error is logged and counted, and later messages are handled, also over the next connection."""
     got: list[bytes] = []
 
     def take(message: Message) -> None:
@@ -416,8 +417,8 @@ def test_no_callback_ends_a_clients_thread(failing: str, broker: Broker, caplog:
 
 
 @pytest.mark.mosquitto
-def test_what_failed_comes_again_with_the_next_connection(tmp_path: Path) -> None:
-    """Nobody knows whether it is kept anywhere, so the broker does not forget it."""
+def test_a_failed_message_comes_again_with_the_next_connection(tmp_path: Path) -> None:
+    """It may not be kept anywhere, so the broker does not forget it."""
     with start_broker(tmp_path / "broker", USERS, kind="mosquitto") as broker:
         with heard(broker, ["t"], on_message=raises) as (client, _):
             before = passed_over().failed
@@ -429,8 +430,8 @@ def test_what_failed_comes_again_with_the_next_connection(tmp_path: Path) -> Non
 
 
 @pytest.mark.mosquitto
-def test_what_waits_for_a_reception_is_not_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What its broker has kept of a stream is spooled, even where it comes before anything else is said."""
+def test_messages_that_wait_for_a_reception_are_not_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages that the broker has kept of a stream are spooled, even if they come before anything else."""
     folder, before = tmp_path / "spool", passed_over().unasked
 
     class Prompt(MqttClient):

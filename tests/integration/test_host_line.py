@@ -1,4 +1,4 @@
-"""A host's line over a real broker that forgets."""
+"""A host's connection over a real broker that forgets."""
 
 import json
 import time
@@ -48,10 +48,10 @@ def lined(folder: Path, kind: BrokerKind, *, most_queued: int = 0) -> Iterator[t
 
 @contextmanager
 def heard(broker: Broker, topic: str, **how: Any) -> Iterator[list[bytes]]:
-    """What comes on a topic, which is not acknowledged."""
+    """The messages of a topic, which are not acknowledged."""
     got: list[bytes] = []
     client = MqttClient(
-        broker.address("braid"), "tester", topics=[topic], on_message=lambda told: got.append(told.payload), **how
+        broker.address("braid"), "tester", topics=[topic], on_message=lambda message: got.append(message.payload), **how
     )
     client.start()
     try:
@@ -62,7 +62,7 @@ def heard(broker: Broker, topic: str, **how: Any) -> Iterator[list[bytes]]:
 
 @contextmanager
 def sending(broker: Broker) -> Iterator[MqttClient]:
-    """Somebody who publishes."""
+    """A client that publishes."""
     client = MqttClient(broker.address("braid"), "sender")
     client.start()
     try:
@@ -71,8 +71,8 @@ def sending(broker: Broker) -> Iterator[MqttClient]:
         client.stop()
 
 
-def test_what_its_broker_drops_is_counted(tmp_path: Path, kind: BrokerKind) -> None:
-    """A host tells how many messages went after the broker had taken them."""
+def test_drops_of_its_broker_are_counted(tmp_path: Path, kind: BrokerKind) -> None:
+    """A host reports how many messages the broker dropped after it had accepted them."""
     with lined(tmp_path, kind, most_queued=2) as (broker, line):
         with heard(broker, "t"):
             pass
@@ -83,10 +83,10 @@ def test_what_its_broker_drops_is_counted(tmp_path: Path, kind: BrokerKind) -> N
             until(lambda: line.dropped == 8, "what was dropped")
 
 
-def test_what_cannot_be_read_is_told_no_faster_than_the_broker_answers(
+def test_unread_messages_are_reported_no_faster_than_the_broker_answers(
     kind: BrokerKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever tells it hears that the broker stands still; once it goes on nothing of what was taken is missing."""
+    """Reporting fails while the broker stands still; once it goes on nothing that it took is missing."""
     monkeypatch.setattr(connection, "_MOST_UNANSWERED", 3)
     monkeypatch.setattr(connection, "_PATIENCE", 0.1)
     with lined(tmp_path, kind) as (broker, line), heard(broker, topics.unread("t")) as got:
@@ -101,19 +101,19 @@ def test_what_cannot_be_read_is_told_no_faster_than_the_broker_answers(
         process = psutil.Process(broker.pid)
         process.suspend()
         try:
-            told = [tell(f"{number}") for number in range(5)]
+            sent = [tell(f"{number}") for number in range(5)]
             # Another topic has room of its own.
             line.tell_unread(Unread(topic="u", event="6", reason="no number"))
         finally:
             process.resume()
-        assert [True, True, True, False, False] == told
+        assert [True, True, True, False, False] == sent
         until(lambda: tell("5"), "room for one more")
         until(lambda: len(got) == 4, "all that were taken")
         assert ["0", "1", "2", "5"] == [json.loads(letter)["event"] for letter in got]
 
 
 def test_an_outage_of_any_length_ends_no_host(tmp_path: Path, kind: BrokerKind) -> None:
-    """What jobs measure meanwhile is not kept, so that it neither takes all message ids nor comes late."""
+    """Measurements of that time are not kept, so that they neither take all message ids nor come late."""
     with lined(tmp_path, kind) as (broker, line), heard(broker, "metrics") as got:
         process = psutil.Process(broker.pid)
         process.kill()
@@ -122,17 +122,17 @@ def test_an_outage_of_any_length_ends_no_host(tmp_path: Path, kind: BrokerKind) 
             line.tell("metrics", {"n": number}, retain=False)
         broker.restart()
 
-        def told() -> bool:
+        def measured() -> bool:
             line.tell("metrics", {"n": -1}, retain=False)
             return b'{"n": -1}' in got
 
-        until(told, "what is measured after that")
+        until(measured, "what is measured after that")
         # The connection may not yet have ended for the first of them.
         assert len([each for each in got if each != b'{"n": -1}']) < 35_000
 
 
 def test_a_client_of_any_version_gets_more_than_it_has_acknowledged(tmp_path: Path, kind: BrokerKind) -> None:
-    """Brokers send some twenty ahead unless they are told otherwise, and a spool acknowledges only what it has."""
+    """Brokers send some twenty unacknowledged messages by default, and a spool acknowledges only what it has."""
     with (
         lined(tmp_path, kind) as (broker, _),
         heard(broker, "t", protocol=MQTTProtocolVersion.MQTTv311) as got,
@@ -143,8 +143,8 @@ def test_a_client_of_any_version_gets_more_than_it_has_acknowledged(tmp_path: Pa
         until(lambda: len(got) == 500, "all of them")
 
 
-def test_what_a_broker_may_have_lost_is_told_again(tmp_path: Path, kind: BrokerKind) -> None:
-    """A status that is no news is published once, and once more after a reconnect: the broker may have lost it."""
+def test_a_status_that_a_broker_may_have_lost_is_published_again(tmp_path: Path, kind: BrokerKind) -> None:
+    """An unchanged status is published once, and once more after a reconnect: the broker may have lost it."""
     with lined(tmp_path, kind) as (broker, line), heard(broker, "status", lasting=False) as got:
         for _ in range(3):
             line.tell("status", {"n": 1})

@@ -1,4 +1,4 @@
-"""Streams of one host over a real broker: one that stands still holds up no other, and the broker keeps its own."""
+"""The streams of one host over a real broker: one that stands still holds up no other."""
 
 import threading
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
 
 
 class Streams:
-    """As much of a host as supplies streams, in a root that outlives it, and somebody who publishes."""
+    """The part of a host that supplies streams, in a root that outlives it, and a publisher."""
 
     def __init__(self, broker: Broker, root: Path, protocol: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv5) -> None:
         self.root = root
@@ -54,7 +54,7 @@ class Streams:
         self.spools = HostSpools(self.root, self.receptions, clock=clock, grown=lambda _stream, _marked: None)
 
     def need(self, topic: str, *, most_bytes: int = 1 << 30) -> None:
-        """Have a topic supplied that nobody has read yet, so that its spool keeps everything."""
+        """Let a topic be supplied that nobody has read yet, so that its spool keeps everything."""
         supply = Subscribed(topic=topic, fields={"n": Kind.INTEGER})
         if not self.folder(topic).exists():
             commit(self.folder(topic), "j", 0)
@@ -116,7 +116,7 @@ def test_a_stream_whose_spool_is_full_holds_up_no_other(
 
 
 def test_a_host_that_comes_back_misses_nothing_of_any_stream(broker: Broker, tmp_path: Path) -> None:
-    """The broker keeps what came meanwhile for each of its streams."""
+    """The broker keeps the messages of each of its streams while it is away."""
     streams = Streams(broker, tmp_path / "root")
     try:
         for topic in ("a", "b"):
@@ -134,8 +134,8 @@ def test_a_host_that_comes_back_misses_nothing_of_any_stream(broker: Broker, tmp
         streams.stop()
 
 
-def test_a_host_that_is_lost_and_hangs_up_gets_no_raw_event_twice(broker: Broker, tmp_path: Path) -> None:
-    """It does so amid what is published, without closing a spool, and the next one gets all that it did not have."""
+def test_a_host_that_is_lost_and_disconnects_gets_no_raw_event_twice(broker: Broker, tmp_path: Path) -> None:
+    """It disconnects amid the messages, without closing a spool, and the next one gets all that it did not have."""
     streams = Streams(broker, tmp_path / "root")
     hung = threading.Event()
     published = 0
@@ -171,10 +171,10 @@ def test_a_host_that_is_lost_and_hangs_up_gets_no_raw_event_twice(broker: Broker
         streams.stop()
 
 
-def test_a_stream_that_cannot_be_written_stands_alone_and_goes_on(
+def test_a_stream_that_cannot_be_written_affects_no_other_and_goes_on(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says why; the other one receives meanwhile, and what came for it is spooled once it can be."""
+    """It reports the reason; the other one receives meanwhile, and its own messages are spooled once they can be."""
     monkeypatch.setattr("engine.host.spools._RETRY_SECONDS", 0.0)
     streams = Streams(broker, tmp_path / "root")
     try:
@@ -197,7 +197,7 @@ def test_a_stream_that_cannot_be_written_stands_alone_and_goes_on(
         streams.stop()
 
 
-def test_what_comes_twice_or_early_is_counted(broker: Broker, tmp_path: Path) -> None:
+def test_repeated_and_early_events_are_counted(broker: Broker, tmp_path: Path) -> None:
     """For each stream on its own."""
     streams = Streams(broker, tmp_path / "root")
     try:
@@ -216,10 +216,10 @@ def test_what_comes_twice_or_early_is_counted(broker: Broker, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("died", [False, True], ids=["dropped", "died before"])
-def test_the_broker_keeps_nothing_for_a_stream_that_is_not_received_any_more(
+def test_the_broker_keeps_nothing_for_a_stream_that_is_no_longer_received(
     broker: Broker, tmp_path: Path, *, died: bool
 ) -> None:
-    """Dropped, or received by a host that died and reads it no more; read again, it begins with what is new."""
+    """Dropped, or received by a host that died and reads it no more; read again, it begins with new messages."""
     streams = Streams(broker, tmp_path / "root")
     try:
         streams.need("a")
@@ -228,7 +228,7 @@ def test_the_broker_keeps_nothing_for_a_stream_that_is_not_received_any_more(
             streams.begin()
             streams.receptions.settle(set())
         else:
-            # As long as anybody is to read it, whoever it is, it goes on being received.
+            # It is received as long as anyone is to read it.
             leave(streams.folder("a"), "j")
             streams.spools.drop("j", "raw/a")
         streams.publish("a", 0, 10)
@@ -247,7 +247,7 @@ def test_the_broker_keeps_nothing_for_a_stream_that_is_not_received_any_more(
 def test_a_stream_that_is_needed_while_the_broker_is_away_is_received_later(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody has to ask again."""
+    """No second request is needed."""
     streams = Streams(broker, tmp_path / "root")
     subscribe = MqttClient.subscribe
     monkeypatch.setattr(MqttClient, "subscribe", lambda client, topics: subscribe(client, topics, timeout=0.1))

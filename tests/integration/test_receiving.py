@@ -1,4 +1,4 @@
-"""Receiving over a real broker: what was published lies in the spool once and in order, whatever breaks between."""
+"""A receiver over a real broker: published events are in the spool once and in order, whatever breaks."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -102,10 +102,10 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("protocol", [MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311], ids=["5", "3.1.1"])
-def test_what_is_published_is_spooled_once_and_in_order(
+def test_published_events_are_spooled_once_and_in_order(
     broker: Broker, tmp_path: Path, protocol: MQTTProtocolVersion
 ) -> None:
-    """Frames that come out of order and twice lie in the spool as their producer numbered them."""
+    """Frames that come out of order and twice are in the spool as their producer numbered them."""
     with receiving(broker, tmp_path / "spool", protocol) as made, publishing(broker) as publish:
         publish(opening())
         for first in (0, 20, 10, 10, 40, 30, 0):
@@ -116,7 +116,7 @@ def test_what_is_published_is_spooled_once_and_in_order(
 
 
 def test_a_receiver_that_was_away_gets_what_it_missed(broker: Broker, tmp_path: Path) -> None:
-    """The broker keeps what was published while the receiver's process was gone, and the spool goes on where it was."""
+    """The broker keeps messages while the receiver's process is gone, and the spool goes on where it was."""
     with publishing(broker) as publish:
         with receiving(broker, tmp_path / "spool", MQTTProtocolVersion.MQTTv5) as made:
             publish(opening())
@@ -130,7 +130,7 @@ def test_a_receiver_that_was_away_gets_what_it_missed(broker: Broker, tmp_path: 
 
 
 def test_a_broker_that_restarts_costs_no_event(broker: Broker, tmp_path: Path) -> None:
-    """Both sides reconnect by themselves; what the producer sends again is not spooled twice."""
+    """Both sides reconnect by themselves; events that the producer sends again are not spooled twice."""
     with receiving(broker, tmp_path / "spool", MQTTProtocolVersion.MQTTv5) as made, publishing(broker) as publish:
         publish(opening())
         publish(data(0, 10))

@@ -1,4 +1,4 @@
-"""Over TLS: who shows a certificate of an authority that the system trusts is detect_protocol to, and nobody else."""
+"""TLS: a broker whose certificate the system trusts is used, and no other."""
 
 import gc
 import random
@@ -24,7 +24,8 @@ from bridge.brokers.broker import start_broker
 from bridge.embedded import hashed
 from bridge.transport.address import Address
 from bridge.transport.broker_drops import watch_drops
-from bridge.transport.mqtt_client import MqttClient, NotConnected, detect_protocol
+from bridge.transport.mqtt_client import MqttClient, NotConnected
+from bridge.transport.protocol_version import detect_protocol
 from tests import needs
 
 pytestmark = pytest.mark.mosquitto
@@ -125,7 +126,7 @@ def is_free(port: int) -> bool:
     return True
 
 
-def await_tls(port: int, authority: Authority, told: Callable[[], str]) -> None:
+def await_tls(port: int, authority: Authority, output: Callable[[], str]) -> None:
     """Wait until somebody there shows a certificate of the authority."""
     context = ssl.create_default_context(cafile=str(authority.certificate))
     context.check_hostname = False
@@ -136,7 +137,7 @@ def await_tls(port: int, authority: Authority, told: Callable[[], str]) -> None:
                 return
         except OSError as error:
             if time.monotonic() > deadline:
-                pytest.fail(f"mosquitto did not come up: {error}; it wrote: {told()}")
+                pytest.fail(f"mosquitto did not come up: {error}; it wrote: {output()}")
         pause.wait(0.02)
 
 
@@ -166,8 +167,8 @@ def refusal(connect: Callable[[], object], address: Address) -> str:
 
 @pytest.mark.usefixtures("trusted")
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_trusted_broker_is_spoken_to(address: Address, host: str) -> None:
-    """A client named by its mqtts:// URL subscribes, publishes, and hears what it published."""
+def test_a_trusted_broker_is_used(address: Address, host: str) -> None:
+    """A client named by its mqtts:// URL subscribes, publishes, and receives what it published."""
     heard: list[bytes] = []
     came = threading.Event()
 
@@ -187,15 +188,15 @@ def test_a_trusted_broker_is_spoken_to(address: Address, host: str) -> None:
 
 
 @pytest.mark.usefixtures("trusted")
-def test_what_a_trusted_broker_drops_is_watched(address: Address) -> None:
-    """The watch on dropped messages is let in over TLS too."""
+def test_drops_of_a_trusted_broker_are_watched(address: Address) -> None:
+    """The watch on dropped messages connects over TLS too."""
     watch_drops(address, lambda _count: None).stop()
 
 
 def test_an_authority_that_the_system_does_not_trust_is_refused(
     address: Address, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One message says so, with what to do; nothing was sent to whoever shows the certificate."""
+    """One message says so, with what to do; nothing was sent to the server with the certificate."""
     stranger = Authority(authority.folder / "stranger")
     monkeypatch.setenv("SSL_CERT_FILE", str(stranger.certificate))
     for said in refusals(address):
@@ -205,7 +206,7 @@ def test_an_authority_that_the_system_does_not_trust_is_refused(
 
 @pytest.mark.usefixtures("trusted")
 def test_a_certificate_for_another_host_is_refused(authority: Authority, tmp_path: Path) -> None:
-    """Of the right authority it is still not that of the broker; the message says which name is wanted."""
+    """Even with a trusted authority it is not that of the broker; the message says which name is wanted."""
     with mosquitto(tmp_path, authority, *authority.certify("elsewhere", "DNS:broker.example")) as port:
         address = Address(host="127.0.0.1", port=port, user="anna", password=PASSWORD, tls=True)
         for said in refusals(address):
@@ -215,18 +216,18 @@ def test_a_certificate_for_another_host_is_refused(authority: Authority, tmp_pat
 
 @pytest.mark.usefixtures("trusted")
 def test_a_wrong_password_is_refused(address: Address) -> None:
-    """The broker's refusal is told, with what to look at, and not the password that it refused."""
+    """The broker's refusal is reported, with what to check, but without the refused password."""
     wrong = replace(address, password=f"{PASSWORD} not")
-    told = "Not authorized; check the user and the password"
+    reason = "Not authorized; check the user and the password"
     assert [
-        f"the broker at {address} let nobody in: {told}",
-        f"the broker at {address} let nobody watch: {told}",
+        f"the broker at {address} refused the client: {reason}",
+        f"the broker at {address} refused to report drops: {reason}",
     ] == refusals(wrong)
 
 
 @pytest.mark.usefixtures("trusted")
-def test_who_is_turned_away_does_not_wait(address: Address) -> None:
-    """A wrong password is told as soon as the broker has refused it, however long whoever asks would wait."""
+def test_a_refused_client_does_not_wait(address: Address) -> None:
+    """A wrong password is reported as soon as the broker has refused it, even with a long timeout."""
     client = MqttClient(replace(address, password=f"{PASSWORD} not"), "waits")
     with ThreadPoolExecutor(1) as threads:
         refused = threads.submit(client.start, timeout=4 * BOUND)
@@ -234,8 +235,8 @@ def test_who_is_turned_away_does_not_wait(address: Address) -> None:
     assert isinstance(error, NotConnected)
 
 
-def test_a_port_without_tls_is_told(tmp_path: Path) -> None:
-    """A URL with mqtts:// for a port that speaks no TLS ends with a word about that, and at once."""
+def test_a_port_without_tls_is_reported(tmp_path: Path) -> None:
+    """A URL with mqtts:// for a port without TLS fails at once, with that reason."""
     with start_broker(tmp_path, {"anna": PASSWORD}, kind="mosquitto") as plain:
         address = replace(plain.address("anna"), tls=True)
         for said in refusals(address):

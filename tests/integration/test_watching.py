@@ -1,4 +1,4 @@
-"""Looks at an output over a real broker, which holds back what nobody acknowledges."""
+"""Watches on an output over a real broker, which holds back unacknowledged messages."""
 
 import threading
 from pathlib import Path
@@ -17,13 +17,13 @@ BOUND = 30.0
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_look_sees_what_leaves_until_it_is_closed(tmp_path: Path, kind: BrokerKind) -> None:
+def test_a_watch_sees_the_output_until_it_is_closed(tmp_path: Path, kind: BrokerKind) -> None:
     """More messages than a client may leave unacknowledged come through, and every event is shown or counted."""
     with start_broker(tmp_path / "broker", {"braid": "a password of its own"}, kind=kind) as broker:
         address = broker.address("braid")
 
-        def connect(client_id: str, **told: Any) -> MqttClient:
-            client = MqttClient(address, client_id, lasting=False, **told)
+        def connect(client_id: str, **settings: Any) -> MqttClient:
+            client = MqttClient(address, client_id, lasting=False, **settings)
             client.start()
             return client
 
@@ -33,15 +33,15 @@ def test_a_look_sees_what_leaves_until_it_is_closed(tmp_path: Path, kind: Broker
         with watching.look("ann", TOPIC) as look:
             news = threading.Event()
             look.on_news(news.set)
-            told, last = 0, UNACKNOWLEDGED * 2
+            seen, last = 0, UNACKNOWLEDGED * 2
             for number in range(1, last + 1):
                 publisher.publish(TOPIC, output(number, number))
-            while told < last:
-                assert news.wait(BOUND), told
+            while seen < last:
+                assert news.wait(BOUND), seen
                 news.clear()
                 if (sample := look.take()) is not None:
                     # Of what came before the first sample nobody knows when it left.
-                    told = told + len(sample.events) + sample.others if told else sample.first
-            assert last == told
+                    seen = seen + len(sample.events) + sample.others if seen else sample.first
+            assert last == seen
         publisher.stop()
         assert 0 == watching.looks

@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""Tests of brokers that run as child processes."""

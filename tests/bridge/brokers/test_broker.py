@@ -1,4 +1,4 @@
-"""The broker: mosquitto and the embedded one, run as child processes."""
+"""Brokers that run as child processes: mosquitto and the embedded one."""
 
 import os
 import queue
@@ -28,7 +28,7 @@ from tests import brokers, needs
 
 USERS = {"braid": "first-secret", "tenant": "zwölf # $7$ %s"}
 BOUND = 20.0
-RULE = "not empty, no colons, no control characters, no spaces around it, and no # in front"
+RULE = "give a name without colons, control characters, spaces around it, or a # in front"
 V5, V311 = MQTTProtocolVersion.MQTTv5, MQTTProtocolVersion.MQTTv311
 KINDS = pytest.mark.parametrize("kind", brokers.KINDS)
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child when its parent dies")
@@ -109,7 +109,7 @@ def mosquitto(tmp_path: Path) -> Iterator[Broker]:
 
 
 def await_gone(pid: int) -> None:
-    """Wait until a process has ended, also one that nobody has asked for its status yet."""
+    """Wait until a process has ended, even one whose status was not read yet."""
     waiting = threading.Event()
     for _ in range(int(BOUND / 0.02)):
         try:
@@ -161,7 +161,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_an_address_is_read_from_a_url(url: str, address: Address) -> None:
-    """A URL gives host, port, user, password and TLS, with the usual ports and with %XX for special characters."""
+    """A URL has host, port, user, password and TLS, with the usual ports and with %XX for special characters."""
     assert address == Address.parse(url)
 
 
@@ -180,8 +180,8 @@ def test_an_address_is_read_from_a_url(url: str, address: Address) -> None:
         ("mqtt://:hidden@h", "a password needs a user"),
     ],
 )
-def test_a_url_that_is_none_is_refused(url: str, message: str) -> None:
-    """What is no broker's URL is refused with the reason, and the message repeats no part of it."""
+def test_a_malformed_url_is_refused(url: str, message: str) -> None:
+    """It is refused with the reason, and the message repeats no part of it."""
     with pytest.raises(ValueError, match=r"^[^h]") as refused:
         Address.parse(url)
     assert message == str(refused.value)
@@ -209,7 +209,7 @@ def test_an_address_does_not_change() -> None:
 
 @KINDS
 def test_only_users_with_their_password_get_in(tmp_path: Path, kind: BrokerKind) -> None:
-    """Every user connects with the own password; a wrong one, a stranger and nobody are refused."""
+    """Every user connects with the right password; a wrong one, a stranger and a client without a user are refused."""
     with start_broker(tmp_path, USERS, kind=kind) as broker:
         known = broker.address("braid")
         host, port = known.host, known.port
@@ -231,7 +231,7 @@ def test_only_users_with_their_password_get_in(tmp_path: Path, kind: BrokerKind)
 @KINDS
 @pytest.mark.parametrize("protocol", [V5, V311])
 def test_messages_arrive(tmp_path: Path, kind: BrokerKind, protocol: MQTTProtocolVersion) -> None:
-    """What is published at QoS 1 arrives at QoS 1, in order and unchanged."""
+    """Messages that are published at QoS 1 arrive at QoS 1, in order and unchanged."""
     payloads = [b"", b"\x00\xff", b"x" * 100_000]
     with (
         start_broker(tmp_path, USERS, kind=kind) as broker,
@@ -247,7 +247,7 @@ def test_messages_arrive(tmp_path: Path, kind: BrokerKind, protocol: MQTTProtoco
 def test_an_absent_client_misses_nothing_when_mosquitto_is_killed(
     tmp_path: Path, mosquitto: Broker, protocol: MQTTProtocolVersion
 ) -> None:
-    """What mosquitto has saved for a client that is away outlives `kill -9`, and it saves by itself."""
+    """Messages that mosquitto has saved for an absent client outlive `kill -9`, and it saves by itself."""
     address = mosquitto.address("braid")
     with Client(address, "absent", protocol=protocol, topic="t"):
         pass
@@ -266,8 +266,8 @@ def test_an_absent_client_misses_nothing_when_mosquitto_is_killed(
 
 @pytest.mark.mosquitto
 @pytest.mark.parametrize("stopped", [True, False], ids=["stopped", "running"])
-def test_mosquitto_saves_all_when_it_is_asked_to_end(mosquitto: Broker, *, stopped: bool) -> None:
-    """An orderly restart, with or without a stop before it, loses nothing of what was acknowledged just before."""
+def test_mosquitto_saves_everything_when_it_is_terminated(mosquitto: Broker, *, stopped: bool) -> None:
+    """An orderly restart, with or without a stop before it, loses nothing that was acknowledged just before."""
     address = mosquitto.address("braid")
     with Client(address, "absent", topic="t"):
         pass
@@ -298,7 +298,7 @@ def test_a_restarted_broker_is_where_it_was(tmp_path: Path, kind: BrokerKind) ->
 
 @KINDS
 def test_a_broker_listens_on_loopback_only(tmp_path: Path, kind: BrokerKind) -> None:
-    """Unless told otherwise, nobody on another machine reaches a broker."""
+    """By default no other machine reaches a broker."""
     with start_broker(tmp_path, USERS, kind=kind) as broker:
         listening = {
             connection.laddr
@@ -309,7 +309,7 @@ def test_a_broker_listens_on_loopback_only(tmp_path: Path, kind: BrokerKind) -> 
 
 
 @KINDS
-def test_a_broker_listens_where_it_is_told(tmp_path: Path, kind: BrokerKind) -> None:
+def test_a_broker_listens_on_the_given_host(tmp_path: Path, kind: BrokerKind) -> None:
     """A broker on all addresses is reached from this machine by loopback."""
     everywhere = "0.0.0.0"  # noqa: S104 - what is tested
     with start_broker(tmp_path, USERS, kind=kind, host=everywhere) as broker:
@@ -323,7 +323,7 @@ def test_a_broker_listens_where_it_is_told(tmp_path: Path, kind: BrokerKind) -> 
 
 @KINDS
 def test_a_broker_shows_no_password(tmp_path: Path, kind: BrokerKind) -> None:
-    """Passwords are in no argument and no variable of the broker's process, in no file, and in nothing shown."""
+    """Passwords are in no argument and no variable of the broker's process, in no file, and in no text form."""
     with start_broker(tmp_path, USERS, kind=kind) as broker:
         process = psutil.Process(broker.pid)
         shown = [*process.cmdline(), *process.environ().values(), repr(broker), repr(broker.address("braid"))]
@@ -335,7 +335,7 @@ def test_a_broker_shows_no_password(tmp_path: Path, kind: BrokerKind) -> None:
 @pytest.mark.parametrize(
     ("users", "message"),
     [
-        ({}, "a broker needs a user, or nobody could connect"),
+        ({}, "a broker without a user is useless; give at least one"),
         ({"": "p"}, f"'' cannot name a user: {RULE}"),
         ({"a:b": "p"}, f"'a:b' cannot name a user: {RULE}"),
         ({"#a": "p"}, f"'#a' cannot name a user: {RULE}"),
@@ -371,8 +371,8 @@ def test_a_stopped_broker_is_gone(tmp_path: Path, kind: BrokerKind) -> None:
     broker.stop()
 
 
-def test_a_broker_that_does_not_listen_to_reason_is_killed(broker: Broker) -> None:
-    """A process that does not end when asked is killed after the timeout."""
+def test_a_broker_that_ignores_termination_is_killed(broker: Broker) -> None:
+    """A process that does not end on request is killed after the timeout."""
     os.kill(broker.pid, signal.SIGSTOP)
     broker.stop(timeout=0.05)
     assert not psutil.pid_exists(broker.pid)
@@ -418,7 +418,7 @@ def test_a_folder_has_one_broker(tmp_path: Path, broker: Broker) -> None:
 
 @pytest.mark.mosquitto
 def test_mosquitto_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where mosquitto is installed it runs; the embedded broker runs where it is not."""
+    """Mosquitto runs if it is installed, and the embedded broker if it is not."""
     with start_broker(tmp_path / "one", USERS) as broker:
         assert "mosquitto" == broker.kind
     monkeypatch.setattr(mosquitto_setup, "executable", lambda: None)
@@ -428,12 +428,12 @@ def test_mosquitto_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @KINDS
 def test_a_port_in_use_is_named(tmp_path: Path, kind: BrokerKind) -> None:
-    """A broker on a given port does not start where another one listens, and disturbs nothing."""
+    """A broker on a given port does not start if another one listens there, and disturbs nothing."""
     with start_broker(tmp_path / "first", USERS, kind=kind) as first:
         port = first.address("braid").port
         with pytest.raises(BrokerDown) as down:
             start_broker(tmp_path / "second", USERS, kind=kind, port=port)
-        message = f"{kind} did not come up: on 127.0.0.1, port {port} is in use or may not be used"
+        message = f"{kind} did not start: on 127.0.0.1, port {port} is in use or not permitted"
         assert message == str(down.value)
     with start_broker(tmp_path / "second", USERS, kind=kind, port=port) as broker:
         assert port == broker.address("braid").port
@@ -455,33 +455,33 @@ exec {real} "$@"
 
 @pytest.mark.mosquitto
 def test_a_broker_that_ends_at_once_is_quoted(tmp_path: Path, programs: Path) -> None:
-    """A broker that does not come up is told with its status and its last words, and leaves the folder free."""
+    """A broker that does not start is reported with its status and its last output, and leaves the folder free."""
     program(programs, "mosquitto", "echo broken wire >&2; exit 3")
     for _ in range(2):
         with pytest.raises(BrokerDown) as down:
             start_broker(tmp_path / "broker", USERS, kind="mosquitto")
-        message = "mosquitto did not come up: it ended with status 3; it last wrote: broken wire"
+        message = "mosquitto did not start: it ended with status 3; its last output: broken wire"
         assert message == str(down.value)
 
 
 @pytest.mark.mosquitto
 def test_a_broker_that_never_answers_is_given_up(tmp_path: Path, programs: Path) -> None:
-    """A broker that lets nobody in is ended after the timeout, and the message says what clients met."""
+    """A broker that accepts no client is ended after the timeout, and the message says what clients met."""
     program(programs, "mosquitto", f"echo $$ > {tmp_path}/pid; exec sleep 600")
     with pytest.raises(BrokerDown) as down:
         start_broker(tmp_path / "broker", USERS, kind="mosquitto", timeout=0.5)
     assert (
-        "mosquitto did not come up: after 0.5 s nobody could connect ([Errno 111] Connection refused);"
-        " it last wrote: nothing"
+        "mosquitto did not start: after 0.5 s no client could connect ([Errno 111] Connection refused);"
+        " its last output: none"
     ) == str(down.value)
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
 
 
 def test_an_address_of_another_machine_is_refused(tmp_path: Path) -> None:
-    """A broker listens on addresses of this machine only, and says so."""
+    """A broker listens on addresses of this machine only."""
     with pytest.raises(BrokerDown) as down:
         start_broker(tmp_path, USERS, kind="embedded", host="192.0.2.1", port=1)
-    assert "embedded did not come up: on 192.0.2.1, port 1 is in use or may not be used" == str(down.value)
+    assert "embedded did not start: on 192.0.2.1, port 1 is in use or not permitted" == str(down.value)
 
 
 # Drops
@@ -525,18 +525,18 @@ def test_dropped_messages_are_reported(tmp_path: Path, kind: BrokerKind) -> None
     assert [True, True] == [each.empty() for each in reports]
 
 
-def test_a_watch_that_is_not_let_in_says_so(broker: Broker) -> None:
+def test_a_refused_watch_says_so(broker: Broker) -> None:
     """A watch with a wrong password fails with the broker's reason, without showing the password."""
     port = broker.address("braid").port
     wrong = Address(host="127.0.0.1", port=port, user="braid", password="hidden")  # noqa: S106 - an example
     with pytest.raises(ConnectionError) as refused:
         watch_drops(wrong, lambda _count: None, timeout=1.0)
-    told = "let nobody watch: Not authorized; check the user and the password"
-    assert f"the broker at mqtt://braid:***@127.0.0.1:{port} {told}" == str(refused.value)
+    reason = "refused to report drops: Not authorized; check the user and the password"
+    assert f"the broker at mqtt://braid:***@127.0.0.1:{port} {reason}" == str(refused.value)
 
 
 def test_a_watch_without_a_broker_says_so(broker: Broker) -> None:
-    """A watch where no broker listens fails at once."""
+    """A watch fails at once if no broker listens."""
     address = broker.address("braid")
     broker.stop()
     with pytest.raises(ConnectionError) as refused:
@@ -551,7 +551,7 @@ def test_a_watch_without_a_broker_says_so(broker: Broker) -> None:
 def test_continuous_integration_never_skips_mosquitto(
     monkeypatch: pytest.MonkeyPatch, variable: str, outcome: type[BaseException]
 ) -> None:
-    """Where mosquitto is missing its tests are skipped on a desk, and fail in continuous integration."""
+    """Without mosquitto its tests are skipped on a desk, and fail in continuous integration."""
     monkeypatch.setenv("CI", variable)
     monkeypatch.setattr(mosquitto_setup, "executable", lambda: None)
     with pytest.raises(outcome, match=r"^(for want of mosquitto|mosquitto is not installed)"):

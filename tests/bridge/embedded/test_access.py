@@ -26,7 +26,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_a_list_permits_what_it_says(files: tuple[Path, Path]) -> None:
-    """What no line permits is forbidden, to read as to write."""
+    """Everything that no line permits is forbidden, for reading and for writing."""
     door = Door(*files)
     asked = [
         ("read", "braid/1/out/ann/d/s"),
@@ -49,7 +49,7 @@ def test_without_a_list_users_may_do_everything(files: tuple[Path, Path]) -> Non
 
 
 def test_a_key_holds_until_the_password_changes(files: tuple[Path, Path]) -> None:
-    """Who was let in would be let in again as long as the file has the same for that user."""
+    """An accepted user would be accepted again as long as the file has the same hash for that user."""
     door = Door(*files)
     key = door.key("tenant-ann", b"a secret")
     assert key is not None
@@ -64,7 +64,7 @@ def test_a_key_holds_until_the_password_changes(files: tuple[Path, Path]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "reason"),
     [
         ("passwords", "ann\n", "line 1: expected user:hash"),
         ("passwords", "ann:hush\n", "line 1: expected user:hash"),
@@ -76,12 +76,12 @@ def test_a_key_holds_until_the_password_changes(files: tuple[Path, Path]) -> Non
     ],
 )
 def test_a_list_that_cannot_be_read_changes_nothing(
-    files: tuple[Path, Path], tmp_path: Path, name: str, content: str, told: str
+    files: tuple[Path, Path], tmp_path: Path, name: str, content: str, reason: str
 ) -> None:
-    """It is refused as a whole, naming file and line and no secret; what was known before holds."""
+    """It is refused as a whole, with file and line but no secret; the old content stays in force."""
     door = Door(*files)
     (tmp_path / name).write_text(content)
-    with pytest.raises(UnfitList, match=rf"{name}, {told}") as refused:
+    with pytest.raises(UnfitList, match=rf"{name}, {reason}") as refused:
         door.read()
     assert "hush" not in str(refused.value)
     assert door.permits("tenant-ann", "write", "city/street 1")

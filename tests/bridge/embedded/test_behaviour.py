@@ -1,4 +1,4 @@
-"""What Braid and its tenants take for granted of a broker, held at mosquitto and at the embedded one alike."""
+"""The behaviour that Braid and its tenants expect of any broker, tested on mosquitto and on the embedded one."""
 
 import socket
 import threading
@@ -33,15 +33,13 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def own(broker: Broker, request: pytest.FixtureRequest, protocol: MQTTProtocolVersion) -> tuple[Address, str]:
-    """Braid's address, and what no other test's names and topics begin with."""
+    """Braid's address, and a prefix for names and topics that no other test uses."""
     return broker.address("braid"), f"{request.node.originalname}-{int(protocol)}"
 
 
 @PROTOCOLS
-def test_what_is_retained_comes_to_those_who_ask_for_it(
-    own: tuple[Address, str], protocol: MQTTProtocolVersion
-) -> None:
-    """A new subscription gets what is retained under its topics, marked as such, and nothing else; wildcards count."""
+def test_retained_messages_come_to_new_subscribers(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """A new subscription gets the retained messages of its topics, marked as such, and no others; wildcards count."""
     address, here = own
     with Visitor(address, protocol=protocol) as sender:
         for topic in ("a", "a/b", "a/b/c", "x"):
@@ -62,10 +60,10 @@ def test_what_is_retained_comes_to_those_who_ask_for_it(
 
 
 @PROTOCOLS
-def test_a_session_that_goes_on_gets_nothing_retained_anew(
+def test_a_resumed_session_gets_no_retained_messages_again(
     own: tuple[Address, str], protocol: MQTTProtocolVersion
 ) -> None:
-    """Who comes back gets what came meanwhile, not marked as retained, and nothing of other topics."""
+    """A client that comes back gets what it missed, not marked as retained, and nothing of other topics."""
     address, here = own
     with Visitor(address, protocol=protocol) as sender:
         sender.publish(f"{here}/other", b"retained", retain=True)
@@ -79,10 +77,10 @@ def test_a_session_that_goes_on_gets_nothing_retained_anew(
 
 
 @PROTOCOLS
-def test_a_wildcard_in_front_hides_what_is_the_brokers_own(
+def test_a_leading_wildcard_does_not_match_the_brokers_topics(
     own: tuple[Address, str], protocol: MQTTProtocolVersion
 ) -> None:
-    """To `#` and `+/...` nothing below $SYS comes; to who names it, it does."""
+    """`#` and `+/...` match nothing below $SYS; only a filter that names it does."""
     address, here = own
     with (
         Visitor(address, "#", "+/broker/uptime", protocol=protocol) as everything,
@@ -94,8 +92,8 @@ def test_a_wildcard_in_front_hides_what_is_the_brokers_own(
 
 
 @PROTOCOLS
-def test_what_is_not_acknowledged_comes_again(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
-    """After a reconnect, what was sent and not acknowledged comes first, in order, marked; then what is new."""
+def test_unacknowledged_messages_come_again(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """After a reconnect, unacknowledged messages come first, in order, marked as repeated; then new ones."""
     address, here = own
     with Visitor(address, protocol=protocol) as sender:
         first = Visitor(address, here, protocol=protocol, name=here, lasting=True, acknowledges=False)
@@ -123,7 +121,7 @@ def test_an_absent_client_gets_all_in_order(own: tuple[Address, str], protocol: 
 
 @PROTOCOLS
 def test_a_clean_start_forgets(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
-    """Who comes without wanting the old session gets nothing of it, nor of its subscriptions."""
+    """A client that discards its old session gets nothing of it, nor of its subscriptions."""
     address, here = own
     with Visitor(address, here, protocol=protocol, name=here, lasting=True):
         pass
@@ -140,7 +138,7 @@ def test_a_clean_start_forgets(own: tuple[Address, str], protocol: MQTTProtocolV
 def test_a_second_connection_takes_the_place_of_the_first(
     own: tuple[Address, str], protocol: MQTTProtocolVersion
 ) -> None:
-    """The same client from elsewhere puts the first connection out, and goes on with its session."""
+    """The same client from elsewhere closes the first connection, and resumes its session."""
     address, here = own
     with (
         Visitor(address, here, protocol=protocol, name=here, lasting=True) as first,
@@ -153,10 +151,10 @@ def test_a_second_connection_takes_the_place_of_the_first(
 
 
 @PROTOCOLS
-def test_a_will_is_published_for_who_leaves_without_a_word(
+def test_a_will_is_published_for_a_client_that_vanishes(
     own: tuple[Address, str], protocol: MQTTProtocolVersion
 ) -> None:
-    """Who says goodbye takes the will along."""
+    """A client that disconnects properly leaves no will."""
     address, here = own
     with Visitor(address, f"{here}/#", protocol=protocol) as reader:
         with Visitor(address, protocol=protocol, will=f"{here}/polite"):
@@ -180,7 +178,7 @@ def test_large_messages_arrive(own: tuple[Address, str], protocol: MQTTProtocolV
 
 
 @PROTOCOLS
-def test_who_does_not_read_holds_nobody_up(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+def test_a_client_that_does_not_read_holds_up_no_other(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
     """While one subscriber reads nothing the others get everything; later it gets everything too, in order."""
     address, here = own
     many, body = 400, b"x" * 100_000
@@ -205,8 +203,8 @@ def test_who_does_not_read_holds_nobody_up(own: tuple[Address, str], protocol: M
 
 
 @PROTOCOLS
-def test_a_message_has_the_lesser_of_both_services(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
-    """What is published at QoS 0 arrives at QoS 0; at QoS 2 it arrives once."""
+def test_a_message_has_the_lower_of_both_qos(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """A message that is published at QoS 0 arrives at QoS 0; at QoS 2 it arrives once."""
     address, here = own
     with Visitor(address, here, protocol=protocol) as both:
         both.publish(here, b"0", qos=0)
@@ -220,7 +218,7 @@ def test_a_message_has_the_lesser_of_both_services(own: tuple[Address, str], pro
 def test_overlapping_subscriptions_give_one_message_or_one_each(
     own: tuple[Address, str], protocol: MQTTProtocolVersion
 ) -> None:
-    """An end of one of them does not end the other."""
+    """Ending one of them does not end the other."""
     address, here = own
     with Visitor(address, f"{here}/#", f"{here}/a", protocol=protocol) as both:
         both.client.unsubscribe(f"{here}/#")
@@ -231,8 +229,8 @@ def test_overlapping_subscriptions_give_one_message_or_one_each(
 
 
 @pytest.mark.parametrize("protocol", [V5], ids=["5"])
-def test_a_reader_says_how_much_it_takes_at_once(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
-    """With MQTT 5 no more than the wanted number waits to be acknowledged; all come in the end."""
+def test_a_reader_limits_its_unacknowledged_messages(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """With MQTT 5 no more than the requested number waits to be acknowledged; all come in the end."""
     address, here = own
     with (
         Visitor(address, here, protocol=protocol, acknowledges=False, ReceiveMaximum=3) as reader,
@@ -254,7 +252,7 @@ def test_a_reader_says_how_much_it_takes_at_once(own: tuple[Address, str], proto
 
 
 @pytest.mark.parametrize("protocol", [V5], ids=["5"])
-def test_what_mqtt_5_says_of_a_message_is_handed_on(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+def test_properties_of_mqtt_5_are_handed_on(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
     """Properties arrive; a reader of MQTT 3.1.1 gets the message without them."""
     address, here = own
     properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho ships it without types
@@ -274,7 +272,7 @@ def test_what_mqtt_5_says_of_a_message_is_handed_on(own: tuple[Address, str], pr
 
 
 @pytest.mark.parametrize("protocol", [V5], ids=["5"])
-def test_a_will_may_wait(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+def test_a_will_may_be_delayed(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
     """A delayed will is published when the session ends, and not if the client is back before."""
     address, here = own
     with Visitor(address, f"{here}/#", protocol=protocol) as reader:
@@ -295,8 +293,8 @@ def test_a_will_may_wait(own: tuple[Address, str], protocol: MQTTProtocolVersion
 
 
 @pytest.mark.parametrize("protocol", [V5], ids=["5"])
-def test_a_subscription_may_leave_something_out(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
-    """MQTT 5 lets a client leave out what it publishes itself and what is retained, and keep the mark of the latter."""
+def test_a_subscription_may_exclude_messages(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """MQTT 5 lets a client exclude its own messages and retained ones, and keep the retain flag."""
     address, here = own
     with Visitor(address, protocol=protocol) as both, Visitor(address, protocol=protocol) as other:
         other.publish(f"{here}/kept", b"retained", retain=True)
@@ -308,8 +306,8 @@ def test_a_subscription_may_leave_something_out(own: tuple[Address, str], protoc
 
 
 @pytest.mark.parametrize("protocol", [V5], ids=["5"])
-def test_what_has_expired_does_not_come(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
-    """A message that was to be delivered within a second is not there for who comes later; others are."""
+def test_expired_messages_do_not_come(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """A message that expires within a second is gone for a later subscriber; others are not."""
     address, here = own
     with Visitor(address, here, protocol=protocol, name=here, lasting=True):
         pass
@@ -332,7 +330,7 @@ def test_what_has_expired_does_not_come(own: tuple[Address, str], protocol: MQTT
 def test_noise_ends_its_own_connection_only(
     own: tuple[Address, str], protocol: MQTTProtocolVersion, noise: bytes
 ) -> None:
-    """Who speaks no MQTT is hung up on; others notice nothing."""
+    """A client that speaks no MQTT is disconnected; others notice nothing."""
     address, here = own
     with Visitor(address, here, protocol=protocol) as other:
         with socket.create_connection((address.host, address.port), BOUND) as stranger:
@@ -345,8 +343,8 @@ def test_noise_ends_its_own_connection_only(
 
 
 @PROTOCOLS
-def test_a_stranger_puts_nobody_out(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
-    """Who comes with a client's id and a wrong password is refused before anything happens to that client."""
+def test_a_stranger_disconnects_no_client(own: tuple[Address, str], protocol: MQTTProtocolVersion) -> None:
+    """A client with another one's id and a wrong password is refused before anything happens to that client."""
     address, here = own
     wrong = Address(host=address.host, port=address.port, user="braid", password="wrong")  # noqa: S106 - what is tested
     with Visitor(address, here, protocol=protocol, name=here) as known:

@@ -1,4 +1,4 @@
-"""What the embedded broker does otherwise than mosquitto, or alone."""
+"""The behaviour of the embedded broker that differs from mosquitto."""
 
 import subprocess
 import sys
@@ -22,9 +22,9 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 def test_users_have_client_ids_of_their_own(broker: Broker) -> None:
-    """Who names the client id of another user neither puts that client out nor gets its messages.
+    """Using the client id of another user neither disconnects that client nor gets its messages.
 
-    Mosquitto gives the connection, and the session, to whoever names the id last.
+    Mosquitto gives the connection, and the session, to the last client with an id.
     """
     with Visitor(broker.address("braid"), "a", name="same", lasting=True) as first:
         with Visitor(broker.address("other"), name="same", lasting=True) as second:
@@ -37,9 +37,9 @@ def test_users_have_client_ids_of_their_own(broker: Broker) -> None:
 
 
 def test_its_process_loads_nothing_of_braid() -> None:
-    """Nor anything that needs much memory."""
+    """It loads nothing that needs much memory either."""
     loaded = subprocess.run(  # noqa: S603 - our own
-        [sys.executable, "-I", "-c", LOADED, str(Path(embedded_setup.__file__).parent)],
+        [sys.executable, "-I", "-c", LOADED, str(Path(embedded_setup.__file__).parents[1])],
         check=True,
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""Packets that clients send: whatever bytes come, they are read or refused."""
+"""Packets of clients: any bytes are read or refused."""
 
 from contextlib import suppress
 
@@ -40,8 +40,8 @@ def test_no_bytes_break_the_broker(body: bytes, version: int, flags: int) -> Non
         (b"\x00\x04MQTT\x05\x02\x00\x00\x04\x15\x00\x01x\x00\x00", Code.BAD_METHOD),
     ],
 )
-def test_an_introduction_that_breaks_the_rules_is_refused(body: bytes, reason: Code) -> None:
-    """Unknown versions, flags and topics, and ways to prove oneself that the broker does not have."""
+def test_a_connect_that_breaks_the_rules_is_refused(body: bytes, reason: Code) -> None:
+    """Unknown versions, flags and topics, and ways to authenticate that the broker does not have."""
     with pytest.raises(Malformed) as refused:
         packet_reader.read_connect(body)
     assert reason is refused.value.reason
@@ -60,7 +60,7 @@ def test_an_introduction_that_breaks_the_rules_is_refused(body: bytes, reason: C
     ],
 )
 def test_a_message_that_breaks_the_rules_is_refused(flags: int, body: bytes, reason: Code) -> None:
-    """Topics that are none, packet id 0, and what only a broker may say."""
+    """Malformed topics, packet id 0, and properties that only a broker may set."""
     with pytest.raises(Malformed) as refused:
         packet_reader.read_publish(flags, body, V5)
     assert reason is refused.value.reason

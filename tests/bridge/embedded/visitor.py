@@ -1,4 +1,4 @@
-"""A client of a broker whose callbacks only note; what it is sent it acknowledges when it is asked to."""
+"""A client of a broker whose callbacks only note messages; it acknowledges them on request."""
 
 import queue
 import threading
@@ -38,10 +38,10 @@ class Visitor:
         self._published: queue.Queue[None] = queue.Queue()
         more: dict[str, Any] = {}
         if protocol is V5:
-            told = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho ships it without types
+            settings = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho ships it without types
             for each, value in {"SessionExpiryInterval": 3_600 if lasting else 0, **properties}.items():
-                setattr(told, each, value)
-            more = {"clean_start": not lasting, "properties": told}
+                setattr(settings, each, value)
+            more = {"clean_start": not lasting, "properties": settings}
         self.client = paho.Client(
             CallbackAPIVersion.VERSION2,
             client_id=name,
@@ -77,7 +77,7 @@ class Visitor:
         self._subscribed.get(timeout=BOUND)
 
     def publish(self, topic: str, *payloads: bytes, qos: int = 1, retain: bool = False, **more: Any) -> None:
-        """Publish, and wait until the broker has what it acknowledges."""
+        """Publish, and wait until the broker has acknowledged."""
         for payload in payloads:
             self.client.publish(topic, payload, qos=qos, retain=retain, **more)
         for _ in payloads:
@@ -88,14 +88,14 @@ class Visitor:
         return [bytes(self.messages.get(timeout=BOUND).payload) for _ in range(many)]
 
     def until(self, payload: bytes) -> list[paho.MQTTMessage]:
-        """All messages up to, and without, one."""
+        """All messages up to a payload, without that message."""
         came = []
         while (message := self.messages.get(timeout=BOUND)).payload != payload:
             came.append(message)
         return came
 
     def die(self) -> None:
-        """Leave without a word."""
+        """Vanish without disconnecting."""
         self.client.loop_stop()
         sock = self.client.socket()
         assert sock is not None

@@ -30,7 +30,7 @@ def events(count: int, size: int = 1) -> pa.RecordBatch:
 
 @given(BIRTHS, st.integers(0, 20), st.integers(0, 20))
 def test_a_part_has_the_births_of_its_events(births: list[Birth], first: int, end: int) -> None:
-    """As if each event had its birth with it, and no part of births is empty."""
+    """The result is as if each event carried its birth, and no birth is empty."""
     found = part_of(births, first, end)
     assert each(births)[first:end] == each(found)
     assert all(birth.many > 0 for birth in found)
@@ -38,20 +38,20 @@ def test_a_part_has_the_births_of_its_events(births: list[Birth], first: int, en
 
 @given(BIRTHS)
 def test_births_survive_as_text(births: list[Birth]) -> None:
-    """What was written is read."""
+    """Births are read as they were written."""
     assert tuple(births) == births_in(births_text(births), len(each(births)))
 
 
 @pytest.mark.parametrize("text", ["[[1,5]]", "[[2,5],[-1,6],[2,7]]", "[[3]]", "[[3,1.5]]", "{", "3", "[" * 100_000])
-def test_what_tells_no_births_is_refused(text: str) -> None:
-    """Neither another number of events, nor what is no list of counts and times."""
+def test_texts_that_are_no_births_are_refused(text: str) -> None:
+    """They have another number of events, or are no list of counts and times."""
     with pytest.raises(ValueError, match="births"):
         births_in(text, 3)
 
 
 @given(BIRTHS, st.data())
 def test_frames_carry_births_however_they_are_cut(births: list[Birth], data: st.DataObject) -> None:
-    """Events too large for one frame, from a number on, cut again at either end: each has the birth that it had."""
+    """Events too large for one frame, from a number on, cut again at either end: each keeps its birth."""
     count = len(each(births))
     emitted = Emitted(first=7, events=events(count, MOST_MESSAGE_BYTES // 3), births=tuple(births))
     number = data.draw(st.integers(0, 7 + count - 1))
@@ -67,14 +67,14 @@ def test_frames_carry_births_however_they_are_cut(births: list[Birth], data: st.
 
 
 def test_a_frame_whose_births_are_of_other_events_is_malformed() -> None:
-    """It is not taken with times that are not its events' own."""
+    """It is not taken with the times of other events."""
     (frame,) = frames(Stream(1, "out"), 1, [Emitted(first=0, events=events(3), births=(Birth(3, 5),))], 0)
     with pytest.raises(MalformedFrame, match="births"):
         decode(encode(replace(frame, births=(Birth(2, 5),))))
 
 
-def test_a_frame_of_an_older_host_has_no_births() -> None:
-    """It is taken all the same."""
+def test_a_frame_may_have_no_births() -> None:
+    """Their births are unknown then."""
     (frame,) = frames(Stream(1, "out"), 1, [Emitted(first=0, events=events(3))], 0)
     assert () == decode(encode(frame)).births
 
@@ -83,7 +83,7 @@ def test_a_frame_of_an_older_host_has_no_births() -> None:
 def test_a_spool_keeps_births_however_items_are_cut(
     tmp_path_factory: pytest.TempPathFactory, births: list[Birth], data: st.DataObject
 ) -> None:
-    """They lie beside the stamp, which they do not touch; a part of an item has those of its events."""
+    """They are independent of the stamp; a part of an item has those of its events."""
     count = len(each(births))
     item = Item(count=count, stamp=99, payload=packed(events(count)), births=tuple(births))
     path = log_path(tmp_path_factory.mktemp("log"), 5, 5 + count)

@@ -1,4 +1,4 @@
-"""What tenants get of their outputs, and what is left of events that went nowhere."""
+"""The messages that tenants receive of their outputs, and those with events that could not be processed."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bridge.events.json_columns import marked
 from bridge.events.output_messages import dead_letter, output_message, unread_letter
 from bridge.events.raw_events import events_in
-from bridge.receiver import Unread
+from bridge.spool_feed import Unread
 from bridge.wire import MOST_MESSAGE_BYTES
 from dags import Kind, Schema
 
@@ -23,9 +23,9 @@ def _only(events: pa.RecordBatch, *json_fields: str) -> list[dict[str, object]]:
     if json_fields:
         events = pa.RecordBatch.from_arrays(events.columns, schema=marked(events.schema, json_fields))
     ((_, message),) = output_message("alarm", 2, 7, events)
-    told = json.loads(message)
-    assert ("alarm", 2, 7) == (told["stream"], told["epoch"], told["first"])
-    found: list[dict[str, object]] = told["events"]
+    content = json.loads(message)
+    assert ("alarm", 2, 7) == (content["stream"], content["epoch"], content["first"])
+    found: list[dict[str, object]] = content["events"]
     return found
 
 
@@ -51,15 +51,15 @@ EVENTS = st.fixed_dictionaries(
 
 
 @given(st.lists(EVENTS, min_size=1, max_size=5))
-def test_what_came_in_goes_out(events: list[dict[str, object]]) -> None:
-    """A raw event that passes every task unchanged is the same JSON object again, with what was not declared."""
+def test_an_unchanged_event_leaves_as_it_came(events: list[dict[str, object]]) -> None:
+    """A raw event that passes every task unchanged is the same JSON object again, including undeclared fields."""
     batch, unfit = events_in(json.dumps(events).encode(), FIELDS)
     assert () == unfit
     assert events == _only(batch)
 
 
 def test_timestamps_are_written_in_utc() -> None:
-    """A moment is ISO 8601 in UTC, as fine as it needs to be, whatever its unit and zone; without a zone it is UTC."""
+    """A time is ISO 8601 in UTC, as precise as it needs to be, in any unit and zone; without a zone it is UTC."""
     moment = datetime(2026, 2, 3, 4, 5, 6, 7_000, tzinfo=UTC)
     events = pa.record_batch(
         {
@@ -81,8 +81,8 @@ def test_timestamps_are_written_in_utc() -> None:
     ] == _only(events)
 
 
-def test_what_json_cannot_write_is_null_or_text() -> None:
-    """No value keeps an event back: numbers that are none are null, bytes are base64, the rest is its text."""
+def test_values_that_json_cannot_represent_are_null_or_text() -> None:
+    """No value stops its event: NaN is null, bytes are base64, and other values become their texts."""
     events = pa.record_batch(
         {
             "f": [math.nan, math.inf, -math.inf, 1.5],
@@ -101,8 +101,8 @@ def test_what_json_cannot_write_is_null_or_text() -> None:
     ] == _only(events, "j")
 
 
-def test_what_python_has_no_room_for_is_its_text() -> None:
-    """Such a value keeps back neither its event nor those beside it, whose values are written as ever."""
+def test_values_that_python_cannot_represent_become_their_texts() -> None:
+    """Such a value stops neither its event nor the events beside it, whose values are written as usual."""
     far = [253_402_387_139_000, None, 0, 10**17]
     events = pa.record_batch(
         {
@@ -132,30 +132,30 @@ def test_messages_are_small_and_hold_every_event_once(lengths: list[int], letter
     events = pa.record_batch({"s": [letter * length for length in lengths]})
     number, found = 7, list[str]()
     for first, message in output_message("alarm", 2**50, 7, events):
-        told = json.loads(message)
-        assert (first, first) == (number, told["first"])
-        assert len(message) <= MOST_MESSAGE_BYTES or len(told["events"]) == 1
-        found += [event["s"] for event in told["events"]]
-        number += len(told["events"])
+        content = json.loads(message)
+        assert (first, first) == (number, content["first"])
+        assert len(message) <= MOST_MESSAGE_BYTES or len(content["events"]) == 1
+        found += [event["s"] for event in content["events"]]
+        number += len(content["events"])
     assert events["s"].to_pylist() == found
 
 
 def test_no_events_make_no_message() -> None:
-    """Silence is not sent."""
+    """Empty messages are not sent."""
     events = pa.record_batch({"s": pa.array([], pa.string())})
     assert ([], []) == (list(output_message("alarm", 1, 7, events)), list(dead_letter(7, "in", "no", 3, events)))
 
 
 def test_a_dead_letter_that_is_cut_counts_all_events() -> None:
-    """Whoever reads one of the messages knows how many events there are in all of them."""
+    """Each of its messages has the number of events in all of them."""
     events = pa.record_batch({"s": ["x" * 600_000, "y" * 600_000]})
     letters = [json.loads(letter) for letter in dead_letter(7, "in", "no number", 3, events)]
     assert [("x", 2), ("y", 2)] == [(letter["events"][0]["s"][0], letter["count"]) for letter in letters]
     assert {"instance", "port", "reason", "batch", "count", "first", "events"} == set(letters[0])
 
 
-def test_of_a_very_long_message_that_could_not_be_read_the_beginning_is_told() -> None:
-    """What no spool could take must not be too large for the broker either."""
+def test_a_very_long_unread_message_is_cut() -> None:
+    """A message that no spool could take must not be too large for the broker either."""
     letter = unread_letter(Unread(topic="street", event="\U0001f600" * 3_000_000, reason="it is not JSON"))
     assert len(letter) <= MOST_MESSAGE_BYTES + 200
     assert json.loads(letter)["event"].startswith("\U0001f600")

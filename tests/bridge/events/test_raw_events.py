@@ -1,4 +1,4 @@
-"""Raw events: what of a message fits the schema of its source, and what does not."""
+"""Raw events: the parts of a message that fit the schema of its source, and those that do not."""
 
 import json
 import math
@@ -38,13 +38,13 @@ def fits(value: Any, kind: Kind) -> bool:
 
 
 def expected(message: str, schema: Schema) -> tuple[list[dict[str, Any]], int]:
-    """The rows of a message, and how much of it is unfit, told value by value."""
+    """The rows of a message, and how much of it is unfit, value by value."""
     try:
-        told = json.loads(message)
+        content = json.loads(message)
     except ValueError:
         return [], 1
     rows, unfit = [], 0
-    for event in told if isinstance(told, list) else [told]:
+    for event in content if isinstance(content, list) else [content]:
         if not isinstance(event, dict) or not all(fits(event.get(name), kind) for name, kind in schema.fields.items()):
             unfit += 1
             continue
@@ -55,7 +55,7 @@ def expected(message: str, schema: Schema) -> tuple[list[dict[str, Any]], int]:
 
 @given(messages=MESSAGES, schema=SCHEMAS)
 def test_each_event_that_fits_is_a_row_of_its_values(messages: list[str], schema: Schema) -> None:
-    """Of any messages together, in order, with what is not declared in one column, and the others told one by one."""
+    """Events of any messages, in order, with undeclared fields in one column; unfit ones are reported one by one."""
     batch, unfit = all_events_in([message.encode() for message in messages], schema)
     each = [expected(message, schema) for message in messages]
     rows = [{**row, REST_COLUMN: row[REST_COLUMN] and json.loads(row[REST_COLUMN])} for row in batch.to_pylist()]
@@ -64,9 +64,9 @@ def test_each_event_that_fits_is_a_row_of_its_values(messages: list[str], schema
     assert arrow_schema(schema) == batch.schema
 
 
-def test_moments_and_json_are_columns_too() -> None:
-    """Moments however they are told, JSON of any kind as its text; what is absent is null."""
-    told = [
+def test_times_and_json_are_columns_too() -> None:
+    """Times in any notation, JSON of any kind as its text; absent values are null."""
+    content = [
         {"at": 1_000, "raw": {"b": [1, None]}},
         {"at": "1970-01-01T00:00:02", "raw": "text"},
         {"at": "1970-01-01T01:00:03.500+01:00", "raw": 4},
@@ -74,7 +74,7 @@ def test_moments_and_json_are_columns_too() -> None:
         {"at": "noon"},
     ]
     batch, (unfit,) = all_events_in(
-        [json.dumps(each).encode() for each in told], Schema.of(at=Kind.TIMESTAMP, raw=Kind.JSON)
+        [json.dumps(each).encode() for each in content], Schema.of(at=Kind.TIMESTAMP, raw=Kind.JSON)
     )
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     assert [*(epoch + timedelta(seconds=each) for each in (1, 2, 3.5)), None] == batch.column("at").to_pylist()
@@ -84,7 +84,7 @@ def test_moments_and_json_are_columns_too() -> None:
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 1.5, math.pi])
 def test_a_number_that_a_column_cannot_hold_is_unfit(value: float) -> None:
-    """Its event is told with the field and its kind, and the events beside it go on."""
+    """Its event is reported with the field and its kind, and the events beside it go on."""
     messages = [json.dumps({"a": each}).encode() for each in (1, value, 2)]
     batch, (unfit,) = all_events_in(messages, Schema.of(a=Kind.INTEGER))
     assert [1, 2] == batch.column("a").to_pylist()
@@ -100,8 +100,8 @@ LEVELS = st.integers(1, 1_200) | st.sampled_from([DEEPEST - 1, DEEPEST, DEEPEST 
 
 
 @given(levels=LEVELS, shape=st.sampled_from(["object", "list"]), field=st.sampled_from(["j", "undeclared"]))
-def test_what_lies_too_deep_is_unfit(levels: int, shape: str, field: str) -> None:
-    """However deep that is: its event alone where the message can be read, and nothing raises."""
+def test_values_that_are_too_deep_are_unfit(levels: int, shape: str, field: str) -> None:
+    """Only the event is unfit if the message can be read, however deep the value is, and nothing raises."""
     event = f'{{"n":2,"{field}":{_nested(levels, shape)}}}'
     batch, unfit = all_events_in(
         [b'{"n":1}', f'[{event},{{"n":3}}]'.encode(), b'{"n":4}'], Schema.of(n=Kind.INTEGER, j=Kind.JSON)
@@ -112,14 +112,14 @@ def test_what_lies_too_deep_is_unfit(levels: int, shape: str, field: str) -> Non
     else:
         # What nobody can read stays one.
         assert found in ([1, 3, 4], [1, 4])
-        assert ["lie in each other deeper than 100 levels; flatten them" in each.reason for each in unfit] == [True]
+        assert ["are nested deeper than 100 levels; flatten them" in each.reason for each in unfit] == [True]
         assert event in unfit[0].event.replace(" ", "")
 
 
 @pytest.mark.parametrize("levels", [DEEPEST, DEEPEST + 1, 990, 5_000])
 @pytest.mark.parametrize("shape", ["object", "list"])
-def test_a_message_that_is_nothing_but_deep_is_told(levels: int, shape: str) -> None:
-    """Objects as far as they are allowed are an event; lists in each other are none."""
+def test_a_message_that_is_only_deep_is_reported(levels: int, shape: str) -> None:
+    """Objects up to the permitted depth are an event; nested lists are none."""
     message = _nested(levels, shape)
     batch, unfit = all_events_in([message.encode()], Schema.of(n=Kind.INTEGER))
     fits = shape == "object" and levels <= DEEPEST
@@ -139,15 +139,15 @@ def test_a_message_that_is_nothing_but_deep_is_told(levels: int, shape: str) -> 
         ("9999-12-31T23:59:59.999+00:00", True),
     ],
 )
-def test_a_moment_lies_in_the_years_1_to_9999_in_utc(at: object, *, fits: bool) -> None:
-    """Wherever its zone puts it, so that Python has room for each that is taken."""
+def test_a_time_is_within_the_years_1_to_9999_in_utc(at: object, *, fits: bool) -> None:
+    """This holds in any zone, so that Python can represent each time."""
     batch, unfit = all_events_in([json.dumps({"at": at}).encode()], Schema.of(at=Kind.TIMESTAMP))
     assert (fits, not fits) == (len(batch.column("at").to_pylist()) == 1, len(unfit) == 1)
 
 
 @given(messages=st.lists(st.binary(max_size=40) | st.text(max_size=40).map(lambda text: text.encode("utf-16"))))
-def test_whatever_is_published_is_read_or_told(messages: list[bytes]) -> None:
-    """Bytes of any kind raise nothing, and none of them is lost without a word."""
+def test_every_message_is_read_or_reported(messages: list[bytes]) -> None:
+    """Bytes of any kind raise nothing, and none of them is lost silently."""
     batch, unfit = all_events_in([*messages, b'{"n":1}'], Schema.of(n=Kind.INTEGER, at=Kind.TIMESTAMP))
     assert 1 in batch.column("n").to_pylist()
     # An array may hold no event.

@@ -1,4 +1,4 @@
-"""Replaying files."""
+"""The replay of files."""
 
 import json
 from datetime import UTC, datetime
@@ -51,7 +51,7 @@ ENDING = pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
 
 
 @ENDING
-def test_a_file_is_replayed_as_its_schema_says(tmp_path: Path, ending: str) -> None:
+def test_a_file_is_replayed_by_its_schema(tmp_path: Path, ending: str) -> None:
     """Declared fields have their kinds, the rest stays together, and the gaps between the events are kept."""
     replay = Replay(path=store(tmp_path / f"a.{ending}", ROWS), schema=SCHEMA, time_field="at")
     assert [
@@ -70,8 +70,8 @@ def test_a_file_is_replayed_as_its_schema_says(tmp_path: Path, ending: str) -> N
 
 
 @ENDING
-def test_what_a_file_does_not_have_is_null(tmp_path: Path, ending: str) -> None:
-    """A field that the file lacks, and a value that is empty, are null."""
+def test_values_that_a_file_lacks_are_null(tmp_path: Path, ending: str) -> None:
+    """A missing field and an empty value are null."""
     schema = Schema.of(n=Kind.INTEGER, absent=Kind.STRING)
     path = store(tmp_path / f"a.{ending}", [{"n": 1, "t": 2}, {"n": None, "t": 2}])
     found = [(row["n"], row["absent"]) for _, _, row in replayed(Replay(path=path, schema=schema, per_second=1))]
@@ -85,14 +85,14 @@ def test_speed_divides_the_gaps(tmp_path: Path, speed: float, gap: int) -> None:
     assert [gap * number for number in range(5)] == [due_at for _, due_at, _ in replayed(replay)]
 
 
-def test_without_times_the_rate_tells(tmp_path: Path) -> None:
+def test_without_times_the_rate_counts(tmp_path: Path) -> None:
     """Without a time field, so many events are sent each second."""
     replay = Replay(path=store(tmp_path / "a.jsonl", ROWS), schema=SCHEMA, per_second=4)
     assert [0, 250, 500, 750, 1_000] == [due_at for _, due_at, _ in replayed(replay)]
 
 
 def test_times_that_go_back_or_are_missing_hold_nothing_up(tmp_path: Path) -> None:
-    """An event without a time, or with one that is over, comes with the one before it; the order is the file's."""
+    """An event without a time, or with an earlier one, comes with the one before it; the order is the file's."""
     times = [None, 1_000, 3_000, 2_000, None, 4_000]
     path = store(tmp_path / "a.jsonl", [{"at": time, "n": number} for number, time in enumerate(times)])
     found = replayed(Replay(path=path, schema=SCHEMA, time_field="at"))
@@ -100,22 +100,22 @@ def test_times_that_go_back_or_are_missing_hold_nothing_up(tmp_path: Path) -> No
     assert [0, 1, 2, 3, 4, 5] == [row["n"] for _, _, row in found]
 
 
-def test_what_a_slow_replay_never_reaches_is_never_due(tmp_path: Path) -> None:
-    """A gap of centuries at a millionth of the speed stands after every other moment, in each round."""
+def test_an_event_after_a_huge_gap_is_never_due(tmp_path: Path) -> None:
+    """A gap of centuries at a millionth of the speed is later than every other time, in each round."""
     rows = [{"at": at, "n": number} for number, at in enumerate([0, 1, 10**14])]
     slow = Replay(path=store(tmp_path / "a.csv", rows), schema=SCHEMA, time_field="at", speed=1e-6, repeat=True)
     assert [0, 10**6, NEVER, NEVER, NEVER + 10**6, 2 * NEVER] == [due_at for _, due_at, _ in replayed(slow, rounds=2)]
 
 
-def test_times_never_fall_over_a_whole_file(tmp_path: Path) -> None:
-    """However long a file is, an event whose time is over comes with the one before it."""
+def test_times_never_decrease_over_a_whole_file(tmp_path: Path) -> None:
+    """However long a file is, an event with an earlier time comes with the one before it."""
     rows = [{"at": 9_000 if number == 1 else 0, "n": number} for number in range(4_500)]
     found = replayed(Replay(path=store(tmp_path / "a.csv", rows), schema=SCHEMA, time_field="at"))
     assert [0, *[9_000] * 4_499] == [due_at for _, due_at, _ in found]
 
 
 def test_wide_events_are_sent_a_megabyte_at_a_time(tmp_path: Path) -> None:
-    """Events that are due together come in pieces of about a megabyte, but one at least, and all of them come."""
+    """Events that are due together come in pieces of about a megabyte, but at least one, and all of them come."""
     for size, most in [(100_000, 10), (2_000_000, 1)]:
         path = store(tmp_path / "a.jsonl", [{"s": "x" * size, "n": number} for number in range(12)])
         (chunk,) = chunks(Replay(path=path, schema=Schema.of(s=Kind.STRING), per_second=1_000), 0, lambda _: None)
@@ -140,7 +140,7 @@ def test_a_repeated_file_goes_on_where_it_ended(tmp_path: Path) -> None:
 @ENDING
 @pytest.mark.parametrize("number", [0, 1, 4, 5, 6, 2_003, 4_999, 5_000, 5_001, 14_999, 15_000, 10**9 + 1])
 def test_a_replay_goes_on_at_any_number(tmp_path: Path, ending: str, number: int) -> None:
-    """Begun at a number, a replay sends what one from the beginning would, at the same times."""
+    """Begun at a number, a replay sends the same as one from the beginning, at the same times."""
     rows = [{"at": NOON_MS + 7 * number, "n": number} for number in range(5_000)]
     replay = Replay(path=store(tmp_path / f"a.{ending}", rows), schema=SCHEMA, time_field="at", repeat=True)
     found = replayed(replay, number, rounds=4)
@@ -150,8 +150,8 @@ def test_a_replay_goes_on_at_any_number(tmp_path: Path, ending: str, number: int
     ]
 
 
-def test_a_file_that_is_over_is_over(tmp_path: Path) -> None:
-    """Without repeating nothing comes behind the last event, and of an empty file nothing ever."""
+def test_a_file_that_has_ended_stays_ended(tmp_path: Path) -> None:
+    """Without repeating, nothing comes after the last event, and an empty file has no events."""
     replay = Replay(path=store(tmp_path / "a.jsonl", ROWS), schema=SCHEMA, per_second=1)
     assert [] == replayed(replay, 5)
     (tmp_path / "empty.jsonl").write_text("\n\n")
@@ -159,8 +159,8 @@ def test_a_file_that_is_over_is_over(tmp_path: Path) -> None:
         assert [] == replayed(Replay(path=tmp_path / "empty.jsonl", schema=SCHEMA, per_second=1, repeat=repeat))
 
 
-def test_unfit_lines_are_told_and_left_out(tmp_path: Path) -> None:
-    """A line that the schema cannot take is told with its file, row and reason, and the others get the numbers."""
+def test_unfit_lines_are_reported_and_left_out(tmp_path: Path) -> None:
+    """A line that does not fit the schema is reported with its file, row and reason, and takes no number."""
     lines = ['{"n": 1}', "", '{"n": "x"}', "nonsense", '[{"n": 2}, {"n": 3}]', '{"n": 4}']
     path = tmp_path / "a.jsonl"
     path.write_text("\n".join(lines))
@@ -187,20 +187,20 @@ def test_unfit_lines_are_told_and_left_out(tmp_path: Path) -> None:
     ],
 )
 def test_a_value_of_another_kind_names_its_row(tmp_path: Path, kind: Kind, good: str, bad: str) -> None:
-    """What cannot be the field's kind is told with file, row, field and value."""
+    """A value that cannot be of the field's kind is reported with file, row, field and value."""
     path = tmp_path / "a.csv"
     path.write_text("\n".join(["v", *[good] * 2_500, bad, good]))
     replay = Replay(path=path, schema=Schema.of(v=kind), per_second=1)
-    with pytest.raises(Unreplayable) as told:
+    with pytest.raises(Unreplayable) as refused:
         replayed(replay)
     assert (
         f"{path}, row 2501: the field 'v' should be of kind {kind}, but is '{bad}'; "
-        "correct the file or the source's schema" == str(told.value)
+        "correct the file or the source's schema" == str(refused.value)
     )
 
 
-def test_moments_of_a_file_that_python_has_no_room_for_are_told(tmp_path: Path) -> None:
-    """A declared one names its row; one that is not declared stays with the rest as its text."""
+def test_times_of_a_file_that_python_cannot_represent_are_reported(tmp_path: Path) -> None:
+    """A declared one names its row; an undeclared one stays with the rest as its text."""
     column = pa.array([0, 253_402_387_139_000], pa.timestamp("ms"))
     path = tmp_path / "a.parquet"
     pa.parquet.write_table(pa.table({"v": column, "n": [1, 2]}), path)
@@ -221,8 +221,8 @@ def test_moments_of_a_file_that_python_has_no_room_for_are_told(tmp_path: Path) 
     ],
     ids=["milliseconds", "no zone", "zones", "some zones", "fractions"],
 )
-def test_moments_are_read_however_they_are_written(tmp_path: Path, texts: list[str]) -> None:
-    """Milliseconds and ISO 8601, with and without a zone, are the same moment."""
+def test_times_are_read_in_any_notation(tmp_path: Path, texts: list[str]) -> None:
+    """Milliseconds and ISO 8601, with and without a zone, are the same time."""
     path = tmp_path / "a.csv"
     path.write_text("\n".join(["at", *texts, '""']))
     found = replayed(Replay(path=path, schema=Schema.of(at=Kind.TIMESTAMP), per_second=1))
@@ -230,7 +230,7 @@ def test_moments_are_read_however_they_are_written(tmp_path: Path, texts: list[s
 
 
 def test_the_types_of_parquet_become_kinds(tmp_path: Path) -> None:
-    """Moments of any unit and zone, dates, numbers that are none, and nested values become what the schema says."""
+    """Times of any unit and zone, dates, NaN, and nested values are converted to the schema."""
     table = pa.table(
         {
             "at": pa.array([NOON.replace(tzinfo=None, microsecond=1)], pa.timestamp("ns")),
@@ -269,19 +269,19 @@ def test_the_types_of_parquet_become_kinds(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
-    """A file that is not there, is malformed or of another kind is told by its name."""
+    """A file that is missing, malformed or of another kind is reported by its name."""
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(Unreplayable) as told:
+    with pytest.raises(Unreplayable) as refused:
         replayed(Replay(path=tmp_path / name, schema=SCHEMA, per_second=1))
-    assert str(told.value).startswith(f"{tmp_path / name} {message}")
+    assert str(refused.value).startswith(f"{tmp_path / name} {message}")
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(1, 9), st.data())
-def test_of_a_chunk_exactly_what_is_due_is_sent(
+def test_exactly_the_due_events_of_a_chunk_are_sent(
     tmp_path_factory: pytest.TempPathFactory, gaps: list[int], most: int, draw: st.DataObject
 ) -> None:
-    """Asked at any moments, a replay sends each event once, in order, never before its time and never late for long."""
+    """Asked at any times, a replay sends each event once, in order, never before its time and never late for long."""
     times = [sum(gaps[: number + 1]) for number in range(len(gaps))]
     path = tmp_path_factory.mktemp("replay") / "a.jsonl"
     store(path, [{"at": time, "n": number} for number, time in enumerate(times)])
@@ -305,7 +305,7 @@ def test_of_a_chunk_exactly_what_is_due_is_sent(
 
 @pytest.mark.parametrize("ending", ["senml", "txt"])
 def test_lines_of_text_are_replayed_as_they_are(tmp_path: Path, ending: str) -> None:
-    """Each with the time that it begins with, whose gaps are kept; what begins otherwise comes at once."""
+    """Each with the time at its beginning, whose gaps are kept; lines without one come at once."""
     rows = [
         '1422748800000,{"e":[{"u":"string","n":"source","v":"ci4"},{"u":"far","n":"temperature","v":"27.3"}],"bt":1}',
         '1422748801500,{"e":[],"bt":1422748801500}',

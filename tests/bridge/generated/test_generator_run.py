@@ -1,4 +1,4 @@
-"""Generators at work on their spools, and killed at every step."""
+"""Generators that fill their spools, and are killed at every step."""
 
 import json
 import math
@@ -34,8 +34,8 @@ BOUND = 30.0
 NUMBERED = Schema.of(n=Kind.INTEGER, at=Kind.TIMESTAMP)
 
 
-class Told(MemorySpool):
-    """Tells when it has some events."""
+class NotifyingSpool(MemorySpool):
+    """A spool that signals when it has some events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,8 +63,8 @@ def numbers(spool: MemorySpool) -> list[int]:
 
 
 @given(st.lists(st.floats(0, 5), max_size=12), st.sampled_from(["0.3", "1", "7", "50"]))
-def test_what_is_due_lies_in_the_spool(pauses: list[float], per_second: str) -> None:
-    """Whenever a generator works, and with whichever runner, the spool holds every number that is due, once."""
+def test_due_events_are_in_the_spool(pauses: list[float], per_second: str) -> None:
+    """Whenever a generator works, and with whichever runner, the spool holds every due number once."""
     clock, spool, pace = MemoryClock(START), MemorySpool(), Fraction(per_second) / 1000
     for pause in [0.0, *pauses]:
         clock.advance(pause)
@@ -78,7 +78,7 @@ def test_what_is_due_lies_in_the_spool(pauses: list[float], per_second: str) -> 
 
 
 def test_high_rates_come_in_bounded_batches() -> None:
-    """A generator that is behind sends full batches without a pause, until it is not."""
+    """A generator that is behind sends full batches without a pause, until it has caught up."""
     clock, spool = MemoryClock(START), MemorySpool()
     generating = GeneratorRun(Rate(per_second=200_000), spool, clock=clock)
     assert _GROUPING == generating.work()
@@ -91,7 +91,7 @@ def test_high_rates_come_in_bounded_batches() -> None:
 
 
 def test_nothing_due_writes_nothing() -> None:
-    """Between two ticks the spool is left alone, and the wait is as long as it need be, but bounded."""
+    """Between two ticks the spool is left alone, and the wait is as long as needed, but bounded."""
     clock, spool = MemoryClock(START), MemorySpool()
     generating = GeneratorRun(Timer(seconds=2.5), spool, clock=clock)
     assert _LONGEST == generating.work()
@@ -114,7 +114,7 @@ def test_a_full_spool_is_waited_for() -> None:
     assert list(range(1, 31)) == numbers(spool)
 
 
-def test_events_are_stamped_with_when_they_were_spooled() -> None:
+def test_events_are_stamped_when_they_are_spooled() -> None:
     """An item's stamp is the time of its spooling, however late that is."""
     clock, spool = MemoryClock(START), MemorySpool()
     generating = GeneratorRun(Rate(per_second=1), spool, clock=clock)
@@ -133,7 +133,7 @@ def test_a_clock_that_is_set_back_sends_nothing_twice() -> None:
 
 
 @pytest.mark.parametrize("repeat", [False, True])
-def test_a_replay_ends_or_begins_anew(tmp_path: Path, *, repeat: bool) -> None:
+def test_a_replay_ends_or_begins_again(tmp_path: Path, *, repeat: bool) -> None:
     """A replay sends its file with its gaps; then nothing more comes, or the file again; also with a new runner."""
     path = tmp_path / "a.jsonl"
     path.write_text("".join(f'{{"n": {number}, "at": {number * 1_000}}}\n' for number in range(3)))
@@ -153,8 +153,8 @@ def test_a_replay_ends_or_begins_anew(tmp_path: Path, *, repeat: bool) -> None:
     assert (generating.work() is None) is not repeat
 
 
-def test_unfit_lines_are_told(tmp_path: Path) -> None:
-    """A line of a replay that its schema cannot take is told, and the rest is sent."""
+def test_unfit_lines_are_reported(tmp_path: Path) -> None:
+    """A line of a replay that does not fit its schema is reported, and the rest is sent."""
     path = tmp_path / "a.jsonl"
     path.write_text('{"n": 1, "at": 0}\n{"n": "x"}\n{"n": 3, "at": 0}\n')
     refused: list[Unfit] = []
@@ -164,7 +164,7 @@ def test_unfit_lines_are_told(tmp_path: Path) -> None:
 
 
 def test_a_replay_that_fails_is_not_over(tmp_path: Path) -> None:
-    """A file that cannot be read is told every time, and once it was corrected the replay goes on."""
+    """A file that cannot be read is reported every time, and once it is corrected the replay goes on."""
     path, clock, spool = tmp_path / "a.csv", MemoryClock(START), MemorySpool()
     path.write_text("n,at\n0,0\nx,0\n")
     generating = GeneratorRun(Replay(path=path, schema=NUMBERED, time_field="at"), spool, clock=clock)
@@ -176,8 +176,8 @@ def test_a_replay_that_fails_is_not_over(tmp_path: Path) -> None:
     assert (None, [0, 1]) == (generating.work(), numbers(spool))
 
 
-def test_a_failed_append_is_made_up_for(tmp_path: Path) -> None:
-    """Where the disk was full, the same numbers are sent again once it is not."""
+def test_a_failed_append_is_repeated(tmp_path: Path) -> None:
+    """After a full disk, the same numbers are sent again."""
     full = False
 
     def step(name: str) -> None:
@@ -200,20 +200,20 @@ def test_a_failed_append_is_made_up_for(tmp_path: Path) -> None:
 
 
 def test_it_runs_until_it_is_stopped(tmp_path: Path) -> None:
-    """In a thread a generator works until it is told to stop, and a replay until it is over."""
+    """In a thread a generator works until it is stopped, and a replay until it is over."""
     (tmp_path / "a.csv").write_text("n,at\n0,0\n1,20\n2,40\n")
     spool = MemorySpool()
     GeneratorRun(Replay(path=tmp_path / "a.csv", schema=NUMBERED, time_field="at"), spool).run()
     assert [0, 1, 2] == numbers(spool)
-    told = Told()
-    generating = GeneratorRun(Rate(per_second=100_000), told)
+    spool = NotifyingSpool()
+    generating = GeneratorRun(Rate(per_second=100_000), spool)
     running = Thread(target=generating.run)
     running.start()
-    assert told.enough.wait(BOUND)
+    assert spool.enough.wait(BOUND)
     generating.stop()
     running.join(BOUND)
     assert not running.is_alive()
-    assert list(range(told.end)) == numbers(told)
+    assert list(range(spool.end)) == numbers(spool)
 
 
 STEPS = ["open", "write", "sync", "rename", "sync folder", "done", "remove"]
@@ -254,23 +254,23 @@ for turn in range(turn, turn + rounds):
 
 
 def _killed(folder: Path, kind: str, fatal: str, at: int, turn: int) -> tuple[int, int, bool]:
-    """The turn and the position that it told last, and whether it was killed."""
-    told = subprocess.run(  # noqa: S603 - our own script
+    """The turn and the position that it printed last, and whether it was killed."""
+    ended = subprocess.run(  # noqa: S603 - our own script
         [sys.executable, "-c", GENERATED, str(folder), json.dumps([kind, fatal, at, turn, 12])],
         stdout=subprocess.PIPE,
         check=False,
     )
-    assert told.returncode in {0, -signal.SIGKILL}
-    lines = [json.loads(line) for line in told.stdout.splitlines()]
-    return *(lines[-1] if lines else (turn, 0)), told.returncode != 0
+    assert ended.returncode in {0, -signal.SIGKILL}
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    return *(lines[-1] if lines else (turn, 0)), ended.returncode != 0
 
 
-def _check(folder: Path, kind: str, told: int) -> None:
-    """Every number once, each with its time, and no fewer than were told."""
+def _check(folder: Path, kind: str, reported: int) -> None:
+    """Every number once, each with its time, and at least as many as were reported."""
     spool = Spool(folder / "spool", most_bytes=ROOMY)
     first, end, kept = spool.first, spool.end, spool.producers.get(GENERATOR)
     spool.close()
-    assert end >= told
+    assert end >= reported
     if kept is None:
         assert end == 0
         return
@@ -307,7 +307,7 @@ def test_a_generator_killed_again_and_again_doubles_and_omits_nothing(tmp_path: 
     _file(tmp_path)
     chance, turn, end = random.Random(7), 0, 0
     for _ in range(5):
-        turn, told, _ = _killed(tmp_path, kind, "any", chance.randint(1, 50), turn)
-        end = max(end, told)
+        turn, reported, _ = _killed(tmp_path, kind, "any", chance.randint(1, 50), turn)
+        end = max(end, reported)
         _check(tmp_path, kind, end)
     assert end > 0

@@ -1,4 +1,4 @@
-"""Which numbers a generator sends when."""
+"""Generators: the numbers that are due at a time."""
 
 import math
 from fractions import Fraction
@@ -38,8 +38,8 @@ def begun(generator: Rate | Timer, start: int, elapsed: int) -> tuple[Progress, 
 
 
 @given(GENERATORS, STARTS, st.integers(0, 10**12), st.integers(0, 10**7))
-def test_exactly_what_is_due_is_sent(generator: Rate | Timer, start: int, elapsed: int, pause: int) -> None:
-    """What is sent is numbered without a hole from the next number on: all that is due by now, or a full batch."""
+def test_exactly_the_due_events_are_sent(generator: Rate | Timer, start: int, elapsed: int, pause: int) -> None:
+    """They are numbered without a hole from the next number on: all that are due by now, or a full batch."""
     progress, then = begun(generator, start, elapsed)
     now = then + pause
     ready = due(generator, progress, now, 100)
@@ -86,7 +86,7 @@ def test_it_does_not_matter_when_it_is_asked(
     ],
 )
 def test_the_count_is_exact(generator: Rate | Timer, elapsed: int, count: int) -> None:
-    """By any moment, exactly as many events were sent as fit into the time, and the one at its beginning."""
+    """At any time, exactly as many events were sent as fit into the time, plus the one at its beginning."""
     ready = due(generator, Progress(start=5_000), 5_000 + elapsed, 300_000)
     assert count == ready.progress.next == len(rows(ready))
 
@@ -95,7 +95,7 @@ def test_the_count_is_exact(generator: Rate | Timer, elapsed: int, count: int) -
 @example(1e-6, 10**13, 1)
 @example(1e-6, 4_611_686_018, 50)
 def test_times_are_those_of_exact_numbers(rate: float, first: int, count: int) -> None:
-    """The times of many numbers at once are those of each alone, in whole numbers, however far the count has come."""
+    """The times of many numbers at once are those of each alone, in whole numbers, however large the numbers are."""
     pace = paced(rate)
     assert [offset(pace, number) for number in range(first, first + count)] == offsets(pace, first, count).tolist()
 
@@ -103,8 +103,8 @@ def test_times_are_those_of_exact_numbers(rate: float, first: int, count: int) -
 @example(1e-6)
 @example(1e7)
 @given(RATES)
-def test_times_that_no_timestamp_can_say_come_after_all_others(rate: float) -> None:
-    """Numbers so far away that their time exceeds 64 bits are due after every moment that a clock shows."""
+def test_times_beyond_64_bits_come_after_all_others(rate: float) -> None:
+    """Numbers whose times exceed 64 bits are due after every time that a clock shows."""
     pace, now = paced(rate), 2**43
     assert offset(pace, 10**40) == offsets(pace, 10**40, 3).tolist()[-1] == NEVER
     far = due(Rate(per_second=rate), Progress(start=now, next=10**40), now)
@@ -113,13 +113,13 @@ def test_times_that_no_timestamp_can_say_come_after_all_others(rate: float) -> N
 
 
 @given(RATES)
-def test_a_rate_is_itself(rate: float) -> None:
-    """A rate is taken as told, to a millionth."""
+def test_a_rate_is_precise(rate: float) -> None:
+    """A rate is precise to a millionth."""
     assert abs(paced(rate) - Fraction(rate)) <= Fraction(1, 1_000_000)
 
 
 def test_events_have_their_schema() -> None:
-    """The events of a rate and of a timer have the fields that their schemas tell, in the order of the names."""
+    """The events of a rate and of a timer have the fields of their schemas, sorted by name."""
     for generator in (Rate(per_second=1), Timer(seconds=1)):
         ready = due(generator, Progress(start=0), 0)
         assert ready.events is not None
@@ -128,8 +128,8 @@ def test_events_have_their_schema() -> None:
     assert Schema.of(tick=Kind.INTEGER, at=Kind.TIMESTAMP) == Timer(seconds=1).schema
 
 
-def test_a_timer_tells_when_it_is_next() -> None:
-    """Between two ticks nothing is sent, and what is told is the next one."""
+def test_a_timer_knows_its_next_tick() -> None:
+    """Between two ticks nothing is sent, and the next tick is announced."""
     timer, progress = Timer(seconds=60), Progress(start=1_000)
     waits = [due(timer, progress, 1_000)]
     for _ in range(3):
@@ -140,8 +140,8 @@ def test_a_timer_tells_when_it_is_next() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
-def test_what_is_no_rate_is_refused(value: float) -> None:
-    """A rate, a number of seconds and a speed are more than nothing, and finite."""
+def test_rates_that_are_none_are_refused(value: float) -> None:
+    """A rate, a number of seconds and a speed are above 0, and finite."""
     with pytest.raises(ValueError, match=r"per_second is .*; give a number between 1e-06 and 1e\+07"):
         Rate(per_second=value)
     with pytest.raises(ValueError, match=r"seconds is .*; give a number between 0.001 and 1e\+06"):
@@ -153,12 +153,12 @@ def test_what_is_no_rate_is_refused(value: float) -> None:
 
 
 def test_a_replay_needs_its_times() -> None:
-    """A replay goes by the times in the file or at a rate, and not by both or a field that tells no time."""
+    """A replay has either a time field or a rate, and the field's kind has to be a time."""
     schema = Schema.of(at=Kind.TIMESTAMP, name=Kind.STRING)
     both = "a replay needs either a time_field, whose gaps it keeps, or a rate per_second"
-    for told in ({}, {"time_field": "at", "per_second": 1.0}):
+    for times in ({}, {"time_field": "at", "per_second": 1.0}):
         with pytest.raises(ValueError, match=both):
-            Replay(path=Path("x.csv"), schema=schema, **told)  # type: ignore[arg-type] # wrong on purpose
+            Replay(path=Path("x.csv"), schema=schema, **times)  # type: ignore[arg-type] # wrong on purpose
     for field in ("name", "nowhere"):
         with pytest.raises(ValueError, match=f"the schema has no field '{field}' of kind timestamp or integer"):
             Replay(path=Path("x.csv"), schema=schema, time_field=field)

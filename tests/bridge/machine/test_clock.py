@@ -8,7 +8,7 @@ from bridge.machine.clock import MemoryClock, SystemClock
 
 
 def test_the_twin_stands_still_until_it_advances() -> None:
-    """Time in memory is what it was told to be."""
+    """Time in memory changes only on request."""
     clock = MemoryClock(10.0)
     assert (10.0, 10.0) == (clock.now(), clock.now())
     clock.advance(2.5)
@@ -18,7 +18,7 @@ def test_the_twin_stands_still_until_it_advances() -> None:
 
 
 def test_setting_the_twin_lets_no_time_pass() -> None:
-    """It may be set to before and to after, and what passes then counts as ever."""
+    """It may be set back or forth, and time passes as before."""
     clock = MemoryClock(10.0)
     clock.set(4.0)
     assert (4.0, 10.0) == (clock.now(), clock.passed())
@@ -27,7 +27,7 @@ def test_setting_the_twin_lets_no_time_pass() -> None:
 
 
 def test_the_clock_is_the_systems() -> None:
-    """The real clock tells what the system's does."""
+    """The real clock has the system's time."""
     before, begun = time.time(), time.monotonic()
     clock = SystemClock()
     assert before <= clock.now() <= time.time()

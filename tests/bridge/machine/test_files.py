@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are complete or absent."""
 
 import os
 import signal
@@ -25,19 +25,19 @@ write_whole(Path(sys.argv[1]), b"newer " * 5_000, step)
 """
 
 
-def test_every_step_is_told_in_order(tmp_path: Path) -> None:
+def test_every_step_is_announced_in_order(tmp_path: Path) -> None:
     """A write announces each step once, before it is done."""
-    told: list[tuple[str, bool]] = []
+    announced: list[tuple[str, bool]] = []
     path = tmp_path / "file"
-    write_whole(path, NEW, lambda name: told.append((name, path.exists())))
-    assert [(name, name in {"sync folder", "done"}) for name in STEPS] == told
+    write_whole(path, NEW, lambda name: announced.append((name, path.exists())))
+    assert [(name, name in {"sync folder", "done"}) for name in STEPS] == announced
     assert NEW == path.read_bytes()
 
 
 @pytest.mark.parametrize("before", [None, OLD], ids=["new", "replaced"])
 @pytest.mark.parametrize("name", STEPS)
 def test_a_killed_write_leaves_old_or_new(tmp_path: Path, name: str, before: bytes | None) -> None:
-    """Whoever dies at any step leaves the old content or all of the new, and clearing leaves nothing else."""
+    """A process that dies at any step leaves the old content or all of the new, and clearing leaves nothing else."""
     path = tmp_path / "file"
     if before is not None:
         path.write_bytes(before)
@@ -50,15 +50,15 @@ def test_a_killed_write_leaves_old_or_new(tmp_path: Path, name: str, before: byt
     assert (NEW if finished else before) == (path.read_bytes() if path.exists() else None)
 
 
-def test_unfinished_files_never_lie_among_the_finished(tmp_path: Path) -> None:
-    """Until its last byte is durable, a file lies in a folder of its own."""
+def test_incomplete_files_are_never_among_complete_ones(tmp_path: Path) -> None:
+    """Until its last byte is durable, a file is in a folder of its own."""
     seen: list[list[str]] = []
     write_whole(tmp_path / "file", NEW, lambda _: seen.append(sorted(path.name for path in tmp_path.iterdir())))
     assert [[], *[["tmp"]] * 3, *[["file", "tmp"]] * 2] == seen
 
 
 def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
-    """A full disk is told, keeps the old content, and half a file does not stay to keep the disk full."""
+    """An error of a full disk is raised, the old content stays, and no incomplete file keeps the disk full."""
     path = tmp_path / "file"
     path.write_bytes(OLD)
 
@@ -71,22 +71,22 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     assert ([], OLD) == (list(tmp_path.glob("tmp/*")), path.read_bytes())
 
 
-def test_a_file_is_whole_where_the_system_takes_little_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a write leaves over is written after it."""
+def test_a_file_is_complete_even_after_partial_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest of a partial write is written after it."""
     write = os.write
     monkeypatch.setattr(os, "write", lambda handle, content: write(handle, content[:7_000]))
     write_whole(tmp_path / "file", NEW)
     assert NEW == (tmp_path / "file").read_bytes()
 
 
-def test_clearing_where_nothing_was_written(tmp_path: Path) -> None:
-    """A folder in which nobody wrote has nothing unfinished."""
+def test_clearing_a_folder_without_writes_does_nothing(tmp_path: Path) -> None:
+    """A folder in which nothing was written has no incomplete files."""
     clear_unfinished(tmp_path)
     assert [] == list(tmp_path.iterdir())
 
 
 def test_a_folder_is_made_once(tmp_path: Path) -> None:
-    """A folder is made with those above it, and one that is there stays as it is."""
+    """A folder is made with its parents, and an existing one stays as it is."""
     folder = tmp_path / "a" / "b"
     make_folder(folder)
     (folder / "file").write_bytes(OLD)

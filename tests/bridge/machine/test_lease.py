@@ -21,7 +21,7 @@ sys.stdin.read()
 
 
 def test_a_folder_has_one_holder(tmp_path: Path) -> None:
-    """A second lease of the same folder is refused and names the folder and what to do."""
+    """A second lease of the same folder is refused, with the folder and what to do."""
     with Lease(tmp_path), pytest.raises(LeaseTaken) as taken:
         Lease(tmp_path)
     assert tmp_path == taken.value.folder
@@ -29,7 +29,7 @@ def test_a_folder_has_one_holder(tmp_path: Path) -> None:
 
 
 def test_a_refused_lease_does_not_disturb_the_holder(tmp_path: Path) -> None:
-    """Whoever was refused takes nothing away: the next one is refused as well."""
+    """The lease stays taken: the next attempt is refused as well."""
     with Lease(tmp_path):
         for _ in range(2):
             with pytest.raises(LeaseTaken):
@@ -37,13 +37,13 @@ def test_a_refused_lease_does_not_disturb_the_holder(tmp_path: Path) -> None:
 
 
 def test_other_folders_are_free(tmp_path: Path) -> None:
-    """A lease makes its folder, with those above it, and holds no other."""
+    """A lease makes its folder, with its parents, and affects no other folder."""
     with Lease(tmp_path / "deep" / "one"), Lease(tmp_path / "deep" / "two"):
         assert ["one", "two"] == sorted(path.name for path in (tmp_path / "deep").iterdir())
 
 
 def test_a_released_folder_is_free(tmp_path: Path) -> None:
-    """After its release a lease can be taken again; releasing it once more takes it from nobody."""
+    """After its release a lease can be taken again; a second release of the old one does not affect the new holder."""
     first = Lease(tmp_path)
     first.release()
     with Lease(tmp_path):
@@ -53,7 +53,7 @@ def test_a_released_folder_is_free(tmp_path: Path) -> None:
 
 
 def test_a_release_reaches_children_that_share_the_lease(tmp_path: Path) -> None:
-    """A child that was just being started when the lease was given back does not keep it."""
+    """A child that was just being started at the release does not keep the lease."""
     lease = Lease(tmp_path)
     assert lease._file is not None
     shared = os.dup(lease._file)  # what a child has between fork and exec

@@ -1,4 +1,4 @@
-"""Files of which the first writer wins."""
+"""Files that the first writer wins."""
 
 import os
 import signal
@@ -31,24 +31,24 @@ def _meet(barrier: Barrier) -> None:
     barrier.wait(timeout=30)
 
 
-def test_every_step_is_told_in_order(tmp_path: Path) -> None:
+def test_every_step_is_announced_in_order(tmp_path: Path) -> None:
     """A write announces each step once, before it is done."""
-    told: list[tuple[str, bool]] = []
+    announced: list[tuple[str, bool]] = []
     path = tmp_path / "file"
-    assert link_whole(path, NEW, lambda name: told.append((name, path.exists())))
-    assert [(name, name in AFTER_LINK) for name in STEPS] == told
+    assert link_whole(path, NEW, lambda name: announced.append((name, path.exists())))
+    assert [(name, name in AFTER_LINK) for name in STEPS] == announced
     assert NEW == path.read_bytes()
 
 
 def test_the_first_writer_wins(tmp_path: Path) -> None:
-    """What is there stays as it is, the second is told so, and leaves nothing behind."""
+    """An existing file stays as it is; the second writer gets False, and leaves nothing behind."""
     path = tmp_path / "file"
     assert [True, False] == [link_whole(path, OLD), link_whole(path, NEW)]
     assert (OLD, []) == (path.read_bytes(), list(tmp_path.glob("tmp/*")))
 
 
-def test_of_many_at_once_one_wins(tmp_path: Path) -> None:
-    """However many write at the same moment, one is told that it won, and its content is there."""
+def test_one_of_many_writers_wins(tmp_path: Path) -> None:
+    """However many write at the same moment, one gets True, and its content is there."""
     for attempt in range(20):
         path = tmp_path / str(attempt)
         barrier, won = Barrier(4), list[bytes]()
@@ -68,7 +68,7 @@ def test_of_many_at_once_one_wins(tmp_path: Path) -> None:
 @pytest.mark.parametrize("before", [None, OLD], ids=["first", "second"])
 @pytest.mark.parametrize("name", STEPS)
 def test_a_killed_write_leaves_all_or_nothing(tmp_path: Path, name: str, before: bytes | None) -> None:
-    """Whoever dies at any step leaves what was there, or else nothing or all of its own; clearing leaves that."""
+    """A process that dies at any step leaves the existing file, or else nothing or all of its own."""
     path = tmp_path / "file"
     if before is not None:
         path.write_bytes(before)
@@ -83,7 +83,7 @@ def test_a_killed_write_leaves_all_or_nothing(tmp_path: Path, name: str, before:
 
 @pytest.mark.parametrize("failing", ["write", "sync", "link"])
 def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path, failing: str) -> None:
-    """A full disk is told, and half a file does not stay to keep it full."""
+    """An error of a full disk is raised, and no incomplete file keeps the disk full."""
 
     def full(name: str) -> None:
         if name == failing:

@@ -1,4 +1,4 @@
-"""Processes are told apart by what nothing changes."""
+"""The identity of a process never changes."""
 
 import os
 import subprocess
@@ -12,17 +12,17 @@ from bridge.machine.process_identity import began
 from tests.clock import set_clock
 
 
-def test_a_process_is_the_same_whatever_the_clock_is_set_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What psutil says of when it began moves with the clock; what tells it from others does not."""
+def test_a_process_keeps_its_identity_if_the_clock_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start time of psutil moves with the clock; the identity does not."""
     this = psutil.Process()
-    told, reckoned = began(this), psutil.Process().create_time()
+    identity, reckoned = began(this), psutil.Process().create_time()
     set_clock(monkeypatch, by=-1.0)
     assert reckoned - 1.0 == pytest.approx(psutil.Process().create_time(), abs=0.1)
-    assert told == began(this) == began(psutil.Process(os.getpid()))
+    assert identity == began(this) == began(psutil.Process(os.getpid()))
 
 
 def test_processes_that_began_apart_differ() -> None:
-    """One that began later than another is told from it, and the name of neither matters."""
+    """Processes that began at different times differ, whatever their names are."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         assert began(psutil.Process()) != began(psutil.Process(child.pid))
 
@@ -38,8 +38,8 @@ def test_a_name_may_be_anything(tmp_path: Path) -> None:
         child.kill()
 
 
-def test_one_that_is_gone_is_not_found() -> None:
-    """Whoever asks hears it as from psutil."""
+def test_a_process_that_is_gone_is_not_found() -> None:
+    """The error is that of psutil."""
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         process = psutil.Process(child.pid)
     with pytest.raises(psutil.NoSuchProcess):

@@ -1,4 +1,4 @@
-"""What pacing asks of a spool."""
+"""The index of a spool."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 import pytest
 
-from bridge.consumers import commit
+from bridge.spools.consumers import commit
 from bridge.spools.index import SpoolIndex, SpoolReach
 from bridge.spools.log import PositionsGone, SpoolDamaged, log_files
 from bridge.spools.reader import FolderReader
@@ -24,8 +24,8 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
     opened.close()
 
 
-def test_of_an_empty_spool_nothing_is_reached(spool: Spool) -> None:
-    """Where nothing lies, a batch goes nowhere."""
+def test_a_batch_of_an_empty_spool_is_empty(spool: Spool) -> None:
+    """A batch ends where it begins."""
     index = SpoolIndex(spool.folder)
     assert (0, 0, SpoolReach(end=0, size=0), None) == (
         index.first,
@@ -36,7 +36,7 @@ def test_of_an_empty_spool_nothing_is_reached(spool: Spool) -> None:
 
 
 def test_a_spool_that_was_filled_and_emptied_again_has_moved_on(spool: Spool) -> None:
-    """Though its log looks as before: what came and went between two looks is known to be gone."""
+    """Its log looks as before, but the index knows that items came and went between two refreshes."""
     index = SpoolIndex(spool.folder)
     found = []
     for number in range(3):
@@ -48,7 +48,7 @@ def test_a_spool_that_was_filled_and_emptied_again_has_moved_on(spool: Spool) ->
 
 
 def test_a_batch_goes_as_far_as_its_bytes(spool: Spool) -> None:
-    """A batch goes to the last end of an item within its bytes, over files, and takes one item at least."""
+    """A batch goes to the last end of an item within its bytes, over files, and has at least one item."""
     spool.append([data(1), data(2)])
     spool.append([data(3), data(4)])
     index = SpoolIndex(spool.folder)
@@ -60,7 +60,7 @@ def test_a_batch_goes_as_far_as_its_bytes(spool: Spool) -> None:
 
 
 def test_a_batch_may_begin_inside_an_item(spool: Spool) -> None:
-    """From inside an item a batch goes to an item's end too, and counts the whole of that item."""
+    """A batch from inside an item goes to an item's end too, and counts all bytes of that item."""
     spool.append([data(1, 2, 3), data(4)])
     index = SpoolIndex(spool.folder)
     large = len(data(1, 2, 3).payload)
@@ -69,7 +69,7 @@ def test_a_batch_may_begin_inside_an_item(spool: Spool) -> None:
 
 
 def test_a_batch_ends_at_a_marker(spool: Spool) -> None:
-    """However many bytes it may have, a batch ends right after the first marker and tells its name."""
+    """However many bytes it may have, a batch ends right after the first marker and has its name."""
     spool.append([data(1, 2), marker("a"), marker("b")])
     spool.append([data(3)])
     spool.append([marker("c")])
@@ -78,12 +78,12 @@ def test_a_batch_ends_at_a_marker(spool: Spool) -> None:
     while reached[-1].end < index.end:
         reached.append(index.reach(reached[-1].end, ROOMY))
     assert [(3, "a"), (4, "b"), (6, "c")] == [(each.end, each.marker) for each in reached]
-    # Where the bytes do not go as far as the marker, none is told.
+    # If the bytes do not reach the marker, there is none.
     assert (2, None) == (index.reach(0, 1).end, index.reach(0, 1).marker)
 
 
 def test_markers_are_found_by_name(spool: Spool) -> None:
-    """A marker's position is the one after it, of the first where several bear one name, as long as it is there."""
+    """The position after the first marker with a name is found, as long as the marker exists."""
     spool.append([data(1, 2), marker("a")])
     spool.append([marker("b"), marker("a")])
     index = SpoolIndex(spool.folder)
@@ -95,7 +95,7 @@ def test_markers_are_found_by_name(spool: Spool) -> None:
 
 
 def test_an_index_is_as_of_its_last_refresh(spool: Spool) -> None:
-    """What was appended and removed is seen at the next refresh."""
+    """Appended and removed items are seen at the next refresh."""
     spool.append([data(1)])
     index = SpoolIndex(spool.folder)
     spool.append([data(2)])
@@ -105,12 +105,12 @@ def test_an_index_is_as_of_its_last_refresh(spool: Spool) -> None:
     assert (0, 1) == (index.first, index.end)
     index.refresh()
     assert (1, 3, SpoolReach(end=3, size=2 * SIZE)) == (index.first, index.end, index.reach(1, ROOMY))
-    with pytest.raises(PositionsGone, match="begins at position 1, what lay at 0 was removed"):
+    with pytest.raises(PositionsGone, match="begins at position 1; position 0 was removed"):
         index.reach(0, ROOMY)
 
 
-def test_what_was_removed_counts_no_longer(spool: Spool) -> None:
-    """After files were removed, a batch over those that are left counts what lies in them."""
+def test_removed_items_count_no_longer(spool: Spool) -> None:
+    """After files were removed, a batch counts the bytes of the remaining ones."""
     for number in range(4):
         spool.append([data(number)])
     index = SpoolIndex(spool.folder)
@@ -124,7 +124,7 @@ def test_what_was_removed_counts_no_longer(spool: Spool) -> None:
 
 
 def test_an_index_that_was_left_behind_catches_up(spool: Spool) -> None:
-    """Where all that it knew was removed, and more that it never saw, an index goes on at what is left."""
+    """If everything it knew was removed, and more that it never saw, an index goes on with the remaining items."""
     spool.append([data(1), marker("m")])
     index = SpoolIndex(spool.folder)
     for number in range(5):
@@ -143,8 +143,8 @@ def test_an_index_that_was_left_behind_catches_up(spool: Spool) -> None:
     assert (8, 8) == (SpoolIndex(spool.folder).first, SpoolIndex(spool.folder).end)
 
 
-def test_only_new_files_are_looked_into(spool: Spool) -> None:
-    """A refresh opens no file that was seen before, and none at all where nothing is new."""
+def test_only_new_files_are_opened(spool: Spool) -> None:
+    """A refresh opens no file that was seen before, and none at all if nothing is new."""
     spool.append([data(1)])
     index = SpoolIndex(spool.folder)
     (seen,) = log_files(spool.folder / "log")
@@ -155,8 +155,8 @@ def test_only_new_files_are_looked_into(spool: Spool) -> None:
     assert 2 == index.end
 
 
-def test_a_damaged_file_is_told(spool: Spool) -> None:
-    """A new file that cannot be read is named, at every refresh until it was repaired."""
+def test_a_damaged_file_is_named(spool: Spool) -> None:
+    """A new file that cannot be read is named, at every refresh until it is repaired."""
     index = SpoolIndex(spool.folder)
     spool.append([data(1)])
     (file,) = log_files(spool.folder / "log")
@@ -170,8 +170,8 @@ def test_a_damaged_file_is_told(spool: Spool) -> None:
     assert 1 == index.end
 
 
-def test_positions_given_twice_are_told(spool: Spool) -> None:
-    """Where a log was set back and went on otherwise, whoever had seen more is told, and given nothing wrong."""
+def test_positions_used_twice_are_damage(spool: Spool) -> None:
+    """If a log was set back and went on differently, a reader that had seen more gets an error, and no wrong items."""
     spool.append([data(1)])
     spool.append([data(2)])
     index = SpoolIndex(spool.folder)
@@ -180,12 +180,12 @@ def test_positions_given_twice_are_told(spool: Spool) -> None:
     again = Spool(spool.folder, most_bytes=ROOMY)
     again.append([data(3, 4, 5)])
     again.close()
-    with pytest.raises(SpoolDamaged, match="holds positions before 2, which the log had passed; restore what lay"):
+    with pytest.raises(SpoolDamaged, match="holds positions before 2, which the log had passed; restore what was"):
         index.refresh()
 
 
 def test_an_index_follows_an_owner_at_work(spool: Spool) -> None:
-    """While files come and go, an index goes on without a hole, and what it reaches can be read."""
+    """While files come and go, an index goes on without a hole, and everything it reaches can be read."""
     commit(spool.folder, "job", 0)
     done = Event()
 

@@ -15,19 +15,20 @@ from hypothesis import strategies as st
 
 from bridge.events.births import Birth
 from bridge.intake import Expected
-from bridge.machine.files import write_whole
+from bridge.machine.files import no_steps, write_whole
 from bridge.spools.log import (
     Item,
     ItemKind,
     LogFile,
+    Mark,
     Placed,
     SpoolDamaged,
     log_files,
     log_path,
     packed,
-    packed_expected,
+    read_mark,
     unpacked,
-    unpacked_expected,
+    write_mark,
 )
 from bridge.spools.log_file import Extent, expected_in, extents_in, items_in, written
 
@@ -69,7 +70,7 @@ def store(folder: Path, first: int, items: list[Item], expected: dict[str, Expec
 def test_a_file_keeps_items_and_expectations(
     tmp_path_factory: pytest.TempPathFactory, items: list[Item], expected: dict[str, Expected], first: int
 ) -> None:
-    """What was written is read with its positions, and with what was expected after it."""
+    """Written items are read with their positions, and with the expectations after them."""
     file = store(tmp_path_factory.mktemp("log"), first, items, expected)
     placed = list(items_in(file))
     assert items == [item for _, item in placed]
@@ -78,7 +79,7 @@ def test_a_file_keeps_items_and_expectations(
     assert expected == expected_in(file)
 
 
-def test_a_file_is_laid_out_as_releases_after_this_one_find_it(tmp_path: Path) -> None:
+def test_a_file_has_the_layout_that_later_releases_expect(tmp_path: Path) -> None:
     """A line of JSON, the payloads, and the checksum of both, byte for byte, because files outlive releases."""
     expected = {"q": Expected(), "p": Expected(epoch=2, next=7, opened=True)}
     born = replace(data(1, 2, stamp=5), births=(Birth(1, 3), Birth(1, 4)))
@@ -93,15 +94,19 @@ def test_a_file_is_laid_out_as_releases_after_this_one_find_it(tmp_path: Path) -
     assert content + zlib.crc32(content).to_bytes(4, "big") == file.path.read_bytes()
 
 
-@given(EXPECTED)
-def test_expectations_survive_as_text(expected: dict[str, Expected]) -> None:
-    """Expectations are the same after they were text, a stream that has not opened included."""
-    assert expected == unpacked_expected(packed_expected(expected))
+@given(end=st.integers(0, 2**62), expected=EXPECTED)
+def test_a_mark_keeps_expectations(
+    tmp_path_factory: pytest.TempPathFactory, end: int, expected: dict[str, Expected]
+) -> None:
+    """They are read as they were written, even those of a stream that has not opened."""
+    spool = tmp_path_factory.mktemp("spool")
+    write_mark(spool, Mark(end, expected), no_steps)
+    assert Mark(end, expected) == read_mark(spool)
 
 
 @given(st.lists(st.integers(-9, 9), min_size=1, max_size=6), st.data())
 def test_an_item_is_sliced_where_reading_begins(numbers: list[int], draw: st.DataObject) -> None:
-    """From a position inside an item its later events are left, with that position and the same stamp."""
+    """From a position inside an item its later events remain, with that position and the same stamp."""
     position = draw.draw(st.integers(0, 10 + len(numbers) - 1))
     rest = Placed(10, data(*numbers, stamp=77)).since(position)
     skipped = max(0, position - 10)
@@ -111,14 +116,14 @@ def test_an_item_is_sliced_where_reading_begins(numbers: list[int], draw: st.Dat
 
 
 def test_files_are_named_by_their_positions(tmp_path: Path) -> None:
-    """The names of a log's files tell the positions, in an order that is also that of the names."""
+    """The names of a log's files have the positions, and their order is the order of the names."""
     assert "00000000000000000009-00000000000000000012" == log_path(tmp_path, 9, 12).name
     late, early = store(tmp_path, 9, [data(1, 2, 3)]), store(tmp_path, 5, [data(1, 2), marker("m"), marker("m")])
     assert [early, late] == log_files(tmp_path)
 
 
 def test_a_file_that_one_listing_missed_is_not_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a listing shows a file but not the one before it, which was appended meanwhile, the next shows both."""
+    """If a listing has a file but not the one before it, which was just appended, the next listing has both."""
     files = [store(tmp_path, first, [data(1)]) for first in (4, 5)]
     listings = [[files[1].path.name]]
     whole = os.listdir
@@ -126,8 +131,8 @@ def test_a_file_that_one_listing_missed_is_not_gone(tmp_path: Path, monkeypatch:
     assert files == log_files(tmp_path, 4)
 
 
-def test_only_whole_files_of_the_log_count(tmp_path: Path) -> None:
-    """What is half written, and what a file system leaves beside the files, is no part of a log."""
+def test_only_complete_files_of_the_log_count(tmp_path: Path) -> None:
+    """Incomplete files, and what a file system leaves beside the files, are no part of a log."""
     file = store(tmp_path, 0, [data(1)])
     (tmp_path / ".nfs0001").write_bytes(b"")
     (tmp_path / "1-2").write_bytes(b"")
@@ -137,7 +142,7 @@ def test_only_whole_files_of_the_log_count(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("first", "kind"), [(4, "hole"), (2, "overlap")])
 def test_a_file_that_does_not_follow_is_damage(tmp_path: Path, first: int, kind: str) -> None:
-    """A hole between files, and an overlap of them, are told with the names of both."""
+    """A hole between files, or an overlap, is reported with the names of both files."""
     before, after = store(tmp_path, 0, [data(1, 2, 3)]), store(tmp_path, first, [data(1)])
     assert kind == ("hole" if first > before.end else "overlap")
     with pytest.raises(SpoolDamaged) as damaged:
@@ -147,7 +152,7 @@ def test_a_file_that_does_not_follow_is_damage(tmp_path: Path, first: int, kind:
 
 @pytest.mark.parametrize("kept", [0, 1, 8, 100, -1], ids="{} bytes".format)
 def test_a_torn_file_is_damage(tmp_path: Path, kept: int) -> None:
-    """Wherever a file was torn off, reading its items or expectations names it."""
+    """Wherever a file was cut off, reading its items or expectations names it."""
     file = store(tmp_path, 0, [data(1, 2, 3), marker("m")])
     file.path.write_bytes(file.path.read_bytes()[:kept])
     for reading in (lambda: list(items_in(file)), lambda: expected_in(file), lambda: extents_in(file)):
@@ -166,7 +171,7 @@ def test_a_file_that_is_gone_is_damage(tmp_path: Path) -> None:
 
 
 def test_a_file_under_another_name_is_damage(tmp_path: Path) -> None:
-    """A file that holds other positions than its name says gives no item a wrong position."""
+    """A file with other positions than its name says gives no item a wrong position."""
     file = store(tmp_path, 0, [data(1, 2, 3)])
     wrong = LogFile(0, 4, file.path.rename(log_path(tmp_path, 0, 4)))
     for reading in (items_in, extents_in):
@@ -176,8 +181,8 @@ def test_a_file_under_another_name_is_damage(tmp_path: Path) -> None:
 
 
 @given(st.data())
-def test_any_other_byte_is_damage(tmp_path_factory: pytest.TempPathFactory, data_: st.DataObject) -> None:
-    """Whichever byte of a file is another one, whoever reads its items or expectations is told the file's name."""
+def test_any_changed_byte_is_damage(tmp_path_factory: pytest.TempPathFactory, data_: st.DataObject) -> None:
+    """Whichever byte of a file was changed, reading its items or expectations names the file."""
     file = store(tmp_path_factory.mktemp("log"), 0, [data(1, 2, 3), marker("m")], {"p": Expected(next=3)})
     content = bytearray(file.path.read_bytes())
     content[data_.draw(st.integers(0, len(content) - 1))] ^= data_.draw(st.integers(1, 255))
@@ -185,14 +190,14 @@ def test_any_other_byte_is_damage(tmp_path_factory: pytest.TempPathFactory, data
     for reading in (items_in, expected_in):
         with pytest.raises(SpoolDamaged) as damaged:
             list(reading(file))
-        assert f"{file.path} cannot be read: its checksum is another one; restore it" == str(damaged.value)
+        assert f"{file.path} cannot be read: its checksum does not match; restore it" == str(damaged.value)
 
 
 @given(st.data())
-def test_extents_of_a_damaged_file_are_told_or_damage(
+def test_extents_of_a_damaged_file_are_read_or_damage(
     tmp_path_factory: pytest.TempPathFactory, data_: st.DataObject
 ) -> None:
-    """Whatever bytes of a file are others, asking for its extents raises nothing but damage of that file."""
+    """Whatever bytes of a file were changed, reading its extents raises nothing but damage of that file."""
     file = store(tmp_path_factory.mktemp("log"), 0, [data(1, 2, 3), marker("m")])
     content = bytearray(file.path.read_bytes())
     at = data_.draw(st.integers(0, len(content) - 1))
@@ -208,7 +213,7 @@ def test_extents_of_a_damaged_file_are_told_or_damage(
 def test_extents_are_the_items_without_payloads(
     tmp_path_factory: pytest.TempPathFactory, items: list[Item], first: int
 ) -> None:
-    """Extents tell where each item ends, how large its payload is, and the name of each marker."""
+    """Extents have the end of each item, the size of its payload, and the name of each marker."""
     file = store(tmp_path_factory.mktemp("log"), first, items)
     ends = accumulate((item.count for item in items[1:]), initial=first + items[0].count)
     names = [item.payload.decode() if item.kind is ItemKind.MARKER else None for item in items]
@@ -218,7 +223,7 @@ def test_extents_are_the_items_without_payloads(
 
 @given(st.lists(st.integers(-9, 9), min_size=2, max_size=6), st.data())
 def test_an_item_is_sliced_where_reading_ends(numbers: list[int], draw: st.DataObject) -> None:
-    """Up to a position inside an item its earlier events are left, with the same position and stamp."""
+    """Up to a position inside an item its earlier events remain, with the same position and stamp."""
     position = draw.draw(st.integers(11, 10 + len(numbers) + 2))
     rest = Placed(10, data(*numbers, stamp=77)).until(position)
     kept = numbers[: position - 10]
@@ -228,7 +233,7 @@ def test_an_item_is_sliced_where_reading_ends(numbers: list[int], draw: st.DataO
 
 
 def test_files_are_listed_from_a_position_on(tmp_path: Path) -> None:
-    """Only the files that hold a position or what follows it are listed."""
+    """Only the files that hold a position or later ones are listed."""
     files = [store(tmp_path, first, [data(1, 2)]) for first in (4, 6, 8)]
     assert {0: 0, 4: 0, 5: 0, 6: 1, 7: 1, 8: 2, 9: 2, 10: 3, 11: 3} == {
         after: 3 - len(log_files(tmp_path, after)) for after in (0, 4, 5, 6, 7, 8, 9, 10, 11)
@@ -236,8 +241,8 @@ def test_files_are_listed_from_a_position_on(tmp_path: Path) -> None:
     assert files[1:] == log_files(tmp_path, 7)
 
 
-def test_a_log_that_changes_meanwhile_has_no_hole(tmp_path: Path) -> None:
-    """Whoever lists a log while files are appended and the oldest are removed sees no hole that is none."""
+def test_a_log_that_changes_while_listed_has_no_hole(tmp_path: Path) -> None:
+    """Listing a log while files are appended and the oldest are removed shows no false hole."""
     # So many that no system lists them at once.
     kept = deque(log_path(tmp_path, first, first + 1) for first in range(2_000))
     for path in kept:

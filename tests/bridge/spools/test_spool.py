@@ -1,4 +1,4 @@
-"""The spool as its owner, its readers and its consumers see it."""
+"""The spool, for its owner, its readers and its consumers."""
 
 import shutil
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bridge.consumers import commit, consumers, leave
 from bridge.intake import Expected
 from bridge.machine.lease import LeaseTaken
+from bridge.spools.consumers import commit, consumers, leave
 from bridge.spools.log import Placed, PositionsGone, SpoolDamaged, log_files, log_path, read_mark
 from bridge.spools.reader import between, position_since, read
 from bridge.spools.spool import Spool, SpoolClosed, SpoolFull, SpoolState
@@ -47,8 +47,8 @@ def test_a_new_spool_is_empty(spool: Spool) -> None:
     assert [] == list(read(spool.folder, 0, ROOMY))
 
 
-def test_what_is_appended_is_read_with_its_positions(spool: Spool) -> None:
-    """Each event and marker gets the next position, and appending tells the first."""
+def test_appended_items_are_read_with_their_positions(spool: Spool) -> None:
+    """Each event and marker gets the next position, and appending returns the first."""
     assert 0 == spool.append([data(10, 11), marker("cut")])
     assert 3 == spool.append([data(12)])
     assert (0, 4) == (spool.first, spool.end)
@@ -60,10 +60,10 @@ def test_what_is_appended_is_read_with_its_positions(spool: Spool) -> None:
     stamp=st.integers(0, 10),
     first=st.integers(0, 4),
 )
-def test_what_came_from_a_moment_on_is_found(
+def test_items_since_a_time_are_found(
     tmp_path_factory: pytest.TempPathFactory, files: list[list[int]], stamp: int, first: int
 ) -> None:
-    """As if every item had been looked at, in however many files; where all is older, it is the end."""
+    """The result is as if every item had been checked, in however many files; if all are older, it is the end."""
     stamps = iter(sorted(each for file in files for each in file))
     spool = Spool(tmp_path_factory.mktemp("spool"), most_bytes=ROOMY)
     placed = []
@@ -79,7 +79,7 @@ def test_what_came_from_a_moment_on_is_found(
 
 @pytest.mark.parametrize("start", range(8))
 def test_reading_may_begin_anywhere(spool: Spool, start: int) -> None:
-    """From any position on, inside an item too, exactly what lies there and after it is read."""
+    """From any position on, inside an item too, exactly the later entries are read."""
     spool.append([data(10, 11), marker("cut")])
     spool.append([data(12, 13, 14)])
     whole = [(0, 10), (1, 11), (2, "cut"), (3, 12), (4, 13), (5, 14)]
@@ -105,7 +105,7 @@ def test_reading_gives_one_item_at_least(spool: Spool) -> None:
 
 
 def test_a_reopened_spool_is_the_one_before(spool: Spool) -> None:
-    """What was appended, expected and committed is there after closing and opening."""
+    """Items, expectations and commits survive closing and opening."""
     spool.append([data(1, 2)], {"q": Expected(epoch=0, next=None)})
     spool.append([marker("m")], HERE)
     commit(spool.folder, "job", 2)
@@ -124,7 +124,7 @@ def test_a_reopened_spool_is_the_one_before(spool: Spool) -> None:
 
 
 def test_expectations_alone_are_durable(spool: Spool) -> None:
-    """What is expected can change without events, takes no position, and outlives both older and newer files."""
+    """Expectations can change without events, take no position, and outlive both older and newer files."""
     assert 0 == spool.append([], {"q": Expected(next=3)})
     spool = _reopened(spool)
     assert (0, {"q": Expected(next=3)}) == (spool.end, spool.producers)
@@ -140,7 +140,7 @@ def test_expectations_alone_are_durable(spool: Spool) -> None:
 
 
 def test_nothing_new_writes_nothing(tmp_path: Path) -> None:
-    """Appending nothing, with expectations that are known, touches no file."""
+    """Appending nothing, with known expectations, touches no file."""
     steps: list[str] = []
     spool = Spool(tmp_path, most_bytes=ROOMY, step=steps.append)
     spool.append([], HERE)
@@ -151,8 +151,8 @@ def test_nothing_new_writes_nothing(tmp_path: Path) -> None:
     spool.close()
 
 
-def test_only_what_all_consumers_passed_is_removed(spool: Spool) -> None:
-    """A file goes when the slowest consumer is past its last position, and no sooner."""
+def test_only_files_that_all_consumers_passed_are_removed(spool: Spool) -> None:
+    """A file is removed when the slowest consumer is past its last position, and no sooner."""
     for number in range(3):
         spool.append([data(number, number)])
     commit(spool.folder, "slow", 3)
@@ -167,7 +167,7 @@ def test_only_what_all_consumers_passed_is_removed(spool: Spool) -> None:
 
 
 def test_a_consumer_that_left_holds_nothing_back(spool: Spool) -> None:
-    """The files that only a consumer needed go after it left; leaving twice, or where nobody joined, is no error."""
+    """Files that only this consumer needed are removed then; leaving twice, or without joining, is no error."""
     leave(spool.folder, "job")
     spool.append([data(1)])
     commit(spool.folder, "slow", 0)
@@ -191,7 +191,7 @@ def test_each_consumer_has_its_own_position(spool: Spool) -> None:
 
 
 def test_the_high_water_mark_outlives_the_files(spool: Spool) -> None:
-    """After everything was removed no position is given twice, and the expectations are still known."""
+    """After everything was removed no position is used twice, and the expectations are still known."""
     spool.append([data(1, 2)], HERE)
     commit(spool.folder, "job", 2)
     spool.prune()
@@ -205,14 +205,15 @@ def test_the_high_water_mark_outlives_the_files(spool: Spool) -> None:
 
 
 def test_a_full_spool_takes_nothing_until_it_was_pruned(tmp_path: Path) -> None:
-    """At its limit a spool says that it is full, refuses what comes and is as it was; once pruned it takes more."""
+    """At its limit a spool is full, refuses items and stays as it is; once pruned it takes more."""
     spool = Spool(tmp_path, most_bytes=1)
     commit(tmp_path, "job", 0)
     spool.append([data(1)])
     assert SpoolState.FULL is spool.state
     with pytest.raises(SpoolFull) as full:
         spool.append([data(2)], HERE)
-    assert f"the spool {tmp_path} holds {spool.size:,} bytes; wait until its consumers have read" == str(full.value)
+    message = f"the spool {tmp_path} is full with {spool.size:,} bytes; wait until its consumers have read"
+    assert message == str(full.value)
     assert ([(0, 1)], 1, {}) == (_all(tmp_path), spool.end, spool.producers)
     commit(tmp_path, "job", 1)
     spool.prune()
@@ -221,7 +222,7 @@ def test_a_full_spool_takes_nothing_until_it_was_pruned(tmp_path: Path) -> None:
 
 
 def test_the_limit_is_exact(tmp_path: Path) -> None:
-    """A spool that holds one byte less than it may is not full."""
+    """A spool that holds one byte less than its limit is not full."""
     spool = Spool(tmp_path, most_bytes=ROOMY)
     spool.append([data(1)])
     size = spool.size
@@ -233,7 +234,7 @@ def test_the_limit_is_exact(tmp_path: Path) -> None:
 
 
 def test_a_spool_has_one_owner(spool: Spool) -> None:
-    """Nobody else may open a spool that is open, and anybody may once it was closed."""
+    """A spool that is open cannot be opened again; once closed, it can."""
     with pytest.raises(LeaseTaken):
         Spool(spool.folder, most_bytes=ROOMY)
     spool.close()
@@ -241,8 +242,8 @@ def test_a_spool_has_one_owner(spool: Spool) -> None:
 
 
 @pytest.mark.parametrize("emptied", [False, True], ids=["some left", "all gone"])
-def test_reading_what_is_gone_is_told(spool: Spool, *, emptied: bool) -> None:
-    """Whoever asks for positions that were removed is told where the spool begins; the first that is left is read."""
+def test_reading_removed_positions_is_an_error(spool: Spool, *, emptied: bool) -> None:
+    """The error names the beginning of the spool; from there on reading works."""
     for number in range(3):
         spool.append([data(number, number)])
     first = 6 if emptied else 4
@@ -252,20 +253,20 @@ def test_reading_what_is_gone_is_told(spool: Spool, *, emptied: bool) -> None:
         for reading in (read(spool.folder, position, ROOMY), between(spool.folder, position, 6)):
             with pytest.raises(PositionsGone) as gone:
                 list(reading)
-            assert f"the spool {spool.folder} begins at position {first}, " in str(gone.value)
+            assert f"the spool {spool.folder} begins at position {first}; " in str(gone.value)
             assert first == gone.value.first
     assert ([] if emptied else [(4, 2), (5, 2)]) == entries(read(spool.folder, first, ROOMY))
 
 
 def test_what_is_removed_while_it_is_read_is_told(spool: Spool) -> None:
-    """A reader that did not commit and is overtaken by the owner is told, and is given no hole."""
+    """A reader that did not commit and is overtaken by the owner gets an error, not a hole."""
     for number in range(3):
         spool.append([data(number)])
     reading = read(spool.folder, 0, ROOMY)
     assert Placed(0, data(0)) == next(reading)
     commit(spool.folder, "another", 2)
     spool.prune()
-    with pytest.raises(PositionsGone, match="begins at position 2, what lay at 1 was removed"):
+    with pytest.raises(PositionsGone, match="begins at position 2; position 1 was removed"):
         next(reading)
 
 
@@ -279,17 +280,17 @@ def test_between_two_positions_is_exactly_that(spool: Spool, start: int, end: in
     assert whole[start:end] == entries(between(spool.folder, start, end))
 
 
-def test_what_was_there_and_is_not_is_damage(spool: Spool) -> None:
-    """A batch that was planned up to a position which the spool does not have is not cut short silently."""
+def test_a_planned_batch_that_is_incomplete_is_damage(spool: Spool) -> None:
+    """A batch up to a position that the spool does not have is not cut short silently."""
     spool.append([data(1, 2)])
     with pytest.raises(SpoolDamaged) as damaged:
         list(between(spool.folder, 1, 3))
-    told = f"the spool {spool.folder} ends at 2, but there was something up to 3; restore what was lost"
-    assert told == str(damaged.value)
+    message = f"the spool {spool.folder} ends at 2, but it went up to 3 before; restore what was lost"
+    assert message == str(damaged.value)
 
 
 def test_reading_opens_only_what_it_needs(spool: Spool) -> None:
-    """Damage before and behind what is read disturbs nobody."""
+    """Damage before and after the positions that are read does not matter."""
     for number in range(5):
         spool.append([data(number)])
     files = log_files(spool.folder / "log")
@@ -299,7 +300,7 @@ def test_reading_opens_only_what_it_needs(spool: Spool) -> None:
 
 
 def test_a_spool_that_may_have_written_closes_itself(tmp_path: Path) -> None:
-    """Where it is not known whether a file stays, nothing is appended or removed until the spool was opened anew."""
+    """If a file may or may not be durable, nothing is appended or removed until the spool is opened again."""
     failing = False
 
     def step(name: str) -> None:
@@ -316,8 +317,8 @@ def test_a_spool_that_may_have_written_closes_itself(tmp_path: Path) -> None:
         with pytest.raises(SpoolClosed) as closed:
             use()
         name = log_path(tmp_path, 1, 3).name
-        told = f"the spool {tmp_path} takes nothing, nobody knows whether {name} is there for good"
-        assert f"{told}; close it and open it again" == str(closed.value)
+        message = f"the spool {tmp_path} takes nothing more: {name} may not be durable"
+        assert f"{message}; close it and open it again" == str(closed.value)
     spool.close()
     spool = Spool(tmp_path, most_bytes=ROOMY)
     assert (3, Expected(epoch=1, next=9), [(0, 1), (1, 2), (2, 3)]) == (spool.end, spool.producers["p"], _all(tmp_path))
@@ -326,15 +327,15 @@ def test_a_spool_that_may_have_written_closes_itself(tmp_path: Path) -> None:
 
 
 def test_a_closed_spool_takes_nothing(spool: Spool) -> None:
-    """Once the lease was given back somebody else may write, so whoever still does is refused."""
+    """Once the lease is released another process may write, so the old owner is refused."""
     spool.close()
-    with pytest.raises(SpoolClosed, match="takes nothing, it was closed; close it and open it again"):
+    with pytest.raises(SpoolClosed, match="takes nothing more: it was closed; close it and open it again"):
         spool.append([data(1)])
     assert [] == _all(spool.folder)
 
 
 def test_a_spool_is_filled_and_pruned_by_two_threads(spool: Spool) -> None:
-    """However appending and pruning meet, what the spool says of its size is what lies there."""
+    """However appending and pruning meet, the size of the spool is the size of its files."""
     commit(spool.folder, "job", 0)
     done = Event()
 
@@ -358,14 +359,14 @@ def test_a_spool_is_filled_and_pruned_by_two_threads(spool: Spool) -> None:
 
 
 def test_an_item_without_events_is_refused(spool: Spool) -> None:
-    """What takes no position cannot be appended."""
+    """An item that takes no position cannot be appended."""
     with pytest.raises(ValueError, match="an item without events has no position; leave it out"):
         spool.append([data(1), data()])
     assert (0, []) == (spool.end, _all(spool.folder))
 
 
 def test_pruning_nothing_writes_nothing(tmp_path: Path) -> None:
-    """Where no file was passed by every consumer, no file is touched."""
+    """If no file was passed by every consumer, no file is touched."""
     steps: list[str] = []
     spool = Spool(tmp_path, most_bytes=ROOMY, step=steps.append)
     spool.prune()
@@ -380,7 +381,7 @@ def test_pruning_nothing_writes_nothing(tmp_path: Path) -> None:
 @given(st.dictionaries(st.text(min_size=1, max_size=20), st.integers(0, 2**62), max_size=4))
 @example({"tmp": 1, ".": 2, "..": 3, "a/b": 4, "A": 5, "%2F": 6, "/": 7, "\0": 8, "x.position": 9, "\ud800": 10})
 def test_any_text_names_a_consumer(tmp_path_factory: pytest.TempPathFactory, positions: dict[str, int]) -> None:
-    """Consumers are told apart by whatever they are called, and each leaves by its name."""
+    """Consumers with any names are distinct, and each leaves by its name."""
     folder = tmp_path_factory.mktemp("spool")
     for name, position in positions.items():
         commit(folder, name, position)
@@ -392,8 +393,8 @@ def test_any_text_names_a_consumer(tmp_path_factory: pytest.TempPathFactory, pos
 
 @pytest.mark.parametrize("name", ["", "x" * 201, "/" * 67], ids=["empty", "long", "long once quoted"])
 def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, name: str) -> None:
-    """A consumer without a name, or with too long a one, is told so."""
-    with pytest.raises(ValueError, match="cannot name a consumer: give it between 1 and 200 bytes, once quoted"):
+    """A consumer's name that is empty or too long is refused."""
+    with pytest.raises(ValueError, match="cannot name a consumer: use a name of 1 to 200 bytes when quoted"):
         commit(tmp_path, name, 1)
 
 
@@ -404,7 +405,7 @@ def _torn(path: Path) -> Path:
 
 @pytest.mark.parametrize("damaged", ["last file", "hole", "last file gone", "mark"])
 def test_a_damaged_spool_does_not_open(spool: Spool, damaged: str) -> None:
-    """Damage is named when a spool is opened, and once it was repaired the same process may open it."""
+    """Damage is named when a spool is opened, and once it is repaired the same process may open it."""
     for number in range(3):
         spool.append([data(number)])
     spool.append([], HERE)
@@ -421,20 +422,20 @@ def test_a_damaged_spool_does_not_open(spool: Spool, damaged: str) -> None:
             message = f"{files[2].path} does not follow {files[0].path}; restore what lay between them"
         case "last file gone":
             files[2].path.unlink()
-            message = f"{files[1].path} is not the last file, the log went up to 3; restore what came after it"
+            message = f"{files[1].path} is not the last file: the log went up to 3; restore the files after it"
         case _:
             message = f"{_torn(spool.folder / 'high-water')} cannot be read: "
-    with pytest.raises(SpoolDamaged) as told:
+    with pytest.raises(SpoolDamaged) as refused:
         Spool(spool.folder, most_bytes=ROOMY)
-    assert str(told.value).startswith(message)
+    assert str(refused.value).startswith(message)
     shutil.copytree(spool.folder.parent / "kept", spool.folder, dirs_exist_ok=True)
     repaired = Spool(spool.folder, most_bytes=ROOMY)
     assert ([(0, 0), (1, 1), (2, 2)], HERE) == (_all(spool.folder), repaired.producers)
     repaired.close()
 
 
-def test_damage_is_told_to_its_reader_only(spool: Spool) -> None:
-    """Whoever reads at a torn file is told its name; whoever reads behind it is not disturbed."""
+def test_damage_affects_its_readers_only(spool: Spool) -> None:
+    """Reading a torn file names it; reading after it is not disturbed."""
     spool.append([data(1)])
     spool.append([data(2)])
     torn = _torn(log_files(spool.folder / "log")[0].path)
@@ -443,7 +444,7 @@ def test_damage_is_told_to_its_reader_only(spool: Spool) -> None:
         _all(spool.folder)
 
 
-def test_a_damaged_commit_is_told(spool: Spool) -> None:
+def test_a_damaged_commit_is_named(spool: Spool) -> None:
     """A consumer whose position cannot be read is named, and nothing is removed on a guess."""
     spool.append([data(1)])
     commit(spool.folder, "job", 1)
@@ -454,8 +455,8 @@ def test_a_damaged_commit_is_told(spool: Spool) -> None:
     assert [(0, 1)] == _all(spool.folder)
 
 
-def test_what_a_crash_left_half_written_is_cleared(spool: Spool) -> None:
-    """Unfinished files of the log do not pile up."""
+def test_incomplete_files_of_a_crash_are_cleared(spool: Spool) -> None:
+    """Incomplete files of the log do not pile up."""
     spool.append([data(1)])
     (spool.folder / "log" / "tmp" / "half").write_bytes(b"x")
     _reopened(spool).close()
@@ -463,7 +464,7 @@ def test_what_a_crash_left_half_written_is_cleared(spool: Spool) -> None:
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
-    """An append that fails is told and changes nothing, and the next one takes the same positions."""
+    """An append that fails raises an error and changes nothing, and the next one takes the same positions."""
     full = False
 
     def step(name: str) -> None:
@@ -483,7 +484,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_reading_goes_on_while_the_owner_appends_and_prunes(spool: Spool) -> None:
-    """A consumer that commits what it read sees every position once, whatever the owner does meanwhile."""
+    """A consumer that commits what it read sees every position once, whatever the owner does in between."""
     commit(spool.folder, "job", 0)
 
     def own() -> None:

@@ -1,4 +1,4 @@
-"""A spool's owner is killed at every step, and again and again.
+"""The owner of a spool is killed at every step, and again and again.
 
 The owner is a process of its own. It appends numbered events, tells each position only after `append` returned, lets a
 consumer follow and prunes, and kills itself at the n-th step of a name: no step is missed by chance.
@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
-from bridge.consumers import consumers
 from bridge.intake import Expected
+from bridge.spools.consumers import consumers
 from bridge.spools.log import ItemKind, log_files, unpacked
 from bridge.spools.reader import read
 from bridge.spools.spool import Spool
@@ -31,7 +31,7 @@ from pathlib import Path
 import pyarrow as pa
 from bridge.intake import Expected
 from bridge.spools.log import Item, ItemKind, packed
-from bridge.consumers import commit
+from bridge.spools.consumers import commit
 from bridge.spools.spool import Spool
 
 folder, (fatal, at, rounds) = Path(sys.argv[1]), json.loads(sys.argv[2])
@@ -68,8 +68,8 @@ print(json.dumps(["finished"]), flush=True)
 """
 
 
-class Told(NamedTuple):
-    """What an owner acknowledged before it died."""
+class Acknowledged(NamedTuple):
+    """What an owner had acknowledged before it died."""
 
     end: int
     epoch: int
@@ -77,10 +77,10 @@ class Told(NamedTuple):
     finished: bool
 
 
-NOTHING = Told(end=0, epoch=0, committed=0, finished=False)
+NOTHING = Acknowledged(end=0, epoch=0, committed=0, finished=False)
 
 
-def _run(folder: Path, fatal: str, at: int, rounds: int, before: Told) -> Told:
+def _run(folder: Path, fatal: str, at: int, rounds: int, before: Acknowledged) -> Acknowledged:
     owner = subprocess.run(  # noqa: S603 - our own script
         [sys.executable, "-c", OWNER, str(folder), json.dumps([fatal, at, rounds])], stdout=subprocess.PIPE, check=False
     )
@@ -90,7 +90,7 @@ def _run(folder: Path, fatal: str, at: int, rounds: int, before: Told) -> Told:
     appended = [line[1:] for line in lines if line[0] == "appended"]
     # Nothing is given twice and nothing left out while it runs.
     assert [first for first, _ in appended[1:]] == [end for _, end in appended[:-1]]
-    return Told(
+    return Acknowledged(
         end=max([before.end, *(end for _, end in appended)]),
         epoch=max([before.epoch, *(line[1] for line in lines if line[0] == "expected")]),
         committed=max([before.committed, *(line[1] for line in lines if line[0] == "committed")]),
@@ -98,8 +98,8 @@ def _run(folder: Path, fatal: str, at: int, rounds: int, before: Told) -> Told:
     )
 
 
-def _check(folder: Path, told: Told) -> Told:
-    """What has to hold of a spool after its owner died; how far it is."""
+def _check(folder: Path, acknowledged: Acknowledged) -> Acknowledged:
+    """Check a spool after its owner died; returns its progress."""
     spool = Spool(folder, most_bytes=ROOMY)
     first, end, producers = spool.first, spool.end, spool.producers
     spool.close()
@@ -114,43 +114,45 @@ def _check(folder: Path, told: Told) -> Told:
     assert list(range(first, end)) == found
     committed = consumers(folder).get("job", 0)
     assert first <= committed <= end
-    assert told.committed <= committed
+    assert acknowledged.committed <= committed
     # What was acknowledged is there; what was not is there as a whole or not at all, and never more than the last.
-    assert told.end <= end <= told.end + 3
+    assert acknowledged.end <= end <= acknowledged.end + 3
     assert (Expected(epoch=0, next=end) if end else None) == producers.get("p")
     epoch = producers["q"].epoch if "q" in producers else 0
-    assert told.epoch <= epoch <= told.epoch + 1
+    assert acknowledged.epoch <= epoch <= acknowledged.epoch + 1
     assert [] == list((folder / "log").glob("tmp/*"))
     assert [] == [file for file in log_files(folder / "log") if file.end <= first]
-    return told._replace(end=end, epoch=epoch, committed=committed)
+    return acknowledged._replace(end=end, epoch=epoch, committed=committed)
 
 
 @pytest.mark.parametrize(
     ("fatal", "at"), [(name, at) for name in STEPS for at in ([2] if "commit" in name else [1, 2, 5, 8])]
 )
 def test_an_owner_killed_at_a_step_loses_and_doubles_nothing(tmp_path: Path, fatal: str, at: int) -> None:
-    """Killed at the n-th step of any name, a spool holds all that was acknowledged, once, in order, and goes on."""
-    told = _run(tmp_path, fatal, at, 12, NOTHING)
-    assert not told.finished
-    told = _check(tmp_path, told)
+    """Killed at the n-th step of any name, a spool holds all acknowledged items, once, in order, and goes on."""
+    acknowledged = _run(tmp_path, fatal, at, 12, NOTHING)
+    assert not acknowledged.finished
+    acknowledged = _check(tmp_path, acknowledged)
     spool = Spool(tmp_path, most_bytes=ROOMY)
-    assert told.end == spool.append([data(told.end)], {"p": Expected(epoch=0, next=told.end + 1)})
+    assert acknowledged.end == spool.append(
+        [data(acknowledged.end)], {"p": Expected(epoch=0, next=acknowledged.end + 1)}
+    )
     spool.close()
-    _check(tmp_path, told._replace(end=told.end + 1))
+    _check(tmp_path, acknowledged._replace(end=acknowledged.end + 1))
 
 
 def test_an_owner_that_is_not_killed_finishes(tmp_path: Path) -> None:
-    """The owner of these tests dies of nothing but its kill."""
-    told = _run(tmp_path, "none", 1, 12, NOTHING)
-    assert (True, 4) == (told.finished, told.epoch)
-    assert told == _check(tmp_path, told)
+    """The owner of these tests ends only if it is killed."""
+    acknowledged = _run(tmp_path, "none", 1, 12, NOTHING)
+    assert (True, 4) == (acknowledged.finished, acknowledged.epoch)
+    assert acknowledged == _check(tmp_path, acknowledged)
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.full)])
 def test_an_owner_killed_again_and_again_loses_and_doubles_nothing(tmp_path: Path, seed: int) -> None:
     """One spool survives a series of kills at random steps, each owner beginning where the one before was killed."""
     chance = random.Random(seed)
-    told = NOTHING
+    acknowledged = NOTHING
     for _ in range(10):
-        told = _check(tmp_path, _run(tmp_path, "any", chance.randint(1, 60), 12, told))
-    assert 0 < told.end
+        acknowledged = _check(tmp_path, _run(tmp_path, "any", chance.randint(1, 60), 12, acknowledged))
+    assert 0 < acknowledged.end

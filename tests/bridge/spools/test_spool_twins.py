@@ -1,4 +1,4 @@
-"""Whatever is done to a spool, a spool in memory and a plain list of all that was ever appended: they agree."""
+"""A spool, a spool in memory and a plain list agree, whatever is done to them."""
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from bridge.intake import Expected
 from bridge.spools.log import Item, ItemKind, Placed, PositionsGone, SpoolDamaged, unpacked
 from bridge.spools.memory_spool import MemorySpool
-from bridge.spools.reader import FolderReader, SpoolReader
+from bridge.spools.reader import FolderReader
 from bridge.spools.spool import Spool, SpoolFull, SpoolOwner
 from tests.bridge.spools.test_log import data, marker
 
@@ -38,14 +38,14 @@ def entries(placed: Iterator[Placed]) -> list[tuple[int, int | str]]:
 
 
 def outcome(of: Callable[[], object]) -> object:
-    """What was answered, or how it was refused."""
+    """The result of a call, or the type of its error."""
     try:
         return of()
     except (PositionsGone, SpoolDamaged, SpoolFull) as refused:
         return type(refused)
 
 
-def _between(reader: SpoolReader, start: int, end: int) -> list[tuple[int, int | str]]:
+def _between(reader: FolderReader | MemorySpool, start: int, end: int) -> list[tuple[int, int | str]]:
     return entries(reader.between(start, end))
 
 
@@ -69,7 +69,7 @@ class Twins(RuleBasedStateMachine):
         self.memory = MemorySpool(most_bytes=LIMIT)
         self.reader = FolderReader(self.folder)
         self.owners: tuple[SpoolOwner, SpoolOwner] = (self.spool, self.memory)
-        self.readers: tuple[SpoolReader, SpoolReader] = (self.reader, self.memory)
+        self.readers = (self.reader, self.memory)
 
     def agreed(self, on_disk: object, in_memory: object) -> object:
         assert on_disk == in_memory
@@ -134,15 +134,15 @@ class Twins(RuleBasedStateMachine):
     def between(self, share: float, count: int) -> None:
         start = self._somewhere(share)
         end = start + count
-        told = self.agreed(*(outcome(partial(_between, reader, start, end)) for reader in self.readers))
+        found = self.agreed(*(outcome(partial(_between, reader, start, end)) for reader in self.readers))
         if count <= 0:
-            assert [] == told
+            assert [] == found
         elif start < self.first:
-            assert PositionsGone is told
+            assert PositionsGone is found
         elif end > len(self.entries):
-            assert SpoolDamaged is told
+            assert SpoolDamaged is found
         else:
-            assert self._whole()[start:end] == told
+            assert self._whole()[start:end] == found
 
     @rule(share=st.floats(-0.2, 1.2), most_bytes=st.integers(0, 2_000))
     def reach(self, share: float, most_bytes: int) -> None:
@@ -150,9 +150,9 @@ class Twins(RuleBasedStateMachine):
         # What happened since the last time is taken up at once, however much it is.
         self.reader.refresh()
         assert (self.first, len(self.entries)) == (self.reader.first, self.reader.end)
-        told = self.agreed(*(outcome(partial(reader.reach, start, most_bytes)) for reader in self.readers))
+        found = self.agreed(*(outcome(partial(reader.reach, start, most_bytes)) for reader in self.readers))
         if start < self.first:
-            assert PositionsGone is told
+            assert PositionsGone is found
             return
         end, size, name = start, 0, None
         for placed in self.items:
@@ -168,9 +168,9 @@ class Twins(RuleBasedStateMachine):
     @rule(name=st.sampled_from(["m0", "m3", "none"]))
     def marker_position(self, name: str) -> None:
         self.reader.refresh()
-        told = self.agreed(*(reader.marker_position(name) for reader in self.readers))
+        found = self.agreed(*(reader.marker_position(name) for reader in self.readers))
         there = [position + 1 for position, entry in self._whole() if entry == name and position >= self.first]
-        assert (there[0] if there else None) == told
+        assert (there[0] if there else None) == found
 
     @invariant()
     def all_agree(self) -> None:

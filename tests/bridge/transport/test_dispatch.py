@@ -1,11 +1,11 @@
-"""Dispatch: only what was asked for is handed on, and nothing that a callback raises ends anything."""
+"""Dispatch: only subscribed messages are handed on, and an error in a callback stops nothing."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from paho.mqtt.client import topic_matches_sub
 
-from bridge.receiver import Message
+from bridge.message import Message
 from bridge.transport.dispatch import MOST_UNHANDLED, Dispatch, PassedOver, SubscribedFilters, note_failed, passed_over
 
 LEVELS = st.sampled_from(["a", "b", "$a", ""])
@@ -51,7 +51,7 @@ def test_a_filter_covers_what_mqtt_says(asked: str, topic: str, covered: bool) -
 
 @given(st.lists(FILTERS, max_size=3), st.lists(FILTERS, max_size=3), TOPICS)
 def test_filters_come_and_go(first: list[str], more: list[str], topic: str) -> None:
-    """After each change exactly those that are left count, whatever was asked before."""
+    """After each change exactly the remaining filters count, whatever was asked before."""
     filters = SubscribedFilters(first)
     assert any(topic_matches_sub(each, topic) for each in first) == filters.cover(topic)
     filters.add(more)
@@ -61,17 +61,17 @@ def test_filters_come_and_go(first: list[str], more: list[str], topic: str) -> N
     assert any(topic_matches_sub(each, topic) for each in left) == filters.cover(topic)
 
 
-def test_what_nobody_asked_for_is_dropped_and_counted() -> None:
-    """It reaches nobody, and the broker hears that it is done with."""
+def test_unsubscribed_messages_are_dropped_and_counted() -> None:
+    """They are not handed on, and are acknowledged."""
     handed: list[Message] = []
     dropped: list[Message] = []
     asked, unasked = Message("a", b"", 1), Message("b", b"", 2)
     before = passed_over()
-    Dispatch(SubscribedFilters(["a"]), handed.append, dropped.append).hear([unasked, asked])
+    Dispatch(SubscribedFilters(["a"]), handed.append, dropped.append).hand_on_all([unasked, asked])
     assert ([asked], [unasked], (1, 0)) == (handed, dropped, since(before))
 
 
-def test_what_fails_stays_with_the_broker_unless_it_keeps_out_all_else(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_message_stays_with_the_broker_unless_there_are_many(caplog: pytest.LogCaptureFixture) -> None:
     """A few of each connection are not acknowledged, so that they come again; those beyond are, and all are logged."""
     handled: list[int] = []
     dropped: list[int] = []
@@ -81,19 +81,19 @@ def test_what_fails_stays_with_the_broker_unless_it_keeps_out_all_else(caplog: p
             raise KeyError("first")
         handled.append(message.token)
 
-    hearing = Dispatch(SubscribedFilters(["a"]), handle, lambda message: dropped.append(message.token))
+    dispatch = Dispatch(SubscribedFilters(["a"]), handle, lambda message: dropped.append(message.token))
     before = passed_over()
     bad = [Message("a", b"bad", token) for token in range(MOST_UNHANDLED + 2)]
-    hearing.hear([*bad, Message("a", b"good", 100)])
+    dispatch.hand_on_all([*bad, Message("a", b"good", 100)])
     assert ([100], [MOST_UNHANDLED, MOST_UNHANDLED + 1], (0, len(bad))) == (handled, dropped, since(before))
     assert "topic a: passed over, because of KeyError('first')" in caplog.text
-    hearing.connected()
-    hearing.hear(bad[:MOST_UNHANDLED])
+    dispatch.connected()
+    dispatch.hand_on_all(bad[:MOST_UNHANDLED])
     assert 2 == len(dropped)
 
 
-def test_a_flood_of_failures_is_none_of_lines(caplog: pytest.LogCaptureFixture) -> None:
-    """Of many failures about one topic few are logged, with how many there were; another topic's first one is too."""
+def test_many_failures_are_few_log_lines(caplog: pytest.LogCaptureFixture) -> None:
+    """Few of many failures about one topic are logged, with their number; another topic's first one is logged too."""
     for _ in range(1_000):
         note_failed("topic flood", ValueError("wrong"))
     note_failed("topic drop", ValueError("wrong too"))

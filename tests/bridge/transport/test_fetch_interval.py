@@ -1,4 +1,4 @@
-"""How long a stream's messages are grouped: as nobody who reads them notices."""
+"""The fetch interval of a stream is short enough for its readers."""
 
 import math
 
@@ -24,7 +24,7 @@ fetches = st.builds(Fetch, took=st.floats(0, 1), messages=st.integers(0, 1_000),
 
 @given(paces, moments, fetches)
 def test_it_is_never_longer_than_a_quarter_of_a_pace(pace: float, now: float, before: Fetch) -> None:
-    """Nor than a quarter of a second; and a short pace has the shortest while, whatever came before."""
+    """Nor than a quarter of a second; and a short pace has the shortest interval, whatever the last fetch was like."""
     found = grouped_for(pace, now=now, before=before)
     assert 0 <= found <= max(SHORTEST_FETCH_INTERVAL, min(_LONGEST, pace / _FETCHES_PER_PACE)) + BLINK
     if pace <= SHORTEST_FETCH_INTERVAL * _FETCHES_PER_PACE:
@@ -37,8 +37,8 @@ def test_it_is_never_longer_than_a_quarter_of_a_pace(pace: float, now: float, be
     st.floats(0, 0.9),
     st.floats(0, 1),
 )
-def test_what_comes_before_a_batch_is_due_is_there_for_it(pace: float, tick: int, part: float, share: float) -> None:
-    """One of the fetches of a steady stream begins just before each tick, and earlier where spooling takes long."""
+def test_messages_before_a_batch_are_fetched_for_it(pace: float, tick: int, part: float, share: float) -> None:
+    """One of the fetches of a steady stream begins just before each tick, and earlier if spooling takes long."""
     # So that all of the leeway lies between two fetches, of which there are five in a pace just beyond the longest.
     slow = share * min(_LONGEST, pace / _FETCHES_PER_PACE) * _FETCHES_PER_PACE / (_FETCHES_PER_PACE + 1) / LEEWAY
     due, few = tick * pace, Fetch(took=0.01, messages=PAYING.start, acknowledged=slow)
@@ -53,6 +53,6 @@ def test_what_comes_before_a_batch_is_due_is_there_for_it(pace: float, tick: int
 
 
 @given(paces, moments, st.integers(0, 1_000).filter(lambda messages: messages not in PAYING))
-def test_it_is_short_where_more_saves_nothing_or_holds_back(pace: float, now: float, messages: int) -> None:
-    """After a message by itself, and after so many that a broker might wait for their acknowledgement."""
+def test_it_is_short_if_waiting_saves_nothing_or_holds_back(pace: float, now: float, messages: int) -> None:
+    """This holds after a single message, and after so many that a broker might wait for their acknowledgement."""
     assert grouped_for(pace, now=now, before=Fetch(messages=messages)) == SHORTEST_FETCH_INTERVAL

@@ -1,4 +1,4 @@
-"""The client where no broker is needed: answers that come early or not at all, and message ids that are in use."""
+"""The client without a broker: answers that come early or never, and message ids that are in use."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,7 @@ ADDRESS = Address(host="127.0.0.1", port=1)
 
 
 class Paho:
-    """In place of paho's client: answers before `publish` has returned, or only later."""
+    """A stand-in for paho's client: answers before `publish` has returned, or only later."""
 
     def __init__(self, client: MqttClient, *, early: bool, in_use: int = 0) -> None:
         self.client = client
@@ -45,7 +45,7 @@ class Reason:
 
 @pytest.mark.parametrize("early", [True, False])
 def test_each_message_is_answered_once(early: bool) -> None:  # noqa: FBT001 - pytest draws it
-    """An answer finds its message also where it comes before the message id is known, and where ids come again."""
+    """An answer finds its message even if it comes before the message id is known, and if ids are used again."""
     client = MqttClient(ADDRESS, "one")
     paho = client._client = Paho(client, early=early)  # type: ignore[assignment]  # it stands in for it
     answers: list[tuple[int, str]] = []
@@ -60,8 +60,8 @@ def test_each_message_is_answered_once(early: bool) -> None:  # noqa: FBT001 - p
     assert [(number, "") for number in order * 2] == answers
 
 
-def test_a_refusal_is_told() -> None:
-    """Whoever sent hears why the broker did not take it."""
+def test_a_refusal_is_reported() -> None:
+    """The publisher gets the broker's reason."""
     client = MqttClient(ADDRESS, "one")
     paho = client._client = Paho(client, early=False)  # type: ignore[assignment]  # it stands in for it
     answers: list[str] = []
@@ -70,8 +70,8 @@ def test_a_refusal_is_told() -> None:
     assert ["Quota exceeded"] == answers
 
 
-def test_a_message_id_in_use_is_passed_over() -> None:
-    """Ids come round again while an old message still waits; the next free one is taken, and no message is dropped."""
+def test_a_message_id_in_use_is_skipped() -> None:
+    """If an old message still waits when ids repeat, the next free id is taken, and no message is dropped."""
     client = MqttClient(ADDRESS, "one")
     paho = client._client = Paho(client, early=False, in_use=5)  # type: ignore[assignment]  # it stands in for it
     answers: list[str] = []
@@ -80,8 +80,8 @@ def test_a_message_id_in_use_is_passed_over() -> None:
     assert [""] == answers
 
 
-def test_where_every_message_id_is_in_use_the_sender_is_told() -> None:
-    """A message that cannot be kept is not dropped in silence."""
+def test_if_every_message_id_is_in_use_publishing_fails() -> None:
+    """A message that cannot be kept is not dropped silently."""
     client = MqttClient(ADDRESS, "one")
     client._client = Paho(client, early=False, in_use=1 << 20)  # type: ignore[assignment]  # it stands in for it
     with pytest.raises(RuntimeError, match="65,536 messages wait for the broker"):
@@ -89,26 +89,26 @@ def test_where_every_message_id_is_in_use_the_sender_is_told() -> None:
 
 
 def test_without_a_broker_a_subscription_is_not_confirmed() -> None:
-    """Who waits for a confirmation hears that none came; who does not wait is subscribed with the next connection."""
+    """Waiting for a confirmation fails; without waiting, the next connection subscribes."""
     client = MqttClient(ADDRESS, "one")
     client.subscribe(["a"], timeout=0)
     with pytest.raises(NotConnected, match=r"confirmed no subscription to \('b',\): no answer"):
         client.subscribe(["b"], timeout=0.01)
-    assert ["a", "b"] == list(client._topics)
+    assert ["a", "b"] == list(client._subscriptions.topics)
 
 
-def test_who_connects_in_the_background_hears_what_is_wrong() -> None:
-    """A client that begins without a broker tells why none answers to whoever waits for a subscription."""
+def test_a_background_connection_reports_its_problem() -> None:
+    """Waiting for a subscription fails with the reason why no broker answers."""
     client = MqttClient(ADDRESS, "one")
     client.begin()
-    told = ""
+    reason = ""
     try:
         for _ in range(100):
             with pytest.raises(NotConnected) as refused:
                 client.subscribe(["a"], timeout=0.1)
-            told = str(refused.value)
-            if "no answer" not in told:
+            reason = str(refused.value)
+            if "no answer" not in reason:
                 break
     finally:
         client.stop()
-    assert f"no broker answers at {ADDRESS}: [Errno 111] Connection refused" in told
+    assert f"no broker answers at {ADDRESS}: [Errno 111] Connection refused" in reason

@@ -1,4 +1,4 @@
-"""The library's client as it is here: reading in rounds, however it is cut what comes, and acknowledging together."""
+"""The client that reads in rounds: messages arrive however the network cuts them, and are acknowledged together."""
 
 import socket
 import threading
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 
 from bridge.brokers.broker import BrokerKind, start_broker
-from bridge.receiver import Message
+from bridge.message import Message
 from bridge.transport.address import Address
 from bridge.transport.fetch_interval import Fetch, Grouping, ungrouped
 from bridge.transport.mqtt_client import MqttClient
@@ -30,16 +30,16 @@ EXPIRING = b"\x05\x02\x00\x00\x00\x3c"
 
 
 class Scene:
-    """A client at one end of a pair of sockets, and what it told."""
+    """A client at one end of a pair of sockets, and the messages that it handed on."""
 
     def __init__(self, protocol: MQTTProtocolVersion = V5, grouping: Grouping = ungrouped) -> None:
-        self.told: list[Publication] = []
+        self.messages: list[Publication] = []
         self.rounds = 0
         self.client = RoundsClient(
             CallbackAPIVersion.VERSION2,
             protocol=protocol,
             manual_ack=True,
-            rounds=Rounds(grouping=grouping, on_publication=self.told.append, on_end=self._end),
+            rounds=Rounds(grouping=grouping, on_publication=self.messages.append, on_end=self._end),
         )
         self.connect()
 
@@ -69,12 +69,12 @@ def scene(protocol: MQTTProtocolVersion = V5, grouping: Grouping = ungrouped) ->
         made.close()
 
 
-def packet(told: Publication, *, retained: bool = False, properties: bytes | None = b"\x00") -> bytes:
+def packet(publication: Publication, *, retained: bool = False, properties: bytes | None = b"\x00") -> bytes:
     """A message as a broker sends it; without properties over MQTT 3.1.1."""
-    topic = told.topic.encode()
-    named = len(topic).to_bytes(2) + topic + (told.mid.to_bytes(2) if told.mid else b"")
-    rest = named + (properties or b"") + told.payload
-    return bytes([0x30 | (2 if told.mid else 0) | retained]) + length(len(rest)) + rest
+    topic = publication.topic.encode()
+    named = len(topic).to_bytes(2) + topic + (publication.mid.to_bytes(2) if publication.mid else b"")
+    rest = named + (properties or b"") + publication.payload
+    return bytes([0x30 | (2 if publication.mid else 0) | retained]) + length(len(rest)) + rest
 
 
 def length(size: int) -> bytes:
@@ -91,8 +91,8 @@ publications = st.builds(
 
 
 @given(st.data(), st.sampled_from([V5, V311]))
-def test_what_comes_is_told_however_it_is_cut(data: st.DataObject, protocol: MQTTProtocolVersion) -> None:
-    """Each message is told once, in order, with or without an id and properties, wherever the network cuts."""
+def test_messages_are_handed_on_however_they_are_cut(data: st.DataObject, protocol: MQTTProtocolVersion) -> None:
+    """Each message is handed on once, in order, with or without an id and properties, wherever the network cuts."""
     sent = data.draw(st.lists(publications, max_size=6))
     properties = st.sampled_from([b"\x00", EXPIRING]) if protocol is V5 else st.none()
     packets = b"".join(
@@ -103,44 +103,44 @@ def test_what_comes_is_told_however_it_is_cut(data: st.DataObject, protocol: MQT
         parts = [packets[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(packets)], strict=True)]
         for part in parts:
             made.read(part)
-        assert (sent, len(parts)) == (made.told, made.rounds)
+        assert (sent, len(parts)) == (made.messages, made.rounds)
 
 
 @pytest.mark.parametrize("size", [120, 130, 16_370, 16_390, 70_000, 2_097_140, 2_097_160])
 def test_large_messages_come_among_small_ones(size: int) -> None:
-    """However many bytes tell its length, and however often the system is asked for it."""
+    """This holds for any number of length bytes, and however often the system is asked for them."""
     sent = [Publication("t", 1, b"small"), Publication("t", 2, bytes(size)), Publication("t", 3, b"small")]
     packets = b"".join(map(packet, sent))
     with scene() as made:
         # As much at once as a pair of sockets takes without waiting.
         for begin in range(0, len(packets), 100_000):
             made.read(packets[begin : begin + 100_000])
-        assert sent == made.told
+        assert sent == made.messages
 
 
 def test_a_message_that_looks_like_messages_is_one() -> None:
-    """Also where the network cuts it just before what looks like the next one."""
+    """This holds even if the network cuts it just before what looks like the next one."""
     inner = packet(Publication("u", 8, b"inner"))
-    told = Publication("t", 7, inner + inner)
-    whole = packet(told)
+    publication = Publication("t", 7, inner + inner)
+    whole = packet(publication)
     with scene() as made:
-        made.read(whole[: -len(told.payload)])
-        made.read(told.payload)
-        assert [told] == made.told
+        made.read(whole[: -len(publication.payload)])
+        made.read(publication.payload)
+        assert [publication] == made.messages
 
 
-def test_a_connection_that_ended_is_told_after_what_came_of_it() -> None:
-    """Whole messages before its end are handed on, and what is left of one is not."""
-    told = Publication("t", 7, b"whole")
+def test_the_end_of_a_connection_comes_after_its_messages() -> None:
+    """Complete messages before the end are handed on, and the rest of an incomplete one is not."""
+    publication = Publication("t", 7, b"whole")
     with scene() as made:
-        made.here.sendall(packet(told) + packet(told)[:5])
+        made.here.sendall(packet(publication) + packet(publication)[:5])
         made.here.close()
         assert MQTTErrorCode.MQTT_ERR_CONN_LOST == made.client.loop_read()
-        assert [told] == made.told
+        assert [publication] == made.messages
 
 
-def test_nothing_of_a_round_is_told_after_its_connection_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the connection is lost while it sends, what was fetched and not told comes again over the next one."""
+def test_nothing_of_a_round_is_handed_on_after_its_connection_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the connection is lost while it sends, fetched messages not yet handed on come again over the next one."""
     sent = [Publication("t", mid, b"") for mid in range(1, 1_501)]
     with scene() as made:
         made.here.sendall(b"".join(map(packet, sent)))
@@ -151,43 +151,43 @@ def test_nothing_of_a_round_is_told_after_its_connection_ended(monkeypatch: pyte
 
         monkeypatch.setattr(made.client, "loop_write", lose)
         assert MQTTErrorCode.MQTT_ERR_NO_CONN == made.client.loop_read()
-        assert sent[:1_000] == made.told
+        assert sent[:1_000] == made.messages
 
 
-def test_all_that_came_is_read_in_one_round() -> None:
-    """However much it is, nothing is left for which nobody would come back; it is handed on in parts."""
+def test_everything_that_came_is_read_in_one_round() -> None:
+    """However much it is, nothing is left that no later call would read; it is handed on in parts."""
     sent = [Publication("t", mid, b"") for mid in range(1, 3_001)]
     with scene() as made:
         made.read(b"".join(packet(each) for each in sent))
-        assert (sent, 4) == (made.told, made.rounds)
+        assert (sent, 4) == (made.messages, made.rounds)
 
 
-def test_what_was_fetched_of_a_lost_connection_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A packet that a connection ended in is not continued by what the next one brings."""
-    told = Publication("t", 7, b"whole")
+def test_bytes_of_a_lost_connection_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A packet in which a connection ended is not continued by the bytes of the next one."""
+    publication = Publication("t", 7, b"whole")
     with scene() as made:
-        made.read(packet(told)[:-2])
-        made.client._fetched += packet(told)[:3]
+        made.read(packet(publication)[:-2])
+        made.client._fetched += packet(publication)[:3]
         made.close()
         made.connect()
         monkeypatch.setattr(made.client, "_create_socket", lambda: made.there)
         made.client._sock = None
         made.client._host = "127.0.0.1"
         made.client.reconnect()
-        made.read(packet(told))
-        assert [told] == made.told
+        made.read(packet(publication))
+        assert [publication] == made.messages
 
 
 def test_acknowledgements_leave_together() -> None:
-    """All ids go in one piece and in order; a message that has none is not acknowledged."""
+    """All ids go in one piece and in order; a message without an id is not acknowledged."""
     with scene() as made:
         made.client.acknowledge([1, 0, 300])
         made.client.acknowledge([0])
         assert b"\x40\x02\x00\x01\x40\x02\x01\x2c" == made.here.recv(1_000)
 
 
-def test_a_round_tells_the_next_how_many_messages_it_brought() -> None:
-    """Also those that the library reads; what is no message does not count."""
+def test_the_number_of_messages_of_a_round_is_known_to_the_next() -> None:
+    """Messages that the library reads count too; other packets do not."""
     found: list[int] = []
 
     def note(before: Fetch) -> float:
@@ -195,7 +195,7 @@ def test_a_round_tells_the_next_how_many_messages_it_brought() -> None:
         return 0.0
 
     answer = b"\xd0\x00"
-    usual, unusual = (packet(Publication("t", 7, b""), properties=told) for told in (b"\x00", EXPIRING))
+    usual, unusual = (packet(Publication("t", 7, b""), properties=properties) for properties in (b"\x00", EXPIRING))
     with scene(grouping=note) as made:
         for sent in (usual + unusual + answer + usual, answer, usual):
             made.read(sent)
@@ -203,8 +203,8 @@ def test_a_round_tells_the_next_how_many_messages_it_brought() -> None:
     assert [0, 3, 0, 1] == found
 
 
-def test_a_round_tells_the_next_when_it_was_acknowledged() -> None:
-    """Counted from its own beginning; what was never acknowledged has none."""
+def test_the_acknowledgement_time_of_a_round_is_known_to_the_next() -> None:
+    """It counts from the round's own beginning; a round without acknowledgements has none."""
     found: list[float] = []
 
     def note(before: Fetch) -> float:
@@ -222,28 +222,28 @@ def test_a_round_tells_the_next_when_it_was_acknowledged() -> None:
     assert 0.0 < found[2] <= acknowledged - begun
 
 
-def test_what_is_to_be_sent_does_not_wait_for_a_round() -> None:
-    """An acknowledgement leaves while what came after is grouped, and that is fetched once nobody waits any more."""
+def test_sending_does_not_wait_for_a_round() -> None:
+    """An acknowledgement leaves while later messages are grouped, and those are fetched once nothing waits any more."""
     waits = threading.Event()
 
     def long(_before: Fetch) -> float:
         waits.set()
         return 10 * BOUND
 
-    told = Publication("t", 7, b"later")
+    publication = Publication("t", 7, b"later")
     with scene(grouping=long) as made, socketpair() as (waking, woken):
         made.client._sockpairW, made.client._sockpairR = waking, woken
-        made.here.sendall(packet(told))
+        made.here.sendall(packet(publication))
         made.here.settimeout(BOUND)
         made.client._thread = reading = threading.Thread(target=made.client.loop_read)
         reading.start()
         assert waits.wait(BOUND)
         made.client.acknowledge([300])
-        assert (b"\x40\x02\x01\x2c", []) == (made.here.recv(1_000), made.told)
+        assert (b"\x40\x02\x01\x2c", []) == (made.here.recv(1_000), made.messages)
         made.client.hurry()
         made.client.acknowledge([301])
         reading.join(BOUND)
-        assert (False, [told]) == (reading.is_alive(), made.told)
+        assert (False, [publication]) == (reading.is_alive(), made.messages)
 
 
 @contextmanager
@@ -255,34 +255,34 @@ def socketpair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield one, other
 
 
-def test_what_came_before_a_connection_ended_is_told_before_that() -> None:
-    """Whoever waits to acknowledge must not take it for a message of the next connection."""
-    told: list[object] = []
+def test_messages_are_handed_on_before_the_end_of_their_connection() -> None:
+    """They must not be taken for messages of the next connection."""
+    handed_on: list[object] = []
     client = MqttClient(
         Address(host="127.0.0.1", port=1),
         "one",
         topics=["t"],
-        on_message=told.append,
-        on_disconnection=lambda: told.append("ended"),
+        on_message=handed_on.append,
+        on_disconnection=lambda: handed_on.append("ended"),
     )
     client._on_publication(Publication("t", 7, b""))
     client._on_disconnect(None, None, None, SimpleNamespace(), None)  # type: ignore[arg-type]  # they are not looked at
-    assert [Message("t", b"", 7), "ended"] == told
+    assert [Message("t", b"", 7), "ended"] == handed_on
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("leaves", [False, True], ids=["stops", "leaves"])
 @pytest.mark.parametrize("protocol", [V5, V311], ids=["5", "3.1.1"])
-def test_who_leaves_waits_for_no_round(
+def test_leaving_waits_for_no_round(
     kind: BrokerKind,
     protocol: MQTTProtocolVersion,
     leaves: bool,  # noqa: FBT001 - it is a parameter of the test
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """However long what comes is grouped; what was not handed on comes again to a client that only stopped."""
+    """This holds however long messages are grouped; messages that were not handed on come again after a mere stop."""
     # So that who stops would be seen to wait for an answer that lies there.
-    monkeypatch.setattr("bridge.transport.mqtt_client.PARTING", 10 * BOUND)
+    monkeypatch.setattr("bridge.transport.subscriptions.PARTING", 10 * BOUND)
     came: list[bytes] = []
     groups = threading.Event()
 

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from bridge.sender import EVERYTHING
+from bridge.forwarded_streams import NO_RECORD_NEEDED
 from engine.delivery.follower import REWIND
 from engine.delivery.publisher import RUNS
 from tests.engine.follower_scene import STREAM, Scene
@@ -200,7 +200,7 @@ def test_a_closing_stream_survives_restarts(tmp_path: Path) -> None:
         assert [0, 1, 2] == opened.numbers(opened.first)
         assert {"7:out": 0} == follower.leaving()
         follower.tidy()
-    scene.sender.confirmed[STREAM] = EVERYTHING
+    scene.sender.confirmed[STREAM] = NO_RECORD_NEEDED
     follower.tidy()
     scene.follower().follow()
     assert [] == scene.sender.opened
@@ -360,7 +360,7 @@ class Following(RuleBasedStateMachine):
                 self.scene.sender.confirmed[STREAM] = left[-1] + 1
                 return True
             if opened.closed and at + 1 == len(self.scene.sender.opened):
-                self.scene.sender.confirmed[STREAM] = EVERYTHING
+                self.scene.sender.confirmed[STREAM] = NO_RECORD_NEEDED
         return False
 
     @rule()

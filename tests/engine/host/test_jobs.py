@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql.datasource import DataSource
 
 from bridge import Item, Lease, LeaseTaken, MemoryClock, Spool, commit, consumers, topics
+from bridge.machine.back_off import BackOff
 from bridge.machine.files import write_whole
 from bridge.spools.log import LOG
 from dags import Kind
@@ -127,7 +128,7 @@ class Made:
 
 @pytest.fixture
 def made(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
-    monkeypatch.setattr(job, "_BACK_OFF", (0.0, 0.0, 60.0))
+    monkeypatch.setattr(job, "_BACK_OFF", BackOff((0.0, 0.0, 60.0)))
     host = Made(tmp_path, tmp_path_factory.mktemp("s"))
     yield host
     host.end()

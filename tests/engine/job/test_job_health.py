@@ -21,7 +21,7 @@ PLAN = Plan(
     slots=tuple(Slot(instance=each, type="count", inputs=(Edge(parent=1),)) for each in (2, 3)),
 )
 BEGIN = 100.0
-AGAIN = BEGIN + _BACK_OFF[0]
+AGAIN = BEGIN + _BACK_OFF.after(1)
 
 
 @pytest.fixture
@@ -81,4 +81,4 @@ def test_who_is_no_better_is_failed_at_once_and_for_longer(store: RecordStore) -
     healths, plan = failed_in(store)
     following(healths, plan, AGAIN)
     healths.note(batch(store, {2: "it broke anew"}), PLAN, AGAIN)
-    assert {"2": {"reason": "it broke anew", "retry": AGAIN + _BACK_OFF[1]}} == healths.failed()
+    assert {"2": {"reason": "it broke anew", "retry": AGAIN + _BACK_OFF.after(2)}} == healths.failed()

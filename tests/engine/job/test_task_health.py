@@ -24,7 +24,7 @@ def slot(instance: int, state: SlotState = SlotState.ACTIVE) -> Slot:
 def test_one_that_parks_everything_batch_after_batch_is_failed() -> None:
     """After three batches in which all was parked an instance is failed, and not before."""
     assert after(BAD, BAD).reason == ""
-    assert after(BAD, BAD, BAD) == Health(times=1, reason="it broke", retry=100.0 + _BACK_OFF[0])
+    assert after(BAD, BAD, BAD) == Health(times=1, reason="it broke", retry=100.0 + _BACK_OFF.after(1))
 
 
 def test_a_good_batch_begins_the_count_anew() -> None:
@@ -53,23 +53,23 @@ def test_a_failed_one_is_tried_again_when_its_time_has_come() -> None:
     assert retried(failed, failed.retry - 0.1) == failed
     again = retried(failed, failed.retry)
     assert again.reason == ""
-    assert after(BAD, health=again).retry == 100.0 + _BACK_OFF[1]
+    assert after(BAD, health=again).retry == 100.0 + _BACK_OFF.after(2)
 
 
 def test_long_health_forgets_earlier_failures() -> None:
     """After many good batches the next failure is a first one."""
     again = retried(after(BAD, BAD, BAD), 1e9)
-    assert after(*[GOOD] * WELL, BAD, BAD, BAD, health=again).retry == 100.0 + _BACK_OFF[0]
+    assert after(*[GOOD] * WELL, BAD, BAD, BAD, health=again).retry == 100.0 + _BACK_OFF.after(1)
 
 
 def test_the_back_off_grows_to_its_last() -> None:
     """However often an instance fails, it is tried again."""
     health = Health()
     waits = []
-    for _ in range(len(_BACK_OFF) + 2):
+    for _ in range(len(_BACK_OFF.waits) + 2):
         health = after(BAD, BAD, BAD, health=retried(health, 1e9))
         waits.append(health.retry - 100.0)
-    assert waits == [*_BACK_OFF, _BACK_OFF[-1], _BACK_OFF[-1]]
+    assert waits == [*_BACK_OFF.waits, _BACK_OFF.longest, _BACK_OFF.longest]
 
 
 def test_a_plan_shows_who_is_failed_and_forgets_it_again() -> None:

@@ -158,7 +158,7 @@ def test_what_failed_is_not_tried_again_soon(steps: list[Step], every: float | N
     begun: Target | None = None
     for seen in looked(steps, every):
         if seen.look.ended is not None:
-            failed, until = (None, 0.0) if seen.look.ended else (begun, seen.at + _BACK_OFF)
+            failed, until = (None, 0.0) if seen.look.ended else (begun, seen.at + _BACK_OFF.after(1))
         if seen.begins:
             assert seen.target != failed or seen.at >= until
             begun = seen.target

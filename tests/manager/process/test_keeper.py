@@ -143,7 +143,7 @@ def test_tenants_have_an_entrance_of_their_own(entrance: KeeperOrder) -> None:
 def test_a_keeper_that_does_not_come_up_is_quoted(order: KeeperOrder) -> None:
     """The error says what it last wrote."""
     made = KeeperHandle(replace(order, entrance=True))
-    with pytest.raises(KeeperDown, match=r"the keeper did not come up; it last wrote: .*passwords is not there"):
+    with pytest.raises(KeeperDown, match=r"the keeper did not come up; it last wrote: .*passwords is missing"):
         made.start()
     made.stop()
 

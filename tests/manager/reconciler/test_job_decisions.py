@@ -161,7 +161,7 @@ def test_a_plan_that_is_not_taken_up_is_published_again_after_a_while() -> None:
         world.now = begun + second
         published += [second for _ in told(world, wanted)]
     steps = [later - earlier for earlier, later in pairwise(published)]
-    assert (0, [*_BACK_OFF, _BACK_OFF[-1], _BACK_OFF[-1]]) == (published[0], steps)
+    assert (0, [*_BACK_OFF.waits, _BACK_OFF.longest, _BACK_OFF.longest]) == (published[0], steps)
 
 
 def test_a_host_that_is_away_is_told_once() -> None:
@@ -182,7 +182,7 @@ def test_a_plan_that_the_broker_keeps_is_not_published_again_at_once() -> None:
     world = World(retained={"1": plan("1")})
     wanted = wanting(plan("1"))
     assert [] == told(world, wanted)
-    world.now += _BACK_OFF[0]
+    world.now += _BACK_OFF.after(1)
     assert [("1", 1)] == told(world, wanted)
 
 
@@ -223,7 +223,7 @@ def test_a_job_that_stopped_by_itself_is_told_again() -> None:
     """That its host has logged the plan is not enough."""
     world = settled(plan("1"))
     world.jobs["1"].state = JobState.STOPPED
-    world.now += _BACK_OFF[0]
+    world.now += _BACK_OFF.after(1)
     assert [("1", 1)] == told(world, wanting(plan("1")))
 
 

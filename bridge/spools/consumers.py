@@ -1,4 +1,4 @@
-"""The consumers of a spool: each commits for itself how far it is, in a file of its own."""
+"""The consumers of a spool: each commits its own position, in a file of its own."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -9,18 +9,18 @@ from bridge.spools.log import damage_named
 
 _CONSUMERS, _POSITION = "consumers", ".position"
 _LONGEST = 200
-"""Bytes of a file's name; file systems take 255, and a little has to be left for the ending."""
+"""Bytes of a quoted name: file systems take 255, and the ending needs a few."""
 
 
 def commit(folder: Path, consumer: str, position: int, step: Steps = no_steps) -> None:
-    """Say that a consumer needs nothing before a position any more; the first time, it joins by that."""
+    """Note that a consumer needs nothing before a position; its first commit lets it join."""
     path = _path(folder, consumer)
     make_folder(path.parent)
     write_whole(path, str(position).encode(), step)
 
 
 def leave(folder: Path, consumer: str) -> None:
-    """Say that a consumer needs nothing any more."""
+    """Remove a consumer."""
     path = _path(folder, consumer)
     if path.exists():
         path.unlink()
@@ -28,11 +28,10 @@ def leave(folder: Path, consumer: str) -> None:
 
 
 def consumers(folder: Path) -> dict[str, int]:
-    """Every consumer with how far it is."""
-    there = folder / _CONSUMERS
+    """The position of each consumer."""
     positions = dict[str, int]()
-    for path in there.glob(f"*{_POSITION}"):
-        # One that leaves meanwhile is gone.
+    for path in (folder / _CONSUMERS).glob(f"*{_POSITION}"):
+        # It may leave meanwhile.
         with suppress(FileNotFoundError):
             text = path.read_bytes()
             with damage_named(path):
@@ -41,13 +40,13 @@ def consumers(folder: Path) -> dict[str, int]:
 
 
 def unread_since(folder: Path) -> float | None:
-    """When the last consumer left; None where there is one, or never was."""
-    there = folder / _CONSUMERS
-    if any(there.glob(f"*{_POSITION}")):
+    """The time when the last consumer left; None if there is one, or there never was."""
+    members = folder / _CONSUMERS
+    if any(members.glob(f"*{_POSITION}")):
         return None
     try:
-        # It changes when a file goes.
-        return there.stat().st_mtime
+        # It changes when a file is removed.
+        return members.stat().st_mtime
     except FileNotFoundError:
         return None
 
@@ -55,6 +54,6 @@ def unread_since(folder: Path) -> float | None:
 def _path(folder: Path, consumer: str) -> Path:
     quoted = quote(consumer, safe="", errors="surrogatepass")
     if not 0 < len(quoted) <= _LONGEST:
-        raise ValueError(f"{consumer!r} cannot name a consumer: give it between 1 and {_LONGEST} bytes, once quoted")
-    # The ending keeps names such as ".." and "tmp" from being folders.
+        raise ValueError(f"{consumer!r} cannot name a consumer: use a name of 1 to {_LONGEST} bytes when quoted")
+    # The ending keeps names such as ".." and "tmp" from naming folders.
     return folder / _CONSUMERS / f"{quoted}{_POSITION}"

@@ -1,0 +1,12 @@
+"""A message that a broker delivered."""
+
+from typing import NamedTuple
+
+
+class Message(NamedTuple):
+    """A message that the broker delivered and that waits to be acknowledged."""
+
+    topic: str
+    payload: bytes
+    token: int
+    """Identifies the message to `acknowledge`, on the connection that it came over."""
