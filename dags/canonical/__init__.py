@@ -1,7 +1,7 @@
-"""The canonical form, as an ordered tuple of small passes, a file each.
+"""The canonical form of a dataflow, made by an ordered tuple of small passes, a file each.
 
-The checks understand a document step by step and collect every problem; the forms turn what was accepted into tasks
-with signatures and scopes. `canonicalise` runs them all.
+The checks analyse a document step by step and collect every problem. The forms give the accepted tasks their scopes and
+signatures. `canonicalise` runs them all.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,9 +35,10 @@ FORMS: tuple[Callable[[Accepted], Accepted], ...] = (settle_scopes, sign)
 def canonicalise(
     raw: bytes | str, *, dataflow: str, tenant: str, catalogue: Catalogue, sources: Mapping[str, Source]
 ) -> Dataflow:
-    """A document's canonical dataflow; `InvalidDocument` with every problem where it has any.
+    """The canonical dataflow of a document. Raises `InvalidDocument` with every problem.
 
-    The sources are those registered, by the name that documents use; those the tenant may not read are ignored.
+    The sources are all that are registered, by the name that documents use. Those that the tenant may not read count
+    as unknown.
     """
     reading = read(raw)
     draft = Draft(

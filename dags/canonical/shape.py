@@ -1,4 +1,4 @@
-"""Pass: hold the dataflow's shape against what a DAG from sources to sinks is."""
+"""Pass: check that the dataflow is a DAG from sources to sinks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from dags.problems import Problem, listed, pointer, quoted
 
 
 def check_shape(draft: Draft) -> Draft:
-    """Order the tasks, and find cycles, missing ends, dead ends and ports that nothing feeds.
+    """Order the tasks, and find cycles, missing ends, dead ends and input ports without a stream.
 
     >>> from dags.canonical import join_streams
     >>> check_shape(join_streams(find_types(draft("s:source > a:map > k:sink")))).order
@@ -24,7 +24,7 @@ def check_shape(draft: Draft) -> Draft:
         order = ()
         # The sorter repeats the first task at the end.
         problems.append(_cycle(draft, error.args[1][:-1]))
-    # Where a type or a stream is in doubt, what looks like a missing or a dead end may only be misspelt.
+    # If a type or stream has a problem, an apparent dead end may only be a misspelling.
     if draft.types and None not in draft.types:
         problems += _missing_ends(draft)
         if len(draft.wires) == len(draft.reading.streams):
@@ -65,10 +65,11 @@ def _dead_ends(draft: Draft) -> Iterable[Problem]:
         name = quoted(_id(draft, i))
         if sources and i not in reached:
             yield _at_task(
-                i, "unreached-task", f"no source reaches the task {name}", "join it to a source, or remove it"
+                i, "unreached-task", f"no source reaches the task {name}", "connect it to a source, or remove it"
             )
         if sinks and i not in reaching:
-            yield _at_task(i, "fruitless-task", f"the task {name} reaches no sink", "join it to a sink, or remove it")
+            message = f"the task {name} reaches no sink"
+            yield _at_task(i, "fruitless-task", message, "connect it to a sink, or remove it")
 
 
 def _unfed_ports(draft: Draft) -> Iterable[Problem]:
@@ -83,7 +84,7 @@ def _unfed_ports(draft: Draft) -> Iterable[Problem]:
                         i,
                         "unfed-port",
                         f"no stream enters port {quoted(port)} of the task {quoted(_id(draft, i))}",
-                        "add one; every input port that is not optional needs one",
+                        "add one; an input port needs a stream unless it is optional",
                     )
 
 

@@ -11,7 +11,7 @@ from dags.source import Source
 
 
 def find_sources(draft: Draft) -> Draft:
-    """Give every source task its registered source. One that the tenant may not read answers as if there were none.
+    """Give every source task its registered source. A source that the tenant may not read counts as unknown.
 
     >>> named = find_sources(fill_configs(find_types(draft("s:source{'source': 'wether'} > k:sink"))))
     >>> named.problems[0].message, named.problems[0].remedy
@@ -26,7 +26,7 @@ def find_sources(draft: Draft) -> Draft:
             named = draft.sources.get(config.source)
             if named is not None and named.visible_to(draft.tenant):
                 found = named
-                # Tenants may know the same source by different names; what counts is how it is registered.
+                # Tenants may know a source by different names; the registered name counts.
                 if found.name != config.source:
                     texts[i] = canonical_json(config.model_copy(update={"source": found.name}), draft.tenant)
             else:

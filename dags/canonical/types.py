@@ -41,7 +41,7 @@ def find_types(draft: Draft) -> Draft:
 
 def _unknown(draft: Draft, named: Mapping[int, str]) -> Iterable[Problem]:
     known = draft.catalogue.names()
-    otherwise = f"known are {listed(known)}"
+    otherwise = f"the known types are {listed(known)}"
     for task, name in named.items():
         yield Problem(
             pointer=pointer("tasks", task, "type"),
