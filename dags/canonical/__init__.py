@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from dags.canonical.collapse import collapse
 from dags.canonical.configs import fill_configs
-from dags.canonical.draft import Accepted, Draft, accept
+from dags.canonical.draft import Accepted, DraftDocument, accept
 from dags.canonical.fields import check_fields
 from dags.canonical.scopes import confine, settle_scopes
 from dags.canonical.shape import check_shape
@@ -21,7 +21,7 @@ from dags.dataflow import Dataflow
 from dags.document_reader import read
 from dags.source import Source
 
-DRAFT_CHECKS: tuple[Callable[[Draft], Draft], ...] = (
+DRAFT_CHECKS: tuple[Callable[[DraftDocument], DraftDocument], ...] = (
     find_types,
     fill_configs,
     find_sources,
@@ -41,7 +41,7 @@ def canonicalise(
     as unknown.
     """
     reading = read(raw)
-    draft = Draft(
+    draft = DraftDocument(
         dataflow=dataflow,
         tenant=tenant,
         reading=reading,
@@ -62,7 +62,7 @@ __all__ = [
     "FORMS",
     "SCHEME",
     "Accepted",
-    "Draft",
+    "DraftDocument",
     "accept",
     "canonicalise",
     "check_fields",

@@ -8,7 +8,7 @@ import rfc8785
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from dags.canonical.draft import Draft
+from dags.canonical.draft import DraftDocument
 from dags.canonical.hooks import ask
 from dags.config import Config
 from dags.document_reader import LARGEST_INTEGER
@@ -17,7 +17,7 @@ from dags.pydantic_errors import describe_error
 from dags.task_type import AnyTaskType, Unsuitable
 
 
-def fill_configs(draft: Draft) -> Draft:
+def fill_configs(draft: DraftDocument) -> DraftDocument:
     """Give every task its complete config, as a record and as canonical JSON (RFC 8785), and the ports for that config.
 
     >>> fill_configs(find_types(draft("s:source > a:map > k:sink"))).config_texts[1]

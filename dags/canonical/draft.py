@@ -23,7 +23,7 @@ class Wire(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class DraftDocument:
     """A document under check. Columns have one entry per task, None if the task has a problem."""
 
     dataflow: str
@@ -67,7 +67,7 @@ class Accepted:
     signatures: tuple[bytes, ...] = ()
 
 
-def accept(draft: Draft) -> Accepted:
+def accept(draft: DraftDocument) -> Accepted:
     """Refuse the document with all its problems, or pass it on to the forms."""
     if draft.problems:
         raise InvalidDocument(draft.problems)

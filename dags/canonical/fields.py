@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from dags.canonical.draft import Draft, Wire
+from dags.canonical.draft import DraftDocument, Wire
 from dags.canonical.hooks import ask
 from dags.config import Config
 from dags.dataflow import JsonField
@@ -16,7 +16,7 @@ MOST_FIELDS = 250
 """The most fields that a stream may have."""
 
 
-def check_fields(draft: Draft) -> Draft:
+def check_fields(draft: DraftDocument) -> DraftDocument:
     """Find the fields that are missing upstream, or of another kind.
 
     >>> understood = fill_configs(find_types(draft("s:source > c:count{'by': 'plce'} > k:sink")))

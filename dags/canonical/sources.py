@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dags.canonical.configs import canonical_json
-from dags.canonical.draft import Draft
+from dags.canonical.draft import DraftDocument
 from dags.config import NamesSource
 from dags.problems import Problem, listed, pointer, quoted, suggestion
 from dags.source import Source
 
 
-def find_sources(draft: Draft) -> Draft:
+def find_sources(draft: DraftDocument) -> DraftDocument:
     """Give every source task its registered source. A source that the tenant may not read counts as unknown.
 
     >>> named = find_sources(fill_configs(find_types(draft("s:source{'source': 'wether'} > k:sink"))))
@@ -38,7 +38,7 @@ def find_sources(draft: Draft) -> Draft:
     )
 
 
-def _unknown(draft: Draft, named: dict[int, str]) -> Iterable[Problem]:
+def _unknown(draft: DraftDocument, named: dict[int, str]) -> Iterable[Problem]:
     readable = sorted(name for name, source in draft.sources.items() if source.visible_to(draft.tenant))
     otherwise = f"you may use {listed(readable)}"
     for task, name in named.items():

@@ -4,7 +4,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from dags.canonical.draft import Draft, Wire
+from dags.canonical.draft import DraftDocument, Wire
 from dags.document import StreamForm
 from dags.problems import Problem, listed, pointer, quoted, suggestion
 from dags.task_type import AnyTaskType
@@ -24,7 +24,7 @@ _FROM = _End("from", "from_port", "output", "a sink; sinks have no output", "sin
 _TO = _End("to", "to_port", "input", "a source; sources have no input", "source-with-inputs")
 
 
-def join_streams(draft: Draft) -> Draft:
+def join_streams(draft: DraftDocument) -> DraftDocument:
     """Replace ids by positions, and name every port. A document may leave out a port that is the only one.
 
     >>> join_streams(find_types(draft("s:source > a:map > k:sink"))).wires[0]

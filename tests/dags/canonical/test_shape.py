@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dags import Problem
-from dags.canonical import Draft, check_shape, find_types, join_streams
+from dags.canonical import DraftDocument, check_shape, find_types, join_streams
 from dags.document_reader import read
 from tests.catalogue import CATALOGUE, SOURCES
 from tests.dags.refusal import canonicalise, codes, problem, problems
@@ -169,5 +169,7 @@ def test_in_a_cycle_there_is_no_order() -> None:
     assert () == check_shape(join_streams(find_types(draft("s:source > a:map > b:map > a b > k:sink")))).order
 
 
-def _drafted(written: dict[str, Any]) -> Draft:
-    return Draft(dataflow="f", tenant="ann", reading=read(json.dumps(written)), catalogue=CATALOGUE, sources=SOURCES)
+def _drafted(written: dict[str, Any]) -> DraftDocument:
+    return DraftDocument(
+        dataflow="f", tenant="ann", reading=read(json.dumps(written)), catalogue=CATALOGUE, sources=SOURCES
+    )

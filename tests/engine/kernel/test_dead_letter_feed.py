@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from bridge.events.json_depth import DEEPEST_PARKED
 from bridge.events.output_messages import dead_letter
-from engine.kernel.dead_letter_feed import fitting, news
-from engine.plan import Edge, Entry, Feed, RefusedPlan, SlotState, read_plan, written_plan
+from engine.kernel.dead_letter_feed import fitting, new_feeds
+from engine.plan import Edge, Entry, Feed, SlotState
+from engine.plan_messages import RefusedPlan, read_plan, written_plan
 from tests.engine.kernels import Machine, arrived, entry, left, slot
 
 RUNS = entry([slot(2, "picky", 1), slot(3, "output", 2)])
@@ -153,7 +154,7 @@ def test_whatever_entries_are_passed_over_each_feed_is_taken_once(
     fed: list[int] = []
     for start, end in zip([0, *ends], ends, strict=False):
         before = entries[start - 1] if start else None
-        fed += [each.id for each in news(entries[start:end], before)]
+        fed += [each.id for each in new_feeds(entries[start:end], before)]
     assert sorted(each for each in stands if stands[each].start <= ends[-1]) == sorted(fed)
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from engine.kernel.watchdog import Attempt, Death, Verdict, judge, verdicts
+from engine.kernel.watchdog import Attempt, Death, TaskVerdict, judge, verdicts
 from engine.plan import Limits
 
 MOST_ATTEMPTS = 8
@@ -268,7 +268,7 @@ def test_a_verdict_is_kept_although_the_deaths_are_forgotten(tmp_path: Path) -> 
         path.unlink()
     worked = work_off(tmp_path, [(2, 3, "kill")])
     assert (1, [(2, "killed its worker", 3)]) == (worked.attempts, worked.dead)
-    assert [Verdict(batch=5, instance=2, event=(3, 0), reason="killed its worker")] == verdicts(tmp_path, 5)
+    assert [TaskVerdict(batch=5, instance=2, event=(3, 0), reason="killed its worker")] == verdicts(tmp_path, 5)
 
 
 AT, ANYWHERE = Death(2, (3, 0), hung=False, traceback=""), Death(2, None, hung=False, traceback="")

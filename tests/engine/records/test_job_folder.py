@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.plan import Entry, Plan
-from engine.records.job_folder import JobFolder, KeptCut, job_folder, spool_folder
+from engine.records.job_folder import JobFolder, job_folder, spool_folder
+from engine.records.kept_cuts import KeptCut
 from engine.records.record_file import RecordDamaged
 
 
@@ -84,11 +85,11 @@ def test_a_job_is_stopped_until_it_is_told_to_run(tmp_path: Path) -> None:
     """Whoever comes back finds which of the two was said last."""
     folder = made(tmp_path)
     assert not folder.is_stopped()
-    folder.say_stopped()
-    folder.say_stopped()
+    folder.mark_stopped()
+    folder.mark_stopped()
     assert made(tmp_path).is_stopped()
-    folder.say_running()
-    folder.say_running()
+    folder.mark_running()
+    folder.mark_running()
     assert not made(tmp_path).is_stopped()
 
 
@@ -102,14 +103,14 @@ def test_a_cut_is_kept_until_it_is_released(tmp_path: Path) -> None:
         KeptCut("*", 6, (4,), {}),
     ]
     for cut in cuts:
-        folder.keep_cut(cut)
-        folder.keep_cut(cut)
-    assert sorted(cuts) == sorted(folder.kept_cuts())
-    folder.release_cut("a/b")
-    folder.release_cut("a/b")
-    assert sorted(cuts[2:]) == sorted(folder.kept_cuts())
-    folder.release_cut("*")
-    assert cuts[2:3] == folder.kept_cuts()
+        folder.cuts.keep(cut)
+        folder.cuts.keep(cut)
+    assert sorted(cuts) == sorted(folder.cuts.all())
+    folder.cuts.release("a/b")
+    folder.cuts.release("a/b")
+    assert sorted(cuts[2:]) == sorted(folder.cuts.all())
+    folder.cuts.release("*")
+    assert cuts[2:3] == folder.cuts.all()
 
 
 def test_what_is_gone_is_said_until_more_is(tmp_path: Path) -> None:
@@ -117,7 +118,7 @@ def test_what_is_gone_is_said_until_more_is(tmp_path: Path) -> None:
     folder = made(tmp_path)
     assert {} == folder.gone()
     for gone in ({"raw/ü": 4}, {"raw/ü": 6, "s": 1}):
-        folder.say_gone(gone)
+        folder.save_gone(gone)
         assert gone == made(tmp_path).gone()
 
 
