@@ -45,6 +45,7 @@ def describe_error(found: ErrorDetails, known_fields: Sequence[str]) -> tuple[st
     if kind in _LIMITS:
         code, message, remedy = _LIMITS[kind]
         return code, message.format(**found["ctx"]), remedy.format(**found["ctx"])
-    words = found["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ").removeprefix("Input ")
-    words = words or "is not allowed here"
-    return "wrong-value", f"the value {words[0].lower()}{words[1:]}", "change it to follow this rule"
+    reason = found["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ").removeprefix("Input ")
+    prefix = "is not valid: " if kind in {"value_error", "assertion_error"} else ""
+    message = f"the value {prefix}{reason[0].lower()}{reason[1:]}" if reason else "the value is not allowed here"
+    return "wrong-value", message, "change it to follow this rule"

@@ -158,7 +158,7 @@ class RecordFile:
                 raise RecordDamaged(f"it has version {version}, but this Braid reads version {_VERSION}")
             self._parts = found.end() + header_bytes
             if file.seek(0, SEEK_END) != self._parts + parts_bytes:
-                raise RecordDamaged("its length is not that in its first line")
+                raise RecordDamaged("it is shorter or longer than its first line says")
             header = begin[found.end() : self._parts]
             if self._parts > len(begin):
                 header += _read(file, len(begin), self._parts - len(begin))

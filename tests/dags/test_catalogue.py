@@ -76,9 +76,9 @@ def test_a_namespace_that_also_answers_for_another_entry_is_refused(
     entries: list[AnyTaskType | Namespace], prefix: str, clash: str
 ) -> None:
     """A type in it, the same one again, or a part of it."""
-    with pytest.raises(ValueError, match="also answers for") as refused:
+    with pytest.raises(ValueError, match="also covers") as refused:
         Catalogue.of(entries)
-    assert f"namespace '{prefix}' also answers for '{clash}'; choose another prefix" == str(refused.value)
+    assert f"namespace '{prefix}' also covers '{clash}'; choose another prefix" == str(refused.value)
 
 
 def test_entries_that_only_begin_alike_are_no_clash() -> None:
@@ -93,4 +93,4 @@ def test_a_namespace_that_answers_with_something_else_is_refused(answer: Any, gi
     catalogue = Catalogue.of([Namespace("n:", lambda _: answer)])
     with pytest.raises(TypeError) as refused:
         catalogue.find("n:x")
-    assert f"the namespace 'n:' gave {given} instead of 'n:x'" == str(refused.value)
+    assert f"the namespace 'n:' returned {given} instead of 'n:x'" == str(refused.value)

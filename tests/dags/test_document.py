@@ -43,7 +43,7 @@ def too_long(pointer: str, most: int) -> Problem:
 
 
 def too_short(pointer: str) -> Problem:
-    return problem(pointer, "too-short", "the text needs a length of at least 1", "lengthen it")
+    return problem(pointer, "too-short", "the text must have a length of at least 1", "make it longer")
 
 
 def test_the_least_document_is_accepted() -> None:
@@ -82,7 +82,7 @@ def test_an_empty_object_lacks_every_field_and_nothing_else() -> None:
 @pytest.mark.parametrize("version", [0, 2, -1, 10**6, 1.5, True, False, None, "1", [1], {}])
 def test_other_versions_are_refused(version: Any) -> None:
     """Only the number 1 is a version; what merely resembles it is not."""
-    expected = problem("/version", "unknown-version", "the version is not one that is known", "write 1")
+    expected = problem("/version", "unknown-version", "the version is unknown", "use 1")
     assert [expected] == problems({**document(TWO), "version": version})
 
 
@@ -108,7 +108,7 @@ def test_a_list_that_is_missing_is_the_only_problem(part: str) -> None:
 
 def test_a_document_without_tasks_is_too_short() -> None:
     """An empty list of tasks has no missing ends besides."""
-    expected = problem("/tasks", "too-short", "the array needs at least 1 entries", "add what is missing")
+    expected = problem("/tasks", "too-short", "the array must have a length of at least 1", "add entries")
     assert [expected] == problems({**document(TWO), "tasks": [], "streams": []})
 
 
@@ -170,11 +170,18 @@ def test_unknown_fields_are_told_what_is_known_there() -> None:
     written["streams"][0]["zzz"] = 1
     unknown = "unknown field 'zzz'"
     assert [
-        problem("/tasks/0/zzz", "unknown-field", unknown, "remove it; known are 'id', 'type', 'config', 'fresh'"),
         problem(
-            "/streams/0/zzz", "unknown-field", unknown, "remove it; known are 'from', 'from_port', 'to', 'to_port'"
+            "/tasks/0/zzz", "unknown-field", unknown, "remove it; the known fields are 'id', 'type', 'config', 'fresh'"
         ),
-        problem("/zzz", "unknown-field", unknown, "remove it; known are 'version', 'name', 'tasks', 'streams'"),
+        problem(
+            "/streams/0/zzz",
+            "unknown-field",
+            unknown,
+            "remove it; the known fields are 'from', 'from_port', 'to', 'to_port'",
+        ),
+        problem(
+            "/zzz", "unknown-field", unknown, "remove it; the known fields are 'version', 'name', 'tasks', 'streams'"
+        ),
     ] == problems(written)
 
 
@@ -224,8 +231,8 @@ def test_ids_hold_nothing_that_topics_give_a_meaning(character: str) -> None:
     expected = problem(
         "/tasks/0/id",
         "wrong-value",
-        "the text holds characters that are not allowed here",
-        r"let it match ^[^/+#\x00-\x1f\x7f-\x9f]+$",
+        "the text contains characters that are not allowed here",
+        r"use a text that matches ^[^/+#\x00-\x1f\x7f-\x9f]+$",
     )
     for name in (character, f"{character}a", f"a{character}"):
         assert [expected] == problems(with_id(name))
@@ -237,8 +244,8 @@ def test_the_name_holds_no_control_characters(character: str) -> None:
     expected = problem(
         "/name",
         "wrong-value",
-        "the text holds characters that are not allowed here",
-        r"let it match ^[^\x00-\x1f\x7f-\x9f]+$",
+        "the text contains characters that are not allowed here",
+        r"use a text that matches ^[^\x00-\x1f\x7f-\x9f]+$",
     )
     assert [expected] == problems({**document(TWO), "name": f"a{character}"})
 

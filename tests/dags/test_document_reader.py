@@ -16,20 +16,20 @@ TOO_LARGE = problem(
     VALUE,
     "integer-too-large",
     "the integer is beyond ±2^53, where JSON numbers lose digits",
-    "give an integer field a smaller one, a float field one with an exponent and no more digits than a float keeps, "
-    "and a text field a string",
+    "use a smaller one for an integer field, one with an exponent and no more digits than a float keeps for a float "
+    "field, and a string for a text field",
 )
 TOO_SMALL = problem(
     VALUE,
     "number-too-small",
-    "the number is so close to 0 that a float would make it 0",
+    "the number is too close to 0: as a float it would be 0",
     "write 0, or a number that a float can hold",
 )
 TOO_DEEP = problem(
     "",
     "nested-too-deeply",
-    "the document nests objects and arrays too deeply to be read",
-    "keep every config within 16 levels",
+    "the document nests objects and arrays too deeply",
+    "nest at most 16 levels in a config",
 )
 
 
@@ -56,7 +56,7 @@ def test_malformed_json_is_told_with_its_place(text: str, where: str) -> None:
 @pytest.mark.parametrize("text", ["[]", "1", '"text"', "null", "true", "NaN", "9" * 5_000])
 def test_json_that_is_no_object_is_refused(text: str) -> None:
     """A document is an object."""
-    expected = problem("", "not-an-object", "the document is not a JSON object", "write { … } around its fields")
+    expected = problem("", "not-an-object", "the document is not a JSON object", "put its fields in { … }")
     assert [expected] == problems(text)
 
 
@@ -103,9 +103,11 @@ def test_a_config_may_nest_just_so_deep() -> None:
     levels = MOST_NESTING - 1
     assert json.loads("[" * levels + "]" * levels) == kept("[" * levels + "]" * levels)
     place = VALUE + "/0" * levels
-    expected = problem(place, "nested-too-deeply", "nested deeper than 16 levels", "flatten the config")
+    expected = problem(place, "nested-too-deeply", "the config is nested deeper than 16 levels", "flatten the config")
     assert [expected] == told("[" * (levels + 1) + "]" * (levels + 1))
-    expected = problem(VALUE + "/a" * levels, "nested-too-deeply", "nested deeper than 16 levels", "flatten the config")
+    expected = problem(
+        VALUE + "/a" * levels, "nested-too-deeply", "the config is nested deeper than 16 levels", "flatten the config"
+    )
     assert [expected] == told('{"a":' * (levels + 1) + "0" + "}" * (levels + 1))
 
 
@@ -181,8 +183,10 @@ def test_other_numbers_are_kept_as_they_are(written: str) -> None:
 
 def test_a_lone_surrogate_is_told_where_it_stands() -> None:
     """Half a character in a value, a key, a name or an id, each at its place; whole pairs are fine."""
-    text = problem(VALUE, "lone-surrogate", "the text holds half a character", "write each surrogate pair whole")
-    key = problem("", "lone-surrogate", "the key holds half a character", "write each surrogate pair whole")
+    text = problem(
+        VALUE, "lone-surrogate", "the text contains half a character", "write both halves of each surrogate pair"
+    )
+    key = problem("", "lone-surrogate", "the key contains half a character", "write both halves of each surrogate pair")
     assert [text] == told('"\\ud800"') == told('"a\\udfffb"') == told('"\\udc00\\ud800"')
     assert "\U00010000" == kept('"\\ud800\\udc00"')
     assert [_at(text, VALUE + "/0/é/1")] == told('[{"é": [0, "\\ud800"]}]')
@@ -220,7 +224,7 @@ def test_every_repeated_key_is_told_at_its_object() -> None:
     """Readers would differ about which of the two counts, so both are refused, at any depth."""
 
     def twice(pointer: str, key: str) -> Any:
-        return problem(pointer, "repeated-key", f"the key '{key}' stands twice in one object", "keep one of the two")
+        return problem(pointer, "repeated-key", f"the key '{key}' appears twice in one object", "keep one of the two")
 
     assert [twice(VALUE, "a"), twice(VALUE, "c")] == told('{"a": 1, "b": 2, "a": 1, "c": 1, "c": 2, "a": 3}')
     assert [twice(VALUE + "/0", "é")] == told('[{"é": 1, "\\u00e9": 1}]')

@@ -155,7 +155,7 @@ def test_tasks_that_lead_nowhere_by_the_thousand() -> None:
 def test_a_chain_that_widens_its_stream_stops_where_it_is_too_wide() -> None:
     """At the first task beyond the limit, and the rest is not followed."""
     message = "the events that leave this task have 251 fields"
-    assert [problem("/tasks/249", "too-many-fields", message, "keep to 250")] == problems(
+    assert [problem("/tasks/249", "too-many-fields", message, "have at most 250")] == problems(
         chain("widen"), catalogue=CATALOGUE
     )
 

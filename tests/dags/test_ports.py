@@ -10,7 +10,7 @@ from tests.catalogue import SCHEMA, NoConfig
 from tests.dags.refusal import canonicalise, catalogue_with, codes, problem, problems
 from tests.notation import document, flow
 
-RAN = "report it to whoever provides the type"
+RAN = "report it to the provider of the type"
 
 
 class ToolConfig(Config):
@@ -110,15 +110,15 @@ def test_tasks_with_equal_configs_have_equal_ports_and_are_one() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"gives": ["a", "a"]}, "task type 'tool' names a port twice; port names are unique per side"),
-        ({"takes": [], "gives": []}, "task type 'tool' has no port at all; give it inputs or outputs"),
+        ({"gives": ["a", "a"]}, "task type 'tool' names a port twice; give each port on a side its own name"),
+        ({"takes": [], "gives": []}, "task type 'tool' has no ports; give it inputs or outputs"),
         (
             {"takes": [*map(str, range(MOST_PORTS + 1))]},
-            "task type 'tool' has 251 ports on one side; 250 are allowed",
+            "task type 'tool' has 251 ports on one side; the most allowed are 250",
         ),
         (
             {"gives": ["x" * (LONGEST_PORT + 1)]},
-            "task type 'tool' has a port with an empty name or one of more than 200 characters; name it otherwise",
+            "task type 'tool' has a port whose name is empty or longer than 200 characters; rename it",
         ),
     ],
 )
@@ -163,15 +163,18 @@ def test_a_generator_begins_a_dataflow_by_itself() -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"outputs": ("a",)}, PASSES := "give it an output_schema for the ports that it has"),
+        ({"outputs": ("a",)}, PASSES := "give it an output_schema for its own ports"),
         ({"outputs": ("out", "late")}, PASSES),
         ({"inputs": ("left", "right")}, PASSES),
         ({"optional": frozenset({"in"})}, PASSES),
-        ({"ports": lambda _: Ports()}, "has ports that its config decides; give it an output_schema"),
-        ({"inputs": ()}, "has neither a config field 'source' nor an output_schema; derive its config of NamesSource"),
-        ({"optional": frozenset({"side"})}, "calls 'side' optional, which is none of its input ports"),
-        ({"inputs": ("in", "")}, "has a port with an empty name or one of more than 200 characters"),
-        ({"outputs": "out"}, "has ports that are no tuple of texts"),
+        ({"ports": lambda _: Ports()}, "has ports that depend on its config; give it an output_schema"),
+        (
+            {"inputs": ()},
+            "has neither a config field 'source' nor an output_schema; derive its config from NamesSource",
+        ),
+        ({"optional": frozenset({"side"})}, "calls 'side' optional, which is not one of its input ports"),
+        ({"inputs": ("in", "")}, "has a port whose name is empty or longer than 200 characters"),
+        ({"outputs": "out"}, "has ports that are not a tuple of texts"),
     ],
 )
 def test_a_type_whose_ports_cannot_work_is_refused_when_it_is_made(more: dict[str, Any], message: str) -> None:

@@ -28,9 +28,9 @@ def test_the_defaults_of_hooks_are_public() -> None:
 @pytest.mark.parametrize(
     ("ports", "message"),
     [
-        ({"inputs": (), "outputs": ()}, "task type 't' has no port at all; give it inputs or outputs"),
-        ({"inputs": ("a", "a")}, "task type 't' names a port twice; port names are unique per side"),
-        ({"outputs": ("a", "b", "a")}, "task type 't' names a port twice; port names are unique per side"),
+        ({"inputs": (), "outputs": ()}, "task type 't' has no ports; give it inputs or outputs"),
+        ({"inputs": ("a", "a")}, "task type 't' names a port twice; give each port on a side its own name"),
+        ({"outputs": ("a", "b", "a")}, "task type 't' names a port twice; give each port on a side its own name"),
         ({"version": 0}, "task type 't' has version 0; versions start at 1"),
         ({"version": -3}, "task type 't' has version -3; versions start at 1"),
     ],
@@ -73,7 +73,7 @@ def test_a_type_is_frozen_and_known_by_name() -> None:
 
 def test_a_type_gathers_as_many_events_as_its_config_says() -> None:
     """A field that its config has not is refused, by name."""
-    with pytest.raises(ValueError, match="config field 'size' says, and its config has no such field"):
+    with pytest.raises(ValueError, match="config field 'size' says, but its config has no such field"):
         TaskType(name="t", config=NoConfig, gathers="size")
 
 

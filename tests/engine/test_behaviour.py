@@ -240,23 +240,23 @@ def test_a_behaviour_can_be_written_for_one_event() -> None:
     assert told.origin is not None
     assert [0, 0, 2] == told.origin.tolist()
     assert schema == behaviour("left", events([]), Staged({}))["out"].rows.schema
-    with pytest.raises(ValueError, match="it emits at port 'other', which it does not have"):
+    with pytest.raises(ValueError, match="the task emits at port 'other', which it does not have"):
         behaviour("left", events([{}]), Staged({}))
-    with pytest.raises(ValueError, match="it emits the field 'm', which port 'out' does not have"):
+    with pytest.raises(ValueError, match="the task emits the field 'm', which port 'out' does not have"):
         behaviour("left", events([{"b": 9}]), Staged({}))
 
 
 @pytest.mark.parametrize(
     ("each", "place", "told"),
     [
-        (slot(2, "acme:x", 1), None, "nothing implements the task type 'acme:x'; install the package that offers it"),
+        (slot(2, "acme:x", 1), None, "no package implements the task type 'acme:x'; install the one that does"),
         (slot(2, "count", 1), "no.such:thing", "cannot be made: ModuleNotFoundError: No module named 'no'"),
-        (slot(2, "count", 1), "engine.plan:Plan", "engine.plan:Plan is type and no Implementation"),
+        (slot(2, "count", 1), "engine.plan:Plan", "engine.plan:Plan is type, not an Implementation"),
         (slot(2, "count", 1, by=3), PLACES["count"], "the behaviour of 'count' cannot be made: ValidationError"),
         (
             Slot(instance=2, type="count", version=2, inputs=()),
             PLACES["count"],
-            "'count' is installed in version 1 and the plan wants version 2",
+            "version 1 of 'count' is installed, but the plan needs version 2",
         ),
     ],
 )

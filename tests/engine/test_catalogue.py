@@ -118,7 +118,7 @@ def test_a_package_that_offers_nonsense_is_named(site: Site, offered: str, what:
     """Only task types and namespaces are of use."""
     site.install("acme-types", "acme_types", f"{DESCRIBES}TYPES = {offered}", all="acme_types:TYPES")
     assert (
-        f"the entry point 'all' of acme-types offers {what}, which is neither a task type nor a namespace; "
+        f"the entry point 'all' of acme-types provides {what}, which is neither a task type nor a namespace; "
         "repair or uninstall that package"
     ) == refusal()
 
@@ -134,7 +134,7 @@ def test_packages_that_clash_are_refused(site: Site) -> None:
 def test_a_namespace_that_covers_another_package_is_refused(site: Site) -> None:
     """It would answer for types that it did not make."""
     site.install("acme-types", "acme_types", DESCRIBES + "TYPES = Namespace('co', C)", all="acme_types:TYPES")
-    assert "namespace 'co' also answers for 'count'; choose another prefix" == refusal()
+    assert "namespace 'co' also covers 'count'; choose another prefix" == refusal()
 
 
 def test_describing_tasks_loads_no_implementation(tmp_path: Path) -> None:

@@ -114,8 +114,8 @@ def test_a_range_filter_passes_on_what_it_takes() -> None:
 def test_a_range_has_its_bounds_in_order() -> None:
     """They may be equal."""
     check("range_filter", {"field": "dust", "min": 7.5, "max": 7.5})
-    message = "the value min 8 is above max 7.5"
-    remedy = "give one that does not break this rule"
+    message = "the value is not valid: min 8 is greater than max 7.5"
+    remedy = "change it to follow this rule"
     assert [("/tasks/1/config", "wrong-value", message, remedy)] == told(
         "range_filter", {"field": "dust", "min": 8, "max": 7.5}
     )
@@ -147,7 +147,7 @@ def test_what_is_measured_has_to_be_a_number_upstream(kind: str, more: dict[str,
     )
     for field, what in (("sensor", "string"), ("time", "timestamp"), ("raw", "json")):
         message = f"the field '{field}' is of kind {what} at port 'in'"
-        assert [(place, "wrong-kind-upstream", message, "name a field of kind float or integer")] == told(
+        assert [(place, "wrong-kind-upstream", message, "choose a field of kind float or integer")] == told(
             kind, {"field": field, **more}
         )
 

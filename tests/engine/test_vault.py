@@ -51,7 +51,7 @@ def test_a_secret_is_replaced_and_removed(tmp_path: Path) -> None:
     assert (True, False) == (vault.remove("ann", "lake"), vault.remove("ann", "lake"))
     versions.append(vault.version)
     assert 4 == len(set(versions))
-    with pytest.raises(NoSecret, match="there is no secret 'lake' of 'ann'; put it with `braid secrets put lake`"):
+    with pytest.raises(NoSecret, match="'ann' has no secret 'lake'; put it with `braid secrets put lake`"):
         vault.reveal("ann", "lake")
 
 
@@ -62,9 +62,9 @@ def test_a_secret_is_nobody_elses(tmp_path: Path) -> None:
     vault.put("bob", "lake", "his own")
     folder = tmp_path / VAULT_FOLDER
     (folder / "=bob" / "=lake").write_bytes((folder / "=ann" / "=lake").read_bytes())
-    with pytest.raises(NoSecret, match="put it anew with `braid secrets put lake`"):
+    with pytest.raises(NoSecret, match="put it again with `braid secrets put lake`"):
         vault.reveal("bob", "lake")
-    for content, told in ((None, "is missing; bring it back"), (b"short", "holds no key"), (None, "is missing")):
+    for content, told in ((None, "is missing; restore it"), (b"short", "is not a key"), (None, "is missing")):
         (tmp_path / VAULT_KEY).unlink(missing_ok=True)
         if content is not None:
             (tmp_path / VAULT_KEY).write_bytes(content)

@@ -35,7 +35,7 @@ def test_check_names_every_problem_and_goes_on_with_the_next_document(tmp_path: 
     result = braid("check", bad, tmp_path / "none.json", EXAMPLES["school"], "--sources", SOURCES)
     assert result.stderr.splitlines() == [
         f"{bad}: /tasks/0/type: unknown task type 'outptu'; did you mean 'output'?",
-        f"{bad}: /more: unknown field 'more'; remove it; known are 'version', 'name', 'tasks', 'streams'",
+        f"{bad}: /more: unknown field 'more'; remove it; the known fields are 'version', 'name', 'tasks', 'streams'",
         f"{tmp_path}/none.json: No such file or directory; name a file that can be read",
     ]
     assert result.stdout.splitlines() == [f"{EXAMPLES['school']}: good; of 4 distinct tasks it shares none"]

@@ -226,7 +226,7 @@ def test_the_latest_model_counts(events: list[At], outside: str) -> None:
 )
 def test_a_text_that_is_no_model_is_refused(model: str) -> None:
     """Whatever is wrong with it; it costs neither much memory nor time."""
-    with pytest.raises(Parked, match="is no Bloom filter"):
+    with pytest.raises(Parked, match="is not a Bloom filter"):
         try_out(trained_bloom_filter, {"field": "id"}, [("model", {"model": model})], BOTH)
 
 
@@ -262,13 +262,13 @@ def test_a_model_may_lie_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("implementation", "config", "told"),
     [
-        (multi_range_filter, {"ranges": {"a": {"min": 2, "max": 1}}}, "min 2 is above max 1"),
-        (multi_range_filter, {"ranges": RANGES, "named_by": "a"}, "named_by and field belong together"),
+        (multi_range_filter, {"ranges": {"a": {"min": 2, "max": 1}}}, "min 2 is greater than max 1"),
+        (multi_range_filter, {"ranges": RANGES, "named_by": "a"}, "named_by and field must be given together"),
         (multi_range_filter, {"ranges": RANGES, "named_by": "a", "field": "a"}, "are the same"),
-        (bloom_filter, {"field": "a"}, "one of the two"),
-        (bloom_filter, {"field": "a", "known": ["x"], "sha256": "0" * 64}, "file and sha256 belong together"),
-        (bloom_filter, {"field": "a", "known": ["x"], "outside": "drop", "nulls": "b"}, "nulls only means something"),
-        (trained_bloom_filter, {"field": "a", "outside": "drop", "nulls": "b"}, "nulls only means something"),
+        (bloom_filter, {"field": "a"}, "give either the values as known"),
+        (bloom_filter, {"field": "a", "known": ["x"], "sha256": "0" * 64}, "file and sha256 must be given together"),
+        (bloom_filter, {"field": "a", "known": ["x"], "outside": "drop", "nulls": "b"}, "nulls has no effect"),
+        (trained_bloom_filter, {"field": "a", "outside": "drop", "nulls": "b"}, "nulls has no effect"),
     ],
 )
 def test_a_config_that_contradicts_itself_is_refused(

@@ -90,11 +90,11 @@ def test_an_id_that_was_given_up_begins_anew() -> None:
 def test_a_measurement_that_is_not_observed_is_refused() -> None:
     """The reason names it."""
     config = {"by": ["id"], "expected": 2, "observed": ["dust"]}
-    with pytest.raises(Parked, match="the field 'field' is 'snow', which is no measurement that is observed"):
+    with pytest.raises(Parked, match="the field 'field' is 'snow', which is not an observed measurement"):
         try_out("join_by_id", config, [{"id": "a", "time": EPOCH, "field": "snow", "value": 1.0}])
 
 
 def test_an_id_has_fields_of_its_own() -> None:
     """A measurement's field differs from event to event."""
-    with pytest.raises(ValidationError, match="the id's field 'value' is that of a measurement too"):
+    with pytest.raises(ValidationError, match="the field 'value' is used for both the id and a measurement"):
         JoinByIdConfig(by=("value",), expected=2, observed=("dust",))

@@ -18,8 +18,8 @@ from engine.side_effect import OutsideUnreachable
 from tests.tasks.worksite import Worksite, allow, keep_secret
 
 NOT_LISTED = (
-    "its host is not on the internet, and tasks connect to others only where an operator has listed the host or its "
-    "network in the file 'reachable' of the root"
+    "its host is not on the internet; tasks may connect to it only if an operator lists the host or its network in "
+    "the file 'reachable' of the root"
 )
 
 
@@ -112,7 +112,7 @@ def test_an_account_leads_to_no_other_host(tmp_path: Path, secret: dict[str, str
     """Its name becomes part of a host's."""
     to = keep_secret(tmp_path, "lake", json.dumps(secret))
     (reason,) = Worksite(tmp_path, "blob_upload", {"text": Kind.STRING}, to=to, field="text").parked([{"text": "warm"}])
-    assert "the secret 'lake' names no account or no container as Azure calls them; correct it" in reason
+    assert "the secret 'lake' has no valid name of an account or container of Azure; correct it" in reason
 
 
 def test_a_remote_shelf_asks_before_each_connection() -> None:
@@ -128,7 +128,7 @@ def test_a_remote_shelf_asks_before_each_connection() -> None:
 
 def test_only_a_worker_knows_where_a_secret_may_lead(tmp_path: Path) -> None:
     """Whoever reads a document cannot ask."""
-    with pytest.raises(LookupError, match="only to a host's worker"):
+    with pytest.raises(LookupError, match="resolved only in a host's worker"):
         Secret(secret="lake").barred("127.0.0.1")  # noqa: S106 - a name
     assert NOT_LISTED == HostOutside(tmp_path).barred("127.0.0.1")
 
@@ -159,5 +159,5 @@ def test_places_leave_room_on_the_disk(
     sink = Worksite(tmp_path, "file_sink", {"n": Kind.INTEGER}, to={"place": "own"})
     parked = [*insert.parked([{"n": 1}]), *sink.parked([{"n": 1}])]
     assert (2 if refused else 0) == len(parked)
-    assert all("have to stay so; make room" in reason for reason in parked)
+    assert all("must stay free; make room" in reason for reason in parked)
     assert b"warm" == LocalFileStore(tmp_path).read("before", 4)

@@ -68,14 +68,16 @@ def test_a_blob_is_read_by_the_name_in_its_receipt(tmp_path: Path) -> None:
     assert [{"receipt": "warm", "_rest": None}] == text.run([{"receipt": "b"}])
     wanted = ["a.bin", "c", "b", None, "../b"]
     reasons = text.parked([{"receipt": each} for each in wanted])
-    assert ["the file 'a.bin' has more than 4 bytes", "there is no file 'c'", "the field 'receipt' is null"] == [
-        reason.split(": ", 1)[1].split(",")[0] for reason in reasons[:3]
-    ]
-    assert "the field 'receipt' holds no name of a file: '../b'" in reasons[3]
+    assert [
+        "the file 'a.bin' has more than 4 bytes; raise `most_bytes`",
+        "there is no file 'c'",
+        "the field 'receipt' is null",
+    ] == [reason.split(": ", 1)[1].split(",")[0] for reason in reasons[:3]]
+    assert "the field 'receipt' is not the name of a file: '../b'" in reasons[3]
     assert 4 == len(reasons)
     plain = Worksite(tmp_path, "blob_download", names, of=HERE)
     (reason,) = plain.parked([{"receipt": "a.bin"}])
-    assert "'a.bin' holds no text in UTF-8; read it with encoding base64" in reason
+    assert "'a.bin' is not a text in UTF-8; read it with encoding base64" in reason
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,7 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> No
     """Before anything is written."""
     site = Worksite(tmp_path, "blob_upload", BLOBS, to=HERE, field="text", name="name")
     (reason,) = site.parked([{"name": name, "text": "warm"}])
-    assert reason.startswith("ValueError: the field 'name' holds no name of a file: ")
+    assert reason.startswith("ValueError: the field 'name' is not the name of a file: ")
     assert {} == files_in(tmp_path / "files")
 
 
@@ -97,7 +99,7 @@ def test_a_secret_leads_to_no_file_of_the_host(tmp_path: Path, url: str) -> None
     """Whatever its URL says; and the URL is not told."""
     site = Worksite(tmp_path, "blob_upload", BLOBS, to=keep_secret(tmp_path, "lake", url), field="text")
     (reason,) = site.parked([{"text": "warm"}])
-    assert "the secret 'lake' holds no URL of a bucket or folder; it begins with one of abfs://, " in reason
+    assert "the secret 'lake' is not the URL of a bucket or folder; begin it with one of abfs://, " in reason
     assert url not in reason
 
 
@@ -106,17 +108,17 @@ def test_a_secret_leads_to_no_file_of_the_host(tmp_path: Path, url: str) -> None
     [
         (
             "s3://sesame/x",
-            "says nothing of credentials; make it a JSON object with 'url' and 'key' and 'secret' or 'anon'",
+            "has no credentials; make it a JSON object with 'url' and 'key' and 'secret' or 'anon'",
         ),
         (
             {"url": "s3://sesame", "profile": "default"},
-            "has the option 'profile', which is not for tenants; leave it out",
+            "has the option 'profile', which tenants may not use; remove it",
         ),
-        ({"url": "s3://sesame", "anon": False}, "has an 'anon' that is not true; give credentials, or leave it out"),
-        ({"url": "gs://sesame", "token": "google_default"}, "has a 'token' that is no JSON object; put the service"),
+        ({"url": "s3://sesame", "anon": False}, "has an 'anon' that is not true; remove it, and give credentials"),
+        ({"url": "gs://sesame", "token": "google_default"}, "has a 'token' that is not a JSON object; put the service"),
         ("sftp://sesame.example/x", "has no user and password in its URL; put them there"),
         ("{sesame", "is neither a URL nor JSON"),
-        ({"key": "sesame"}, "holds no URL of a bucket or folder"),
+        ({"key": "sesame"}, "is not the URL of a bucket or folder"),
     ],
 )
 def test_a_secret_brings_its_own_credentials(tmp_path: Path, secret: Any, why: str) -> None:
@@ -254,5 +256,5 @@ def test_nothing_is_published_on_topics_of_others(tmp_path: Path, topic: str) ->
     """Neither on Braid's own nor on the broker's."""
     site = Worksite(tmp_path, "mqtt_publish", {"n": Kind.INTEGER}, topic=topic)
     (reason,) = site.parked([{"n": 1}])
-    assert f"{topic!r} is no topic of raw events" in reason
+    assert f"{topic!r} is not a topic for raw events" in reason
     assert Port(2, "*messages") not in {each.origin for each in site.batch([{"n": 2}]).emitted}

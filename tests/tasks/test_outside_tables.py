@@ -21,7 +21,7 @@ FIELDS = {"t": Kind.FLOAT, "n": Kind.INTEGER, "room": Kind.STRING, "at": Kind.TI
 INSERT: dict[str, Any] = {"database": {"place": "own.db"}, "table": "readings", "fields": ["n", "room", "t"]}
 
 REFUSED = (
-    "engine.implementations.outside.databases.Refused: the database 'own.db' refuses it: UNIQUE constraint failed: "
+    "engine.implementations.outside.databases.DatabaseRefusal: the database 'own.db' refuses it: UNIQUE constraint failed: "
     "readings.room"
 )
 
@@ -115,7 +115,7 @@ def test_a_bad_event_is_parked_and_the_others_are_written(tmp_path: Path) -> Non
     events[5] = {**events[5], "room": "r0"}
     events[7] = {**events[7], "t": None}
     assert [
-        "ValueError: the field 't' is nan, which is no number that a table takes",
+        "ValueError: the field 't' is nan, which tables do not accept",
         REFUSED,
     ] == site.parked(events)
     good = [each for at, each in enumerate(events) if at not in {3, 5}]
@@ -137,14 +137,14 @@ def test_a_database_that_cannot_be_reached_is_tried_once_a_batch(tmp_path: Path)
 @pytest.mark.parametrize(
     ("secret", "why"),
     [
-        (None, "there is no secret 'warehouse' of 'ann'; put it with `braid secrets put warehouse`"),
-        ("sesame", "the secret 'warehouse' holds no URL of a database; put one there"),
+        (None, "'ann' has no secret 'warehouse'; put it with `braid secrets put warehouse`"),
+        ("sesame", "the secret 'warehouse' is not the URL of a database; put one there"),
         (
             "sqlite:////etc/passwd",
-            "the URL of no database server, but of 'sqlite'; for SQLite name a place instead",
+            "is that of 'sqlite', not of a database server; for SQLite, use a place instead",
         ),
         *(
-            (url, "names no host, or has an option other than application_name, charset, sslmode; correct it")
+            (url, "has no host, or an option other than application_name, charset, sslmode; correct it")
             for url in (
                 "postgresql:///braid",
                 "postgresql://braid@h/braid?unix_sock=/run/5432",
@@ -212,6 +212,6 @@ def test_rows_of_every_kind_come_back_in_the_order_of_the_column(
     nothing = dict.fromkeys(("room", "t", "at", "on"))
     assert [*({"who": "x", **rows[n]} for n in (3, 2, 1)), {"who": "y", "n": 9, **nothing}] == found
     assert [
-        "ValueError: more than 4 rows lie between 'low' = 0 and 'high' = 9; ask for fewer, or raise `most`",
-        "ValueError: the field 'low' is null, and no bound",
+        "ValueError: more than 4 rows are between 'low' = 0 and 'high' = 9; query fewer, or raise `most`",
+        "ValueError: the field 'low' is null, but a bound needs a value",
     ] == asking.parked([{"low": 0, "high": 9}, {"low": None, "high": 9}])

@@ -167,15 +167,15 @@ def test_a_first_model_may_be_given() -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"left": [0, -1, 3, -1, -1]}, "node 0 leads to none that comes after it"),
-        ({"right": [2, -1, 5, -1, -1]}, "node 2 leads to none that comes after it"),
-        ({"left": [1, -1, -1, -1, -1]}, "node 2 leads to none that comes after it"),
+        ({"left": [0, -1, 3, -1, -1]}, "node 0 does not lead to a later node"),
+        ({"right": [2, -1, 5, -1, -1]}, "node 2 does not lead to a later node"),
+        ({"left": [1, -1, -1, -1, -1]}, "node 2 does not lead to a later node"),
         ({"left": [1, -1, -9, -1, -1]}, "Expected `int` >= -1"),
-        ({"field": [0, 0, 2, 0, 0]}, "node 2 asks for none of its fields"),
-        ({"field": [-1, 0, 1, 0, 0]}, "node 0 asks for none of its fields"),
-        ({"leaf": [0, 0, 1, 1, 3]}, "a node's class is none of its classes"),
-        ({"threshold": [0.1]}, "its lists of nodes are empty, or not of one length"),
-        ({name: [] for name in LEAF}, "its lists of nodes are empty, or not of one length"),
+        ({"field": [0, 0, 2, 0, 0]}, "the field of node 2 does not exist"),
+        ({"field": [-1, 0, 1, 0, 0]}, "the field of node 0 does not exist"),
+        ({"leaf": [0, 0, 1, 1, 3]}, "the class of a node does not exist"),
+        ({"threshold": [0.1]}, "its lists of nodes are empty or differ in length"),
+        ({name: [] for name in LEAF}, "its lists of nodes are empty or differ in length"),
         ({"threshold": ["0.1"]}, "Expected `float`, got `str`"),
         ({"fields": ["v", "x"]}, "the model needs the field 'x', which this task does not read; add it to 'fields'"),
     ],
@@ -189,15 +189,17 @@ def test_a_tree_is_whole_or_refused(changed: dict[str, Any], told: str) -> None:
 def test_a_line_is_whole_or_refused() -> None:
     """It has a coefficient for each field, and numbers only; what it predicts is a number too."""
     for text, told in (
-        ("", "the text is no model: Input data was truncated"),
-        ("[" * 100_000, "the text is no model"),
+        ("", "the text is not a model: Input data was truncated"),
+        ("[" * 100_000, "the text is not a model"),
         (line(coefficients=[1.0]), "it has 1 coefficients for 2 fields"),
         (line().replace("0.5", "1e999"), "Number out of range|not finite"),
-        (line(fields=["v" * 4_000_000]), "characters; it may have 4,000,000"),
+        (line(fields=["v" * 4_000_000]), "characters; the most allowed are 4,000,000"),
     ):
         with pytest.raises(Parked, match=told):
             try_out("linear_regression_predict", {"fields": FIELDS}, [("model", {"model": text})], BOTH)
-    with pytest.raises(Parked, match="the field 'prediction' would be inf; what it is computed of is too large"):
+    with pytest.raises(
+        Parked, match="the field 'prediction' would be inf; the numbers that it is computed from are too large"
+    ):
         try_out(
             "linear_regression_predict",
             {"fields": ["v"], "initial": line(fields=["v"], coefficients=[10.0])},

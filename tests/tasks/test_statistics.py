@@ -179,7 +179,7 @@ def test_what_is_not_finite_is_not_counted() -> None:
 
 def test_buckets_are_a_power_of_two() -> None:
     """The next one is named."""
-    with pytest.raises(ValidationError, match="1000 buckets are not a power of two; take 1024"):
+    with pytest.raises(ValidationError, match="1000 is not a power of two; use 1024"):
         DistinctApproxCountConfig(field="v", buckets=1_000)
 
 
@@ -245,7 +245,7 @@ def test_what_a_shorter_window_finds_is_used() -> None:
 @pytest.mark.parametrize("type_", ["block_window_average", "interpolate", "kalman_filter", "sliding_linear_regression"])
 def test_a_text_is_no_number(type_: str) -> None:
     """A stream whose schema is not declared may hold one; the reason says what to name instead."""
-    with pytest.raises(ValueError, match="the field 'v' holds string and no numbers"):
+    with pytest.raises(ValueError, match="the field 'v' is of type string, not a number"):
         try_out(type_, {"field": "v"}, [{"v": "warm"}])
 
 

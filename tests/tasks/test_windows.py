@@ -74,11 +74,11 @@ def test_a_time_is_needed() -> None:
     """The reason names the field."""
     with pytest.raises(Parked, match="the field 'at' is null; it needs a value"):
         try_out("tumbling_window", {"time": "at", "field": "v"}, [at(1), {"at": None, "v": 1.0}])
-    with pytest.raises(ValueError, match="the field 'v' holds double and no times"):
+    with pytest.raises(ValueError, match="the field 'v' is of type double, not a time"):
         try_out("tumbling_window", {"time": "v", "field": "v"}, [at(1)])
 
 
 def test_a_key_is_not_called_as_what_is_emitted() -> None:
     """One of the two would hide the other."""
-    with pytest.raises(ValidationError, match="'mean' has the name of what a window emits; rename it upstream"):
+    with pytest.raises(ValidationError, match="'mean' has the name of a field of the window; rename it upstream"):
         TumblingWindowConfig(time="at", field="v", by=("mean",))

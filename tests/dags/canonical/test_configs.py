@@ -61,7 +61,7 @@ class CheckedConfig(Config):
 
 
 MANY = catalogue_with(TaskType(name="many", config=ManyConfig), TaskType(name="checked", config=CheckedConfig))
-BREAKS = "give one that does not break this rule"
+BREAKS = "change it to follow this rule"
 
 
 def told(config: dict[str, Any], kind: str = "many") -> list[Problem]:
@@ -110,7 +110,7 @@ def test_an_integer_field_takes_no_large_float() -> None:
     """A float field takes it. What is told of the integer field is the limit, not that the number is no integer."""
     message = "the integer is beyond ±2^53, where JSON numbers lose digits"
     found = told({"whole": 1e16, "number": 1e16})
-    assert wrong("/whole", "integer-too-large", message, "give a smaller one") == found
+    assert wrong("/whole", "integer-too-large", message, "use a smaller one") == found
 
 
 @pytest.mark.parametrize(
@@ -118,17 +118,17 @@ def test_an_integer_field_takes_no_large_float() -> None:
     [
         ({"whole": 10}, "/whole", "wrong-value", "the value should be less than or equal to 9", BREAKS),
         ({"choice": "blue"}, "/choice", "wrong-value", "the value should be 'red' or 'green'", BREAKS),
-        ({"text": "a"}, "/text", "too-short", "the text needs a length of at least 2", "lengthen it"),
+        ({"text": "a"}, "/text", "too-short", "the text must have a length of at least 2", "make it longer"),
         ({"text": "abcd"}, "/text", "too-long", "the text is longer than 3 characters", "shorten it"),
         (
             {"text": "AB"},
             "/text",
             "wrong-value",
-            "the text holds characters that are not allowed here",
-            "let it match ^[a-z]*$",
+            "the text contains characters that are not allowed here",
+            "use a text that matches ^[a-z]*$",
         ),
-        ({"three": [1, 2]}, "/three", "too-short", "the array needs at least 3 entries", "add what is missing"),
-        ({"names": []}, "/names", "too-short", "the array needs at least 1 entries", "add what is missing"),
+        ({"three": [1, 2]}, "/three", "too-short", "the array must have a length of at least 3", "add entries"),
+        ({"names": []}, "/names", "too-short", "the array must have a length of at least 1", "add entries"),
         ({"pair": [1]}, "/pair/1", "missing-field", "the field '1' is missing", "add it"),
         ({"inner": {}}, "/inner/high", "missing-field", "the field 'high' is missing", "add it"),
         ({"inner": {"high": 1, "hihg": 1}}, "/inner/hihg", "unknown-field", "unknown field 'hihg'", "remove it"),
@@ -146,7 +146,7 @@ def test_a_value_that_breaks_a_rule_is_told_the_rule(
 def test_an_unknown_field_is_told_what_the_config_has() -> None:
     """By the names that documents use, which may be aliases."""
     known = "'flag', 'whole', 'number', 'text', 'choice', 'names', 'pair', 'table', 'inner', 'several', … (13 in all)"
-    expected = wrong("/zzz", "unknown-field", "unknown field 'zzz'", f"remove it; known are {known}")
+    expected = wrong("/zzz", "unknown-field", "unknown field 'zzz'", f"remove it; the known fields are {known}")
     assert expected == told({"zzz": 1})
 
 
@@ -176,11 +176,11 @@ def test_all_problems_of_all_configs_are_told() -> None:
 @pytest.mark.parametrize(
     ("x", "place", "message"),
     [
-        (1, "/x", "the value one is taken already"),
+        (1, "/x", "the value is not valid: one is taken already"),
         (2, "/x", "the value is not allowed here"),
-        (3, "/x", "the value three is too many"),
+        (3, "/x", "the value is not valid: three is too many"),
         (4, "/x", "the value is not allowed here"),
-        (6, "", "the value never 6"),
+        (6, "", "the value is not valid: never 6"),
     ],
 )
 def test_what_a_validator_says_is_told(x: int, place: str, message: str) -> None:
@@ -195,7 +195,7 @@ def test_a_validator_that_fails_is_the_types_own_problem() -> None:
             "/tasks/1",
             "task-type-failed",
             "the task type 'checked' failed on this task: KeyError: 'five'",
-            "report it to whoever provides the type",
+            "report it to the provider of the type",
         )
     ] == told({"x": 5}, "checked")
 
@@ -264,8 +264,8 @@ def test_a_normalise_that_gives_nonsense_is_the_types_own_problem(nonsense: Any)
         problem(
             "/tasks/1",
             "task-type-failed",
-            f"the task type 'odd' failed on this task: TypeError: normalise gave {given}, not NoConfig",
-            "report it to whoever provides the type",
+            f"the task type 'odd' failed on this task: TypeError: normalise returned {given}, not NoConfig",
+            "report it to the provider of the type",
         )
     ] == problems(document("s:source > o:odd > k:sink"), catalogue=catalogue)
 
@@ -286,7 +286,7 @@ def test_so_many_problems_of_one_config_are_one() -> None:
     """Beyond a thousand they are counted, not listed."""
     place, code = "/tasks/1/config", "too-many-problems"
     message = "the config breaks the schema of 'many' in 1,001 places"
-    assert [problem(place, code, message, "compare it with what the type takes")] == told(
+    assert [problem(place, code, message, "compare it with the schema of the type")] == told(
         {"table": {"": [None] * 1_001}}
     )
     found = told({"table": {"": [None] * 1_000}})
@@ -320,7 +320,7 @@ def test_configs_are_strict_frozen_and_complete() -> None:
 )
 def test_a_config_has_no_sets(annotation: Any) -> None:
     """Their order would change from run to run, and signatures with it."""
-    message = "the config field 'many' is a set, whose order changes from run to run, and with it the signature"
+    message = "the config field 'many' is a set; its order changes from run to run, and so would the signature"
     with pytest.raises(TypeError, match=message):
         type("SetConfig", (Config,), {"__annotations__": {"fine": int, "many": annotation}, "__module__": __name__})
 

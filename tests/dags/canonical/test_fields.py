@@ -106,10 +106,10 @@ def test_a_field_that_the_schema_lacks_is_told_with_the_nearest() -> None:
 
 def test_a_field_of_another_kind_is_told_what_it_may_be() -> None:
     """A number may be an integer or a float."""
-    assert [wrong_kind("/tasks/1/config/field", "place", "string", "name a field of kind float or integer")] == told(
+    assert [wrong_kind("/tasks/1/config/field", "place", "string", "choose a field of kind float or integer")] == told(
         "s:source > a:number{'field': 'place'} > k:sink"
     )
-    assert [wrong_kind("/tasks/1/config/field", "value", "integer", "name a field of kind json or string")] == told(
+    assert [wrong_kind("/tasks/1/config/field", "value", "integer", "choose a field of kind json or string")] == told(
         "s:source > a:text > k:sink"
     )
 
@@ -118,7 +118,7 @@ def test_a_field_that_the_type_itself_names_is_told_at_the_task() -> None:
     """There is no place in the config for it."""
     words = Source(name="words", owner="ann", schema=Schema.of(value=Kind.STRING))
     written = "s:source{'source': 'words'} > a:map > k:sink"
-    remedy = "name a field of kind float or integer"
+    remedy = "choose a field of kind float or integer"
     assert [wrong_kind("/tasks/1", "value", "string", remedy)] == told(written, sources={"words": words})
     empty = Source(name="words", owner="ann", schema=Schema.of())
     assert [unknown("/tasks/1", "value", "in", "they have none")] == told(written, sources={"words": empty})
@@ -130,7 +130,7 @@ def test_schemas_follow_what_tasks_do() -> None:
     assert [unknown("/tasks/2/config/field", "value", "in", "they have 'place'")] == told(
         "s:source > a:drop > b:number > k:sink"
     )
-    assert [wrong_kind("/tasks/2/config/field", "place", "float", "name a field of kind json or string")] == told(
+    assert [wrong_kind("/tasks/2/config/field", "place", "float", "choose a field of kind json or string")] == told(
         "s:source > a:add{'field': 'place'} > b:text{'field': 'place'} > k:sink"
     )
 
@@ -246,7 +246,7 @@ def test_a_stream_has_only_so_many_fields() -> None:
     chain = "> x:add{'field': 'x'} > y:add{'field': 'y'} > k:sink"
     canonicalise(document("s:source{'source': 'a'} " + chain), catalogue=CATALOGUE, sources=sources)
     message = "the events that leave this task have 251 fields"
-    assert [problem("/tasks/2", "too-many-fields", message, "keep to 250")] == told(
+    assert [problem("/tasks/2", "too-many-fields", message, "have at most 250")] == told(
         "s:source{'source': 'b'} " + chain.replace("> k", "> z:add{'field': 'z'} > k"), sources=sources
     )
     assert 250 == MOST_FIELDS

@@ -11,7 +11,7 @@ from tests.catalogue import NoConfig
 from tests.dags.refusal import FreeConfig, catalogue_with, problem, problems
 from tests.notation import document
 
-REMEDY = "report it to whoever provides the type"
+REMEDY = "report it to the provider of the type"
 
 
 class Speechless(Exception):
@@ -51,7 +51,7 @@ def failed(what: str, task: int = 1) -> list[Problem]:
         (KeyError("field"), "KeyError: 'field'"),
         (ValueError(), "ValueError: "),
         (RecursionError("too deep"), "RecursionError: too deep"),
-        (Speechless(), "Speechless: it does not say why"),
+        (Speechless(), "Speechless: no reason given"),
         (ValueError("half \ud800"), "ValueError: half \\ud800"),
     ],
 )
@@ -86,7 +86,7 @@ def test_what_is_no_error_is_not_caught() -> None:
 )
 def test_schemas_for_other_ports_are_one_problem(answer: Any, listed: str) -> None:
     """They are named."""
-    message = f"the task type 'odd' gives schemas for {listed}, not for its ports"
+    message = f"the task type 'odd' returned schemas for {listed}, not for its ports"
     assert [problem("/tasks/1", "task-type-failed", message, REMEDY)] == told(output_schema=answering(answer))
 
 
@@ -100,7 +100,7 @@ def test_an_output_schema_that_is_none_is_one_problem(answer: Any) -> None:
 @pytest.mark.parametrize("answer", [None, {"a": "float"}, Schema])
 def test_what_should_be_a_schema_and_is_none_is_told(answer: Any) -> None:
     """Not left to the next task to find out."""
-    expected = failed("TypeError: output_schema gave something else than a schema")
+    expected = failed("TypeError: output_schema returned something other than a schema")
     assert expected == told(output_schema=answering({"out": answer}))
 
 
@@ -133,7 +133,7 @@ def test_key_fields_that_are_none_are_one_problem(answer: Any) -> None:
 
 def test_key_fields_that_are_one_text_are_not_taken_letter_by_letter() -> None:
     """The comma that makes a tuple is easily forgotten."""
-    said = "TypeError: key_fields gave a text, not a tuple of field names"
+    said = "TypeError: key_fields returned a text, not a tuple of field names"
     assert failed(said) == told(state=State.KEY, key_fields=answering("place"))
 
 
@@ -152,7 +152,7 @@ def test_a_source_type_that_loses_its_source_is_one_problem() -> None:
     """A source task is never signed without its source."""
     odd = TaskType(name="odd", config=NamesSource, inputs=(), normalise=answering(NoConfig()))
     text = "s:odd{'source': 'diary'} > a:map > k:sink"
-    said = "TypeError: normalise gave NoConfig, not NamesSource"
+    said = "TypeError: normalise returned NoConfig, not NamesSource"
     assert failed(said, 0) == problems(document(text), catalogue=catalogue_with(odd))
 
 

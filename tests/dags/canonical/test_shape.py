@@ -20,17 +20,17 @@ def cycle(pointer: str, names: str) -> Problem:
 
 def unreached(i: int, name: str) -> Problem:
     message = f"no source reaches the task '{name}'"
-    return problem(f"/tasks/{i}", "unreached-task", message, "join it to a source, or remove it")
+    return problem(f"/tasks/{i}", "unreached-task", message, "connect it to a source, or remove it")
 
 
 def fruitless(i: int, name: str) -> Problem:
     message = f"the task '{name}' reaches no sink"
-    return problem(f"/tasks/{i}", "fruitless-task", message, "join it to a sink, or remove it")
+    return problem(f"/tasks/{i}", "fruitless-task", message, "connect it to a sink, or remove it")
 
 
 def unfed(i: int, port: str, name: str) -> Problem:
     message = f"no stream enters port '{port}' of the task '{name}'"
-    return problem(f"/tasks/{i}", "unfed-port", message, "add one; every input port that is not optional needs one")
+    return problem(f"/tasks/{i}", "unfed-port", message, "add one; an input port needs a stream unless it is optional")
 
 
 NO_SOURCE = problem("/tasks", "no-source", "the dataflow has no source", "add a task of a source type")

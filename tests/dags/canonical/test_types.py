@@ -27,7 +27,7 @@ def test_an_unknown_type_that_resembles_none_is_told_what_there_is() -> None:
             Namespace("opmw:", lambda _: None),
         ]
     )
-    remedy = "known are 'sink', 'source', 'opmw:*'"
+    remedy = "the known types are 'sink', 'source', 'opmw:*'"
     expected = [problem("/tasks/0/type", "unknown-type", "unknown task type 'xyz'", remedy)]
     assert expected == problems(document("a:xyz > k:sink"), catalogue=catalogue)
 
@@ -89,7 +89,7 @@ def test_a_namespace_that_raises_is_a_problem_of_each_of_its_tasks() -> None:
             f"/tasks/{task}",
             "task-type-failed",
             "the task type 'q:x' failed on this task: LookupError: q:x",
-            "report it to whoever provides the type",
+            "report it to the provider of the type",
         )
 
     written = document("s:source > a:q:x > b:q:x > c:map > k:sink")
@@ -105,8 +105,8 @@ def test_a_namespace_that_gives_nonsense_is_a_problem_of_the_task() -> None:
         expected = problem(
             "/tasks/1",
             "task-type-failed",
-            f"the task type 'q:x' failed on this task: TypeError: the namespace 'q:' gave {told} instead of 'q:x'",
-            "report it to whoever provides the type",
+            f"the task type 'q:x' failed on this task: TypeError: the namespace 'q:' returned {told} instead of 'q:x'",
+            "report it to the provider of the type",
         )
         assert [expected] == problems(written, catalogue=catalogue)
 

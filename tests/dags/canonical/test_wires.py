@@ -13,17 +13,17 @@ def unknown_task(pointer: str, name: str) -> Problem:
 
 
 def repeated_stream(i: int, first: int) -> Problem:
-    message = f"the stream repeats stream {first}: the same two tasks and ports"
+    message = f"the stream repeats stream {first}: it connects the same tasks and ports"
     return problem(f"/streams/{i}", "repeated-stream", message, "remove one of the two")
 
 
 def repeated_id(i: int, name: str, first: int) -> Problem:
-    message = f"the id '{name}' is also that of task {first}"
-    return problem(f"/tasks/{i}/id", "repeated-id", message, "give each task an id of its own")
+    message = f"the id '{name}' is already that of task {first}"
+    return problem(f"/tasks/{i}/id", "repeated-id", message, "give each task its own id")
 
 
 def self_loop(i: int, name: str) -> Problem:
-    message = f"the stream leads from '{name}' back to itself"
+    message = f"the stream leads from '{name}' to itself"
     return problem(f"/streams/{i}", "self-loop", message, "remove it; a dataflow has no cycles")
 
 
@@ -75,8 +75,8 @@ def test_a_source_takes_no_stream_and_a_sink_gives_none() -> None:
         {"from": "k", "to": "s", "to_port": "in"},
     ]
     remedy = "remove the stream, or change the task's type"
-    source = "'s' is a source; sources have no input"
-    sink = "'k' is a sink; sinks have no output"
+    source = "the task 's' is a source; sources have no input"
+    sink = "the task 'k' is a sink; sinks have no output"
     assert [
         problem("/streams/2/to", "source-with-inputs", source, remedy),
         problem("/streams/3/from", "sink-with-outputs", sink, remedy),
@@ -95,7 +95,8 @@ def test_a_port_may_be_left_out_only_where_there_is_one() -> None:
     )
 
     def missing_port(name: str, field: str, ports: str) -> Problem:
-        message = f"'{name}' has several ports on this side and the stream names none"
+        side = "output" if field == "from_port" else "input"
+        message = f"the task '{name}' has several {side} ports, and the stream names none"
         return problem("/streams/1", "missing-port", message, f"add '{field}', one of {ports}")
 
     from_split = missing_port("p", "from_port", "'even', 'odd'")
@@ -119,11 +120,11 @@ def test_an_unknown_port_is_told_with_the_nearest_or_all() -> None:
         return problem(f"/streams/{place}", "unknown-port", message, remedy)
 
     assert [
-        unknown_port("0/from_port", "'s' of type 'source' has no port 'even' on this side", "it has 'out'"),
-        unknown_port("0/to_port", "'p' of type 'split' has no port 'out' on this side", "it has 'in'"),
-        unknown_port("1/from_port", "'p' of type 'split' has no port 'evn' on this side", "did you mean 'even'?"),
-        unknown_port("1/to_port", "'j' of type 'join' has no port 'Left' on this side", "did you mean 'left'?"),
-        unknown_port("2/to_port", "'j' of type 'join' has no port 'zzz' on this side", "it has 'left', 'right'"),
+        unknown_port("0/from_port", "the task 's' of type 'source' has no output port 'even'", "it has 'out'"),
+        unknown_port("0/to_port", "the task 'p' of type 'split' has no input port 'out'", "it has 'in'"),
+        unknown_port("1/from_port", "the task 'p' of type 'split' has no output port 'evn'", "did you mean 'even'?"),
+        unknown_port("1/to_port", "the task 'j' of type 'join' has no input port 'Left'", "did you mean 'left'?"),
+        unknown_port("2/to_port", "the task 'j' of type 'join' has no input port 'zzz'", "it has 'left', 'right'"),
     ] == problems(written)
 
 

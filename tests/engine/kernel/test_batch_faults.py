@@ -164,28 +164,28 @@ def _nonsense(told: Callable[[pa.RecordBatch], Any]) -> Behaviour:
     [
         (
             lambda rows: {"out": PortEmission(pa.concat_batches([rows, rows]))},
-            "it emits 2 events at port 'out' for 1; name",
+            "the task emits 2 events at port 'out' for 1; name",
         ),
         (
             lambda rows: {"out": PortEmission(rows, np.array([0, 0, 0, 0]))},
-            "it emits 1 events at port 'out' and names the origins of 4",
+            "the task emits 1 events at port 'out' and names the origins of 4",
         ),
         (
             lambda rows: {"out": PortEmission(rows, np.array([1]))},
-            "the origins that it names at port 'out' fall, or lie outside",
+            "the origins at port 'out' are not in ascending order, or outside the batch",
         ),
         (
             lambda rows: {"out": PortEmission(rows, np.array([-1]))},
-            "the origins that it names at port 'out' fall, or lie outside",
+            "the origins at port 'out' are not in ascending order, or outside the batch",
         ),
-        (lambda rows: {"up": PortEmission(rows)}, "it emits at port 'up', but not so for an empty batch"),
+        (lambda rows: {"up": PortEmission(rows)}, "the task emits at port 'up', but not for an empty batch"),
         (
             lambda rows: {"out": PortEmission(rows.select(["b"]))},
-            "it emits b: int64 at port 'out', but for an empty batch a: double, b: int64, k: string, _rest: string",
+            "the task emits b: int64 at port 'out', but for an empty batch a: double, b: int64, k: string, _rest: string",
         ),
         (
             lambda rows: {"out": PortEmission(pa.table(rows.to_pydict()))},
-            "it emits Table at port 'out', which is no RecordBatch",
+            "the task emits Table at port 'out', not a RecordBatch",
         ),
         (lambda _rows: None, "AttributeError: 'NoneType' object has no attribute 'items'"),
         (lambda rows: {"out": rows}, "too many values to unpack"),
@@ -219,7 +219,7 @@ def test_a_task_that_cannot_take_an_empty_batch_is_at_fault() -> None:
         return {"out": PortEmission(rows)}
 
     record = run(behave, 1, 2)
-    told = "it cannot take an empty batch: IndexError: index out of bounds"
+    told = "the task cannot take an empty batch: IndexError: index out of bounds"
     assert [(2, "in", told, 1), (2, "in", told, 2)] == dead(record)
     assert [1, 2] == numbers_left(record, 3)
 
@@ -232,8 +232,8 @@ def test_ports_must_agree_about_what_is_emitted() -> None:
         return {"out": PortEmission(rows.select(["b"] if port == "left" else ["a"]))}
 
     record = Machine(entry=entry(slots), made={**behaviours(slots), 2: behave}).run([numbered(1)])
-    told = "it emits other fields at port 'out' for what enters at 'right' than for other ports"
-    assert {told} == {reason for _, _, reason, _ in dead(record)}
+    reason = "the task emits other fields at port 'out' for input port 'right' than for other ports"
+    assert {reason} == {reason for _, _, reason, _ in dead(record)}
     assert 2 == record.meters[2].dead
 
 

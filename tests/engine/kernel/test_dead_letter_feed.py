@@ -76,10 +76,10 @@ def test_what_cannot_be_taken_again_is_a_dead_letter_again() -> None:
     told = {(each["instance"], each["port"], each["reason"]): each["events"] for each in letters(machine)}
     none = {"a": None, "k": None}
     assert {
-        (9, "in", "its task does not run any more"): list(rows),
-        (2, "side", "nothing that its task takes comes at its port 'side'"): list(rows),
-        (2, "in", "it cannot be fed again: its field 'b' should be int64"): [{"b": "many"}],
-        (2, "in", "it cannot be fed again: it is no JSON object"): [{"_rest": 7}],
+        (9, "in", "its task no longer runs"): list(rows),
+        (2, "side", "no stream enters its task at port 'side'"): list(rows),
+        (2, "in", "the event cannot be fed again: its field 'b' should be int64"): [{"b": "many"}],
+        (2, "in", "the event cannot be fed again: it is not a JSON object"): [{"_rest": 7}],
         (2, "in", "ValueError: b is 4"): [{**none, **rows[1]}],
         (4, "in", "its task has failed: it was told to"): [{**none, **row} for row in rows],
     } == told
@@ -164,7 +164,7 @@ def test_a_plan_says_what_it_feeds_and_is_refused_where_that_is_no_array() -> No
     assert plan == read_plan(written_plan(plan))
     for events in ("{}", "[", ""):
         wrong = replace(plan, feeds=(replace(plan.feeds[0], events=events),))
-        with pytest.raises(RefusedPlan, match="what is fed as 5 is no JSON array"):
+        with pytest.raises(RefusedPlan, match="the events of feed 5 are not a JSON array"):
             read_plan(written_plan(wrong))
 
 
@@ -176,5 +176,5 @@ def test_a_plan_feeds_nothing_that_lies_too_deep(levels: int) -> None:
     if levels <= DEEPEST_PARKED:
         assert plan == read_plan(written_plan(plan))
     else:
-        with pytest.raises(RefusedPlan, match=r"what is fed as 5 is n(ested deeper|o JSON array)"):
+        with pytest.raises(RefusedPlan, match=r"of feed 5 (is nested deeper|are not a JSON array)"):
             read_plan(written_plan(plan))

@@ -167,7 +167,7 @@ def test_a_task_with_many_deadly_events_is_parked_from_the_third_on(tmp_path: Pa
     """So that the attempts stay few; what came before them goes on."""
     worked = work_off(tmp_path, [(2, b, "kill") for b in range(2, 9)], events=10)
     assert MOST_ATTEMPTS == worked.attempts
-    rest = "3 events of the batch before it were parked: killed its worker"
+    rest = "3 earlier events of the batch were parked: killed its worker"
     assert [
         *((2, "killed its worker", b) for b in (2, 3, 4)),
         *((2, rest, b) for b in range(5, 10)),

@@ -623,7 +623,7 @@ def test_secrets_come_back_and_can_be_read_with_their_key(root: Path, tmp_path: 
         assert "sesame" == vault.reveal("ann", "lake")
         assert 0o600 == stat.S_IMODE((other / "secrets.key").stat().st_mode)
         return
-    with pytest.raises(NoSecret, match=r"secrets\.key is missing; bring it back, or put the secrets anew"):
+    with pytest.raises(NoSecret, match=r"secrets\.key is missing; restore it, or put the secrets again"):
         vault.reveal("ann", "lake")
     vault.put("ann", "lake", "sesame")
     assert "sesame" == vault.reveal("ann", "lake")
