@@ -1,4 +1,4 @@
-"""What a document is told when it is refused, and a free-form task type to put any JSON value into."""
+"""Helpers for refused documents, and a free-form task type that takes any JSON value."""
 
 import json
 from collections.abc import Mapping

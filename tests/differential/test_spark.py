@@ -1,4 +1,4 @@
-"""A job on Spark against its twin in memory: random plans over the same spools, cut into batches in three ways."""
+"""A job on Spark against its twin in memory: random plans over the same spools, in three kinds of batches."""
 
 import json
 import random
@@ -160,7 +160,7 @@ def _multiset(events: Sequence[Any]) -> Counter[str]:
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.full) for seed in (2, 3))])
 def test_spark_gives_what_the_twin_gives(hosting: Hosting, tmp_path: Path, seed: int) -> None:
-    """Equal outputs in equal order where one stream enters, equal as multisets otherwise; equal states in the end."""
+    """Equal outputs, in equal order for one ingress stream, else as multisets, and equal states at the end."""
     drawn = random.Random(seed)
     cases = [_case(hosting, drawn) for _ in range(JOBS)]
     for case in cases:

@@ -1,4 +1,4 @@
-"""The built-in task types, as far as documents are held against them."""
+"""The built-in task types, as far as documents are checked against them."""
 
 import json
 from typing import Any
@@ -80,14 +80,14 @@ TYPES_BY_NAME = {kind.name: kind for kind in TYPES}
 
 
 def test_the_library_is_sorted() -> None:
-    """One description per name, each with a sentence that says what it does."""
+    """One description per name, each with a summary."""
     names = [kind.name for kind in TYPES]
     assert sorted(set(names)) == names
     assert [] == [kind.name for kind in TYPES if not kind.summary.endswith(".")]
 
 
-def test_what_the_types_keep() -> None:
-    """Averages and counts remember per key."""
+def test_the_state_of_types() -> None:
+    """Averages and counts keep state per key."""
     assert ("sensor",) == TYPES_BY_NAME["count"].key_fields(TYPES_BY_NAME["count"].config(by=("sensor",)))
     average = TYPES_BY_NAME["block_window_average"]
     assert ("a", "b") == average.key_fields(average.config(field="x", by=("a", "b")))
@@ -95,15 +95,15 @@ def test_what_the_types_keep() -> None:
 
 
 def test_the_ends() -> None:
-    """Sources are named, outputs have nothing to configure."""
+    """Sources are named, outputs have no settings."""
     assert ["source"] == [kind.name for kind in TYPES if kind.is_source]
     assert "output" in [kind.name for kind in TYPES if kind.is_sink]
     flow = check("count", {})
     assert ({"source": "city"}, {}) == (flow.tasks[0].config, flow.tasks[2].config)
 
 
-def test_a_range_filter_passes_on_what_it_takes() -> None:
-    """With all its fields, whatever it does outside the range."""
+def test_a_range_filter_passes_events_on() -> None:
+    """With all their fields, whatever its effect outside the range."""
     flow = check("range_filter", {"field": "temperature", "min": -5, "max": 40})
     assert {"field": "temperature", "max": 40, "min": -5, "outside": "null"} == flow.tasks[1].config
     assert {name: str(kind) for name, kind in SOURCES["city"].schema.fields.items()} == leaving(
@@ -122,7 +122,7 @@ def test_a_range_has_its_bounds_in_order() -> None:
 
 
 def test_a_range_filter_drops_or_nulls() -> None:
-    """Nothing else."""
+    """Nothing else is allowed."""
     check("range_filter", {"field": "dust", "min": 0, "max": 1, "outside": "drop"})
     [(place, code, message, _)] = told("range_filter", {"field": "dust", "min": 0, "max": 1, "outside": "keep"})
     assert ("/tasks/1/config/outside", "wrong-value", "the value should be 'drop' or 'null'") == (place, code, message)
@@ -136,8 +136,8 @@ def test_a_range_filter_needs_its_bounds_and_field() -> None:
 
 
 @pytest.mark.parametrize(("kind", "more"), [("range_filter", {"min": 0, "max": 1}), ("block_window_average", {})])
-def test_what_is_measured_has_to_be_a_number_upstream(kind: str, more: dict[str, Any]) -> None:
-    """A field that is missing, and one of another kind, at the place that names it; integers and floats are fine."""
+def test_a_measured_field_has_to_be_a_number(kind: str, more: dict[str, Any]) -> None:
+    """A missing field, or one of another kind, is a problem at its place. Integers and floats are allowed."""
     for field in ("temperature", "dust"):
         check(kind, {"field": field, **more})
     place = "/tasks/1/config/field"
@@ -153,7 +153,7 @@ def test_what_is_measured_has_to_be_a_number_upstream(kind: str, more: dict[str,
 
 
 def test_a_block_window_average_emits_its_keys_and_the_mean() -> None:
-    """The mean is a float even of integers, and even where it is a key; nothing else is left."""
+    """The mean is always a float, even of integers and if it is a key. Other fields are dropped."""
     flow = check("block_window_average", {"field": "dust", "by": ["sensor"]})
     assert {"by": ["sensor"], "field": "dust", "window": 10} == flow.tasks[1].config
     config = {"field": "dust", "by": ("sensor", "time")}
@@ -165,7 +165,7 @@ def test_a_block_window_average_emits_its_keys_and_the_mean() -> None:
 
 
 def test_a_window_has_at_least_one_event() -> None:
-    """And a whole number of them."""
+    """And a whole number of events."""
     check("block_window_average", {"field": "dust", "window": 1})
     config: dict[str, Any] = {"field": "dust", "window": 0}
     assert [("/tasks/1/config/window", "wrong-value")] == [found[:2] for found in told("block_window_average", config)]
@@ -175,7 +175,7 @@ def test_a_window_has_at_least_one_event() -> None:
 
 @pytest.mark.parametrize(("kind", "more"), [("count", {}), ("block_window_average", {"field": "dust"})])
 def test_keys_have_to_be_there_upstream(kind: str, more: dict[str, Any]) -> None:
-    """Each is told at its place, once; they may be of any kind."""
+    """Each missing key is a problem at its place, once. Keys may be of any kind."""
     check(kind, {"by": ["sensor", "time", "temperature", "dust", "raw"], **more})
     assert [("/tasks/1/config/by/1", "unknown-field-upstream"), ("/tasks/1/config/by/2", "unknown-field-upstream")] == [
         found[:2] for found in told(kind, {"by": ["sensor", "x", "y"], **more})
@@ -183,7 +183,7 @@ def test_keys_have_to_be_there_upstream(kind: str, more: dict[str, Any]) -> None
 
 
 def test_a_count_emits_its_keys_and_the_count() -> None:
-    """An integer, also where a key has its name."""
+    """An integer, even if a key has its name."""
     assert {"by": []} == check("count", {}).tasks[1].config
     assert {"count": "integer"} == leaving("count", {})
     assert {"count": "integer", "sensor": "string"} == leaving("count", {"by": ("sensor",)})
@@ -191,7 +191,7 @@ def test_a_count_emits_its_keys_and_the_count() -> None:
 
 
 def test_pi_is_computed_anew_for_every_event() -> None:
-    """Nothing of the event is left; at least one step is taken."""
+    """Other fields are dropped. At least one iteration is needed."""
     assert {"iterations": 1_600} == check("pi_viete", {}).tasks[1].config
     assert {"pi": "float"} == leaving("pi_viete", {})
     check("pi_viete", {"iterations": 1})

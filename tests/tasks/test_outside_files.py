@@ -1,4 +1,4 @@
-"""Files: blobs, archives and sinks; each is there whole, once, and nowhere but where its tenant may write."""
+"""Files: blobs, archives and sinks are written whole, once, and only where their tenant may write."""
 
 import base64
 import io
@@ -42,7 +42,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_blob_is_named_by_its_content_or_by_a_field(tmp_path: Path) -> None:
-    """The receipt is its name; equal contents are one blob, and of a name the last content stays."""
+    """The receipt is its name. Equal contents are one blob, and for a name the last content counts."""
     events = [{"name": f"{at % 2}/x.svg", "text": text} for at, text in enumerate(("warm", "cold", "warm"))]
     by_content = Worksite(tmp_path, "blob_upload", BLOBS, to=HERE, field="text", suffix=".svg")
     by_content.arrive(events)
@@ -57,7 +57,7 @@ def test_a_blob_is_named_by_its_content_or_by_a_field(tmp_path: Path) -> None:
 
 
 def test_a_blob_is_read_by_the_name_in_its_receipt(tmp_path: Path) -> None:
-    """As text or in base64, bytes for bytes; what is missing, too large or no text is refused."""
+    """As text or in base64, byte for byte. Missing, too large and binary ones are refused."""
     raw = bytes(range(256))
     upload = Worksite(tmp_path, "blob_upload", BLOBS, to=HERE, field="text", encoding="base64", name="name")
     upload.run([{"name": "a.bin", "text": base64.b64encode(raw).decode()}, {"name": "b", "text": "d2FybQ=="}])
@@ -83,7 +83,7 @@ def test_a_blob_is_read_by_the_name_in_its_receipt(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["", "/etc/passwd", "..", "../x", "a/../x", "a//x", "a/", ".x", "a/.x", "a\\x", "a\nx", "tmp/a", "x" * 301]
 )
-def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_name_that_leads_outside_is_refused(tmp_path: Path, name: str) -> None:
     """Before anything is written."""
     site = Worksite(tmp_path, "blob_upload", BLOBS, to=HERE, field="text", name="name")
     (reason,) = site.parked([{"name": name, "text": "warm"}])
@@ -96,7 +96,7 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> No
     ["own", "/etc", "file:///etc", "local:///etc", "memory://x", "simplecache::s3://x/y", "s3://x::file:///etc"],
 )
 def test_a_secret_leads_to_no_file_of_the_host(tmp_path: Path, url: str) -> None:
-    """Whatever its URL says; and the URL is not told."""
+    """For any URL, which is not shown."""
     site = Worksite(tmp_path, "blob_upload", BLOBS, to=keep_secret(tmp_path, "lake", url), field="text")
     (reason,) = site.parked([{"text": "warm"}])
     assert "the secret 'lake' is not the URL of a bucket or folder; begin it with one of abfs://, " in reason
@@ -122,7 +122,7 @@ def test_a_secret_leads_to_no_file_of_the_host(tmp_path: Path, url: str) -> None
     ],
 )
 def test_a_secret_brings_its_own_credentials(tmp_path: Path, secret: Any, why: str) -> None:
-    """The host's own, which a file system would find by itself, are its operator's."""
+    """Those of the host, which a file system would find, are its operator's."""
     text = secret if isinstance(secret, str) else json.dumps(secret)
     site = Worksite(tmp_path, "blob_upload", BLOBS, to=keep_secret(tmp_path, "lake", text), field="text")
     (reason,) = site.parked([{"text": "warm"}])
@@ -131,8 +131,8 @@ def test_a_secret_brings_its_own_credentials(tmp_path: Path, secret: Any, why: s
 
 
 @pytest.mark.parametrize("renames", [False, True])
-def test_a_remote_shelf_is_as_a_local_one(tmp_path: Path, *, renames: bool) -> None:
-    """Puts in place of what was there, reads up to a bound, knows what is missing; and what fails tells no URL."""
+def test_a_remote_store_is_like_a_local_one(tmp_path: Path, *, renames: bool) -> None:
+    """It replaces files, limits their size and reports missing ones. Errors do not show the URL."""
     system = fsspec.filesystem("memory")
     remote = RemoteFileStore(system, f"memory://{tmp_path.name}-{renames}/", "lake", renames=renames)
     for shelf in (LocalFileStore(tmp_path), remote):
@@ -169,8 +169,8 @@ def zipped(events: Iterator[dict[str, Any]]) -> Iterator[At]:
 
 @settings(max_examples=20)
 @given(st.lists(st.fixed_dictionaries({"name": st.sampled_from(["a", "b", "c/d"]), "text": st.text()}), max_size=12))
-def test_files_are_zipped_so_many_at_a_time(files: list[dict[str, str]]) -> None:
-    """Wherever batches are cut; an event without content or with a bad name is parked."""
+def test_files_are_zipped_in_blocks(files: list[dict[str, str]]) -> None:
+    """For any batches. An event without content or with a bad name is parked."""
     poisonous: list[dict[str, Any]] = [
         {"name": "a", "text": None},
         {"name": None, "text": "x"},
@@ -187,8 +187,8 @@ class Alone(Unwatched):
 
 @settings(max_examples=10)
 @given(data=st.data())
-def test_a_file_sink_writes_each_event_once_whatever_is_run_again(data: st.DataObject) -> None:
-    """A file for each batch, whose receipt tells its name; as JSON lines or Parquet."""
+def test_a_file_sink_writes_each_event_once_even_if_batches_are_repeated(data: st.DataObject) -> None:
+    """One file per batch, named by its receipt, as JSON lines or Parquet."""
     kind = data.draw(st.sampled_from(["jsonl", "parquet"]))
     with TemporaryDirectory() as folder:
         root = Path(folder)
@@ -217,7 +217,7 @@ def _numbers(kind: str, content: bytes) -> list[int]:
 
 
 def test_a_file_sink_that_cannot_write_parks_all_at_once(tmp_path: Path) -> None:
-    """As the disk says, without the path."""
+    """With the disk's reason, without the path."""
     own(tmp_path).parent.mkdir(parents=True)
     own(tmp_path).write_text("in the way")
     site = Worksite(tmp_path, "file_sink", {"n": Kind.INTEGER}, to=HERE)
@@ -227,13 +227,13 @@ def test_a_file_sink_that_cannot_write_parks_all_at_once(tmp_path: Path) -> None
 
 
 def test_a_null_sink_takes_everything(tmp_path: Path) -> None:
-    """And gives nothing."""
+    """And emits nothing."""
     record = Worksite(tmp_path, "null_sink", {"n": Kind.INTEGER}).batch([{"n": 1}])
     assert ((), (), 1) == (record.emitted, record.dead, record.meters[2].taken)
 
 
-def test_what_is_published_leaves_in_the_record_with_its_number(tmp_path: Path) -> None:
-    """Events pass on with receipts; a batch that is run again gives the same numbers."""
+def test_messages_leave_in_the_record_with_their_numbers(tmp_path: Path) -> None:
+    """Events pass on with receipts. A repeated batch gives the same numbers."""
     site = Worksite(tmp_path, "mqtt_publish", {"n": Kind.INTEGER}, topic="city/models")
     site.run([{"n": 1}])
     site.arrive([{"n": 2}, {"n": 3}])

@@ -21,7 +21,7 @@ PLACES = {"reveal": "tests.tasks.revealing:reveal"}
 
 
 def test_a_secret_reaches_its_task_with_the_next_batch(tmp_path: Path) -> None:
-    """Without a new plan; until then events are parked by its name, and no file but the key leads to it."""
+    """Without a new plan. Before, events are parked by its name, and no file but the key reveals it."""
     with closing(Spool(spool_folder(tmp_path, "s"), most_bytes=1_000_000)) as spool:
         job = TwinJob(tmp_path, "j", PLACES)
         password = {"secret": "key", "owner": "ann"}
@@ -42,8 +42,8 @@ def test_a_secret_reaches_its_task_with_the_next_batch(tmp_path: Path) -> None:
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"sesame" in path.read_bytes()]
 
 
-def test_what_a_config_names_is_known_to_a_worker_alone(tmp_path: Path) -> None:
-    """Who reads or shows a config sees the reference; who would use it elsewhere is told why not."""
+def test_references_are_resolved_only_in_a_worker(tmp_path: Path) -> None:
+    """Other code sees the reference, and an error if it tries to resolve it."""
     Vault(tmp_path).put("ann", "key", "sesame")
     plan = json.dumps({"password": {"secret": "key", "owner": "ann"}})
     config = RevealConfig.model_validate_json(plan, context={"outside": HostOutside(tmp_path)})
@@ -54,7 +54,7 @@ def test_what_a_config_names_is_known_to_a_worker_alone(tmp_path: Path) -> None:
 
 
 def test_each_tenant_has_files_of_its_own(tmp_path: Path) -> None:
-    """No name of a tenant leads to another's, nor out of the folder; and somebody has to own them."""
+    """No name of a tenant leads to another's files, or outside. Every place needs an owner."""
     outside = HostOutside(tmp_path)
     files = tmp_path / "files"
     found = [Path(outside.place(owner, "a/b")) for owner in ("ann", "bob", "..", "ann/../bob", ".")]
@@ -66,8 +66,8 @@ def test_each_tenant_has_files_of_its_own(tmp_path: Path) -> None:
         outside.place("", "a")
 
 
-def test_a_root_has_one_name_for_good(tmp_path: Path) -> None:
-    """Whoever asks for it, and another root has another; no key comes of it."""
+def test_a_root_has_a_permanent_id(tmp_path: Path) -> None:
+    """Each root has its own, and the id does not create a key."""
     names = [HostOutside(tmp_path / root).deployment for root in ("one", "one", "two")]
     assert names[0] == names[1] != names[2]
     assert not (tmp_path / "one" / VAULT_KEY).exists()

@@ -1,4 +1,4 @@
-"""Expressions against a scalar interpreter, and what is told of those that do not suit their events."""
+"""Expressions checked against a scalar interpreter, and the problems of unsuitable ones."""
 
 import json
 import math
@@ -118,8 +118,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 
 @few
 @given(expression=TRUTHS, events=EVENTS)
-def test_what_is_true_passes(expression: Node, events: list[dict[str, Any]]) -> None:
-    """Not what is false, nor what is null; written down and read again it is the same."""
+def test_true_events_pass(expression: Node, events: list[dict[str, Any]]) -> None:
+    """False and null ones do not. The expression survives being written and read."""
     text = written(expression)
     again = read(text)
     assert again == read(written(again))
@@ -173,7 +173,7 @@ def refused(expression: str) -> tuple[str, str, str, str]:
 def test_an_expression_that_does_not_suit_its_events_is_refused(
     expression: str, code: str, message: str, remedy: str
 ) -> None:
-    """When it is submitted, at its place, with what is wrong and what to do."""
+    """When it is submitted, at its place, with a remedy."""
     place, found, told, advice = refused(expression)
     assert ("/tasks/1/config/expression", code) == (place, found)
     assert message in told
@@ -197,15 +197,15 @@ def test_an_expression_that_does_not_suit_its_events_is_refused(
         ("__import__('os')", "the expression has an error at character 11"),
     ],
 )
-def test_a_text_that_is_no_expression_is_refused(expression: str, message: str) -> None:
-    """With the place where it goes wrong."""
+def test_a_text_that_is_not_an_expression_is_refused(expression: str, message: str) -> None:
+    """With the place of the error."""
     place, code, told, _ = refused(expression)
     assert ("/tasks/1/config", "wrong-value") == (place, code)
     assert message in told
 
 
 def test_expressions_that_read_as_the_same_are_shared() -> None:
-    """However they are spaced, and whatever case their words have."""
+    """With any spaces, and words in any case."""
     found = {
         written(read(text))
         for text in ("a>1 AND (b <> 2 and f)", "((a > 1)) and b != 2 And f", "a > 1 and b != 2 and f")
@@ -214,7 +214,7 @@ def test_expressions_that_read_as_the_same_are_shared() -> None:
 
 
 def test_integers_that_grow_too_large_park_their_event() -> None:
-    """And it says of what."""
+    """The reason contains the values."""
     events = [{"b": 2**62}]
     with pytest.raises(Parked, match=r"the expression cannot be computed for \{'b': 4611686018427387904\}: overflow"):
         try_out(where, {"expression": "b * 4 > 0"}, events)

@@ -128,7 +128,7 @@ def work_off(folder: Path, bad: Sequence[tuple[int, Any, str]], **told: Any) -> 
 
 
 def test_a_task_that_does_no_harm_is_not_suspected(tmp_path: Path) -> None:
-    """One attempt is enough, and leaves nothing behind."""
+    """One attempt is enough, and leaves no files."""
     worked = work_off(tmp_path, [])
     assert (1, []) == (worked.attempts, worked.dead)
     assert [] == list(tmp_path.iterdir())
@@ -136,7 +136,7 @@ def test_a_task_that_does_no_harm_is_not_suspected(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["exit", "kill"])
 def test_an_event_that_kills_the_worker_is_parked(tmp_path: Path, what: str) -> None:
-    """After three deaths; all other events go on, with the state that they make."""
+    """After three deaths. All other events pass, with the state that they make."""
     worked = work_off(tmp_path, [(2, 3, what)])
     assert (4, [(2, "killed its worker", 3)]) == (worked.attempts, worked.dead)
     good = [0, 1, 2, 4, 5]
@@ -145,7 +145,7 @@ def test_an_event_that_kills_the_worker_is_parked(tmp_path: Path, what: str) -> 
 
 @pytest.mark.parametrize("what", ["hang", "sleep"])
 def test_an_event_that_hangs_is_parked(tmp_path: Path, what: str) -> None:
-    """After two deaths, because there is no doubt; the verdict says where it hung, and holds until the next batch."""
+    """After two deaths, because there is no doubt. The verdict names the place, and holds until the next batch."""
     worked = work_off(tmp_path, [(2, 3, what)], hang=1.0)
     assert (3, [(2, "hung for over 1 s", 3)]) == (worked.attempts, worked.dead)
     [verdict] = verdicts(tmp_path, 5)
@@ -156,7 +156,7 @@ def test_an_event_that_hangs_is_parked(tmp_path: Path, what: str) -> None:
 
 
 def test_a_task_that_takes_all_memory_is_parked(tmp_path: Path) -> None:
-    """Its own process refuses it the memory, so that nothing dies at all."""
+    """Its own process refuses the memory, so that nothing dies."""
     worked = work_off(tmp_path, [(2, 3, "hog")], memory=2_000_000_000)
     [(instance, reason, b)] = worked.dead
     assert (1, 2, 3, 5) == (worked.attempts, instance, b, worked.told["counted"])
@@ -164,7 +164,7 @@ def test_a_task_that_takes_all_memory_is_parked(tmp_path: Path) -> None:
 
 
 def test_a_task_with_many_deadly_events_is_parked_from_the_third_on(tmp_path: Path) -> None:
-    """So that the attempts stay few; what came before them goes on."""
+    """This limits the attempts. Events before them pass."""
     worked = work_off(tmp_path, [(2, b, "kill") for b in range(2, 9)], events=10)
     assert MOST_ATTEMPTS == worked.attempts
     rest = "3 earlier events of the batch were parked: killed its worker"
@@ -175,8 +175,8 @@ def test_a_task_with_many_deadly_events_is_parked_from_the_third_on(tmp_path: Pa
     assert [0, 1] == worked.told["left"][0]
 
 
-def test_two_deadly_tasks_are_told_apart(tmp_path: Path) -> None:
-    """Each loses its own event; that one is parked upstream does not make another event guilty downstream."""
+def test_two_deadly_tasks_are_distinguished(tmp_path: Path) -> None:
+    """Each loses its own event. Parking one upstream does not convict another event downstream."""
     worked = work_off(tmp_path, [(3, 4, "kill"), (2, 1, "hang")], hang=1.0)
     assert [(2, "hung for over 1 s", 1), (3, "killed its worker", 4)] == worked.dead
     assert [[0, 2, 3, 4, 5], [0, 2, 3, 5], [*range(6)]] == worked.told["left"]
@@ -184,13 +184,13 @@ def test_two_deadly_tasks_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_what_raises_and_what_kills_are_parked_each_for_its_reason(tmp_path: Path) -> None:
-    """Also where the suspect runs event by event."""
+    """Even if the suspect runs event by event."""
     worked = work_off(tmp_path, [(2, 1, "raise"), (2, 3, "kill"), (2, 5, "raise")])
     assert [(2, "ValueError: no", 1), (2, "killed its worker", 3), (2, "ValueError: no", 5)] == worked.dead
 
 
 def test_a_task_that_is_deadly_without_events_is_parked_whole(tmp_path: Path) -> None:
-    """It cannot even be asked what it emits."""
+    """Even an empty batch kills the worker."""
     worked = work_off(tmp_path, [(2, "empty", "exit")])
     assert (4, [(2, "killed its worker", b) for b in range(6)]) == (worked.attempts, worked.dead)
     assert [*range(6)] == worked.told["left"][2]
@@ -199,7 +199,7 @@ def test_a_task_that_is_deadly_without_events_is_parked_whole(tmp_path: Path) ->
 @pytest.mark.full
 @pytest.mark.parametrize("mine", [[[2, None]], [[2, None], [2, [3, 0]]], [[3, None], [4, None]]])
 def test_workers_killed_at_random_cost_no_event(tmp_path: Path, mine: list[Any]) -> None:
-    """Not even where it was twice the same innocent task."""
+    """Not even if the same innocent task ran twice."""
     for place in mine:
         assert [-signal.SIGKILL] == attempts(tmp_path, 1, mine=[place])
     worked = work_off(tmp_path, [])
@@ -209,13 +209,13 @@ def test_workers_killed_at_random_cost_no_event(tmp_path: Path, mine: list[Any])
 
 
 def test_an_attempt_that_ends_by_itself_accuses_nobody(tmp_path: Path) -> None:
-    """An error of the kernel or of the store is no task's death."""
+    """An error of the kernel or the store is not a task's death."""
     assert [1] * 4 == attempts(tmp_path, 4, raises=True)
     assert [] == list(tmp_path.iterdir())
 
 
 def test_an_attempt_that_still_lives_accuses_nobody(tmp_path: Path) -> None:
-    """An orphan may run on beside a newer attempt; only when it is dead its file counts."""
+    """An orphan may run beside a newer attempt. Its file counts only after its death."""
     child = (
         "import sys, time; from pathlib import Path; from engine.plan import Limits\n"
         "from engine.kernel.watchdog import Attempt\n"
@@ -241,7 +241,7 @@ def test_an_attempt_that_still_lives_accuses_nobody(tmp_path: Path) -> None:
 
 
 def test_deaths_count_for_their_batch_alone(tmp_path: Path) -> None:
-    """Those at another batch say nothing; they are forgotten once a later one is recorded."""
+    """Deaths at another batch do not count, and are removed once a later one is recorded."""
     attempts(tmp_path, 1, bad=[(2, 3, "kill")])
     with Attempt(tmp_path, 4, Limits()) as earlier:
         assert not earlier.alone(2)
@@ -252,7 +252,7 @@ def test_deaths_count_for_their_batch_alone(tmp_path: Path) -> None:
 
 
 def test_a_file_that_was_never_begun_accuses_nobody(tmp_path: Path) -> None:
-    """An attempt may die before it has written anything."""
+    """An attempt may die before it writes anything."""
     (tmp_path / f"{5:020d}-{1:020d}-abcdef01").touch()
     with Attempt(tmp_path, 5, Limits()):
         pass
@@ -260,7 +260,7 @@ def test_a_file_that_was_never_begun_accuses_nobody(tmp_path: Path) -> None:
 
 
 def test_a_verdict_is_kept_although_the_deaths_are_forgotten(tmp_path: Path) -> None:
-    """It is durable on its own, so that a replay obeys it."""
+    """It is durable, so that a repeated batch obeys it."""
     attempts(tmp_path, 3, bad=[(2, 3, "kill")])
     with pytest.raises(ZeroDivisionError), Attempt(tmp_path, 5, Limits()):
         raise ZeroDivisionError
@@ -294,13 +294,13 @@ OTHER = AT._replace(event=(3, 1))
         ([AT, AT._replace(instance=7), ANYWHERE], []),
     ],
 )
-def test_who_is_convicted(deaths: list[Death], convicted: list[Any]) -> None:
-    """Three deaths of an instance, two of them at one event; or one at an event where it surely hung."""
+def test_convictions(deaths: list[Death], convicted: list[Any]) -> None:
+    """After three deaths in an instance, two of them at one event, or one certain hang at an event."""
     assert convicted == [verdict.event for verdict in judge(5, deaths, 60)]
 
 
 def test_memory_is_limited_for_the_batch_alone(tmp_path: Path) -> None:
-    """A worker serves other jobs afterwards."""
+    """The worker serves other jobs afterwards."""
     before = resource.getrlimit(resource.RLIMIT_DATA)
     with Attempt(tmp_path, 5, Limits(memory=64_000_000_000)):
         assert (64_000_000_000, before[1]) == resource.getrlimit(resource.RLIMIT_DATA)

@@ -1,4 +1,4 @@
-"""What holds of states and records after any sequence of batches, prunings and late workers."""
+"""Laws of states and records after any sequence of batches, prunes and late workers."""
 
 import shutil
 import tempfile
