@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dags.document_reader import MOST_DOCUMENT_BYTES, MOST_NESTING, MOST_UNFIT, read
-from tests.dags.refusal import canonicalise, codes, kept, problem, problems, told
+from tests.dags.refusal import canonicalise, codes, kept, problem, problems, value_problems
 from tests.notation import document
 
 VALUE = "/tasks/1/config/value"
@@ -104,11 +104,11 @@ def test_a_config_may_nest_up_to_a_limit() -> None:
     assert json.loads("[" * levels + "]" * levels) == kept("[" * levels + "]" * levels)
     place = VALUE + "/0" * levels
     expected = problem(place, "nested-too-deeply", "the config is nested deeper than 16 levels", "flatten the config")
-    assert [expected] == told("[" * (levels + 1) + "]" * (levels + 1))
+    assert [expected] == value_problems("[" * (levels + 1) + "]" * (levels + 1))
     expected = problem(
         VALUE + "/a" * levels, "nested-too-deeply", "the config is nested deeper than 16 levels", "flatten the config"
     )
-    assert [expected] == told('{"a":' * (levels + 1) + "0" + "}" * (levels + 1))
+    assert [expected] == value_problems('{"a":' * (levels + 1) + "0" + "}" * (levels + 1))
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_config_may_nest_up_to_a_limit() -> None:
 )
 def test_numbers_that_are_not_finite_are_refused(value: str) -> None:
     """NaN, infinities, and numbers beyond the largest float."""
-    assert [NOT_FINITE] == told(value)
+    assert [NOT_FINITE] == value_problems(value)
 
 
 @pytest.mark.parametrize(
@@ -137,13 +137,13 @@ def test_numbers_that_are_not_finite_are_refused(value: str) -> None:
 )
 def test_integers_beyond_2_to_the_53_are_refused(value: str) -> None:
     """With any number of digits, and as a float if it would lose digits."""
-    assert [TOO_LARGE] == told(value)
+    assert [TOO_LARGE] == value_problems(value)
 
 
 @pytest.mark.parametrize("value", ["1e-400", "-1e-400", "0.01e-323", "0." + "0" * 5_000 + "1", "1E-" + "9" * 5_000])
 def test_numbers_that_would_become_0_are_refused(value: str) -> None:
     """Like those that would become infinite."""
-    assert [TOO_SMALL] == told(value)
+    assert [TOO_SMALL] == value_problems(value)
 
 
 @pytest.mark.parametrize("value", [2**53, -(2**53), 2**53 - 1, 1 - 2**53, 0])
@@ -187,11 +187,11 @@ def test_a_lone_surrogate_is_a_problem_at_its_place() -> None:
         VALUE, "lone-surrogate", "the text contains half a character", "write both halves of each surrogate pair"
     )
     key = problem("", "lone-surrogate", "the key contains half a character", "write both halves of each surrogate pair")
-    assert [text] == told('"\\ud800"') == told('"a\\udfffb"') == told('"\\udc00\\ud800"')
+    assert [text] == value_problems('"\\ud800"') == value_problems('"a\\udfffb"') == value_problems('"\\udc00\\ud800"')
     assert "\U00010000" == kept('"\\ud800\\udc00"')
-    assert [_at(text, VALUE + "/0/é/1")] == told('[{"é": [0, "\\ud800"]}]')
-    assert [_at(key, VALUE + "/\\ud800")] == told('{"\\ud800": 1}')
-    assert [_at(key, VALUE + "/\\ud800"), _at(text, VALUE + "/\\ud800")] == told('{"\\ud800": "\\udbff"}')
+    assert [_at(text, VALUE + "/0/é/1")] == value_problems('[{"é": [0, "\\ud800"]}]')
+    assert [_at(key, VALUE + "/\\ud800")] == value_problems('{"\\ud800": 1}')
+    assert [_at(key, VALUE + "/\\ud800"), _at(text, VALUE + "/\\ud800")] == value_problems('{"\\ud800": "\\udbff"}')
     assert [_at(text, "/name")] == problems(document(TWO, name="\ud800"))
     surrogate_id = document(TWO)
     surrogate_id["tasks"][0]["id"] = surrogate_id["streams"][0]["from"] = "\ud800"
@@ -226,8 +226,8 @@ def test_every_repeated_key_is_a_problem_of_its_object() -> None:
     def twice(pointer: str, key: str) -> Any:
         return problem(pointer, "repeated-key", f"the key '{key}' appears twice in one object", "keep one of the two")
 
-    assert [twice(VALUE, "a"), twice(VALUE, "c")] == told('{"a": 1, "b": 2, "a": 1, "c": 1, "c": 2, "a": 3}')
-    assert [twice(VALUE + "/0", "é")] == told('[{"é": 1, "\\u00e9": 1}]')
+    assert [twice(VALUE, "a"), twice(VALUE, "c")] == value_problems('{"a": 1, "b": 2, "a": 1, "c": 1, "c": 2, "a": 3}')
+    assert [twice(VALUE + "/0", "é")] == value_problems('[{"é": 1, "\\u00e9": 1}]')
     text = json.dumps(document(TWO))
     assert [twice("", "name")] == problems(text[:-1] + ', "name": "again"}')
     assert [twice("/tasks/0", "id")] == problems(text.replace('"id": "s"', '"id": "s", "id": "s"'))
@@ -245,7 +245,7 @@ def test_keys_that_only_look_alike_are_not_repeated() -> None:
 def test_reading_stops_after_many_unfit_values(count: int, told_of: int) -> None:
     """The first ones are reported, in order."""
     values = ",".join(["NaN"] * count)
-    assert [f"{VALUE}/{i}" for i in range(told_of)] == [problem.pointer for problem in told(f"[{values}]")]
+    assert [f"{VALUE}/{i}" for i in range(told_of)] == [problem.pointer for problem in value_problems(f"[{values}]")]
 
 
 def test_keys_have_a_maximum_length() -> None:
@@ -253,10 +253,12 @@ def test_keys_have_a_maximum_length() -> None:
     fine, long = "é" * 1_000, "é" * 1_001
     too_long = problem("", "too-long", "the key is longer than 1,000 characters", "shorten it")
     assert {fine: {fine: 1}} == kept(json.dumps({fine: {fine: 1}}))
-    assert [_at(TOO_LARGE, f"{VALUE}/{fine}/0")] == told(json.dumps({fine: [2**60]}))
-    assert [_at(too_long, f"{VALUE}/{long}")] == told(json.dumps({long: [2**60], "b": 1}))
-    assert [_at(too_long, f"{VALUE}/{long}")] == told(json.dumps({long: 1}))
-    assert [_at(too_long, f"{VALUE}/{long}"), _at(TOO_LARGE, f"{VALUE}/{long}")] == told(json.dumps({long: 2**60}))
+    assert [_at(TOO_LARGE, f"{VALUE}/{fine}/0")] == value_problems(json.dumps({fine: [2**60]}))
+    assert [_at(too_long, f"{VALUE}/{long}")] == value_problems(json.dumps({long: [2**60], "b": 1}))
+    assert [_at(too_long, f"{VALUE}/{long}")] == value_problems(json.dumps({long: 1}))
+    assert [_at(too_long, f"{VALUE}/{long}"), _at(TOO_LARGE, f"{VALUE}/{long}")] == value_problems(
+        json.dumps({long: 2**60})
+    )
     assert [_at(too_long, f"/{long}")] == problems(document(TWO) | {long: {"a": 2**60}})
 
 

@@ -131,7 +131,7 @@ def _weather(*values: int) -> list[Raw]:
 # Worked out by hand: a line, raw events as (source, value), and the values that reach the sink `k`.
 EXAMPLES: dict[str, tuple[str, list[tuple[str, int]], list[float]]] = {
     "map adds": ("s:source > m:map{'add': 2} > k:sink", [("weather", 1), ("weather", 2)], [3, 4]),
-    "map adds nothing unless told": ("s:source > m:map > k:sink", [("weather", 1)], [1]),
+    "map adds nothing by default": ("s:source > m:map > k:sink", [("weather", 1)], [1]),
     "scale multiplies": ("s:source > f:scale{'factor': 0.5} > k:sink", [("weather", 3)], [1.5]),
     "split sends odd values one way": (
         "s:source > x:split x.odd > k:sink",
@@ -165,7 +165,7 @@ EXAMPLES: dict[str, tuple[str, list[tuple[str, int]], list[float]]] = {
         [("weather", value) for value in (1, 2, 3, 4, 5, 6, 7)],
         [6, 15],
     ),
-    "sources are told apart": (
+    "sources are distinguished": (
         "t:source{'source': 'traffic'} > k:sink",
         [("weather", 1), ("traffic", 2), ("power", 3)],
         [2],

@@ -39,10 +39,10 @@ class Task:
     def take(self, rows: pa.RecordBatch) -> PortEmission:
         return self.behaviour("in", rows, self.state)["out"]
 
-    def values(self, values: Iterable[Any], field: str = "a", told: str = "") -> list[Any]:
-        """What becomes of a field with these values, or what is told in another one."""
+    def values(self, values: Iterable[Any], field: str = "a", result: str = "") -> list[Any]:
+        """The values of a field after the task, given these; or those of another field."""
         found: list[Any] = (
-            self.take(events([{field: value} for value in values])).rows.column(told or field).to_pylist()
+            self.take(events([{field: value} for value in values])).rows.column(result or field).to_pylist()
         )
         return found
 
@@ -174,14 +174,14 @@ def test_a_count_gives_each_event_its_number() -> None:
     ).to_pylist()
     found = task.take(events([{"k": k} for k in (None, "x")])).rows.to_pylist()
     assert [{"k": None, "count": 2}, {"k": "x", "count": 4}] == found
-    assert [1, 2] == Task("count").values([None, 1.0], told="count")
+    assert [1, 2] == Task("count").values([None, 1.0], result="count")
 
 
 def test_keys_are_values() -> None:
     """Both zeros are one key, and so are all NaNs, over batches too. Kinds of fields may be mixed."""
     task = Task("count", by=["a"])
-    assert [1, 2, 1, 2, 1] == task.values([0.0, -0.0, math.nan, math.nan, None], told="count")
-    assert [3, 3, 2] == task.values([-0.0, math.nan, None], told="count")
+    assert [1, 2, 1, 2, 1] == task.values([0.0, -0.0, math.nan, math.nan, None], result="count")
+    assert [3, 3, 2] == task.values([-0.0, math.nan, None], result="count")
     two = Task("count", by=["k", "b"])
     rows = [{"k": k, "b": b} for k, b in (("x", 1), ("x", 2), ("y", 1), ("x", 1), (None, None), (None, None))]
     assert [1, 1, 1, 2, 1, 2] == two.take(events(rows)).rows.column("count").to_pylist()
@@ -210,8 +210,8 @@ def test_many_keys_are_kept_apart() -> None:
     """More than a short integer can number."""
     task = Task("count", by=["b"])
     numbers = 2 * list(range(70_000))
-    assert [1] * 70_000 + [2] * 70_000 == task.values(numbers, "b", told="count")
-    assert [3, 3, 1] == task.values([0, 69_999, 70_000], "b", told="count")
+    assert [1] * 70_000 + [2] * 70_000 == task.values(numbers, "b", result="count")
+    assert [3, 3, 1] == task.values([0, 69_999, 70_000], "b", result="count")
 
 
 def test_an_output_passes_events_on() -> None:
@@ -234,11 +234,11 @@ def test_a_behaviour_can_be_written_for_one_event() -> None:
     """Yielded events become rows with origins, missing fields become null, and an empty batch gives empty ones."""
     schema = pa.schema({"n": pa.int64(), "port": pa.string()})
     behaviour = each_event(_twice, lambda _schema: {"out": schema})
-    told = behaviour("left", events([{"b": 2}, {"b": 0}, {"b": 1}]), Staged({}))["out"]
+    result = behaviour("left", events([{"b": 2}, {"b": 0}, {"b": 1}]), Staged({}))["out"]
     expected = [{"n": 2, "port": "left"}, {"n": 2, "port": "left"}, {"n": 1, "port": "left"}]
-    assert expected == told.rows.to_pylist()
-    assert told.origin is not None
-    assert [0, 0, 2] == told.origin.tolist()
+    assert expected == result.rows.to_pylist()
+    assert result.origin is not None
+    assert [0, 0, 2] == result.origin.tolist()
     assert schema == behaviour("left", events([]), Staged({}))["out"].rows.schema
     with pytest.raises(ValueError, match="the task emits at port 'other', which it does not have"):
         behaviour("left", events([{}]), Staged({}))
@@ -247,7 +247,7 @@ def test_a_behaviour_can_be_written_for_one_event() -> None:
 
 
 @pytest.mark.parametrize(
-    ("each", "place", "told"),
+    ("each", "place", "result"),
     [
         (slot(2, "acme:x", 1), None, "no package implements the task type 'acme:x'; install the one that does"),
         (slot(2, "count", 1), "no.such:thing", "cannot be made: ModuleNotFoundError: No module named 'no'"),
@@ -260,11 +260,11 @@ def test_a_behaviour_can_be_written_for_one_event() -> None:
         ),
     ],
 )
-def test_a_task_that_cannot_run_refuses_every_event(each: Slot, place: str | None, told: str) -> None:
+def test_a_task_that_cannot_run_refuses_every_event(each: Slot, place: str | None, result: str) -> None:
     """With the reason. Other tasks are made."""
     places = {"output": PLACES["output"], **({each.type: place} if place else {})}
     made = behaviours_of([each, slot(3, "output", 1)], places)
-    with pytest.raises(NoBehaviour, match=told.replace("(", r"\(")):
+    with pytest.raises(NoBehaviour, match=result.replace("(", r"\(")):
         made[2]("in", events([]), Staged({}))
     assert made[3]("in", events([]), Staged({}))
 
@@ -273,24 +273,24 @@ class Knows(Unwatched):
     """Knows that instance 2 kills its worker when it is made."""
 
     def __init__(self) -> None:
-        self.told: list[int] = []
+        self.noted: list[int] = []
 
     def parked(self, instance: int, event: EventName | None = None) -> str:
         return "killed its worker" if (instance, event) == (2, None) else ""
 
     def running(self, instance: int, event: EventName | None = None) -> None:
         assert event is None
-        self.told.append(instance)
+        self.noted.append(instance)
 
     def idle(self) -> None:
-        self.told.append(0)
+        self.noted.append(0)
 
 
 def test_the_watch_is_notified_of_each_task_that_is_made() -> None:
     """So that a package that kills its worker on import is found, and not made again."""
     watch = Knows()
     made = behaviours_of([slot(2, "output", 1), slot(3, "output", 1)], PLACES, watch)
-    assert [2, 3, 0] == watch.told
+    assert [2, 3, 0] == watch.noted
     with pytest.raises(NoBehaviour, match="killed its worker"):
         made[2]("in", events([]), Staged({}))
     assert made[3]("in", events([]), Staged({}))

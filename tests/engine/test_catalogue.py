@@ -164,8 +164,8 @@ def test_checking_every_type_loads_no_implementation(tmp_path: Path) -> None:
         f"heavy = {HEAVY!r}\n"
         "print(len({task.type for task in flow.tasks}), sorted(heavy & set(sys.modules)))\n"
     )
-    told = json.dumps([json.dumps(every_type()), {name: kind.value for name, kind in FIELDS.items()}])
-    done = run([sys.executable, "-c", script], cwd=tmp_path, input=told, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
+    given = json.dumps([json.dumps(every_type()), {name: kind.value for name, kind in FIELDS.items()}])
+    done = run([sys.executable, "-c", script], cwd=tmp_path, input=given, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
     assert (f"{len(TYPES) + 2} []\n", "", 0) == (done.stdout, done.stderr, done.returncode)
 
 

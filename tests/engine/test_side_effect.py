@@ -166,17 +166,17 @@ def test_messages_leave_from_the_record_under_the_same_numbers(tmp_path: Path) -
     emitted = EmittedEvents(origin=Port(7, MESSAGES), first=5, events=messages)
     record = Record(batch=0, start=Offset(), end=Offset(run=1, entry=1), emitted=(emitted,))
     scene.store.write(scene.state.settle(record))
-    told: list[list[tuple[str, Any]]] = []
+    published: list[list[tuple[str, Any]]] = []
     for _ in range(2):
         follower = scene.follower()
         follower.follow()
-        told.append([(each.topic, each.payload) for each in scene.sender.plain])
-    for (topic, events), wanted in zip(told[0], [("a", [(1, 5), (None, 6)]), ("b", [(3, 7)])], strict=True):
+        published.append([(each.topic, each.payload) for each in scene.sender.plain])
+    for (topic, events), wanted in zip(published[0], [("a", [(1, 5), (None, 6)]), ("b", [(3, 7)])], strict=True):
         assert wanted == (topic, [(each.get("n"), each["_from"]["number"]) for each in events])
-    epochs = [{each["_from"].pop("epoch") for _, events in sent for each in events} for sent in told]
+    epochs = [{each["_from"].pop("epoch") for _, events in sent for each in events} for sent in published]
     assert [1, 1] == [len(each) for each in epochs]
     assert min(epochs[0]) < min(epochs[1])
-    assert told[0] == told[1]
+    assert published[0] == published[1]
     last = scene.follower()
     last.follow()
     scene.sender.answer()

@@ -59,7 +59,9 @@ def check(kind: str, config: dict[str, Any], below: str = "output", see: str = "
     return canonicalise(json.dumps(written), dataflow="d", tenant="ann", catalogue=CATALOGUE, sources=SOURCES)
 
 
-def told(kind: str, config: dict[str, Any], below: str = "output", see: str = "") -> list[tuple[str, str, str, str]]:
+def problems_with(
+    kind: str, config: dict[str, Any], below: str = "output", see: str = ""
+) -> list[tuple[str, str, str, str]]:
     with pytest.raises(InvalidDocument) as refused:
         check(kind, config, below, see)
     return [_told(problem) for problem in refused.value.problems]
@@ -116,7 +118,7 @@ def test_a_range_has_its_bounds_in_order() -> None:
     check("range_filter", {"field": "dust", "min": 7.5, "max": 7.5})
     message = "the value is not valid: min 8 is greater than max 7.5"
     remedy = "change it to follow this rule"
-    assert [("/tasks/1/config", "wrong-value", message, remedy)] == told(
+    assert [("/tasks/1/config", "wrong-value", message, remedy)] == problems_with(
         "range_filter", {"field": "dust", "min": 8, "max": 7.5}
     )
 
@@ -124,14 +126,16 @@ def test_a_range_has_its_bounds_in_order() -> None:
 def test_a_range_filter_drops_or_nulls() -> None:
     """Nothing else is allowed."""
     check("range_filter", {"field": "dust", "min": 0, "max": 1, "outside": "drop"})
-    [(place, code, message, _)] = told("range_filter", {"field": "dust", "min": 0, "max": 1, "outside": "keep"})
+    [(place, code, message, _)] = problems_with(
+        "range_filter", {"field": "dust", "min": 0, "max": 1, "outside": "keep"}
+    )
     assert ("/tasks/1/config/outside", "wrong-value", "the value should be 'drop' or 'null'") == (place, code, message)
 
 
 def test_a_range_filter_needs_its_bounds_and_field() -> None:
     """None has a default."""
     assert ["/tasks/1/config/field", "/tasks/1/config/max", "/tasks/1/config/min"] == [
-        place for place, *_ in told("range_filter", {})
+        place for place, *_ in problems_with("range_filter", {})
     ]
 
 
@@ -142,12 +146,12 @@ def test_a_measured_field_has_to_be_a_number(kind: str, more: dict[str, Any]) ->
         check(kind, {"field": field, **more})
     place = "/tasks/1/config/field"
     message = "the events that reach port 'in' have no field 'temprature'"
-    assert [(place, "unknown-field-upstream", message, "did you mean 'temperature'?")] == told(
+    assert [(place, "unknown-field-upstream", message, "did you mean 'temperature'?")] == problems_with(
         kind, {"field": "temprature", **more}
     )
     for field, what in (("sensor", "string"), ("time", "timestamp"), ("raw", "json")):
         message = f"the field '{field}' is of kind {what} at port 'in'"
-        assert [(place, "wrong-kind-upstream", message, "choose a field of kind float or integer")] == told(
+        assert [(place, "wrong-kind-upstream", message, "choose a field of kind float or integer")] == problems_with(
             kind, {"field": field, **more}
         )
 
@@ -161,16 +165,23 @@ def test_a_block_window_average_emits_its_keys_and_the_mean() -> None:
     assert {"dust": "float"} == leaving("block_window_average", {"field": "dust"})
     assert {"dust": "float"} == leaving("block_window_average", {"field": "dust", "by": ("dust",)})
     check("block_window_average", {"field": "dust"}, "see_float", "dust")
-    assert "unknown-field-upstream" == told("block_window_average", {"field": "dust"}, "see_string", "sensor")[0][1]
+    assert (
+        "unknown-field-upstream"
+        == problems_with("block_window_average", {"field": "dust"}, "see_string", "sensor")[0][1]
+    )
 
 
 def test_a_window_has_at_least_one_event() -> None:
     """And a whole number of events."""
     check("block_window_average", {"field": "dust", "window": 1})
     config: dict[str, Any] = {"field": "dust", "window": 0}
-    assert [("/tasks/1/config/window", "wrong-value")] == [found[:2] for found in told("block_window_average", config)]
+    assert [("/tasks/1/config/window", "wrong-value")] == [
+        found[:2] for found in problems_with("block_window_average", config)
+    ]
     config["window"] = 1.5
-    assert [("/tasks/1/config/window", "wrong-type")] == [found[:2] for found in told("block_window_average", config)]
+    assert [("/tasks/1/config/window", "wrong-type")] == [
+        found[:2] for found in problems_with("block_window_average", config)
+    ]
 
 
 @pytest.mark.parametrize(("kind", "more"), [("count", {}), ("block_window_average", {"field": "dust"})])
@@ -178,7 +189,7 @@ def test_keys_have_to_be_there_upstream(kind: str, more: dict[str, Any]) -> None
     """Each missing key is a problem at its place, once. Keys may be of any kind."""
     check(kind, {"by": ["sensor", "time", "temperature", "dust", "raw"], **more})
     assert [("/tasks/1/config/by/1", "unknown-field-upstream"), ("/tasks/1/config/by/2", "unknown-field-upstream")] == [
-        found[:2] for found in told(kind, {"by": ["sensor", "x", "y"], **more})
+        found[:2] for found in problems_with(kind, {"by": ["sensor", "x", "y"], **more})
     ]
 
 
@@ -196,5 +207,5 @@ def test_pi_is_computed_anew_for_every_event() -> None:
     assert {"pi": "float"} == leaving("pi_viete", {})
     check("pi_viete", {"iterations": 1})
     assert [("/tasks/1/config/iterations", "wrong-value")] == [
-        found[:2] for found in told("pi_viete", {"iterations": 0})
+        found[:2] for found in problems_with("pi_viete", {"iterations": 0})
     ]

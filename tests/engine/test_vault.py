@@ -64,11 +64,11 @@ def test_a_secret_belongs_to_its_owner(tmp_path: Path) -> None:
     (folder / "=bob" / "=lake").write_bytes((folder / "=ann" / "=lake").read_bytes())
     with pytest.raises(NoSecret, match="put it again with `braid secrets put lake`"):
         vault.reveal("bob", "lake")
-    for content, told in ((None, "is missing; restore it"), (b"short", "is not a key"), (None, "is missing")):
+    for content, reason in ((None, "is missing; restore it"), (b"short", "is not a key"), (None, "is missing")):
         (tmp_path / VAULT_KEY).unlink(missing_ok=True)
         if content is not None:
             (tmp_path / VAULT_KEY).write_bytes(content)
-        with pytest.raises(NoSecret, match=told):
+        with pytest.raises(NoSecret, match=reason):
             vault.reveal("ann", "lake")
     vault.put("bob", "lake", "anew")
     assert "anew" == vault.reveal("bob", "lake")

@@ -1,10 +1,9 @@
 """Golden cases: what runs before, what is submitted or removed, and what runs after, worked out by hand.
 
-A case first does the steps in `running before`: most submit a dataflow, `{"removed": id}` removes one again. Then it
-does its own. In the picture a running task is named by the first place where it is found, as `dataflow.task`, and told
-in full: its type and config, the number of the step that started it (`since`), its users, the other places where it is
-found (`also`), its scope where it has one, and its inputs as `port < parent.port`. A running DAG is named by its
-sources.
+A case first does the steps in `running before`: most submit a dataflow, `{"removed": id}` removes one. Then it does its
+own step. The picture names a running task by the first place where it is found, as `dataflow.task`. It has the task's
+type and config, the number of the step that started it (`since`), its users, the other places where it is found
+(`also`), its scope if it has one, and its inputs as `port < parent.port`. A running DAG is named by its sources.
 """
 
 import json

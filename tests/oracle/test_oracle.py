@@ -25,9 +25,9 @@ from tests.strategies import START, Document, Submit, Walk, families, replay, wa
 @given(family=families(least=2, most=2))
 def test_equal_signatures_are_isomorphic_ancestor_graphs(family: tuple[Document, ...]) -> None:
     """Two tasks of one or two dataflows have equal signatures exactly if they are equivalent by definition."""
-    told = [(flow(written), plain(written, "ann")) for written in family]
-    for signed, defined in told:
-        for other_signed, other_defined in told:
+    flows = [(flow(written), plain(written, "ann")) for written in family]
+    for signed, defined in flows:
+        for other_signed, other_defined in flows:
             for task in signed.places:
                 for other in other_signed.places:
                     assert equivalent(defined, task, other_defined, other) == (

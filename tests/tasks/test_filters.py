@@ -260,7 +260,7 @@ def test_a_model_may_lie_in_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("implementation", "config", "told"),
+    ("implementation", "config", "reason"),
     [
         (multi_range_filter, {"ranges": {"a": {"min": 2, "max": 1}}}, "min 2 is greater than max 1"),
         (multi_range_filter, {"ranges": RANGES, "named_by": "a"}, "named_by and field must be given together"),
@@ -272,8 +272,8 @@ def test_a_model_may_lie_in_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_config_that_contradicts_itself_is_refused(
-    implementation: AnyImplementation, config: dict[str, Any], told: str
+    implementation: AnyImplementation, config: dict[str, Any], reason: str
 ) -> None:
     """Before anything runs, with the place."""
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=reason):
         try_out(implementation, config, [])

@@ -115,9 +115,9 @@ def test_an_account_leads_to_no_other_host(tmp_path: Path, secret: dict[str, str
 
 def test_a_remote_store_asks_before_each_connection() -> None:
     """The addresses of a name may change."""
-    told = ["", "it moved"]
+    reasons = ["", "it moved"]
     shelf = RemoteFileStore(
-        fsspec.filesystem("memory"), "memory://asks/", "lake", renames=False, why_not=lambda: told.pop(0)
+        fsspec.filesystem("memory"), "memory://asks/", "lake", renames=False, why_not=lambda: reasons.pop(0)
     )
     shelf.put("a", b"warm")
     with pytest.raises(OutsideUnreachable, match="lake cannot be read: it moved"):

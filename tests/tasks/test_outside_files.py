@@ -237,7 +237,7 @@ def test_messages_leave_in_the_record_with_their_numbers(tmp_path: Path) -> None
     site = Worksite(tmp_path, "mqtt_publish", {"n": Kind.INTEGER}, topic="city/models")
     site.run([{"n": 1}])
     site.arrive([{"n": 2}, {"n": 3}])
-    told = [
+    emitted = [
         {
             each.origin.port: (each.first, each.events.to_pylist() if each.events is not None else None)
             for each in record.emitted
@@ -245,10 +245,10 @@ def test_messages_leave_in_the_record_with_their_numbers(tmp_path: Path) -> None
         for record in (site.die(), site.batch())
     ]
     messages = [{"topic": "city/models", "event": f'{{"n":{n}}}'} for n in (2, 3)]
-    assert (1, messages) == told[0]["*messages"]
-    assert told[0] == told[1]
+    assert (1, messages) == emitted[0]["*messages"]
+    assert emitted[0] == emitted[1]
     receipts = [(n, f"city/models#s:{n - 1}.0") for n in (2, 3)]
-    assert receipts == [(each["n"], each["receipt"]) for each in told[1]["out"][1] or ()]
+    assert receipts == [(each["n"], each["receipt"]) for each in emitted[1]["out"][1] or ()]
 
 
 @pytest.mark.parametrize("topic", ["braid/1/jobs/1/plan", "$SYS/x", "a/#", "+/a"])

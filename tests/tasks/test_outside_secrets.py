@@ -28,17 +28,17 @@ def test_a_secret_reaches_its_task_with_the_next_batch(tmp_path: Path) -> None:
         slots = (slot(2, "reveal", 1, password=password), slot(3, "reveal", 1, password={**password, "owner": "bob"}))
         forwards = (Forward(instance=2), Forward(instance=3))
         job.log(Plan(job="j", host="h", version=1, slots=slots, ingress=(enters("s", 1),), forwards=forwards))
-        told: list[list[object]] = []
+        lengths: list[list[object]] = []
         for secret in (None, "sesame", "open sesame"):
             if secret is not None:
                 Vault(tmp_path).put("ann", "key", secret)
             spool.append([Item(count=1, stamp=0, payload=packed(events([{"b": 1}])))])
             job.settle()
             record = job.store.read(job.store.batches()[-1])
-            told.append([each.events.to_pylist() for each in record.emitted if each.events is not None])
+            lengths.append([each.events.to_pylist() for each in record.emitted if each.events is not None])
             missing = [f"{who!r} has no secret 'key'" for who in (("ann", "bob") if secret is None else ("bob",))]
             assert missing == [each.reason.split("NoBehaviour: ")[1].split(";")[0] for each in record.dead]
-    assert [[], [[{"length": 6}]], [[{"length": 11}]]] == told
+    assert [[], [[{"length": 6}]], [[{"length": 11}]]] == lengths
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"sesame" in path.read_bytes()]
 
 

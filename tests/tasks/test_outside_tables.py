@@ -21,7 +21,8 @@ FIELDS = {"t": Kind.FLOAT, "n": Kind.INTEGER, "room": Kind.STRING, "at": Kind.TI
 INSERT: dict[str, Any] = {"database": {"place": "own.db"}, "table": "readings", "fields": ["n", "room", "t"]}
 
 REFUSED = (
-    "engine.implementations.outside.databases.DatabaseRefusal: the database 'own.db' refuses it: UNIQUE constraint failed: "
+    "engine.implementations.outside.databases.DatabaseRefusal: "
+    "the database 'own.db' refuses it: UNIQUE constraint failed: "
     "readings.room"
 )
 

@@ -52,9 +52,9 @@ def measured(events: Iterator[dict[str, Any]], per: str) -> Iterator[At]:
         base = at if body.get("bt") is None else int(float(body["bt"]))
         assert base is not None
         entries = {entry["n"]: entry for entry in body["e"]}
-        told = {name: each["v"] if each.get("v") is not None else each.get("sv") for name, each in entries.items()}
-        values = {name: None if told.get(name) is None else float(told[name]) for name in ("t", "h")}
-        common = {"id": event["id"], "source": told.get("source")}
+        values_of = {name: each["v"] if each.get("v") is not None else each.get("sv") for name, each in entries.items()}
+        values = {name: None if values_of.get(name) is None else float(values_of[name]) for name in ("t", "h")}
+        common = {"id": event["id"], "source": values_of.get("source")}
         if per == "row":
             yield "out", {**common, "time": EPOCH + timedelta(milliseconds=base), **values}
             continue
@@ -76,7 +76,7 @@ def test_rows_of_senml_give_their_measurements(texts: list[str], per: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "reason"),
     [
         ('1,{"e":[{"n":"t","v":"warm"}]}', "the field 't' is 'warm': it should be a finite number"),
         ('1,{"e":[{"n":"t","v":"nan"}]}', "the field 't' is 'nan': it should be a finite number"),
@@ -90,11 +90,11 @@ def test_rows_of_senml_give_their_measurements(texts: list[str], per: str) -> No
         (None, "the field 'row' is None: it needs a text"),
     ],
 )
-def test_a_row_that_cannot_be_read_says_why(row: str | None, told: str) -> None:
+def test_a_row_that_cannot_be_read_says_why(row: str | None, reason: str) -> None:
     """With the field and the value."""
     with pytest.raises(Parked) as parked:
         try_out(senml_parse, SENML, [{"row": row, "id": 1}], ROW)
-    assert told in str(parked.value)
+    assert reason in str(parked.value)
 
 
 def test_a_base_name_stands_for_names_that_are_missing() -> None:
@@ -194,9 +194,9 @@ def test_json_objects_give_their_members(objects: list[dict[str, Any]]) -> None:
 
     def reference(events: Iterator[dict[str, Any]]) -> Iterator[At]:
         for event in events:
-            told = json.loads(event["text"])
-            found = {name: told.get(name) for name in "abcd"}
-            found["e"] = json.dumps(told["e"], separators=(",", ":")) if "e" in told else None
+            members = json.loads(event["text"])
+            found = {name: members.get(name) for name in "abcd"}
+            found["e"] = json.dumps(members["e"], separators=(",", ":")) if "e" in members else None
             yield "out", found
 
     bad = ['{"a": 1}', '{"b": "1"}', '{"c": 1.5}', '{"c": true}', '{"d": 0}', "[]", "{", "[" * 100_000]
@@ -280,8 +280,8 @@ VALUES = st.fixed_dictionaries(
 
 def senml(events: Iterator[dict[str, Any]]) -> Iterator[At]:
     for event in events:
-        told = [("far", "t", "v"), ("", "s", "sv"), ("", "n", "v")]
-        entries = [{"u": u, "n": n, kind: str(event[n])} for u, n, kind in told if event[n] is not None]
+        columns = [("far", "t", "v"), ("", "s", "sv"), ("", "n", "v")]
+        entries = [{"u": u, "n": n, kind: str(event[n])} for u, n, kind in columns if event[n] is not None]
         text = json.dumps({"e": entries, "bt": event["at"]}, separators=(",", ":"), ensure_ascii=False)
         yield "out", {"senml": text}
 
@@ -346,7 +346,7 @@ def test_a_number_is_looked_up_as_its_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("implementation", "config", "told"),
+    ("implementation", "config", "reason"),
     [
         (senml_parse, {**SENML, "also": {"time": "string"}}, "two fields of the new event would be named 'time'"),
         (senml_parse, {**SENML, "observed": ["t", "t"]}, "would be named 't'"),
@@ -369,8 +369,8 @@ def test_a_number_is_looked_up_as_its_text() -> None:
     ],
 )
 def test_a_config_that_contradicts_itself_is_refused(
-    implementation: AnyImplementation, config: dict[str, Any], told: str
+    implementation: AnyImplementation, config: dict[str, Any], reason: str
 ) -> None:
     """Before anything runs, with the place."""
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=reason):
         try_out(implementation, config, [])

@@ -165,7 +165,7 @@ def test_a_first_model_may_be_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "reason"),
     [
         ({"left": [0, -1, 3, -1, -1]}, "node 0 does not lead to a later node"),
         ({"right": [2, -1, 5, -1, -1]}, "node 2 does not lead to a later node"),
@@ -180,22 +180,22 @@ def test_a_first_model_may_be_given() -> None:
         ({"fields": ["v", "x"]}, "the model needs the field 'x', which this task does not read; add it to 'fields'"),
     ],
 )
-def test_a_tree_is_whole_or_refused(changed: dict[str, Any], told: str) -> None:
+def test_a_tree_is_whole_or_refused(changed: dict[str, Any], reason: str) -> None:
     """Before it classifies any event."""
-    with pytest.raises(Parked, match=told):
+    with pytest.raises(Parked, match=reason):
         try_out("decision_tree_classify", {"fields": FIELDS}, [("model", {"model": tree(**changed)})], BOTH)
 
 
 def test_a_line_is_whole_or_refused() -> None:
     """It needs a coefficient for each field, and finite numbers. Its predictions must be finite too."""
-    for text, told in (
+    for text, reason in (
         ("", "the text is not a model: Input data was truncated"),
         ("[" * 100_000, "the text is not a model"),
         (line(coefficients=[1.0]), "it has 1 coefficients for 2 fields"),
         (line().replace("0.5", "1e999"), "Number out of range|not finite"),
         (line(fields=["v" * 4_000_000]), "characters; the most allowed are 4,000,000"),
     ):
-        with pytest.raises(Parked, match=told):
+        with pytest.raises(Parked, match=reason):
             try_out("linear_regression_predict", {"fields": FIELDS}, [("model", {"model": text})], BOTH)
     with pytest.raises(
         Parked, match="the field 'prediction' would be inf; the numbers that it is computed from are too large"

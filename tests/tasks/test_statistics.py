@@ -94,11 +94,11 @@ def test_interpolation(events: list[Event], by: list[str], window: int) -> None:
 @given(ROWS, BY, st.sampled_from([1, 7, 10, 512]), st.sampled_from(["v", "w", "k"]))
 def test_the_second_order_moment(events: list[Event], by: list[str], counters: int, field: str) -> None:
     """For values of any kind. Both zeros are one value."""
-    told = [{**event, "v": event["v"] + 0.0 if event["v"] is not None else None} for event in events]
+    normalised = [{**event, "v": event["v"] + 0.0 if event["v"] is not None else None} for event in events]
     agrees(
         stream_statistics.second_order_moment,
         {"field": field, "by": by, "counters": counters},
-        told,
+        normalised,
         lambda seen: (
             (port, {"second_order_moment": event["second_order_moment"], **original})
             for (port, event), original in _beside(references.second_order_moment, seen, field, by, counters)

@@ -100,8 +100,8 @@ def pictures(events: list[Event], config: dict[str, Any], *, line: bool) -> list
             lines.setdefault(each["field"] if line else "value", []).append((across, each["value"]))
         since = f"at: seconds since {block[0]['at'].isoformat()[:19]}.000Z" if config["x"] else "number"
         # A single line has no legend.
-        told = lines if len(lines) > 1 else {"value": next(iter(lines.values()))}
-        found.append((event["k"], Drawn(across=since, up="value", lines=told)))
+        shown = lines if len(lines) > 1 else {"value": next(iter(lines.values()))}
+        found.append((event["k"], Drawn(across=since, up="value", lines=shown)))
         block.clear()
     return found
 
@@ -170,8 +170,8 @@ def test_several_lines_over_time() -> None:
     """One for each name, with a legend. Times are seconds since the first one."""
     (picture,) = try_out("multi_line_plot", {"field": "value", "x": "at", "window": 10}, ROWS, SCHEMA)["out"]
     assert [4, 6] == [len(points) for points in drawn(picture["svg"]).values()]
-    told = texts(picture["svg"])
-    assert {"dust", "light", "value", "at: seconds since 1970-01-01T00:00:00.000Z"} <= set(told)
+    shown = texts(picture["svg"])
+    assert {"dust", "light", "value", "at: seconds since 1970-01-01T00:00:00.000Z"} <= set(shown)
 
 
 def test_names_of_lines_are_only_text() -> None:

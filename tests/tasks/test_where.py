@@ -174,9 +174,9 @@ def test_an_expression_that_does_not_suit_its_events_is_refused(
     expression: str, code: str, message: str, remedy: str
 ) -> None:
     """When it is submitted, at its place, with a remedy."""
-    place, found, told, advice = refused(expression)
+    place, found, reported, advice = refused(expression)
     assert ("/tasks/1/config/expression", code) == (place, found)
-    assert message in told
+    assert message in reported
     assert remedy in advice
 
 
@@ -199,9 +199,9 @@ def test_an_expression_that_does_not_suit_its_events_is_refused(
 )
 def test_a_text_that_is_not_an_expression_is_refused(expression: str, message: str) -> None:
     """With the place of the error."""
-    place, code, told, _ = refused(expression)
+    place, code, reported, _ = refused(expression)
     assert ("/tasks/1/config", "wrong-value") == (place, code)
-    assert message in told
+    assert message in reported
 
 
 def test_expressions_that_read_as_the_same_are_shared() -> None:

@@ -64,8 +64,8 @@ MANY = catalogue_with(TaskType(name="many", config=ManyConfig), TaskType(name="c
 BREAKS = "change it to follow this rule"
 
 
-def told(config: dict[str, Any], kind: str = "many") -> list[Problem]:
-    """What is told of a config."""
+def config_problems(config: dict[str, Any], kind: str = "many") -> list[Problem]:
+    """The problems of a config."""
     written = document(f"s:source > m:{kind} > k:sink")
     written["tasks"][1]["config"] = config
     return problems(written, catalogue=MANY)
@@ -103,13 +103,13 @@ def wrong(place: str, code: str, message: str, remedy: str) -> list[Problem]:
 )
 def test_a_value_of_the_wrong_type_is_a_problem_at_its_place(config: dict[str, Any], place: str, wanted: str) -> None:
     """Nothing is converted. The message names the expected JSON type."""
-    assert wrong(place, "wrong-type", f"the value should be {wanted}", f"give {wanted}") == told(config)
+    assert wrong(place, "wrong-type", f"the value should be {wanted}", f"give {wanted}") == config_problems(config)
 
 
 def test_an_integer_field_takes_no_large_float() -> None:
     """A float field does. The problem of the integer field is the limit, not the type."""
     message = "the integer is beyond ±2^53, where JSON numbers lose digits"
-    found = told({"whole": 1e16, "number": 1e16})
+    found = config_problems({"whole": 1e16, "number": 1e16})
     assert wrong("/whole", "integer-too-large", message, "use a smaller one") == found
 
 
@@ -140,14 +140,14 @@ def test_a_value_that_breaks_a_rule_names_the_rule(
     config: dict[str, Any], place: str, code: str, message: str, remedy: str
 ) -> None:
     """Bounds, choices, lengths, patterns, and missing or unknown fields."""
-    assert wrong(place, code, message, remedy) == told(config)
+    assert wrong(place, code, message, remedy) == config_problems(config)
 
 
 def test_an_unknown_field_lists_the_fields_of_the_config() -> None:
     """By the names that documents use, which may be aliases."""
     known = "'flag', 'whole', 'number', 'text', 'choice', 'names', 'pair', 'table', 'inner', 'several', … (13 in all)"
     expected = wrong("/zzz", "unknown-field", "unknown field 'zzz'", f"remove it; the known fields are {known}")
-    assert expected == told({"zzz": 1})
+    assert expected == config_problems({"zzz": 1})
 
 
 def test_problems_of_alternatives_have_the_same_place() -> None:
@@ -155,7 +155,7 @@ def test_problems_of_alternatives_have_the_same_place() -> None:
     assert [
         *wrong("/several", "wrong-type", "the value should be an integer", "give an integer"),
         *wrong("/several/1", "wrong-type", "the value should be an integer", "give an integer"),
-    ] == told({"several": [1, "x"]})
+    ] == config_problems({"several": [1, "x"]})
 
 
 def test_all_problems_of_all_configs_are_reported() -> None:
@@ -185,7 +185,7 @@ def test_all_problems_of_all_configs_are_reported() -> None:
 )
 def test_the_message_of_a_validator_is_reported(x: int, place: str, message: str) -> None:
     """Errors and assertions of a type's own checks, with or without a message."""
-    assert wrong(place, "wrong-value", message, BREAKS) == told({"x": x}, "checked")
+    assert wrong(place, "wrong-value", message, BREAKS) == config_problems({"x": x}, "checked")
 
 
 def test_a_validator_that_fails_is_the_types_own_problem() -> None:
@@ -197,7 +197,7 @@ def test_a_validator_that_fails_is_the_types_own_problem() -> None:
             "the task type 'checked' failed on this task: KeyError: 'five'",
             "report it to the provider of the type",
         )
-    ] == told({"x": 5}, "checked")
+    ] == config_problems({"x": 5}, "checked")
 
 
 def test_defaults_are_filled_in() -> None:
@@ -286,10 +286,10 @@ def test_too_many_problems_of_one_config_become_one() -> None:
     """More than a thousand are counted, not listed."""
     place, code = "/tasks/1/config", "too-many-problems"
     message = "the config breaks the schema of 'many' in 1,001 places"
-    assert [problem(place, code, message, "compare it with the schema of the type")] == told(
+    assert [problem(place, code, message, "compare it with the schema of the type")] == config_problems(
         {"table": {"": [None] * 1_001}}
     )
-    found = told({"table": {"": [None] * 1_000}})
+    found = config_problems({"table": {"": [None] * 1_000}})
     assert [f"{place}/table//{i}" for i in range(1_000)] == [problem.pointer for problem in found]
 
 

@@ -76,7 +76,7 @@ CATALOGUE = catalogue_with(
 )
 
 
-def told(text: str, **more: Any) -> list[Problem]:
+def field_problems(text: str, **more: Any) -> list[Problem]:
     return problems(document(text), catalogue=CATALOGUE, **more)
 
 
@@ -92,26 +92,26 @@ def wrong_kind(pointer: str, field: str, kind: str, remedy: str, port: str = "in
 
 def test_a_missing_field_suggests_the_most_similar() -> None:
     """At its place in the config. Without a similar one, all are listed."""
-    assert [unknown("/tasks/1/config/field", "vallue", "in", "did you mean 'value'?")] == told(
+    assert [unknown("/tasks/1/config/field", "vallue", "in", "did you mean 'value'?")] == field_problems(
         "s:source > a:number{'field': 'vallue'} > k:sink"
     )
-    assert [unknown("/tasks/1/config/field", "zzz", "in", "they have 'place', 'value'")] == told(
+    assert [unknown("/tasks/1/config/field", "zzz", "in", "they have 'place', 'value'")] == field_problems(
         "s:source > a:number{'field': 'zzz'} > k:sink"
     )
     assert [
         unknown("/tasks/1/config/fields/0", "zzz", "in", "they have 'place', 'value'"),
         unknown("/tasks/1/config/fields/2", "values", "in", "did you mean 'value'?"),
-    ] == told("s:source > a:need{'fields': ['zzz', 'value', 'values']}")
+    ] == field_problems("s:source > a:need{'fields': ['zzz', 'value', 'values']}")
 
 
 def test_a_field_of_another_kind_lists_the_allowed_kinds() -> None:
     """A number may be an integer or a float."""
-    assert [wrong_kind("/tasks/1/config/field", "place", "string", "choose a field of kind float or integer")] == told(
-        "s:source > a:number{'field': 'place'} > k:sink"
-    )
-    assert [wrong_kind("/tasks/1/config/field", "value", "integer", "choose a field of kind json or string")] == told(
-        "s:source > a:text > k:sink"
-    )
+    assert [
+        wrong_kind("/tasks/1/config/field", "place", "string", "choose a field of kind float or integer")
+    ] == field_problems("s:source > a:number{'field': 'place'} > k:sink")
+    assert [
+        wrong_kind("/tasks/1/config/field", "value", "integer", "choose a field of kind json or string")
+    ] == field_problems("s:source > a:text > k:sink")
 
 
 def test_a_field_named_by_the_type_is_a_problem_of_the_task() -> None:
@@ -119,28 +119,28 @@ def test_a_field_named_by_the_type_is_a_problem_of_the_task() -> None:
     words = Source(name="words", owner="ann", schema=Schema.of(value=Kind.STRING))
     written = "s:source{'source': 'words'} > a:map > k:sink"
     remedy = "choose a field of kind float or integer"
-    assert [wrong_kind("/tasks/1", "value", "string", remedy)] == told(written, sources={"words": words})
+    assert [wrong_kind("/tasks/1", "value", "string", remedy)] == field_problems(written, sources={"words": words})
     empty = Source(name="words", owner="ann", schema=Schema.of())
-    assert [unknown("/tasks/1", "value", "in", "they have none")] == told(written, sources={"words": empty})
+    assert [unknown("/tasks/1", "value", "in", "they have none")] == field_problems(written, sources={"words": empty})
 
 
 def test_schemas_follow_what_tasks_do() -> None:
     """A field that a task adds, drops or changes is different downstream."""
     canonicalise(document("s:source > a:add{'field': 'x'} > b:number{'field': 'x'} > k:sink"), catalogue=CATALOGUE)
-    assert [unknown("/tasks/2/config/field", "value", "in", "they have 'place'")] == told(
+    assert [unknown("/tasks/2/config/field", "value", "in", "they have 'place'")] == field_problems(
         "s:source > a:drop > b:number > k:sink"
     )
-    assert [wrong_kind("/tasks/2/config/field", "place", "float", "choose a field of kind json or string")] == told(
-        "s:source > a:add{'field': 'place'} > b:text{'field': 'place'} > k:sink"
-    )
+    assert [
+        wrong_kind("/tasks/2/config/field", "place", "float", "choose a field of kind json or string")
+    ] == field_problems("s:source > a:add{'field': 'place'} > b:text{'field': 'place'} > k:sink")
 
 
 def test_where_streams_meet_only_what_they_share_is_there() -> None:
     """A field that one of them lacks, or has as another kind, is missing."""
     drop = "s:source > a:map > m:number > k:sink s > b:drop > m"
-    assert [unknown("/tasks/2/config/field", "value", "in", "they have 'place'")] == told(drop)
+    assert [unknown("/tasks/2/config/field", "value", "in", "they have 'place'")] == field_problems(drop)
     scale = "s:source > a:map > m:number > k:sink s > b:scale > m"
-    assert [unknown("/tasks/2/config/field", "value", "in", "they have 'place'")] == told(scale)
+    assert [unknown("/tasks/2/config/field", "value", "in", "they have 'place'")] == field_problems(scale)
     canonicalise(document("s:source > a:scale > m:number > k:sink s > b:scale{'factor': 2} > m"), catalogue=CATALOGUE)
 
 
@@ -152,20 +152,20 @@ def test_each_port_has_a_schema_of_its_own() -> None:
     assert [
         unknown("/tasks/2", "value", "left", "they have 'place'"),
         unknown("/tasks/2", "place", "right", "they have 'value'"),
-    ] == told(swapped)
+    ] == field_problems(swapped)
     below = well.replace("k:sink", "n:number > k:sink")
-    assert [unknown("/tasks/3/config/field", "value", "in", "they have 'place'")] == told(below)
+    assert [unknown("/tasks/3/config/field", "value", "in", "they have 'place'")] == field_problems(below)
 
 
 def test_key_fields_have_to_be_there_at_every_port() -> None:
     """At the task, unless the type reads them by name. Without state per key they do not count."""
-    assert [unknown("/tasks/1", "x", "in", "they have 'place', 'value'")] == told(
+    assert [unknown("/tasks/1", "x", "in", "they have 'place', 'value'")] == field_problems(
         "s:source > a:keyed{'fields': ['place', 'x']} > k:sink"
     )
     assert [
         unknown("/tasks/1", "x", "right", "they have 'place', 'value'"),
         unknown("/tasks/1/config/fields/0", "x", "left", "they have 'place', 'value'"),
-    ] == told("s:source > a:keyed2{'fields': ['x']}.left > k:sink s > a.right")
+    ] == field_problems("s:source > a:keyed2{'fields': ['x']}.left > k:sink s > a.right")
     canonicalise(document("s:source > a:stateless{'fields': ['x']} > k:sink"), catalogue=CATALOGUE)
 
 
@@ -174,7 +174,9 @@ def test_a_task_with_problems_hides_those_further_down() -> None:
     assert [
         unknown("/tasks/1/config/field", "x", "in", "they have 'place', 'value'"),
         unknown("/tasks/4/config/field", "z", "in", "they have 'place', 'value'"),
-    ] == told("s:source > a:number{'field': 'x'} > b:number{'field': 'y'} > k:sink s > c:number{'field': 'z'} > k")
+    ] == field_problems(
+        "s:source > a:number{'field': 'x'} > b:number{'field': 'y'} > k:sink s > c:number{'field': 'z'} > k"
+    )
     assert [("/tasks/1/config/field", "wrong-type")] == codes(
         document("s:source > a:add{'field': 1} > b:number{'field': 'y'} > k:sink"), catalogue=CATALOGUE
     )
@@ -204,7 +206,7 @@ def test_every_source_is_followed() -> None:
     assert [
         unknown("/tasks/1/config/field", "x", "in", "they have 'place', 'value'"),
         unknown("/tasks/4/config/field", "value", "in", "they have 'x'"),
-    ] == told(text, sources={**SOURCES, "other": other})
+    ] == field_problems(text, sources={**SOURCES, "other": other})
 
 
 def test_fields_are_reported_with_dead_ends_and_wrong_streams() -> None:
@@ -246,7 +248,7 @@ def test_a_stream_has_a_maximum_of_fields() -> None:
     chain = "> x:add{'field': 'x'} > y:add{'field': 'y'} > k:sink"
     canonicalise(document("s:source{'source': 'a'} " + chain), catalogue=CATALOGUE, sources=sources)
     message = "the events that leave this task have 251 fields"
-    assert [problem("/tasks/2", "too-many-fields", message, "have at most 250")] == told(
+    assert [problem("/tasks/2", "too-many-fields", message, "have at most 250")] == field_problems(
         "s:source{'source': 'b'} " + chain.replace("> k", "> z:add{'field': 'z'} > k"), sources=sources
     )
     assert 250 == MOST_FIELDS

@@ -33,8 +33,8 @@ def answering(answer: Any) -> Callable[..., Any]:
     return lambda *_: answer
 
 
-def told(**hooks: Any) -> list[Problem]:
-    """What a document is told that has a task of a type with these hooks."""
+def hook_problems(**hooks: Any) -> list[Problem]:
+    """The problems of a document with a task of a type with these hooks."""
     odd = TaskType(**{"name": "odd", "config": NoConfig, **hooks})
     return problems(document("s:source > o:odd > a:map > k:sink"), catalogue=catalogue_with(odd))
 
@@ -57,27 +57,27 @@ def failed(what: str, task: int = 1) -> list[Problem]:
 )
 def test_a_hook_that_raises_is_one_problem_of_its_task(hook: str, error: Exception, said: str) -> None:
     """With the error's type and message, as far as they are printable."""
-    found = told(**{hook: raising(error)})
+    found = hook_problems(**{hook: raising(error)})
     assert failed(said) == found
     str(found[0]).encode()
 
 
 def test_key_fields_that_raise_are_one_problem_of_their_task() -> None:
     """If state is kept per key."""
-    assert failed("KeyError: 'x'") == told(state=State.KEY, key_fields=raising(KeyError("x")))
+    assert failed("KeyError: 'x'") == hook_problems(state=State.KEY, key_fields=raising(KeyError("x")))
 
 
 @pytest.mark.parametrize(("at", "place"), [("", "/tasks/1"), ("by/0", "/tasks/1/config/by/0")])
 def test_an_unsuitable_config_is_a_problem_at_its_place(at: str, place: str) -> None:
     """In the type's own words, as a problem that the tenant can fix."""
-    found = told(output_schema=raising(Unsuitable("a is no b", "give it a b", at)))
+    found = hook_problems(output_schema=raising(Unsuitable("a is no b", "give it a b", at)))
     assert [problem(place, "wrong-kind-upstream", "a is no b", "give it a b")] == found
 
 
 def test_an_interrupt_is_not_caught() -> None:
     """It stops the check."""
     with pytest.raises(KeyboardInterrupt):
-        told(reads=raising(KeyboardInterrupt()))
+        hook_problems(reads=raising(KeyboardInterrupt()))
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def test_an_interrupt_is_not_caught() -> None:
 def test_schemas_for_other_ports_are_one_problem(answer: Any, listed: str) -> None:
     """The problem names them."""
     message = f"the task type 'odd' returned schemas for {listed}, not for its ports"
-    assert [problem("/tasks/1", "task-type-failed", message, REMEDY)] == told(output_schema=answering(answer))
+    assert [problem("/tasks/1", "task-type-failed", message, REMEDY)] == hook_problems(output_schema=answering(answer))
 
 
 @pytest.mark.parametrize("answer", [None, 5, "out", ["out"], {"out": None}, {"out": {"a": "float"}}, {"out": Schema}])
 def test_a_wrong_output_schema_is_one_problem(answer: Any) -> None:
     """Of the task whose type returned it, and of no other."""
-    [found] = told(output_schema=answering(answer))
+    [found] = hook_problems(output_schema=answering(answer))
     assert ("/tasks/1", "task-type-failed", REMEDY) == (found.pointer, found.code, found.remedy)
 
 
@@ -101,7 +101,7 @@ def test_a_wrong_output_schema_is_one_problem(answer: Any) -> None:
 def test_a_value_that_is_not_a_schema_is_a_problem(answer: Any) -> None:
     """Before the next task uses it."""
     expected = failed("TypeError: output_schema returned something other than a schema")
-    assert expected == told(output_schema=answering({"out": answer}))
+    assert expected == hook_problems(output_schema=answering({"out": answer}))
 
 
 @pytest.mark.parametrize(
@@ -120,21 +120,21 @@ def test_a_value_that_is_not_a_schema_is_a_problem(answer: Any) -> None:
 def test_wrong_reads_are_one_problem(answer: Any) -> None:
     """Not a list of reads, or impossible reads."""
     for state in State:
-        [found] = told(reads=answering(answer), state=state)
+        [found] = hook_problems(reads=answering(answer), state=state)
         assert ("/tasks/1", "task-type-failed", REMEDY) == (found.pointer, found.code, found.remedy)
 
 
 @pytest.mark.parametrize("answer", [None, 5, (5,), ([],)])
 def test_wrong_key_fields_are_one_problem(answer: Any) -> None:
     """Not a tuple of names."""
-    [found] = told(state=State.KEY, key_fields=answering(answer))
+    [found] = hook_problems(state=State.KEY, key_fields=answering(answer))
     assert ("/tasks/1", "task-type-failed", REMEDY) == (found.pointer, found.code, found.remedy)
 
 
 def test_key_fields_that_are_one_text_are_not_taken_letter_by_letter() -> None:
     """The comma of a tuple is easily forgotten."""
     said = "TypeError: key_fields returned a text, not a tuple of field names"
-    assert failed(said) == told(state=State.KEY, key_fields=answering("place"))
+    assert failed(said) == hook_problems(state=State.KEY, key_fields=answering("place"))
 
 
 def test_each_task_of_a_failing_type_is_a_problem_and_others_are_checked() -> None:
@@ -159,7 +159,7 @@ def test_a_source_type_that_loses_its_source_is_one_problem() -> None:
 @pytest.mark.parametrize("value", [2**53 + 1, "\ud800", {1: [10**30]}, object()])
 def test_a_config_that_cannot_be_written_is_one_problem(value: Any) -> None:
     """No document can contain it, so only the type itself can have made it."""
-    [found] = told(config=FreeConfig, normalise=answering(FreeConfig(value=value)))
+    [found] = hook_problems(config=FreeConfig, normalise=answering(FreeConfig(value=value)))
     assert ("/tasks/1", "task-type-failed", REMEDY) == (found.pointer, found.code, found.remedy)
 
 

@@ -99,13 +99,14 @@ def test_a_namespace_that_raises_is_a_problem_of_each_of_its_tasks() -> None:
 def test_a_namespace_that_gives_nonsense_is_a_problem_of_the_task() -> None:
     """Something that is not a task type, or a type of another name."""
     written = document("s:source > a:q:x > k:sink")
-    for given, told in (("text", "str"), (TaskType(name="map", config=MapConfig), "'map'")):
+    for given, description in (("text", "str"), (TaskType(name="map", config=MapConfig), "'map'")):
         nonsense: Any = given
         catalogue = catalogue_with(Namespace("q:", {"q:x": nonsense}.get))
         expected = problem(
             "/tasks/1",
             "task-type-failed",
-            f"the task type 'q:x' failed on this task: TypeError: the namespace 'q:' returned {told} instead of 'q:x'",
+            "the task type 'q:x' failed on this task: TypeError: "
+            f"the namespace 'q:' returned {description} instead of 'q:x'",
             "report it to the provider of the type",
         )
         assert [expected] == problems(written, catalogue=catalogue)

@@ -129,14 +129,14 @@ def test_numbers_go_on_from_batch_to_batch() -> None:
     first = machine.run([numbered(1, 2, 3)])
     second = machine.run([numbered(5, first=3)], end=Offset(entry=1, at={"s": 5}, cuts={"m": ("s",)}))
     third = machine.run([numbered(7, 8, first=5)])
-    told = [
+    outcomes = [
         [(each.origin.instance, each.origin.port, each.first, each.count, each.marker) for each in record.emitted]
         for record in (first, second, third)
     ]
-    assert [(2, "odd", 0, 2, ""), (2, "even", 0, 1, ""), (1, "out", 0, 3, "")] == told[0]
+    assert [(2, "odd", 0, 2, ""), (2, "even", 0, 1, ""), (1, "out", 0, 3, "")] == outcomes[0]
     markers = [(2, "odd", 3, 1, "m"), (2, "even", 1, 1, "m"), (1, "out", 4, 1, "m")]
-    assert [(2, "odd", 2, 1, ""), (1, "out", 3, 1, ""), *markers] == told[1]
-    assert [(2, "odd", 4, 1, ""), (2, "even", 2, 1, ""), (1, "out", 5, 2, "")] == told[2]
+    assert [(2, "odd", 2, 1, ""), (1, "out", 3, 1, ""), *markers] == outcomes[1]
+    assert [(2, "odd", 4, 1, ""), (2, "even", 2, 1, ""), (1, "out", 5, 2, "")] == outcomes[2]
 
 
 def test_a_marker_cuts_the_parts_that_it_went_through() -> None:
@@ -178,8 +178,8 @@ def test_events_of_a_failed_task_are_parked() -> None:
     """With the reason of its failure. Tasks after it continue without them."""
     slots = [slot(2, "count", 1, state=SlotState.FAILED), slot(3, "output", 2), slot(4, "output", 1)]
     record = Machine(entry=entry(slots)).run([numbered(1, 2)])
-    told = "its task has failed: it was told to"
-    assert [(2, "in", told, 1), (2, "in", told, 2)] == dead(record)
+    reason = "its task has failed: it was stopped"
+    assert [(2, "in", reason, 1), (2, "in", reason, 2)] == dead(record)
     assert ([], [1, 2]) == (left(record, 3), values(record, 4))
     assert (2, 0, 2) == (record.meters[2].taken, record.meters[2].emitted, record.meters[2].dead)
 
@@ -227,8 +227,8 @@ def test_the_outcome_does_not_depend_on_earlier_batches_of_the_process() -> None
     machines[0].run([numbered(1)])
     machines[0].state.clear(-1)
     records = [machine.run([numbered(1, 2, 3)]) for machine in machines]
-    told = [(record.changes, left(record, 3), record.dead) for record in records]
-    assert told[0] == told[1]
+    outcomes = [(record.changes, left(record, 3), record.dead) for record in records]
+    assert outcomes[0] == outcomes[1]
 
 
 @pytest.mark.parametrize("items", [[], [arrived(events([]))]])

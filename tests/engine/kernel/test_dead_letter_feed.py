@@ -73,7 +73,7 @@ def test_what_cannot_be_taken_again_is_a_dead_letter_again() -> None:
         ]
     )
     assert [3] == [row["b"] for row in left(record, 3)]
-    told = {(each["instance"], each["port"], each["reason"]): each["events"] for each in letters(machine)}
+    parked = {(each["instance"], each["port"], each["reason"]): each["events"] for each in letters(machine)}
     none = {"a": None, "k": None}
     assert {
         (9, "in", "its task no longer runs"): list(rows),
@@ -81,8 +81,8 @@ def test_what_cannot_be_taken_again_is_a_dead_letter_again() -> None:
         (2, "in", "the event cannot be fed again: its field 'b' should be int64"): [{"b": "many"}],
         (2, "in", "the event cannot be fed again: it is not a JSON object"): [{"_rest": 7}],
         (2, "in", "ValueError: b is 4"): [{**none, **rows[1]}],
-        (4, "in", "its task has failed: it was told to"): [{**none, **row} for row in rows],
-    } == told
+        (4, "in", "its task has failed: it was stopped"): [{**none, **row} for row in rows],
+    } == parked
 
 
 def test_json_is_written_as_json_and_comes_back_unchanged() -> None:
@@ -120,8 +120,8 @@ def test_events_come_back_as_they_were_parked(name: str) -> None:
     """With the same values, for columns of any type."""
     values, kind = COLUMNS[name]
     rows = pa.record_batch({name: pa.array(values, kind), "other": pa.array([1, 2], pa.int64())})
-    (told,) = dead_letter(7, "in", "why", 3, rows)
-    found = fitting(json.loads(told)["events"], rows.schema)
+    (letter,) = dead_letter(7, "in", "why", 3, rows)
+    found = fitting(json.loads(letter)["events"], rows.schema)
     assert (rows, (0, 1), ()) == found
 
 

@@ -30,8 +30,8 @@ from engine.plan import Limits
 from engine.kernel.watchdog import Attempt
 from tests.engine.kernels import Machine, arrived, behaviours, dead, entry, left, slot
 
-folder, told = Path(sys.argv[1]), json.loads(sys.argv[2])
-bad = {(int(instance), b): what for instance, b, what in told["bad"]}
+folder, settings = Path(sys.argv[1]), json.loads(sys.argv[2])
+bad = {(int(instance), b): what for instance, b, what in settings["bad"]}
 seen = []
 
 def fall(what):
@@ -62,19 +62,19 @@ def wild(instance):
 def work():
     slots = [slot(2, "output", 1), slot(3, "output", 2), slot(4, "output", 1)]
     machine = Machine(entry=entry(slots), made={**behaviours(slots), 2: wild(2), 3: wild(3)})
-    limits = Limits(hang=told["hang"], memory=told["memory"])
-    with Attempt(folder, told["batch"], limits) as attempt:
+    limits = Limits(hang=settings["hang"], memory=settings["memory"])
+    with Attempt(folder, settings["batch"], limits) as attempt:
         running = attempt.running
         def watched(instance, event=None):
             running(instance, event)
-            # Stands for whoever kills workers at random.
-            if [instance, event and list(event)] in told["mine"]:
+            # Like a process that kills workers at random.
+            if [instance, event and list(event)] in settings["mine"]:
                 fall("kill")
         attempt.running = watched
-        if told["raises"]:
+        if settings["raises"]:
             attempt.running(2, (0, 0))
             raise RuntimeError("the kernel's own")
-        items = [arrived([{"b": b} for b in range(told["events"])])]
+        items = [arrived([{"b": b} for b in range(settings["events"])])]
         record = machine.run(items, watch=attempt)
         print(json.dumps({
             "dead": [[instance, reason, b] for instance, _, reason, b in dead(record)],
@@ -82,7 +82,7 @@ def work():
             "counted": machine.state.of(2).get(()),
         }), flush=True)
 
-for number in range(told["attempts"]):
+for number in range(settings["attempts"]):
     child = os.fork()
     if not child:
         try:
@@ -101,18 +101,18 @@ class Worked(NamedTuple):
     """What a series of attempts came to."""
 
     attempts: int
-    told: Mapping[str, Any]
+    report: Mapping[str, Any]
 
     @property
     def dead(self) -> list[tuple[int, str, int]]:
-        return [(instance, reason, b) for instance, reason, b in self.told["dead"]]
+        return [(instance, reason, b) for instance, reason, b in self.report["dead"]]
 
 
-def attempts(folder: Path, most: int, **told: Any) -> list[Any]:
+def attempts(folder: Path, most: int, **settings: Any) -> list[Any]:
     """What the attempts said, and with what each ended."""
     words = {"batch": 5, "events": 6, "bad": [], "mine": [], "raises": False, "hang": 60.0, "memory": 8_000_000_000}
     worker = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, "-c", WORKER, str(folder), json.dumps({**words, "attempts": most, **told})],
+        [sys.executable, "-c", WORKER, str(folder), json.dumps({**words, "attempts": most, **settings})],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -120,9 +120,9 @@ def attempts(folder: Path, most: int, **told: Any) -> list[Any]:
     return [json.loads(line) for line in worker.stdout.splitlines()]
 
 
-def work_off(folder: Path, bad: Sequence[tuple[int, Any, str]], **told: Any) -> Worked:
+def work_off(folder: Path, bad: Sequence[tuple[int, Any, str]], **settings: Any) -> Worked:
     """Attempts at one batch until one comes through."""
-    *ended, said, last = attempts(folder, MOST_ATTEMPTS, bad=bad, **told)
+    *ended, said, last = attempts(folder, MOST_ATTEMPTS, bad=bad, **settings)
     assert 0 == last
     return Worked(len(ended) + 1, said)
 
@@ -140,7 +140,7 @@ def test_an_event_that_kills_the_worker_is_parked(tmp_path: Path, what: str) -> 
     worked = work_off(tmp_path, [(2, 3, what)])
     assert (4, [(2, "killed its worker", 3)]) == (worked.attempts, worked.dead)
     good = [0, 1, 2, 4, 5]
-    assert {"left": [good, good, [*range(6)]], "counted": 5} == {key: worked.told[key] for key in ("left", "counted")}
+    assert {"left": [good, good, [*range(6)]], "counted": 5} == {key: worked.report[key] for key in ("left", "counted")}
 
 
 @pytest.mark.parametrize("what", ["hang", "sleep"])
@@ -159,7 +159,7 @@ def test_a_task_that_takes_all_memory_is_parked(tmp_path: Path) -> None:
     """Its own process refuses the memory, so that nothing dies."""
     worked = work_off(tmp_path, [(2, 3, "hog")], memory=2_000_000_000)
     [(instance, reason, b)] = worked.dead
-    assert (1, 2, 3, 5) == (worked.attempts, instance, b, worked.told["counted"])
+    assert (1, 2, 3, 5) == (worked.attempts, instance, b, worked.report["counted"])
     assert "Unable to allocate 2.79 GiB" in reason
 
 
@@ -172,14 +172,14 @@ def test_a_task_with_many_deadly_events_is_parked_from_the_third_on(tmp_path: Pa
         *((2, "killed its worker", b) for b in (2, 3, 4)),
         *((2, rest, b) for b in range(5, 10)),
     ] == worked.dead
-    assert [0, 1] == worked.told["left"][0]
+    assert [0, 1] == worked.report["left"][0]
 
 
 def test_two_deadly_tasks_are_distinguished(tmp_path: Path) -> None:
     """Each loses its own event. Parking one upstream does not convict another event downstream."""
     worked = work_off(tmp_path, [(3, 4, "kill"), (2, 1, "hang")], hang=1.0)
     assert [(2, "hung for over 1 s", 1), (3, "killed its worker", 4)] == worked.dead
-    assert [[0, 2, 3, 4, 5], [0, 2, 3, 5], [*range(6)]] == worked.told["left"]
+    assert [[0, 2, 3, 4, 5], [0, 2, 3, 5], [*range(6)]] == worked.report["left"]
     assert 6 == worked.attempts
 
 
@@ -193,7 +193,7 @@ def test_a_task_that_is_deadly_without_events_is_parked_whole(tmp_path: Path) ->
     """Even an empty batch kills the worker."""
     worked = work_off(tmp_path, [(2, "empty", "exit")])
     assert (4, [(2, "killed its worker", b) for b in range(6)]) == (worked.attempts, worked.dead)
-    assert [*range(6)] == worked.told["left"][2]
+    assert [*range(6)] == worked.report["left"][2]
 
 
 @pytest.mark.full
@@ -204,7 +204,7 @@ def test_workers_killed_at_random_cost_no_event(tmp_path: Path, mine: list[Any])
         assert [-signal.SIGKILL] == attempts(tmp_path, 1, mine=[place])
     worked = work_off(tmp_path, [])
     assert (1, []) == (worked.attempts, worked.dead)
-    assert [[*range(6)]] * 3 == worked.told["left"]
+    assert [[*range(6)]] * 3 == worked.report["left"]
     assert [] == list(tmp_path.iterdir())
 
 

@@ -23,9 +23,9 @@ from engine.records.record_store import RecordStore
 
 name, nth = sys.argv[2], int(sys.argv[3])
 
-def step(told):
+def step(done):
     global nth
-    if told == name:
+    if done == name:
         nth -= 1
         if nth == 0:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -124,11 +124,11 @@ def test_a_record_without_births_is_read(tmp_path: Path) -> None:
 
 def test_the_header_has_the_numbers_of_emitted_events(tmp_path: Path) -> None:
     """Without reading an event: one number per event, one per marker."""
-    told = RecordFile(stored(tmp_path, RECORD)).header.emitted
+    emitted = RecordFile(stored(tmp_path, RECORD)).header.emitted
     assert [(1, 5, 3, ""), (1, 8, 1, "m"), (2, 2**62, 1, "")] == [
-        (each.origin.instance, each.first, each.count, each.marker) for each in told
+        (each.origin.instance, each.first, each.count, each.marker) for each in emitted
     ]
-    assert [each.count for each in RECORD.emitted] == [each.count for each in told]
+    assert [each.count for each in RECORD.emitted] == [each.count for each in emitted]
 
 
 def test_parts_are_read_alone(tmp_path: Path) -> None:
