@@ -94,10 +94,10 @@ def test_check_knows_task_types_of_files_and_modules(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("place", "complaint"),
     [
-        ("none.py", "what 'none.py' names cannot be loaded: FileNotFoundError"),
-        ("no_such_tasks", "what 'no_such_tasks' names cannot be loaded: ModuleNotFoundError"),
+        ("none.py", "'none.py' cannot be loaded: FileNotFoundError"),
+        ("no_such_tasks", "'no_such_tasks' cannot be loaded: ModuleNotFoundError"),
         ("own_tasks.py:NOTHING", "cannot be loaded: AttributeError"),
-        ("own_tasks.py:NUMBER", "offers int, which is neither a task type nor a namespace"),
+        ("own_tasks.py:NUMBER", "provides int, which is neither a task type nor a namespace"),
         ("bad_tasks.py", "cannot be loaded: ValueError: task type 'own:bad' has the default output_schema"),
     ],
 )

@@ -393,9 +393,9 @@ def test_a_job_leaves_what_it_reads_no_longer_once_no_cut_needs_it(tmp_path: Pat
 @pytest.mark.parametrize(
     ("supply", "why"),
     [
-        (Subscribed(topic="a/+"), "'a/+' is no topic"),
-        (Subscribed(topic="braid/1/out"), "'braid/1/out' is no topic"),
-        (Subscribed(topic=""), "'' is no topic"),
+        (Subscribed(topic="a/+"), "'a/+' is not a topic"),
+        (Subscribed(topic="braid/1/out"), "'braid/1/out' is not a topic"),
+        (Subscribed(topic=""), "'' is not a topic"),
         (Rated(per_second=0.0), "per_second"),
     ],
 )
