@@ -18,7 +18,8 @@ from bridge.sender import Sender
 from bridge.transport.mqtt_client import MqttClient
 from engine.host.cpu_meter import CpuMeter
 from engine.host.keeper import HostKeeper
-from engine.plan import Plan, written_plan
+from engine.plan import Plan
+from engine.plan_messages import written_plan
 from engine.records.job_folder import JobFolder, job_folder
 from engine.records.record_store import RecordStore
 

@@ -1,7 +1,7 @@
-"""What a dataflow is: its document, the types of its tasks, the schemas of its streams, its canonical form.
+"""Dataflows: their documents, task types, stream schemas and canonical form.
 
-Everything here is pure: bytes and records in, records or problems out; Spark, MQTT, SQL and HTTP are unknown.
-Begin with `canonicalise`, which turns a tenant's document into a `Dataflow` or raises `InvalidDocument`.
+Everything here is pure: bytes and records in, records or problems out. Nothing knows Spark, MQTT, SQL or HTTP.
+Start with `canonicalise`, which turns a tenant's document into a `Dataflow` or raises `InvalidDocument`.
 """
 
 from dags.canonical import SCHEME, canonicalise, confine

@@ -8,16 +8,16 @@ from dags.task_type import AnyTaskType, TaskType
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """Answers for every type name that starts with a prefix, such as `opmw:`."""
+    """Provides all types whose names start with a prefix, such as `opmw:`."""
 
     prefix: str
     resolve: Callable[[str], AnyTaskType | None]
-    """Gives the type of that full name, or nothing where there is none."""
+    """Returns the type of that full name, or None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Task types by name, and namespaces that make theirs on demand.
+    """Task types by name, and namespaces that make types on demand.
 
     >>> Catalogue.of([]).find("nothing")
     """
@@ -27,7 +27,7 @@ class Catalogue:
 
     @classmethod
     def of(cls, entries: Iterable[AnyTaskType | Namespace]) -> "Catalogue":
-        """A catalogue of these entries; two that answer for the same name are refused."""
+        """A catalogue of these entries. Raises `ValueError` if two provide the same name."""
         types: dict[str, AnyTaskType] = {}
         namespaces: list[Namespace] = []
         for entry in entries:
@@ -41,13 +41,11 @@ class Catalogue:
             clashes = [name for name in types if name.startswith(namespace.prefix)]
             clashes += [n.prefix for n in namespaces if n is not namespace and n.prefix.startswith(namespace.prefix)]
             if clashes:
-                raise ValueError(
-                    f"namespace {namespace.prefix!r} also answers for {clashes[0]!r}; choose another prefix"
-                )
+                raise ValueError(f"namespace {namespace.prefix!r} also covers {clashes[0]!r}; choose another prefix")
         return cls(types, tuple(namespaces))
 
     def find(self, name: str) -> AnyTaskType | None:
-        """The type of that name, if there is one."""
+        """The type of that name, or None if there is none."""
         if (known := self.types.get(name)) is not None:
             return known
         for namespace in self.namespaces:
@@ -56,9 +54,9 @@ class Catalogue:
                 if found is None or (isinstance(found, TaskType) and found.name == name):
                     return found
                 given = repr(found.name) if isinstance(found, TaskType) else type(found).__name__
-                raise TypeError(f"the namespace {namespace.prefix!r} gave {given} instead of {name!r}")
+                raise TypeError(f"the namespace {namespace.prefix!r} returned {given} instead of {name!r}")
         return None
 
     def names(self) -> tuple[str, ...]:
-        """Every name to suggest: the types' and, with a star, the namespaces'."""
+        """Every name to suggest: of the types, and with a star, of the namespaces."""
         return (*sorted(self.types), *(f"{namespace.prefix}*" for namespace in self.namespaces))

@@ -1,4 +1,4 @@
-"""Configs: what a task type's schema is derived of, and the values that mean something else for each tenant."""
+"""Configs: the base of every task type's config, and config values whose meaning depends on the tenant."""
 
 from collections.abc import Set as AbstractSet
 from typing import Annotated, Any, Protocol, Self, get_args, get_origin
@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 _NAME = "[A-Za-z0-9_][A-Za-z0-9._-]*"
-"""A level of a path; none of them leads upwards."""
+"""One level of a path. No level leads upwards."""
 
 
 def _holds_a_set(annotation: Any) -> bool:
@@ -35,50 +35,50 @@ class Config(BaseModel):
         for name, field in cls.model_fields.items():
             if _holds_a_set(field.annotation):
                 raise TypeError(
-                    f"the config field {name!r} is a set, whose order changes from run to run, and with it the "
-                    "signature; make it a tuple and let the type's normalise sort it"
+                    f"the config field {name!r} is a set; its order changes from run to run, and so would the "
+                    "signature; make it a tuple, and sort it in the type's normalise"
                 )
 
 
 class Outside(Protocol):
-    """What a host knows of the world outside, for the configs of its tasks."""
+    """A host's access to the outside world, for the configs of its tasks."""
 
     def secret(self, owner: str, name: str) -> str:
-        """What a tenant keeps secret under a name."""
+        """The tenant's secret of that name."""
 
     def place(self, owner: str, path: str) -> str:
-        """Where a path of a tenant's lies on this machine."""
+        """The path on this machine of a tenant's file or folder."""
 
     def barred(self, host: str) -> str:
-        """Why tasks of tenants may not connect to a host, given by its name or address; empty where they may."""
+        """Why tasks of tenants may not connect to a host (a name or address); empty if they may."""
 
 
 class Owned(Config):
-    """A config value that means something else for each tenant; it is hashed with its owner, so that none share one.
+    """A config value whose meaning depends on the tenant. It is hashed with its owner, so tenants never share it.
 
     A host reads a plan's configs with itself as the context's `outside`. Only then may a value name its owner, and only
-    then is looked up what it refers to, once; the configs of documents and plans hold the reference alone.
+    then is its reference resolved, once. The configs of documents and plans hold only the reference.
     """
 
-    _found: str = PrivateAttr("")
+    _resolved: str = PrivateAttr("")
     _outside: Outside | None = PrivateAttr(None)
 
-    def _looked_up(self, owner: str, outside: Outside) -> str:
+    def _resolve(self, owner: str, outside: Outside) -> str:
         raise NotImplementedError
 
-    def _looked_up_once(self) -> str:
-        if not self._found:
-            raise LookupError(f"{self} means something only to a host's worker, which has its plan")
-        return self._found
+    def _resolved_value(self) -> str:
+        if not self._resolved:
+            raise LookupError(f"{self} is resolved only in a host's worker, which has its plan")
+        return self._resolved
 
     @model_validator(mode="wrap")
     @classmethod
-    def _of_a_plan(cls, told: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+    def _from_plan(cls, given: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
         outside = (info.context or {}).get("outside")
-        if outside is None or not isinstance(told, dict):
-            return handler(told)
-        made = handler({name: value for name, value in told.items() if name != "owner"})
-        made._found = made._looked_up(told.get("owner", ""), outside)  # noqa: SLF001 - its own
+        if outside is None or not isinstance(given, dict):
+            return handler(given)
+        made = handler({name: value for name, value in given.items() if name != "owner"})
+        made._resolved = made._resolve(given.get("owner", ""), outside)  # noqa: SLF001 - its own
         made._outside = outside  # noqa: SLF001 - its own
         return made
 
@@ -89,7 +89,7 @@ class Owned(Config):
 
 
 class Secret(Owned):
-    """A config value that only refers to a secret.
+    """A config value that refers to a secret.
 
     >>> Secret(secret="password").model_dump(context={"owner": "ann"})
     {'secret': 'password', 'owner': 'ann'}
@@ -99,21 +99,21 @@ class Secret(Owned):
 
     @property
     def revealed(self) -> str:
-        """The secret itself, in a worker; for nobody's eyes."""
-        return self._looked_up_once()
+        """The secret itself, in a worker. Never show or log it."""
+        return self._resolved_value()
 
     def barred(self, host: str) -> str:
-        """Why a task may not connect to a host that the secret names; asked by the task before each connection."""
+        """Why a task may not connect to a host that the secret names. The task asks before each connection."""
         if self._outside is None:
-            raise LookupError(f"{self} means something only to a host's worker, which has its plan")
+            raise LookupError(f"{self} is resolved only in a host's worker, which has its plan")
         return self._outside.barred(host)
 
-    def _looked_up(self, owner: str, outside: Outside) -> str:
+    def _resolve(self, owner: str, outside: Outside) -> str:
         return outside.secret(owner, self.secret)
 
 
 class Place(Owned):
-    """A config value that names a file or folder among those that hosts keep for the tenant.
+    """A config value that names a file or folder which the hosts keep for the tenant.
 
     >>> Place(place="readings/today").place
     'readings/today'
@@ -123,14 +123,14 @@ class Place(Owned):
 
     @property
     def path(self) -> str:
-        """Where it lies, in a worker."""
-        return self._looked_up_once()
+        """Its path on this machine, in a worker."""
+        return self._resolved_value()
 
-    def _looked_up(self, owner: str, outside: Outside) -> str:
+    def _resolve(self, owner: str, outside: Outside) -> str:
         return outside.place(owner, self.place)
 
 
 class NamesSource(Config):
-    """The least that a source type's config has: the name of a registered source."""
+    """The base of a source type's config: the name of a registered source."""
 
     source: str

@@ -1,4 +1,4 @@
-"""The canonical dataflow: what merging sees of a document, the same however the tenant wrote it down."""
+"""The canonical dataflow, which merging works on: the same for all documents that mean the same."""
 
 import json
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dags.task_type import AnyTaskType
 
 
 class Scope(NamedTuple):
-    """Confines a task to one dataflow: equal tasks are one only within the same scope."""
+    """Confines a task to one dataflow: only tasks in the same scope can be shared."""
 
     dataflow: str
     task: str
@@ -16,15 +16,15 @@ class Scope(NamedTuple):
 
 
 class Key(NamedTuple):
-    """What decides whether two tasks are one."""
+    """The identity of a task: tasks with equal keys are one."""
 
     signature: bytes
     scope: Scope | None
-    """None where sharing is allowed."""
+    """None if the task may be shared."""
 
 
 class Input(NamedTuple):
-    """One edge into a task, with its multiplicity. Parents are numbered by position, in running graphs by instance."""
+    """One edge into a task, with its multiplicity. Parents are positions; in running graphs, instances."""
 
     port: str
     parent: int
@@ -33,14 +33,14 @@ class Input(NamedTuple):
 
 
 class JsonField(NamedTuple):
-    """A field of kind `json` that reaches an input port of a task. The signature decides which there are."""
+    """A field of kind `json` that reaches an input port of a task. The signature determines it."""
 
     port: str
     field: str
 
 
 def config_in(text: bytes) -> dict[str, Any]:
-    """The config within a text that was hashed.
+    """The config in a text that was hashed.
 
     >>> config_in(b'["braid-1","map",1,{"add":2},[]]')
     {'add': 2}
@@ -51,11 +51,11 @@ def config_in(text: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One distinct task of a dataflow, after equivalent ones collapsed."""
+    """One distinct task of a dataflow, after equivalent tasks collapsed."""
 
     key: Key
     text: bytes
-    """What was hashed; compared before anything is shared."""
+    """The text that was hashed. It is compared before anything is shared."""
     type: AnyTaskType
     inputs: tuple[Input, ...]
     json_fields: tuple[JsonField, ...] = ()
@@ -68,16 +68,16 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataflow:
-    """A dataflow in canonical form, made by `canonicalise`."""
+    """A dataflow in canonical form; made by `canonicalise`."""
 
     id: str
     tenant: str
     name: str
     tasks: tuple[Task, ...]
-    """Each after its parents, in an order that only the computation decides."""
+    """Each after its parents, in an order that depends only on the computation."""
     places: dict[str, int]
-    """Where each task of the document is found among the tasks; several ids where equivalent tasks collapsed."""
+    """The position in `tasks` of each task of the document. Equivalent tasks share one."""
     sinks: tuple[str, ...]
     """The ids of the document's sinks, sorted."""
     parts: tuple[tuple[int, ...], ...]
-    """For each connected part, its sources."""
+    """The sources of each connected part."""

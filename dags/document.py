@@ -1,7 +1,7 @@
 """The document: the JSON form in which a tenant submits a dataflow.
 
-These models are the published JSON Schema (`docs/dataflow.schema.json`) and hold a document's form only. What its words
-mean (types, sources, ports, fields) is for the canonical passes.
+These models are the published JSON Schema (`docs/dataflow.schema.json`) and check a document's form only. The canonical
+passes check its meaning (types, sources, ports, fields).
 """
 
 from typing import Annotated, Any
@@ -13,9 +13,9 @@ from dags.ports import LONGEST_PORT
 MOST_TASKS = 10_000
 MOST_DOCUMENT_STREAMS = 100_000
 LONGEST_KEY = 1_000
-"""Of a config, at every level: each problem below a key repeats it in its pointer."""
+"""Of a config, at every level. Each problem below a key repeats the key in its pointer."""
 
-# A task's id names its output topic, so it may hold nothing that MQTT gives a meaning, and no control characters.
+# A task's id names its output topic, so it may contain no control character and none that is special in MQTT.
 TaskId = Annotated[
     str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^/+#\x00-\x1f\x7f-\x9f]+$", strict=True)
 ]
@@ -37,9 +37,9 @@ class TaskForm(_Form):
     config: dict[str, Any] = Field(
         default_factory=dict, json_schema_extra={"propertyNames": {"maxLength": LONGEST_KEY}}
     )
-    """What the task type's schema asks for; defaults may be left out."""
+    """As the task type's schema requires. Fields with a default may be left out."""
     fresh: bool = False
-    """Start this task and all that follows it anew instead of sharing what already runs."""
+    """Start this task and all tasks after it anew, instead of sharing tasks that already run."""
 
 
 class StreamForm(_Form):
@@ -48,11 +48,11 @@ class StreamForm(_Form):
     origin: str = Field(alias="from", max_length=128)
     """The id of the task that emits."""
     from_port: PortName | None = None
-    """May be left out where the task has one output port."""
+    """May be left out if the task has one output port."""
     to: Annotated[str, StringConstraints(max_length=128)]
     """The id of the task that receives."""
     to_port: PortName | None = None
-    """May be left out where the task has one input port."""
+    """May be left out if the task has one input port."""
 
 
 class Document(_Form):
@@ -60,11 +60,11 @@ class Document(_Form):
 
     model_config = ConfigDict(title="Braid dataflow")
 
-    # Bounds and not a literal, because a literal 1 also takes true.
+    # Bounds, not a literal: a literal 1 also accepts true.
     version: Annotated[int, Field(ge=1, le=1)]
-    """The version of this form."""
+    """The version of the document format."""
     name: Name
-    """A name for people; it has no part in what is shared."""
-    # Not strict here only: JSON has no tuples.
+    """A name for people. It has no effect on sharing."""
+    # Not strict, because JSON has no tuples.
     tasks: Annotated[tuple[TaskForm, ...], Field(min_length=1, max_length=MOST_TASKS, strict=False)]
     streams: Annotated[tuple[StreamForm, ...], Field(max_length=MOST_DOCUMENT_STREAMS, strict=False)]

@@ -1,6 +1,6 @@
-"""From bytes to a document: malformed, oversized or unfit text becomes problems, never a traceback.
+"""Read a document from bytes. Malformed, oversized or unfit text becomes problems, never a traceback.
 
-What can be read is kept although other parts cannot, so that the passes find the problems of the rest in the same go.
+Readable parts are kept even if other parts are not, so that the passes find their problems in the same run.
 """
 
 import json
@@ -23,43 +23,43 @@ MOST_NESTING = 16
 """Levels of objects and arrays inside one config."""
 LARGEST_INTEGER = 2**53
 MOST_UNFIT = 1_000
-"""After so many values that cannot be kept, the rest of the document is not looked at."""
+"""Reading stops after this many unfit values."""
 
 _TASK_NESTING = 3  # document, list of tasks, task
 _TOO_LARGE = LARGEST_INTEGER * 2
-"""Stands for any integer beyond the largest."""
-_MOST_DIGITS = 20  # more than any number within the limits needs; int() takes quadratic time in them
+"""Stands for any integer above the largest."""
+_MOST_DIGITS = 20  # more than any allowed number needs; int() takes quadratic time in them
 
 Path: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What could be read of a document; made by `read`. Entries that could not be are None, in their places."""
+    """The readable parts of a document; made by `read`. An unreadable entry is None."""
 
     name: str
     tasks: tuple[TaskForm | None, ...]
     streams: tuple[StreamForm | None, ...]
     unreadable_ids: frozenset[str]
-    """Ids of the tasks that could not be read, so that streams to them are no second problem."""
+    """Ids of unreadable tasks, so that streams to them are no second problem."""
     problems: tuple[Problem, ...]
 
 
 class _Vanished(float):
-    """A number that is not 0, but would be as a float; the walk reports it at its place."""
+    """A number other than 0 that is 0 as a float. `_unfit` reports it."""
 
 
 class _Repeated(dict[str, Any]):
-    """A JSON object in which keys stand twice; the walk reports it at its place."""
+    """A JSON object with repeated keys. `_unfit` reports it."""
 
-    keys_again: tuple[str, ...] = ()
+    repeated_keys: tuple[str, ...] = ()
 
 
 def read(raw: bytes | str) -> Reading:
-    """Read a document's text. Only where nothing at all can be made of it is `InvalidDocument` raised here."""
+    """Read a document's text. Raises `InvalidDocument` only if no part is readable."""
     value = _parse(_decode(raw))
     if not isinstance(value, dict):
-        raise _refuse("not-an-object", "the document is not a JSON object", "write { … } around its fields")
+        raise _refuse("not-an-object", "the document is not a JSON object", "put its fields in { … }")
     for part, most in (("tasks", MOST_TASKS), ("streams", MOST_DOCUMENT_STREAMS)):
         if isinstance(items := value.get(part), list) and len(items) > most:
             raise _refuse(
@@ -75,10 +75,10 @@ def read(raw: bytes | str) -> Reading:
         if len(problems) == MOST_UNFIT:
             raise InvalidDocument(problems)
     try:
-        # Without what is told already: at a key with half a character, pydantic would look no further.
+        # Without the parts already reported: pydantic stops at a key with half a character.
         document = Document.model_validate({key: item for key, item in value.items() if (key,) not in spoilt})
     except ValidationError as error:
-        findings = [found for found in error.errors(include_url=False, include_input=False) if _is_own(found, value)]
+        findings = [found for found in error.errors(include_url=False, include_input=False) if _is_new(found, value)]
         new = (found for found in findings if found["loc"][:2] not in spoilt)
         problems += [_form_problem(found) for found in islice(new, MOST_DOCUMENT_PROBLEMS)]
         spoilt |= {found["loc"][:2] for found in findings}
@@ -94,20 +94,20 @@ def read(raw: bytes | str) -> Reading:
     )
 
 
-def _is_own(found: ErrorDetails, value: dict[str, Any]) -> bool:
-    """Whether a finding says something new: a list all of whose entries are bad also counts as empty."""
+def _is_new(found: ErrorDetails, value: dict[str, Any]) -> bool:
+    """False for a list that counts as empty because all its entries are bad."""
     return not (found["type"] == "too_short" and value[str(found["loc"][0])])
 
 
 def _salvage(value: dict[str, Any], spoilt: set[Path], problems: list[Problem]) -> Reading:
-    """What can be read of a document that has problems."""
+    """Keep the readable parts of a document that has problems."""
 
     def entries(part: str) -> list[Any]:
-        # One entry that cannot be read stands for a list that cannot, so that nothing counts as missing from it.
+        # One unreadable entry stands for an unreadable list, so that nothing counts as missing from it.
         items = value.get(part)
         return items if isinstance(items, list) else [None]
 
-    # Without a list of tasks, streams have nothing to be held against.
+    # Without a list of tasks, streams cannot be checked.
     if not isinstance(value.get("tasks"), list):
         value = {**value, "streams": None}
     spoilt = {*spoilt, *((part, 0) for part in _FORMS if not isinstance(value.get(part), list))}
@@ -142,7 +142,7 @@ def _decode(raw: bytes | str) -> str:
     if len(raw) > MOST_DOCUMENT_BYTES:
         raise too_large
     if isinstance(raw, str):
-        # A lone surrogate has no UTF-8 form; the walk reports it with its place.
+        # A lone surrogate has no UTF-8 form. `_unfit` reports it with its place.
         if len(raw.encode("utf-8", "surrogatepass")) > MOST_DOCUMENT_BYTES:
             raise too_large
         return raw
@@ -172,8 +172,8 @@ def _parse(text: str) -> Any:
     except RecursionError:
         raise _refuse(
             "nested-too-deeply",
-            "the document nests objects and arrays too deeply to be read",
-            f"keep every config within {MOST_NESTING} levels",
+            "the document nests objects and arrays too deeply",
+            f"nest at most {MOST_NESTING} levels in a config",
         ) from None
 
 
@@ -184,7 +184,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     repeated = _Repeated(made)
     seen: set[str] = set()
     again = [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
-    repeated.keys_again = tuple(dict.fromkeys(again))
+    repeated.repeated_keys = tuple(dict.fromkeys(again))
     return repeated
 
 
@@ -193,9 +193,9 @@ def _integer(digits: str) -> int | float:
 
 
 def _number(text: str) -> int | float:
-    """Numbers that are equal are read as one: 5.0 as 5, -0.0 as 0; a float field turns them back into floats.
+    """Read equal numbers as one: 5.0 as 5, -0.0 as 0. A float field turns them back into floats.
 
-    From 2^53 on not every whole number has a float, and one that lost a digit would be read as another one.
+    From 2^53 on, not every whole number has a float, and one that loses a digit becomes another number.
     """
     value = float(text)
     if not value:
@@ -208,19 +208,20 @@ def _number(text: str) -> int | float:
 
 
 def _unfit(value: dict[str, Any] | list[Any], path: Path, depth: int) -> Iterator[tuple[Path, Problem]]:
-    """Every value that JSON can write but Braid cannot keep: what it is and where."""
+    """Find every value that JSON can express but Braid cannot keep, with its path."""
     if depth > MOST_NESTING + _TASK_NESTING:
-        yield _found(path, "nested-too-deeply", f"nested deeper than {MOST_NESTING} levels", "flatten the config")
+        message = f"the config is nested deeper than {MOST_NESTING} levels"
+        yield _found(path, "nested-too-deeply", message, "flatten the config")
         return
     if isinstance(value, dict):
         yield from _unfit_keys(value, path)
     items: Any = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
-        # Scalars are told apart without a call each: a document has a hundred thousand of them.
+        # No call for each scalar: a document may have a hundred thousand.
         kind = type(item)
         if kind is str:
             if not item.isascii() and _has_lone_surrogate(item):
-                yield _found((*path, key), "lone-surrogate", "the text holds half a character", _WHOLE_CHARACTERS)
+                yield _found((*path, key), "lone-surrogate", "the text contains half a character", _WHOLE_CHARACTERS)
         elif (kind is dict or kind is list or kind is _Repeated) and (type(key) is int or len(key) <= LONGEST_KEY):
             yield from _unfit(item, (*path, key), depth + 1)
         elif kind is int or kind is float or kind is _Vanished:
@@ -228,19 +229,19 @@ def _unfit(value: dict[str, Any] | list[Any], path: Path, depth: int) -> Iterato
 
 
 def _unfit_keys(value: dict[str, Any], path: Path) -> Iterator[tuple[Path, Problem]]:
-    for key in value.keys_again if isinstance(value, _Repeated) else ():
-        message = f"the key {quoted(key)} stands twice in one object"
+    for key in value.repeated_keys if isinstance(value, _Repeated) else ():
+        message = f"the key {quoted(key)} appears twice in one object"
         yield _found(path, "repeated-key", message, "keep one of the two")
     for key in value:
         if not key.isascii() and _has_lone_surrogate(key):
-            yield _found((*path, key), "lone-surrogate", "the key holds half a character", _WHOLE_CHARACTERS)
+            yield _found((*path, key), "lone-surrogate", "the key contains half a character", _WHOLE_CHARACTERS)
         if len(key) > LONGEST_KEY:
             yield _found((*path, key), "too-long", f"the key is longer than {LONGEST_KEY:,} characters", "shorten it")
 
 
 def _unfit_number(value: float, path: Path) -> Iterator[tuple[Path, Problem]]:
     if isinstance(value, _Vanished):
-        message = "the number is so close to 0 that a float would make it 0"
+        message = "the number is too close to 0: as a float it would be 0"
         yield _found(path, "number-too-small", message, "write 0, or a number that a float can hold")
     elif not math.isfinite(value):
         yield _found(path, "not-finite", "the number is NaN, infinite or too large", "give a finite number")
@@ -250,10 +251,10 @@ def _unfit_number(value: float, path: Path) -> Iterator[tuple[Path, Problem]]:
 
 
 _IN_FEWER_DIGITS = (
-    "give an integer field a smaller one, a float field one with an exponent and no more digits than a float keeps, "
-    "and a text field a string"
+    "use a smaller one for an integer field, one with an exponent and no more digits than a float keeps for a float "
+    "field, and a string for a text field"
 )
-_WHOLE_CHARACTERS = "write each surrogate pair whole"
+_WHOLE_CHARACTERS = "write both halves of each surrogate pair"
 
 
 def _found(path: Path, code: str, message: str, remedy: str) -> tuple[Path, Problem]:
@@ -272,10 +273,10 @@ _FORMS: dict[str, type[BaseModel]] = {"tasks": TaskForm, "streams": StreamForm}
 
 
 def _form_problem(found: ErrorDetails) -> Problem:
-    """One of pydantic's findings about the document's form, in our words."""
+    """The problem for one of pydantic's errors in the document's form."""
     path = found["loc"]
     if path == ("version",) and found["type"] != "missing":
-        code, message, remedy = "unknown-version", "the version is not one that is known", "write 1"
+        code, message, remedy = "unknown-version", "the version is unknown", "use 1"
     else:
         form: type[BaseModel] = Document if len(path) == 1 else _FORMS[str(path[0])]
         known = [field.alias or name for name, field in form.model_fields.items()]

@@ -1,42 +1,39 @@
-"""What is wrong with a document, said so that its author can mend it."""
+"""Problems of a document, worded so that its author can fix them."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from rapidfuzz import fuzz, process
 
-# Beyond this many candidates a suggestion costs more than it helps: the time of a whole document stays linear.
+# With more candidates a suggestion costs more than it helps. The bound keeps the time for a document linear.
 _MOST_CANDIDATES = 200
 _LONGEST_QUOTE = 60
-# Names in documents are shorter; comparing texts takes quadratic time in their length.
+# Names in documents are shorter, and comparing texts takes quadratic time.
 _LONGEST_NAME = 200
-_LONGEST_PLACE = 9
+_MOST_INDEX_DIGITS = 9
 _PARTS = ("version", "name", "tasks", "streams")
 
-
 MOST_DOCUMENT_PROBLEMS = 1_000
-"""After so many problems of one kind (form, configs, fields) the rest is not looked at: a bad document stays cheap."""
+"""Checks stop after this many problems of one kind (form, configs, fields), so that a bad document stays cheap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that keeps a document from being accepted; made by the reader and by the passes."""
+    """One reason not to accept a document; made by the reader and by the passes."""
 
     pointer: str
-    """Where, as a JSON pointer (RFC 6901) into the document."""
+    """The place, as a JSON pointer (RFC 6901) into the document."""
     code: str
-    """What kind of problem, as a stable name for programs."""
+    """The kind of problem, as a stable name for programs."""
     message: str
-    """What is wrong."""
     remedy: str
-    """What to do about it."""
 
     def __str__(self) -> str:
         return f"{self.pointer or '(document)'}: {self.message}; {self.remedy}"
 
 
 class InvalidDocument(ValueError):
-    """A document was refused; carries every problem found, in the document's order."""
+    """A document was refused. Carries every problem found, in the document's order."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(problems, key=_position))
@@ -44,7 +41,7 @@ class InvalidDocument(ValueError):
 
 
 def pointer(*tokens: str | int) -> str:
-    """Join tokens to a JSON pointer.
+    """Join tokens into a JSON pointer.
 
     >>> pointer("tasks", 3, "config", "a/b")
     '/tasks/3/config/a~1b'
@@ -53,7 +50,7 @@ def pointer(*tokens: str | int) -> str:
 
 
 def quoted(text: str) -> str:
-    """Quote what a tenant wrote, short enough to read and safe to print.
+    """Quote a tenant's text, short enough to read and safe to print.
 
     >>> quoted("parse"), quoted("x" * 70) == "'" + "x" * 59 + "…'"
     ("'parse'", True)
@@ -62,7 +59,7 @@ def quoted(text: str) -> str:
 
 
 def listed(words: Iterable[str], most: int = 10) -> str:
-    """List words for a message, the first few only.
+    """List the first few words, for a message.
 
     >>> listed(["b", "a"]), listed([])
     ("'b', 'a'", 'none')
@@ -73,7 +70,7 @@ def listed(words: Iterable[str], most: int = 10) -> str:
 
 
 def nearest(word: str, candidates: Collection[str]) -> str | None:
-    """The candidate that looks most like the word, if any looks like it at all.
+    """The candidate most similar to the word, or None if none is similar.
 
     >>> nearest("range_fliter", ["range_filter", "kalman_filter"])
     'range_filter'
@@ -86,7 +83,7 @@ def nearest(word: str, candidates: Collection[str]) -> str | None:
 
 
 def suggestion(word: str, candidates: Collection[str], otherwise: str) -> str:
-    """A remedy for a misspelt name: the nearest known one, or else the given advice.
+    """A remedy for a misspelt name: the most similar known name, or else the given advice.
 
     >>> suggestion("noop2", ["noop"], "remove it")
     "did you mean 'noop'?"
@@ -103,7 +100,7 @@ def _position(problem: Problem) -> tuple[int, tuple[tuple[bool, int, str], ...]]
     if not problem.pointer:
         return -1, ()
     part, *tokens = problem.pointer.split("/")[1:]
-    # Keys may be digits too, and of any length; the place of an entry is a short number.
-    places = [int(token) if token.isdecimal() and len(token) <= _LONGEST_PLACE else -1 for token in tokens]
-    inside = tuple((place < 0, place, token) for place, token in zip(places, tokens, strict=True))
+    # Keys may be digits of any length too; the index of an entry is a short number.
+    indexes = [int(token) if token.isdecimal() and len(token) <= _MOST_INDEX_DIGITS else -1 for token in tokens]
+    inside = tuple((index < 0, index, token) for index, token in zip(indexes, tokens, strict=True))
     return (_PARTS.index(part), inside) if part in _PARTS else (len(_PARTS), ((True, -1, part), *inside))

@@ -1,4 +1,4 @@
-"""Schemas: which fields the events of a stream have, and of what kind."""
+"""Schemas: the fields of a stream's events, and their kinds."""
 
 # rpds's classes take no parameters at run time.
 from __future__ import annotations
@@ -11,7 +11,7 @@ from rpds import HashTrieMap
 
 
 class Kind(StrEnum):
-    """The kind of a field's values; a null is allowed in every kind."""
+    """The kind of a field's values. Every kind allows null."""
 
     BOOLEAN = "boolean"
     INTEGER = "integer"
@@ -27,7 +27,7 @@ ANY = frozenset(Kind)
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The fields of a stream. Persistent, so that a long chain of tasks that each add a field stays cheap.
+    """The fields of a stream. A persistent map, so that a long chain of tasks that each add a field stays cheap.
 
     >>> Schema.of(temperature=Kind.FLOAT).plus("hot", Kind.BOOLEAN).names()
     ('hot', 'temperature')
@@ -45,25 +45,25 @@ class Schema:
         return tuple(sorted(self.fields))
 
     def plus(self, name: str, kind: Kind) -> Schema:
-        """The schema with one field more (or of another kind)."""
+        """The schema with one more field, or with another kind for an existing one."""
         return Schema(self.fields.insert(name, kind))
 
     def only(self, names: Iterable[str]) -> Schema:
-        """The schema with no fields but these, as far as it has them."""
+        """The schema with only those of its fields that are named."""
         return Schema.of({name: self.fields[name] for name in names if name in self.fields})
 
     def without(self, name: str) -> Schema:
-        """The schema less one field."""
+        """The schema without one field."""
         return Schema(self.fields.discard(name))
 
 
 def meet(schemas: Iterable[Schema]) -> Schema:
-    """What every event has where several streams enter one port: the fields all of them share, with their kind.
+    """The fields that every event has if several streams enter one port: those that all have, with the same kind.
 
     >>> meet([Schema.of(a=Kind.FLOAT, b=Kind.STRING), Schema.of(a=Kind.FLOAT, b=Kind.FLOAT)]).names()
     ('a',)
     """
-    # Tasks that pass on what they take pass on the very same schema.
+    # Tasks that pass events on unchanged return the very same schema object.
     first, *others = {id(schema): schema for schema in schemas}.values()
     if not others:
         return first

@@ -7,7 +7,7 @@ from dags.schema import Schema
 
 
 class Visibility(StrEnum):
-    """Who may use a source in a dataflow."""
+    """The tenants that may use a source in a dataflow."""
 
     PRIVATE = "private"
     NAMED = "named"
@@ -16,17 +16,17 @@ class Visibility(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A raw stream as it was registered; documents refer to it by name."""
+    """A raw stream as registered. Documents refer to it by name."""
 
     name: str
     owner: str
     schema: Schema
     visibility: Visibility = Visibility.PRIVATE
     readers: frozenset[str] = frozenset()
-    """The tenants besides the owner that may read it, where the visibility is `named`."""
+    """The tenants besides the owner that may read it, if the visibility is `named`."""
 
     def visible_to(self, tenant: str) -> bool:
-        """Whether the tenant may use it.
+        """True if the tenant may use it.
 
         >>> from dags.schema import Schema
         >>> weather = Source(name="w", owner="ann", schema=Schema.of(), visibility=Visibility.NAMED, readers={"bob"})

@@ -1,4 +1,4 @@
-"""Task types: what a task of a type takes, keeps and gives. A record says so; it imports no implementation."""
+"""Task types: records that describe what tasks of a type read, keep and emit. They import no implementation."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from dags.schema import ANY, Kind, Schema
 
 
 class State(StrEnum):
-    """What a task remembers from event to event: nothing, something per key, or something about the whole stream."""
+    """The state that a task keeps from event to event: none, one per key, or one for the whole stream."""
 
     NONE = "none"
     KEY = "key"
@@ -19,7 +19,7 @@ class State(StrEnum):
 
 
 class Effect(StrEnum):
-    """What a task does to or learns from the world beside its streams."""
+    """A task's effect on the world outside its streams, or what it reads from there."""
 
     NONE = "none"
     READS_OUTSIDE = "reads outside"
@@ -27,7 +27,7 @@ class Effect(StrEnum):
 
 
 class Emission(StrEnum):
-    """How many events a task may emit for one that it takes."""
+    """The number of events that a task may emit for one event."""
 
     AT_MOST_ONE = "at most one"
     ONE_PER_PORT = "one per port"
@@ -39,14 +39,14 @@ class Read:
     """One field that a task reads from the events at an input port."""
 
     at: str
-    """The config field that names it, for the problem's pointer; empty where the type itself fixes the name."""
+    """The config field that names it, for the problem's pointer; empty if the type fixes the name."""
     field: str
     kinds: frozenset[Kind] = ANY
     port: str = "in"
 
 
 class Unsuitable(ValueError):
-    """A config that does not suit what enters its task, or cannot be given ports; told to the tenant at its place.
+    """A config that does not fit the task's input, or that allows no ports. The tenant gets it as a problem.
 
     Raised by `output_schema` and by `ports`.
     """
@@ -64,71 +64,71 @@ Schemas = Mapping[str, Schema]
 
 
 def passes_on(_config: Config, inputs: Schemas) -> Schemas:
-    """The output schema of a task that emits what it takes."""
+    """The output schema of a task that passes its events on."""
     return {"out": inputs["in"]}
 
 
 def reads_nothing(_config: Config) -> tuple[Read, ...]:
-    """For a task that reads no field by name."""
+    """The `reads` of a task that reads no field by name."""
     return ()
 
 
 def no_keys(_config: Config) -> tuple[str, ...]:
-    """For a task that keeps no state per key."""
+    """The `key_fields` of a task that keeps no state per key."""
     return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskType(Generic[C]):
-    """What tasks of one type have in common; written by the task library and by third parties.
+    """The description of a task type; written by the task library and by third parties.
 
     A type without inputs is a source, one without outputs a sink. A source whose config derives from `NamesSource`
-    gives the events of a registered source, with that one's schema; any other makes its events itself.
+    emits the events of a registered source, with its schema. Any other source makes its events itself.
     """
 
     name: str
     version: int = 1
-    """Raised whenever the same config would compute something else."""
+    """Raise it whenever the same config would compute something else."""
     summary: str = ""
-    """What its tasks do, in a sentence that tenants read."""
+    """One sentence for tenants."""
     config: type[C]
     inputs: tuple[str, ...] = ("in",)
-    """Input ports. Each one has to be fed, unless it is optional."""
+    """Input ports. Each needs a stream, unless it is optional."""
     outputs: tuple[str, ...] = ("out",)
     optional: frozenset[str] = frozenset()
     """The input ports that need no stream."""
     ports: Callable[[C], Ports] | None = None
-    """The ports of a task by its config, in place of those above. Pure; changing it raises the version."""
+    """The ports of a task by its config, instead of those above. Pure; a change of it raises the version."""
     output_schema: Callable[[C, Schemas], Schemas] = passes_on
-    """The schema at each output port, given those at the input ports that are fed, with every field in `reads`."""
+    """The schema at each output port, given those at the connected input ports, which have every field in `reads`."""
     reads: Callable[[C], tuple[Read, ...]] = reads_nothing
     """The fields that the task needs upstream."""
     state: State = State.NONE
     key_fields: Callable[[C], tuple[str, ...]] = no_keys
-    """Where the state is kept per key: the fields that make the key."""
+    """The fields that make the key, if the state is kept per key."""
     deterministic: bool = True
     effect: Effect = Effect.NONE
     emission: Emission = Emission.AT_MOST_ONE
     unique_per_cause: bool = True
-    """Whether no two events that it emits for one cause are equal."""
+    """True if no two events that it emits for one cause are equal."""
     selectivity: str = "one for one"
-    """How many events come out for how many that go in, in words that tenants read."""
+    """The ratio of events out to events in, in words for tenants."""
     joins: bool = False
-    """Whether it works once for each complete set of events, one of each input port, instead of once for each event."""
+    """True if it works once per complete set of events, one from each input port, instead of once per event."""
     tags: frozenset[str] = frozenset()
-    """What a host must offer to run it."""
+    """Tags that a host must have to run it."""
     normalise: Callable[[C], C] | None = None
-    """Maps configs that mean the same to one of them. Pure; changing it raises the version."""
+    """Maps configs that mean the same to one of them. Pure; a change of it raises the version."""
     gathers: str = ""
-    """The config field that says of how many events the task makes one; empty where it does nothing like that."""
+    """The config field with the number of events that the task combines into one; empty if it combines none."""
 
     def __post_init__(self) -> None:
         if self.version < 1:
             raise ValueError(f"task type {self.name!r} has version {self.version}; versions start at 1")
         if self.gathers and self.gathers not in self.config.model_fields:
             raise ValueError(
-                f"task type {self.name!r} gathers as many events as its config field {self.gathers!r} says, and its"
-                " config has no such field; name one that holds a whole number"
+                f"task type {self.name!r} gathers as many events as its config field {self.gathers!r} says, but its"
+                " config has no such field; name a field with a whole number"
             )
         for why in unfit(self.inputs, self.outputs, self.optional):
             raise ValueError(f"task type {self.name!r} {why}")
@@ -136,52 +136,52 @@ class TaskType(Generic[C]):
             return
         if self.ports is not None:
             raise ValueError(
-                f"task type {self.name!r} has ports that its config decides; give it an output_schema, which gives the "
-                "schema at each of them"
+                f"task type {self.name!r} has ports that depend on its config; give it an output_schema, which returns "
+                "the schema at each of them"
             )
         if self.is_source:
             raise ValueError(
                 f"source type {self.name!r} has neither a config field 'source' nor an output_schema; derive its "
-                "config of NamesSource, or give it an output_schema where it makes its events itself"
+                "config from NamesSource, or give it an output_schema if it makes its events itself"
             )
         if self.outputs != ("out",) or "in" not in self.inputs or "in" in self.optional:
             raise ValueError(
-                f"task type {self.name!r} has the default output_schema, which passes on what enters at 'in', a port "
-                "that has to be fed, at 'out' and nowhere else; give it an output_schema for the ports that it has"
+                f"task type {self.name!r} has the default output_schema, which needs the input port 'in', not optional,"
+                " and the output port 'out' alone; give it an output_schema for its own ports"
             )
 
     def of(self, config: C) -> Self:
-        """The type as a task with that config has it, with the ports that the config decides."""
+        """The type with the ports that a task of that config has."""
         if self.ports is None:
             return self
         found = self.ports(config)
         if not isinstance(found, Ports):
-            raise TypeError(f"ports gave {type(found).__name__}, not Ports")
+            raise TypeError(f"ports returned {type(found).__name__}, not Ports")
         return replace(self, ports=None, inputs=found.inputs, outputs=found.outputs, optional=found.optional)
 
     @property
     def is_source(self) -> bool:
-        """Whether its tasks begin a dataflow."""
+        """True if its tasks begin a dataflow."""
         return not self.inputs
 
     @property
     def reads_source(self) -> bool:
-        """Whether its tasks give the events of registered sources."""
+        """True if its tasks emit the events of registered sources."""
         return self.is_source and issubclass(self.config, NamesSource)
 
     @property
     def is_generator(self) -> bool:
-        """Whether its tasks begin a dataflow with events that they make themselves."""
+        """True if its tasks begin a dataflow with events that they make themselves."""
         return self.is_source and not self.reads_source
 
     @property
     def is_sink(self) -> bool:
-        """Whether its tasks end a dataflow."""
+        """True if its tasks end a dataflow."""
         return not self.outputs
 
     @property
     def shareable(self) -> bool:
-        """Whether equal tasks of this type may be one."""
+        """True if equal tasks of this type may run as one."""
         return self.deterministic and self.effect is Effect.NONE
 
 

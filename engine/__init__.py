@@ -1,7 +1,7 @@
-"""A Spark host: the jobs it runs, the plans they execute, the library of tasks.
+"""A Spark host: the jobs that it runs, the plans that they execute, and the library of tasks.
 
-`engine.host.host` is the application, `engine.job.job` one streaming query, and `engine.kernel.batch` what a batch does with a plan.
-Whoever checks documents needs `installed_catalogue` alone, and loads nothing of all that.
+`engine.host.host` is the application, `engine.job.job` one streaming query, and `engine.kernel.batch` one batch of it.
+Code that checks documents needs only `installed_catalogue`, and loads nothing else.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ __all__ = ["BrokenTaskTypes", "installed_catalogue"]
 
 
 def __getattr__(name: str) -> Any:
-    """What the package offers, imported when it is asked for: each process of Spark needs one small module of it."""
+    """Import the package's names on first use: a process of Spark needs only one small module."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from engine import catalogue  # noqa: PLC0415 - see above

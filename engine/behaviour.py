@@ -1,16 +1,17 @@
-"""Behaviours: what implements a task, and how a host and its workers find it.
+"""Behaviours: the code that runs tasks, and how a host and its workers find it.
 
-A description of a task type, in `engine/tasks`, imports no implementation. An `Implementation` joins a description to
-the code that computes it; packages offer theirs through the entry point group `braid.behaviours`, named as the type is.
-A host looks the group up and tells its workers the names, so that a worker only imports what its plans need. An entry
+A description of a task type, in `engine/tasks`, imports no implementation. An `Implementation` connects a description
+to its code. Packages provide theirs through the entry point group `braid.behaviours`, under the name of the type. A
+host reads the group and passes the names to its workers, so that a worker imports only what its plans need. An entry
 whose name ends in a star implements a whole namespace, such as `opmw:*`.
 
-What a behaviour has to keep to:
+Rules for a behaviour:
 
-- Its outputs hang on its config, the events, their order and the state alone, and not on where batches are cut.
-- It takes an empty batch too, and answers with an empty batch for each output port: that is how its schemas are known.
-- It keeps what it remembers in the state it is given and nowhere else.
-- Where it writes outside, it is an `engine.side_effect.ActingBehaviour`, and writes nothing twice though its batch be run again.
+- Its outputs depend only on its config, the events, their order and the state, and not on the boundaries of batches.
+- For an empty batch it returns an empty batch at each output port. Its schemas are found in this way.
+- It keeps its memory in the given state and nowhere else.
+- If it writes outside, it is an `engine.side_effect.ActingBehaviour`, and writes nothing twice even if its batch is
+  repeated.
 """
 
 import importlib
@@ -29,41 +30,41 @@ from engine.plan import Slot
 from engine.records.staged_state import Staged
 
 _GROUP = "braid.behaviours"
-"""The entry point group: each entry is named as a task type and names its `Implementation`."""
+"""The entry point group. Each entry has the name of a task type and names its `Implementation`."""
 
 
 class PortEmission(NamedTuple):
-    """What a behaviour emits at one port for a batch of events."""
+    """The events that a behaviour emits at one port for a batch."""
 
     rows: pa.RecordBatch
     origin: npt.NDArray[np.int64] | None = None
-    """For each row the index of the event that caused it, never falling; None where each event causes just one row."""
+    """The index of the event that caused each row, in ascending order; None if each event causes exactly one row."""
 
 
 Behaviour: TypeAlias = Callable[[str, pa.RecordBatch, Staged], Mapping[str, PortEmission]]
-"""Takes an input port, the events in order and the instance's state; gives what is emitted at each output port."""
+"""Takes an input port, the events in order and the instance's state; returns the emission at each output port."""
 
 C = TypeVar("C", bound=Config)
 
 
 class NoBehaviour(RuntimeError):
-    """A task cannot be run here; says what is missing and what to do."""
+    """A task cannot run here. Says what is missing, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Implementation(Generic[C]):
-    """A task type and what computes it; written by the task library and by third parties."""
+    """A task type with its code; written by the task library and by third parties."""
 
     type: TaskType[C]
     make: Callable[[C], Behaviour]
-    """Makes the behaviour of one config; called once for each plan in each worker."""
+    """Makes the behaviour for one config; called once per plan and worker."""
 
     def behaviour(self, slot: Slot, outside: Outside | None = None) -> Behaviour:
-        """What a slot runs; its config's secrets and places are looked up outside."""
+        """The behaviour of a slot. Secrets and places in its config are resolved `outside`."""
         if slot.version != self.type.version:
             raise NoBehaviour(
-                f"{slot.type!r} is installed in version {self.type.version} and the plan wants version {slot.version}; "
-                "install the package that has it on every worker"
+                f"version {self.type.version} of {slot.type!r} is installed, but the plan needs version {slot.version};"
+                " install the package that provides it on every worker"
             )
         return self.make(self.type.config.model_validate_json(slot.config, context={"outside": outside}))
 
@@ -72,19 +73,19 @@ AnyImplementation: TypeAlias = Implementation[Any]
 
 
 def installed_behaviours() -> dict[str, str]:
-    """For each task type the place of its implementation, as `module:attribute`; looked up by hosts."""
+    """The implementation of each task type, as `module:attribute`. Hosts call this."""
     found: dict[str, str] = {}
     for entry in sorted(entry_points(group=_GROUP), key=lambda entry: (entry.name, entry.value)):
         if found.setdefault(entry.name, entry.value) != entry.value:
             raise NoBehaviour(
                 f"task type {entry.name!r} is implemented by {found[entry.name]} and by {entry.value}; "
-                "uninstall one of the packages that offer them"
+                "uninstall one of the two packages"
             )
     return found
 
 
 def place_of(name: str, places: Mapping[str, str]) -> str | None:
-    """The place of a task type's implementation: its own, else that of the longest namespace that it lies in.
+    """The place of a task type's implementation: its own, else that of the longest namespace that contains it.
 
     >>> place_of("acme:clean", {"acme:*": "acme:step", "acme:load": "acme:load"})
     'acme:step'
@@ -102,9 +103,9 @@ def behaviours_of(
     watch: TaskWatch = _UNWATCHED,
     outside: Outside | None = None,
 ) -> dict[int, Behaviour]:
-    """What each instance runs; made in a worker, whose host knows what configs name outside.
+    """Make the behaviour of each instance, in a worker.
 
-    A task that cannot be run spoils no other: its behaviour refuses every event and says why.
+    A task that cannot run does not affect others: its behaviour refuses every event and says why.
     """
     found = {}
     for slot in slots:
@@ -122,24 +123,24 @@ def _behaviour(slot: Slot, places: Mapping[str, str], watch: TaskWatch, outside:
     except NoBehaviour as error:
         return _refuses(str(error))
     except ImportError as error:
-        # Braid's own code comes from the host; what this one lacks is somebody else's.
+        # Braid's own code comes from the host, so a third party's is missing.
         return _refuses(
             f"the behaviour of {slot.type!r} cannot be made: {type(error).__name__}: {error}; "
-            "install its package on every worker, with all that it needs"
+            "install its package with all dependencies on every worker"
         )
-    except Exception as error:  # noqa: BLE001 - third parties' code is imported and called here
+    except Exception as error:  # noqa: BLE001 - imports and calls third parties' code
         return _refuses(f"the behaviour of {slot.type!r} cannot be made: {type(error).__name__}: {error}")
 
 
 def implementation_of(name: str, places: Mapping[str, str]) -> AnyImplementation:
-    """What implements a task type, imported from its place."""
+    """Import the implementation of a task type from its place."""
     place = place_of(name, places)
     if place is None:
-        raise NoBehaviour(f"nothing implements the task type {name!r}; install the package that offers it and restart")
+        raise NoBehaviour(f"no package implements the task type {name!r}; install the one that does, and restart")
     module, _, attribute = place.partition(":")
     found = getattr(importlib.import_module(module), attribute)
     if not isinstance(found, Implementation):
-        raise NoBehaviour(f"{place} is {type(found).__name__} and no Implementation; repair or uninstall its package")
+        raise NoBehaviour(f"{place} is {type(found).__name__}, not an Implementation; repair or uninstall its package")
     return found
 
 
@@ -155,10 +156,10 @@ EachEvent: TypeAlias = Callable[[str, dict[str, Any], Staged], Iterable[tuple[st
 
 
 def each_event(function: EachEvent, outputs: Callable[[pa.Schema], Mapping[str, pa.Schema]]) -> Behaviour:
-    """A behaviour written for one event at a time.
+    """Make a behaviour from a function of one event.
 
-    `outputs` gives the schema at each output port from that of the events. Whatever an event lacks becomes null; a
-    field that the schema does not have is an error.
+    `outputs` returns the schema at each output port, given that of the events. A field that an event lacks becomes
+    null; a field that the schema lacks is an error.
     """
 
     def behave(port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
@@ -168,9 +169,9 @@ def each_event(function: EachEvent, outputs: Callable[[pa.Schema], Mapping[str, 
         for index, event in enumerate(events.to_pylist()):
             for name, emitted in function(port, event, state):
                 if name not in schemas:
-                    raise ValueError(f"it emits at port {name!r}, which it does not have")
+                    raise ValueError(f"the task emits at port {name!r}, which it does not have")
                 if unknown := sorted(set(emitted) - set(schemas[name].names)):
-                    raise ValueError(f"it emits the field {unknown[0]!r}, which port {name!r} does not have")
+                    raise ValueError(f"the task emits the field {unknown[0]!r}, which port {name!r} does not have")
                 rows[name].append(emitted)
                 origins[name].append(index)
         return {

@@ -1,4 +1,4 @@
-"""Outside: what a host's root knows of the world beside its streams, looked up when a worker makes behaviours."""
+"""The outside world of a host: secrets, files and reachable hosts, which workers look up in its root."""
 
 from functools import cached_property
 from pathlib import Path
@@ -11,41 +11,41 @@ from engine.reachable_hosts import REACHABLE, barred
 from engine.vault import NoSecret, Vault
 
 FILES = "files"
-"""In the root: the files of tenants, a folder for each."""
+"""The folder in the root with the files of tenants, a folder for each."""
 
 
 class HostOutside:
-    """The outside of a root; made by each worker."""
+    """Access to the outside world by the root's files; made by each worker."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._vault = Vault(root)
 
     def secret(self, owner: str, name: str) -> str:
-        """What a tenant keeps secret under a name."""
+        """The tenant's secret of that name."""
         try:
             return self._vault.reveal(owner, name)
         except NoSecret as error:
             raise NoBehaviour(str(error)) from None
 
     def place(self, owner: str, path: str) -> str:
-        """Where a path of a tenant's lies on this machine."""
+        """The path on this machine of a tenant's file or folder."""
         if not owner:
-            raise NoBehaviour(f"nobody owns the place {path!r}; the plan has to say who")
+            raise NoBehaviour(f"the place {path!r} has no owner; name it in the plan")
         return str(self._root / FILES / quote(owner, safe="").replace(".", "%2E") / path)
 
     def barred(self, host: str) -> str:
-        """Why tasks of tenants may not connect to a host; empty where they may."""
+        """Why tasks of tenants may not connect to a host; empty if they may."""
         return barred(host, self._root / REACHABLE)
 
     @property
     def version(self) -> tuple[int, int]:
-        """Changes whenever what was looked up may be another."""
+        """A value that changes whenever a secret may have changed."""
         return self._vault.version
 
     @cached_property
     def deployment(self) -> str:
-        """The id of the root. A root that was restored has another: what it does again counts as new."""
+        """The id of the root. A restored root gets a new one, so that its repeated effects count as new."""
         path = self._root / "deployment"
         if not path.exists():
             make_folder(self._root)

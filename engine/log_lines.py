@@ -1,8 +1,8 @@
-"""What a command that runs on tells: its log, for people on standard error, or for programs as JSON on standard output.
+"""The log of a long-running command: text for people on standard error, or JSON for programs on standard output.
 
-For programs each line is one JSON object: when, how grave, by whom, and the message; what it is about, such as a
-request, a dataflow or a job, by its id; and where something happened that they may wait for, its name with its parts.
-People read the same, with what it is about in brackets. Processes that such a command starts use the same form.
+In JSON, each line is an object with the time, level, logger and message; the ids of its subject, such as a request,
+dataflow or job; and the name and parts of an event that programs may wait for. The text shows the subject in brackets.
+Processes that such a command starts use the same format.
 """
 
 import json
@@ -15,25 +15,25 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
-_NAMED = "told"
-"""The attribute of a log record that holds what is for programs."""
-_FORM = "BRAID_LOG"
-"""In the environment of processes that a command starts, the form of their lines."""
+_FIELDS = "log_fields"
+"""The attribute of a log record with the fields for programs."""
+_FORMAT = "BRAID_LOG"
+"""The environment variable with the log format, for processes that a command starts."""
 _JSON = "json"
 _ABOUT: ContextVar[dict[str, Any] | None] = ContextVar("about", default=None)
 
 
 def begin_log(*, as_json: bool | None = None) -> None:
-    """Have all that this process logs told from now on; called once, by commands and by processes that they start.
+    """Start the log of this process. Commands and the processes that they start call it once.
 
-    Where it is not said in which form, it is that of whoever started this process.
+    By default the format is that of the parent process.
     """
     if as_json is None:
-        as_json = os.environ.get(_FORM) == _JSON
+        as_json = os.environ.get(_FORMAT) == _JSON
     if as_json:
-        os.environ[_FORM] = _JSON
+        os.environ[_FORMAT] = _JSON
     else:
-        os.environ.pop(_FORM, None)
+        os.environ.pop(_FORMAT, None)
     handler = logging.StreamHandler(sys.stdout if as_json else sys.stderr)
     handler.setFormatter(_Lines() if as_json else _Sentences())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -41,7 +41,7 @@ def begin_log(*, as_json: bool | None = None) -> None:
 
 @contextmanager
 def about(**parts: Any) -> Iterator[None]:
-    """Within this, each line tells what it is about, as fields for programs; what is around it stays.
+    """Add these ids to each line logged within the context, besides those of the contexts around it.
 
     >>> with about(job="7"), about(dataflow="d-1"):
     ...     log_context()
@@ -55,59 +55,59 @@ def about(**parts: Any) -> Iterator[None]:
 
 
 def note(**parts: Any) -> None:
-    """Learn more of what the innermost `about` is about, for the lines that still come in it, whoever logs them there.
+    """Add ids to the innermost `about`, for all later lines in it.
 
-    A thread that does something for it has a copy of its context, so whoever waits for the thread knows it too.
+    A thread has a copy of the context but shares its ids, so they also appear in the lines of the code that waits.
     """
-    told = _ABOUT.get()
-    if told is not None:
-        told.update(parts)
+    ids = _ABOUT.get()
+    if ids is not None:
+        ids.update(parts)
 
 
 def log_context() -> dict[str, Any]:
-    """What a line that is logged now is about."""
+    """The ids of a line that is logged now."""
     return dict(_ABOUT.get() or {})
 
 
 def named(event: str, **parts: Any) -> dict[str, Any]:
-    """The `extra` of a log message that tells of something by a name that stays the same.
+    """The `extra` of a log message about an event with a stable name.
 
     >>> named("ready", url="http://127.0.0.1:8642")
-    {'told': {'event': 'ready', 'url': 'http://127.0.0.1:8642'}}
+    {'log_fields': {'event': 'ready', 'url': 'http://127.0.0.1:8642'}}
     """
-    return {_NAMED: {"event": event, **parts}}
+    return {_FIELDS: {"event": event, **parts}}
 
 
 def problem(code: str, error: Exception) -> dict[str, Any]:
-    """The `extra` of the message that says why a command ends."""
-    return {_NAMED: {"event": "failed", "problem": {"code": code, "detail": str(error)}}}
+    """The `extra` of the message with the reason for which a command ends."""
+    return {_FIELDS: {"event": "failed", "problem": {"code": code, "detail": str(error)}}}
 
 
 class _Lines(logging.Formatter):
-    """Each record as one JSON object on one line."""
+    """Writes each record as one JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """As the base class says."""
-        told: dict[str, Any] = {
+        """The line of a record."""
+        fields: dict[str, Any] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
             **log_context(),
-            **getattr(record, _NAMED, {}),
+            **getattr(record, _FIELDS, {}),
         }
         if record.exc_info:
-            told["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(told, ensure_ascii=False, default=str)
+            fields["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False, default=str)
 
 
 class _Sentences(logging.Formatter):
-    """Each record as people read it."""
+    """Writes each record as text for people."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(name)s %(levelname)s %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as the base class has it
-        """As the base class says."""
+        """The message of a record, with its ids in brackets."""
         parts = " ".join(f"{name}={value}" for name, value in log_context().items())
         return f"{super().formatMessage(record)} [{parts}]" if parts else super().formatMessage(record)

@@ -1,7 +1,7 @@
-"""Offsets: how far a job is, as Spark writes it down before each batch.
+"""Offsets: the progress of a job, which Spark writes down before each batch.
 
-An offset names all that a batch's outcome hangs on, so that a batch that is run again does the same: how far each
-stream is read, which entry of the log of plans it runs, and which markers wait or are aligned at its end.
+An offset names everything that a batch's outcome depends on, so that a repeated batch does the same: the position in
+each stream, the entry of the log of plans, and the markers that wait or are aligned at its end.
 """
 
 from collections.abc import Mapping
@@ -11,21 +11,21 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offset:
-    """Where a batch ends; the next begins there. Made by pacing."""
+    """The end of a batch and the beginning of the next; made by `next_batch`."""
 
     run: int = 0
-    """Counts the starts of the job; a new one begins with a batch without events that warms its worker."""
+    """Counts the starts of the job. Each start begins with a batch without events, which warms up its worker."""
     entry: int = 0
     """The entry of the log of plans that the batch runs; 0 before the first."""
     at: Mapping[str, int] = field(default_factory=dict)
-    """For each stream the position after the last that was read."""
+    """The position after the last event read, of each stream."""
     held: Mapping[str, str] = field(default_factory=dict)
-    """Streams that wait, just past a marker, until the rest of their part has come to it."""
+    """Streams that wait just after a marker until the rest of their part has reached it."""
     cuts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Markers aligned just here, with the streams of the parts that they are aligned in."""
+    """Markers aligned exactly here, with the streams of the parts in which they are aligned."""
 
     def as_json(self) -> dict[str, Any]:
-        """As Spark keeps it."""
+        """The offset as Spark keeps it."""
         return {
             "run": self.run,
             "entry": self.entry,
@@ -35,10 +35,10 @@ class Offset:
         }
 
     @classmethod
-    def of_json(cls, told: Mapping[str, Any]) -> "Offset":
-        """What Spark kept."""
-        return cls(**{**told, "cuts": {name: tuple(streams) for name, streams in told["cuts"].items()}})
+    def of_json(cls, kept: Mapping[str, Any]) -> "Offset":
+        """The offset that Spark kept."""
+        return cls(**{**kept, "cuts": {name: tuple(streams) for name, streams in kept["cuts"].items()}})
 
     def begins(self, stream: str, starts: Mapping[str, int]) -> int:
-        """Where a stream is read from after this offset: an entry may begin later than the job has read."""
+        """The position from which a stream is read next. An entry may begin later than the job has read."""
         return max(self.at.get(stream, 0), starts[stream])

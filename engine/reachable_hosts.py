@@ -1,7 +1,7 @@
-"""Reachable: where tasks of tenants may connect to.
+"""The hosts that tasks of tenants may connect to.
 
-A tenant writes the URLs of its databases and buckets by itself, as secrets, and a host connects from within its
-operator's network. So a URL may lead to addresses of the internet, and else only to what the operator lists.
+A tenant chooses the URLs of its databases and buckets, as secrets, and a host connects from inside its operator's
+network. So a URL may lead to addresses of the internet, and otherwise only to hosts that the operator lists.
 """
 
 import socket
@@ -10,13 +10,13 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from pathlib import Path
 
 REACHABLE = "reachable"
-"""In the root, written by the operator: names, addresses and networks that tasks may connect to besides, one a line."""
+"""The operator's file in the root: more names, addresses and networks that tasks may connect to, one per line."""
 
 
 def barred(host: str, path: Path) -> str:
-    """Why tasks may not connect to a host, given what an operator has listed in a file; empty where they may.
+    """Why tasks may not connect to a host, given the operator's file; empty if they may.
 
-    Its addresses, which are looked up each time, are told to nobody.
+    The addresses are looked up each time, and never shown.
     """
     try:
         found = {str(entry[4][0]).partition("%")[0] for entry in socket.getaddrinfo(host, None)}
@@ -25,13 +25,13 @@ def barred(host: str, path: Path) -> str:
     if allowed(host, [ip_address(each) for each in found], listed(path)):
         return ""
     return (
-        "its host is not on the internet, and tasks connect to others only where an operator has listed the host or "
-        f"its network in the file {path.name!r} of the root"
+        "its host is not on the internet; tasks may connect to it only if an operator lists the host or its network in "
+        f"the file {path.name!r} of the root"
     )
 
 
 def listed(path: Path) -> list[str]:
-    """What an operator has listed; a line that begins with # is for people."""
+    """The entries of the operator's file. Lines that begin with # are comments."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -40,7 +40,7 @@ def listed(path: Path) -> list[str]:
 
 
 def allowed(host: str, addresses: Collection[IPv4Address | IPv6Address], names: Collection[str]) -> bool:
-    """Whether a host is listed by its name, or each of its addresses is one of the internet or listed.
+    """True if a host is listed by name, or each of its addresses is listed or belongs to the internet.
 
     >>> [allowed("db", [ip_address("10.1.2.3")], names) for names in ([], ["db"], ["10.1.0.0/16"], ["10.2.0.0/16"])]
     [False, True, True, False]
@@ -55,5 +55,5 @@ def _network(name: str) -> IPv4Network | IPv6Network | None:
     try:
         return ip_network(name, strict=False)
     except ValueError:
-        # It is the name of a host.
+        # The name of a host.
         return None

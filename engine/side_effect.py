@@ -1,11 +1,11 @@
-"""ActingBehaviour: behaviours that have an effect outside, and the names by which they know what is done already.
+"""Behaviours with side effects, and the names of events by which they recognise what is done already.
 
-A worker may die after a batch's effects and before its record, and then the batch is run again. So whatever writes
-outside writes under a name that the second run repeats, and that no other event ever has. A raw event has one: its
-stream and its position there, which are the same in whatever batch or job it is read. What a task takes is named after
-the raw event that caused it, and by its place among what the task takes for that one.
+A worker may die after a batch's effects and before its record; then the batch is repeated. So everything written
+outside has a name that the repeated run uses again, and that no other event ever has. The name of a raw event is its
+stream and position, which are the same in every batch and job. The name of an event that a task takes is that of the
+raw event that caused it, and its place among those that the task takes for this cause.
 
-A call that raises must not have written anything: its events are tried again in smaller calls.
+A call that raises must not have written anything: its events are retried in smaller calls.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,32 +21,32 @@ from engine.kernel.streams import Numbers
 from engine.records.staged_state import Staged
 
 MESSAGES = "*messages"
-"""At this port a behaviour gives messages to be published, with the fields `topic` and `event`, which is JSON.
+"""The port at which a behaviour emits messages to publish, with the fields `topic` and `event` (JSON).
 
-No worker is connected to the broker. The host publishes them from the batch's record, as it does with outputs, and each
-with its number: a message that may not have left leaves again under the same one.
+Workers have no connection to the broker. The host publishes the messages from the batch's record, as it does outputs,
+each with its number. A message that may not have left is sent again under the same number.
 """
 _NO_NUMBERS = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origins:
-    """Where the raw events of one batch lie; made by the kernel."""
+    """The streams and positions of a batch's raw events; made by the kernel."""
 
     deployment: str = ""
-    """The root that the job lies in, by an id of its own, so that two of them may write to one place outside."""
+    """The unique id of the job's root, so that two roots may write to the same place outside."""
     job: str = ""
     batch: int = 0
     streams: Sequence[str] = ("",)
-    """For each item of the batch its stream, in the order of causes."""
+    """The stream of each item of the batch, in the order of causes."""
     firsts: Numbers = field(default_factory=lambda: _NO_NUMBERS)
-    """The position of its first event."""
+    """The position of each item's first event."""
     causes: Numbers = field(default_factory=lambda: _NO_NUMBERS)
-    """The cause of its first event."""
+    """The cause of each item's first event."""
 
     @classmethod
     def of(cls, items: Iterable[tuple[int, str, int]], *, deployment: str, job: str, batch: int) -> "Origins":
-        """Those of items, each by the cause of its first event, its stream, and its position there."""
+        """The origins of items, each given as the cause of its first event, its stream, and its position there."""
         causes, streams, firsts = tuple(zip(*items, strict=True)) or ((), (), ())
         return cls(
             deployment=deployment,
@@ -59,32 +59,32 @@ class Origins:
 
 
 NOWHERE = Origins()
-"""For tasks that need no names."""
+"""For tasks that need no event names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventNames:
-    """What the events of one call are called for good; made for each call of a behaviour that acts."""
+    """The permanent names of the events of one call; made for each call of an acting behaviour."""
 
     instance: int
     origins: Origins
     causes: Numbers
-    """For each event the cause."""
+    """The cause of each event."""
     places: Numbers
-    """For each event its place among those of its cause."""
+    """The place of each event among those of its cause."""
 
     @property
     def writer(self) -> str:
-        """Who writes: no other instance anywhere has this name."""
+        """The name of the instance, unique among all deployments."""
         return f"{self.origins.deployment}/{self.instance}"
 
     @property
     def batch(self) -> str:
-        """The batch that is run, which no other of the writer is called."""
+        """The name of the batch, unique for the writer."""
         return f"{self.origins.job}-{self.origins.batch:012d}"
 
     def each(self) -> list[str]:
-        """The name of each event among those of the writer.
+        """The name of each event, unique for the writer.
 
         >>> origins = Origins(streams=["city"], firsts=np.array([40]), causes=np.array([0]))
         >>> EventNames(instance=7, origins=origins, causes=np.array([0, 2, 2]), places=np.array([0, 0, 1])).each()
@@ -93,11 +93,11 @@ class EventNames:
         origins = self.origins
         items = np.searchsorted(origins.causes, self.causes, side="right") - 1
         positions = origins.firsts[items] + self.causes - origins.causes[items]
-        told = zip(items.tolist(), positions.tolist(), self.places.tolist(), strict=True)
-        return list(starmap(lambda item, position, place: f"{origins.streams[item]}:{position}.{place}", told))
+        parts = zip(items.tolist(), positions.tolist(), self.places.tolist(), strict=True)
+        return list(starmap(lambda item, position, place: f"{origins.streams[item]}:{position}.{place}", parts))
 
     def between(self, first: int, end: int) -> "EventNames":
-        """Those of some of the events."""
+        """The names of the events between two indexes."""
         return EventNames(
             instance=self.instance,
             origins=self.origins,
@@ -107,7 +107,7 @@ class EventNames:
 
 
 def names_of(instance: int, origins: Origins, causes: Numbers) -> EventNames:
-    """What all the events are called that an instance takes in a batch, given their causes in order."""
+    """The names of all events that an instance takes in a batch, given their causes in order."""
     count = len(causes)
     begins = np.flatnonzero(np.diff(causes, prepend=causes[:1] - 1))
     places = np.arange(count) - np.repeat(begins, np.diff(begins, append=count))
@@ -115,27 +115,26 @@ def names_of(instance: int, origins: Origins, causes: Numbers) -> EventNames:
 
 
 class OutsideUnreachable(RuntimeError):
-    """What a behaviour writes to or reads from cannot be reached; raised by behaviours, with the reason.
+    """A system that a behaviour writes to or reads from is unreachable. Behaviours raise it with the reason.
 
-    No event is to blame, so the rest of them is parked untried.
+    No event is at fault, so the remaining events are parked without a try.
     """
 
 
 Act: TypeAlias = Callable[[str, pa.RecordBatch, Staged, EventNames], Mapping[str, PortEmission]]
-"""What a behaviour is, told the names of its events as well."""
+"""Like a `Behaviour`, but also takes the names of the events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActingBehaviour:
-    """A behaviour that has an effect; made by the task library and by third parties."""
+    """A behaviour with side effects; made by the task library and by third parties."""
 
     act: Act
     whole: bool = False
-    """Whether it is called once for all that it takes in a batch, or not at all, because it writes them together: if it
-    raises, all are parked."""
+    """True if it writes all events of a batch together, in one call. If that raises, all are parked."""
 
     def __call__(self, port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
-        """What it gives for no events, which have no names."""
+        """The emissions for an empty batch, which has no names."""
         if len(events):
-            raise TypeError("a behaviour that acts is told the names of its events; call its `act`")
+            raise TypeError("an acting behaviour needs the names of its events; call its `act`")
         return self.act(port, events, state, names_of(0, Origins(), np.empty(0, np.int64)))

@@ -1,4 +1,4 @@
-"""Supplies: where the events of a stream come from, as a plan says it."""
+"""Supplies: the origins of a stream's events, as a plan names them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from dags import Kind, Schema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribed:
-    """Raw events of a schema that somebody publishes on a topic."""
+    """Raw events of a schema that are published on a topic."""
 
     kind: Literal["topic"] = "topic"
     topic: str
@@ -21,50 +21,50 @@ class Subscribed:
 
     @property
     def schema(self) -> Schema:
-        """What the events have; other fields stay together in one."""
+        """The declared fields. All others stay together in one."""
         return Schema.of(self.fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bridged:
-    """What another job forwards of the instance and port that the ingress stands for."""
+    """Events that another job forwards from the port that the ingress stands for."""
 
     kind: Literal["bridge"] = "bridge"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rated:
-    """Numbered events at an even pace."""
+    """Numbered events at a steady rate."""
 
     kind: Literal["rate"] = "rate"
     per_second: float
 
     @property
     def schema(self) -> Schema:
-        """What the events have."""
+        """The fields of the events."""
         return self.generator.schema
 
     @property
     def generator(self) -> Rate:
-        """What makes them."""
+        """The generator that makes the events."""
         return Rate(per_second=self.per_second)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
-    """One event each time that so many seconds have passed."""
+    """One event at every interval."""
 
     kind: Literal["timer"] = "timer"
     seconds: float
 
     @property
     def schema(self) -> Schema:
-        """What the events have."""
+        """The fields of the events."""
         return self.generator.schema
 
     @property
     def generator(self) -> Timer:
-        """What makes them."""
+        """The generator that makes the events."""
         return Timer(seconds=self.seconds)
 
 
@@ -82,12 +82,12 @@ class ReplayedFile:
 
     @property
     def schema(self) -> Schema:
-        """What the events have."""
+        """The fields of the events."""
         return self.generator.schema
 
     @property
     def generator(self) -> Replay:
-        """What makes them."""
+        """The generator that makes the events."""
         return Replay(
             path=Path(self.path),
             schema=Schema.of(self.fields),
@@ -102,14 +102,17 @@ _WILD = frozenset("+#\0")
 
 
 def unfit(supply: "Supply") -> str:
-    """Why nobody could supply it; empty where somebody can."""
+    """Why the supply is impossible; empty if it is possible."""
     match supply:
         case Subscribed(topic=topic):
             if not topic or _WILD & set(topic) or topic.startswith(("braid/", "$")):
-                return f"{topic!r} is no topic of raw events; name one without wildcards, and not below braid/ or $"
+                return (
+                    f"{topic!r} is not a topic for raw events; use one without wildcards that does not begin with "
+                    "braid/ or $"
+                )
         case Rated() | Timed() | ReplayedFile():
             try:
-                supply.generator  # noqa: B018 - it says what is wrong with it
+                supply.generator  # noqa: B018 - raises if it is impossible
             except ValueError as error:
                 return str(error)
         case Bridged():

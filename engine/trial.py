@@ -1,4 +1,4 @@
-"""Trying a task type on a few events, without a host: for examples, tests, and whoever writes a type."""
+"""Trials of a task type on a few events, without a host: for examples, tests and authors of types."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ from bridge.events.raw_events import ARROW_TYPES
 from dags import Kind, Outside, Schema
 from engine.behaviour import AnyImplementation, Behaviour, implementation_of, installed_behaviours
 from engine.kernel.streams import EventStream, PortRun, nothing
-from engine.kernel.task_run import Outcome, TaskInput, TaskRun
+from engine.kernel.task_run import TaskInput, TaskOutcome, TaskRun
 from engine.kernel.task_watch import Unwatched
 from engine.records.staged_state import Staged
 
@@ -24,10 +24,10 @@ At: TypeAlias = tuple[str, Event]
 
 
 class Parked(ValueError):
-    """An event would be parked on the dead-letter topic; says why."""
+    """An event would be parked on the dead-letter topic. Says why."""
 
 
-def try_out(  # noqa: PLR0913 - what it takes to try a task, most of it with defaults
+def try_out(  # noqa: PLR0913 - a trial needs them, and most have defaults
     implementation: AnyImplementation | str,
     config: Mapping[str, Any],
     events: Sequence[Event] | Sequence[At],
@@ -36,11 +36,11 @@ def try_out(  # noqa: PLR0913 - what it takes to try a task, most of it with def
     port: str = "in",
     outside: Outside | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
-    """What a task emits at each output port for these events, all in one batch; raises `Parked` where it refuses one.
+    """Run a task on events in one batch, and return what it emits at each output port. Raises `Parked` on a bad event.
 
     The implementation may be the name of an installed type. Events for several ports are pairs of a port and an event.
-    Without a schema, fields have the kinds that the values suggest; a field that is nowhere but null is text. Secrets
-    and places that the config names are looked up `outside`.
+    Without a schema, the kinds of fields follow from the values; a field that is always null is text. Secrets and
+    places that the config names are resolved `outside`.
 
     >>> try_out("range_filter", {"field": "t", "min": 0, "max": 30}, [{"t": 21.5}, {"t": 99.0}])
     {'out': [{'t': 21.5}, {'t': None}]}
@@ -56,7 +56,7 @@ def try_out(  # noqa: PLR0913 - what it takes to try a task, most of it with def
 
 
 class Trial:
-    """One task with its state, that takes batch after batch as in a job; made by `try_out` and by tests."""
+    """One task with its state, which takes batch after batch as in a job; made by `try_out` and by tests."""
 
     def __init__(
         self,
@@ -79,12 +79,12 @@ class Trial:
             )
             for port, schema in schemas.items()
         }
-        self.outputs = self.asked()
+        self.outputs = self.output_schemas()
         """The schema at each output port."""
         self._taken = 0
 
-    def asked(self) -> dict[str, pa.Schema]:
-        """The schema at each output port, found as a job finds it: the task is given no event at each input port."""
+    def output_schemas(self) -> dict[str, pa.Schema]:
+        """The schema at each output port, found as in a job: from an empty batch at each input port."""
         token = self.state.mark()
         found: dict[str, pa.Schema] = {}
         for port, schema in self._schemas.items():
@@ -93,8 +93,8 @@ class Trial:
         self.state.rollback(token)
         return found
 
-    def take(self, events: Iterable[At]) -> Outcome:
-        """What comes of the next batch; every event is a cause of its own."""
+    def take(self, events: Iterable[At]) -> TaskOutcome:
+        """Run the next batch. Every event is a cause of its own."""
         found: list[PortRun] = []
         for port, group in groupby(events, key=lambda each: each[0]):
             rows = rows_of([event for _, event in group], self._schemas[port])
@@ -113,7 +113,7 @@ class Trial:
 def schemas_of(
     events: Sequence[At], schema: Schema | Mapping[str, Schema] | None = None, port: str = "in"
 ) -> dict[str, Schema]:
-    """The schema at each input port: as given, else with the kinds that the values suggest."""
+    """The schema at each input port: as given, else as follows from the values."""
     if schema is not None:
         return {port: schema} if isinstance(schema, Schema) else dict(schema)
     kinds: dict[str, dict[str, Kind | None]] = {} if events else {port: {}}
@@ -130,7 +130,7 @@ def schemas_of(
 
 
 def rows_of(events: Sequence[Event], schema: pa.Schema) -> pa.RecordBatch:
-    """Events as a batch; objects and lists are written as JSON, as fields of that kind are."""
+    """Make a batch of events. Objects and lists become JSON text."""
     written = [
         {name: _json(value) if isinstance(value, dict | list) else value for name, value in each.items()}
         for each in events

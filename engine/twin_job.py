@@ -1,6 +1,6 @@
-"""The twin of a job: the same plans, pacing, kernel and records in one process, without Spark.
+"""The twin of a job: the same plans, pace, kernel and records in one process, without Spark.
 
-It speeds tests up, and what it gives can be held against what a real job gives; it proves nothing about Spark.
+It makes tests fast, and its results can be compared with those of a real job. It proves nothing about Spark.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from engine.records.record_store import RecordStore
 
 
 class TwinJob:
-    """A job that runs a batch whenever it is told to; it knows no time."""
+    """A job that runs a batch on request. It has no clock."""
 
     def __init__(self, root: Path, name: str, behaviours: Mapping[str, str]) -> None:
         self._root = root
@@ -34,7 +34,7 @@ class TwinJob:
         self.offset = self.store.file(batches[-1]).header.end if batches else Offset()
 
     def log(self, plan: Plan, starts: Mapping[str, int] | None = None) -> Entry:
-        """Make a plan the next entry of the log; streams begin where they are said to, else at their first position."""
+        """Make a plan the next entry of the log. Streams begin at `starts`, else at their first position."""
         entries = self._folder.entries(1)
         known = {**dict.fromkeys(plan.streams, 0), **(starts or {}), **(entries[-1].starts if entries else {})}
         entry = Entry(
@@ -47,7 +47,7 @@ class TwinJob:
         return entry
 
     def step(self) -> bool:
-        """Run the next batch; False where there is nothing to do."""
+        """Run the next batch; False if there is nothing to do."""
         entries = self._folder.entries(max(1, self.offset.entry))
         step = self._next(entries)
         if step.end == self.offset:

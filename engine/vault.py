@@ -1,7 +1,7 @@
-"""The vault: what tenants keep secret, as files in the root that hold nothing readable without its key.
+"""The vault: the secrets of tenants, as encrypted files in the root.
 
-The manager puts secrets in; a worker that makes a behaviour takes out what its config names. The key lies in the root
-as well, for its owner only, so that it protects what leaves the root, such as backups and copied folders.
+The manager writes secrets. A worker reads those that a config names, when it makes the behaviour. The key is also in
+the root, readable by its owner only. So it protects copies that leave the root, such as backups and copied folders.
 """
 
 import json
@@ -21,25 +21,25 @@ VAULT_FOLDER = "secrets"
 
 
 class NoSecret(LookupError):
-    """A secret cannot be had; says which, why, and what to do."""
+    """A secret is not available. Says which, why, and what to do."""
 
 
 class Vault:
-    """The vault of a root; any process may open it."""
+    """The vault of a root. Any process may open it."""
 
     def __init__(self, root: Path) -> None:
         self._folder = root / VAULT_FOLDER
         self._key = root / VAULT_KEY
 
     def put(self, owner: str, name: str, secret: str) -> None:
-        """Keep a secret, in place of what its owner kept under this name."""
+        """Save a secret. Replaces the owner's secret of that name."""
         make_folder(self._folder / _file(owner))
-        told = json.dumps({"owner": owner, "name": name, "secret": secret}).encode()
-        write_whole(self._path(owner, name), self._cipher(make=True).encrypt(told), mode=0o600)
+        content = json.dumps({"owner": owner, "name": name, "secret": secret}).encode()
+        write_whole(self._path(owner, name), self._cipher(make=True).encrypt(content), mode=0o600)
         self._changed()
 
     def remove(self, owner: str, name: str) -> bool:
-        """Keep a secret no longer; False where there was none."""
+        """Remove a secret; False if there was none."""
         path = self._path(owner, name)
         if not path.exists():
             return False
@@ -49,37 +49,35 @@ class Vault:
         return True
 
     def names(self, owner: str) -> list[str]:
-        """The names of all that a tenant keeps secret."""
+        """The names of a tenant's secrets."""
         return _named(self._folder / _file(owner))
 
     def owners(self) -> list[str]:
-        """Who keeps something secret, or did."""
+        """The tenants that have secrets, or had some."""
         return _named(self._folder)
 
     def reveal(self, owner: str, name: str) -> str:
-        """A secret itself."""
-        from cryptography.fernet import InvalidToken  # noqa: PLC0415 - workers without secrets do without it
+        """The secret itself."""
+        from cryptography.fernet import InvalidToken  # noqa: PLC0415 - most workers have no secrets and do not need it
 
         try:
             kept = self._path(owner, name).read_bytes()
         except FileNotFoundError:
-            raise NoSecret(
-                f"there is no secret {name!r} of {owner!r}; put it with `braid secrets put {name}`"
-            ) from None
+            raise NoSecret(f"{owner!r} has no secret {name!r}; put it with `braid secrets put {name}`") from None
         try:
-            told = json.loads(self._cipher().decrypt(kept))
+            content = json.loads(self._cipher().decrypt(kept))
         except InvalidToken:
-            told = {}
-        if (told.get("owner"), told.get("name")) != (owner, name):
+            content = {}
+        if (content.get("owner"), content.get("name")) != (owner, name):
             raise NoSecret(
-                f"the secret {name!r} of {owner!r} cannot be read with the key in {self._key}; bring back the key that "
-                f"it was put with, or put it anew with `braid secrets put {name}`"
+                f"the secret {name!r} of {owner!r} cannot be read with the key in {self._key}; restore the key that it "
+                f"was written with, or put it again with `braid secrets put {name}`"
             )
-        return str(told["secret"])
+        return str(content["secret"])
 
     @property
     def version(self) -> tuple[int, int]:
-        """Changes whenever a secret does."""
+        """A value that changes with every change of a secret."""
         try:
             found = (self._folder / "changed").stat()
         except FileNotFoundError:
@@ -100,12 +98,12 @@ class Vault:
         try:
             return Fernet(self._key.read_bytes())
         except FileNotFoundError:
-            raise NoSecret(f"{self._key} is missing; bring it back, or put the secrets anew") from None
+            raise NoSecret(f"{self._key} is missing; restore it, or put the secrets again") from None
         except ValueError:
-            raise NoSecret(f"{self._key} holds no key; bring it back, or remove it and put the secrets anew") from None
+            raise NoSecret(f"{self._key} is not a key; restore it, or remove it and put the secrets again") from None
 
     def _make_key(self, key: bytes) -> None:
-        """Make the key, for its owner only; where several do the first decides."""
+        """Make the key, readable by its owner only. If several processes make it, the first one counts."""
         made = self._folder / f"key.{uuid4().hex}"
         write_whole(made, key, mode=0o600)
         with suppress(FileExistsError):
@@ -115,7 +113,7 @@ class Vault:
 
 
 def _file(name: str) -> str:
-    # By the sign in front, a name is never that of another file, and leads nowhere else.
+    # The prefix keeps a name apart from those of other files, and inside the folder.
     return f"={quote(name, safe='')}"
 
 

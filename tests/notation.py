@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from dags import Dataflow, canonicalise
-from dags.canonical import DRAFT_CHECKS, FORMS, Accepted, Draft, accept
+from dags.canonical import DRAFT_CHECKS, FORMS, Accepted, DraftDocument, accept
 from dags.document_reader import read
 from tests.catalogue import CATALOGUE, SOURCES
 
@@ -55,10 +55,10 @@ def flow(text: str | dict[str, Any], dataflow: str = "flow", tenant: str = "ann"
     return canonicalise(json.dumps(written), dataflow=dataflow, tenant=tenant, catalogue=CATALOGUE, sources=SOURCES)
 
 
-def draft(text: str, tenant: str = "ann") -> Draft:
+def draft(text: str, tenant: str = "ann") -> DraftDocument:
     """A line's document as the first check sees it."""
     reading = read(json.dumps(document(text)))
-    return Draft(
+    return DraftDocument(
         dataflow="flow",
         tenant=tenant,
         reading=reading,

@@ -1,14 +1,14 @@
-"""The canonical form, as an ordered tuple of small passes, a file each.
+"""The canonical form of a dataflow, made by an ordered tuple of small passes, a file each.
 
-The checks understand a document step by step and collect every problem; the forms turn what was accepted into tasks
-with signatures and scopes. `canonicalise` runs them all.
+The checks analyse a document step by step and collect every problem. The forms give the accepted tasks their scopes and
+signatures. `canonicalise` runs them all.
 """
 
 from collections.abc import Callable, Mapping
 
 from dags.canonical.collapse import collapse
 from dags.canonical.configs import fill_configs
-from dags.canonical.draft import Accepted, Draft, accept
+from dags.canonical.draft import Accepted, DraftDocument, accept
 from dags.canonical.fields import check_fields
 from dags.canonical.scopes import confine, settle_scopes
 from dags.canonical.shape import check_shape
@@ -21,7 +21,7 @@ from dags.dataflow import Dataflow
 from dags.document_reader import read
 from dags.source import Source
 
-DRAFT_CHECKS: tuple[Callable[[Draft], Draft], ...] = (
+DRAFT_CHECKS: tuple[Callable[[DraftDocument], DraftDocument], ...] = (
     find_types,
     fill_configs,
     find_sources,
@@ -35,12 +35,13 @@ FORMS: tuple[Callable[[Accepted], Accepted], ...] = (settle_scopes, sign)
 def canonicalise(
     raw: bytes | str, *, dataflow: str, tenant: str, catalogue: Catalogue, sources: Mapping[str, Source]
 ) -> Dataflow:
-    """A document's canonical dataflow; `InvalidDocument` with every problem where it has any.
+    """The canonical dataflow of a document. Raises `InvalidDocument` with every problem.
 
-    The sources are those registered, by the name that documents use; those the tenant may not read are ignored.
+    The sources are all that are registered, by the name that documents use. Those that the tenant may not read count
+    as unknown.
     """
     reading = read(raw)
-    draft = Draft(
+    draft = DraftDocument(
         dataflow=dataflow,
         tenant=tenant,
         reading=reading,
@@ -61,7 +62,7 @@ __all__ = [
     "FORMS",
     "SCHEME",
     "Accepted",
-    "Draft",
+    "DraftDocument",
     "accept",
     "canonicalise",
     "check_fields",

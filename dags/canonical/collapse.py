@@ -1,4 +1,4 @@
-"""Pass: let equivalent tasks be one, and put what is left in canonical order."""
+"""Pass: make one task of equivalent ones, and put the tasks in canonical order."""
 
 from collections import Counter
 
@@ -9,7 +9,7 @@ from dags.dataflow import Dataflow, Input, Key, Task
 
 
 def collapse(accepted: Accepted) -> Dataflow:
-    """Make one task of those with equal keys; streams that fall together keep their number as multiplicity.
+    """Make one task of those with equal keys. Streams that become one are counted as its multiplicity.
 
     >>> flow = collapse(sign(settle_scopes(accepted("s:source > a:map > k:sink s > b:map > k"))))
     >>> flow.places
@@ -23,8 +23,8 @@ def collapse(accepted: Accepted) -> Dataflow:
     for i in accepted.order:
         depths[keys[i]] = 1 + max((depths[keys[wire.origin]] for wire in accepted.inputs[i]), default=0)
         first.setdefault(keys[i], i)
-    # Scopes within a dataflow differ by task id only, so that this order hangs on nothing but the computation
-    # and, among tasks that may not be shared, their names.
+    # Scopes within a dataflow differ by task id only. So this order depends on nothing but the computation and, among
+    # tasks that may not be shared, their ids.
     ordered = sorted(first, key=lambda key: (depths[key], key.signature, key.scope or ("", "")))
     position = {key: place for place, key in enumerate(ordered)}
     tasks = tuple(

@@ -1,4 +1,4 @@
-"""Pass: hold each config against its type's schema, fill in defaults, and write it down canonically."""
+"""Pass: check each config against its type's schema, fill in defaults, and write it as canonical JSON."""
 
 import json
 from dataclasses import replace
@@ -8,7 +8,7 @@ import rfc8785
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from dags.canonical.draft import Draft
+from dags.canonical.draft import DraftDocument
 from dags.canonical.hooks import ask
 from dags.config import Config
 from dags.document_reader import LARGEST_INTEGER
@@ -17,8 +17,8 @@ from dags.pydantic_errors import describe_error
 from dags.task_type import AnyTaskType, Unsuitable
 
 
-def fill_configs(draft: Draft) -> Draft:
-    """Give every task its complete config, as a record and as canonical JSON (RFC 8785), and the ports that it decides.
+def fill_configs(draft: DraftDocument) -> DraftDocument:
+    """Give every task its complete config, as a record and as canonical JSON (RFC 8785), and the ports for that config.
 
     >>> fill_configs(find_types(draft("s:source > a:map > k:sink"))).config_texts[1]
     b'{"add":0}'
@@ -34,7 +34,7 @@ def fill_configs(draft: Draft) -> Draft:
         if form is not None and kind is not None:
             filled = ask(i, kind.name, _fill, kind, form.config, draft.tenant)
             if kind.ports is not None:
-                # Without a config nobody knows its ports.
+                # Without a config its ports are unknown.
                 types[i] = None
             if isinstance(filled, Problem):
                 problems.append(filled)
@@ -70,19 +70,19 @@ def _with_ports(i: int, kind: AnyTaskType, config: Config) -> AnyTaskType | Prob
 
 def _fill(kind: AnyTaskType, given: dict[str, Any], owner: str) -> tuple[Config, bytes] | ValidationError:
     try:
-        # Through JSON, because only there does strict mean what JSON can say: arrays for tuples, strings for enums.
+        # From JSON text: there, strict still allows what JSON can express (arrays for tuples, strings for enums).
         config: Config = kind.config.model_validate_json(json.dumps(given))
     except ValidationError as error:
         return error
     if kind.normalise is not None:
         config = kind.normalise(config)
         if not isinstance(config, kind.config):
-            raise TypeError(f"normalise gave {type(config).__name__}, not {kind.config.__name__}")
+            raise TypeError(f"normalise returned {type(config).__name__}, not {kind.config.__name__}")
     return config, canonical_json(config, owner)
 
 
 def canonical_json(config: Config, owner: str) -> bytes:
-    """A config as the text that is hashed; its secrets carry their owner."""
+    """The text of a config that is hashed. Its secrets carry their owner."""
     value = config.model_dump(mode="json", by_alias=True, context={"owner": owner})
     try:
         return rfc8785.dumps(value)
@@ -91,7 +91,7 @@ def canonical_json(config: Config, owner: str) -> bytes:
 
 
 def _largest_as_float(value: Any) -> Any:
-    """RFC 8785 writes the largest integer that we allow, but rfc8785 takes it as a float only."""
+    """Make floats of the largest integers: RFC 8785 can write them, but rfc8785 accepts them only as floats."""
     if isinstance(value, dict):
         return {key: _largest_as_float(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -106,18 +106,18 @@ def _problems(task: int, given: dict[str, Any], kind: AnyTaskType, error: Valida
                 pointer=pointer("tasks", task, "config"),
                 code="too-many-problems",
                 message=f"the config breaks the schema of {quoted(kind.name)} in {error.error_count():,} places",
-                remedy="compare it with what the type takes",
+                remedy="compare it with the schema of the type",
             )
         ]
     findings = error.errors(include_url=False, include_input=False)
-    told = (_problem(task, given, kind, found) for found in findings)
-    return [problem for problem in told if problem is not None]
+    problems = (_problem(task, given, kind, found) for found in findings)
+    return [problem for problem in problems if problem is not None]
 
 
 def _problem(task: int, given: Any, kind: AnyTaskType, found: ErrorDetails) -> Problem | None:
     place: list[str | int] = []
     for token in found["loc"]:
-        # Pydantic's places also name alternatives of a union; the document has no such level.
+        # Pydantic's paths also name the alternatives of a union, a level that the document does not have.
         if (isinstance(given, dict) and token in given) or (
             isinstance(given, list) and isinstance(token, int) and token < len(given)
         ):
@@ -126,16 +126,16 @@ def _problem(task: int, given: Any, kind: AnyTaskType, found: ErrorDetails) -> P
         elif token == found["loc"][-1] and found["type"] == "missing":
             place.append(token)
     if found["type"] == "too_short" and len(given) >= found["ctx"]["min_length"]:
-        # An array of which too many entries are bad counts as too short as well, which says nothing new.
+        # An array with bad entries also counts as too short, which is no problem of its own.
         return None
     if found["type"] == "int_type" and isinstance(given, float) and given.is_integer():
         return Problem(
             pointer=pointer("tasks", task, "config", *place),
             code="integer-too-large",
             message="the integer is beyond ±2^53, where JSON numbers lose digits",
-            remedy="give a smaller one",
+            remedy="use a smaller one",
         )
-    # Which fields are known is only known of the config itself, not of what it is made of.
+    # The known fields are those of the config itself; they are unknown for nested objects.
     fields = kind.config.model_fields.items() if len(place) == 1 else ()
     code, message, remedy = describe_error(found, [field.alias or name for name, field in fields])
     return Problem(pointer=pointer("tasks", task, "config", *place), code=code, message=message, remedy=remedy)

@@ -1,4 +1,4 @@
-"""What the passes work on: a document that is being understood, then one that has been."""
+"""The records that the passes work on: a document under check, then one that was accepted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from dags.task_type import AnyTaskType
 
 
 class Wire(NamedTuple):
-    """One stream with its tasks as positions in the document and both ports named."""
+    """One stream, with its tasks as positions in the document and both ports named."""
 
     origin: int
     from_port: str
@@ -23,8 +23,8 @@ class Wire(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """A document under the checks. Columns have one entry per task, None where the task is not understood."""
+class DraftDocument:
+    """A document under check. Columns have one entry per task, None if the task has a problem."""
 
     dataflow: str
     tenant: str
@@ -36,13 +36,13 @@ class Draft:
     config_texts: tuple[bytes | None, ...] = ()
     """Each config as canonical JSON."""
     registered: tuple[Source | None, ...] = ()
-    """For source tasks the registered source."""
+    """The registered sources of the source tasks."""
     wires: tuple[Wire, ...] = ()
-    """The streams that could be joined to their ports."""
+    """The streams that could be connected to their ports."""
     order: tuple[int, ...] = ()
-    """Every task after its parents; empty where there is a cycle."""
+    """Every task after its parents; empty if there is a cycle."""
     json_fields: Mapping[int, tuple[JsonField, ...]] = field(default_factory=dict)
-    """For the tasks that take fields of kind `json` which they are."""
+    """The fields of kind `json` that reach each task, if any do."""
     problems: tuple[Problem, ...] = ()
 
 
@@ -59,7 +59,7 @@ class Accepted:
     config_texts: tuple[bytes, ...]
     registered: tuple[Source | None, ...]
     inputs: tuple[tuple[Wire, ...], ...]
-    """For each task the streams that enter it."""
+    """The streams that enter each task."""
     order: tuple[int, ...]
     json_fields: Mapping[int, tuple[JsonField, ...]] = field(default_factory=dict)
     scopes: tuple[Scope | None, ...] = ()
@@ -67,8 +67,8 @@ class Accepted:
     signatures: tuple[bytes, ...] = ()
 
 
-def accept(draft: Draft) -> Accepted:
-    """Refuse the document with all its problems, or hand on what was understood."""
+def accept(draft: DraftDocument) -> Accepted:
+    """Refuse the document with all its problems, or pass it on to the forms."""
     if draft.problems:
         raise InvalidDocument(draft.problems)
     forms = [form for form in draft.reading.tasks if form is not None]

@@ -1,10 +1,10 @@
-"""Pass: follow the schemas from the sources down, and hold the fields that tasks read against them."""
+"""Pass: derive the schemas from the sources down, and check the fields that tasks read against them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from dags.canonical.draft import Draft, Wire
+from dags.canonical.draft import DraftDocument, Wire
 from dags.canonical.hooks import ask
 from dags.config import Config
 from dags.dataflow import JsonField
@@ -16,8 +16,8 @@ MOST_FIELDS = 250
 """The most fields that a stream may have."""
 
 
-def check_fields(draft: Draft) -> Draft:
-    """Find fields that the schema upstream does not have, or has as another kind.
+def check_fields(draft: DraftDocument) -> DraftDocument:
+    """Find the fields that are missing upstream, or of another kind.
 
     >>> understood = fill_configs(find_types(draft("s:source > c:count{'by': 'plce'} > k:sink")))
     >>> check_fields(check_shape(join_streams(find_sources(understood)))).problems[0].remedy
@@ -36,7 +36,7 @@ def check_fields(draft: Draft) -> Draft:
         if (source := draft.registered[i]) is not None:
             schemas |= {(i, port): source.schema for port in kind.outputs}
             continue
-        # A stream of unknown schema comes from a task with a problem of its own; nothing more is said about it.
+        # A stream of unknown schema comes from a task with a problem of its own, which is enough.
         if kind.reads_source or any((wire.origin, wire.from_port) not in schemas for wire in entering[i]):
             continue
         inputs = {
@@ -58,7 +58,7 @@ def check_fields(draft: Draft) -> Draft:
 
 
 def _is_fed(kind: AnyTaskType, inputs: Schemas, *, all_joined: bool) -> bool:
-    """Whether streams enter every port that needs one; an optional port's own may be one that could not be joined."""
+    """True if a stream enters every port that needs one. A stream not joined may be that of an optional port."""
     needed = set(kind.inputs) - kind.optional if all_joined else set(kind.inputs)
     return needed <= inputs.keys() and (bool(inputs) or kind.is_source)
 
@@ -100,18 +100,18 @@ def _unfit(i: int, kind: AnyTaskType, outputs: Schemas) -> Problem | None:
         return Problem(
             pointer=pointer("tasks", i),
             code="task-type-failed",
-            message=f"the task type {quoted(kind.name)} gives schemas for {listed(outputs)}, not for its ports",
-            remedy="report it to whoever provides the type",
+            message=f"the task type {quoted(kind.name)} returned schemas for {listed(outputs)}, not for its ports",
+            remedy="report it to the provider of the type",
         )
     if not all(isinstance(schema, Schema) for schema in outputs.values()):
-        raise TypeError("output_schema gave something else than a schema")
+        raise TypeError("output_schema returned something other than a schema")
     most = max(len(schema.fields) for schema in outputs.values())
     if most > MOST_FIELDS:
         return Problem(
             pointer=pointer("tasks", i),
             code="too-many-fields",
             message=f"the events that leave this task have {most:,} fields",
-            remedy=f"keep to {MOST_FIELDS:,}",
+            remedy=f"have at most {MOST_FIELDS:,}",
         )
     return None
 
@@ -123,7 +123,7 @@ def _reads(kind: AnyTaskType, config: Config) -> tuple[Read, ...]:
     named = {(read.port, read.field) for read in reads}
     keys: Iterable[str] = kind.key_fields(config)
     if isinstance(keys, str):
-        raise TypeError("key_fields gave a text, not a tuple of field names")
+        raise TypeError("key_fields returned a text, not a tuple of field names")
     return (
         *reads,
         *(Read(at="", field=key, port=port) for port in kind.inputs for key in keys if (port, key) not in named),
@@ -159,5 +159,5 @@ def _lacking(i: int, read: Read, inputs: Mapping[str, Schema]) -> Iterable[Probl
             pointer=place,
             code="wrong-kind-upstream",
             message=f"the field {quoted(read.field)} is of kind {there} at port {quoted(read.port)}",
-            remedy=f"name a field of kind {' or '.join(sorted(read.kinds))}",
+            remedy=f"choose a field of kind {' or '.join(sorted(read.kinds))}",
         )

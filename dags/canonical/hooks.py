@@ -1,4 +1,4 @@
-"""Calls into task types that others wrote: whatever they raise becomes a problem of the task, not of the caller."""
+"""Calls into third-party task types. Any exception becomes a problem of the task."""
 
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -10,7 +10,7 @@ R = TypeVar("R")
 
 
 def ask(task: int, type_name: str, hook: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | Problem:
-    """What the hook answers, or the problem that it did not.
+    """The hook's result, or a problem if it raises.
 
     >>> ask(2, "halve", lambda: 1 / 0).message
     "the task type 'halve' failed on this task: ZeroDivisionError: division by zero"
@@ -21,14 +21,14 @@ def ask(task: int, type_name: str, hook: Callable[P, R], *args: P.args, **kwargs
         return Problem(
             pointer=pointer("tasks", task),
             code="task-type-failed",
-            message=f"the task type {quoted(type_name)} failed on this task: {type(error).__name__}: {_told(error)}",
-            remedy="report it to whoever provides the type",
+            message=f"the task type {quoted(type_name)} failed on this task: {type(error).__name__}: {_text(error)}",
+            remedy="report it to the provider of the type",
         )
 
 
-def _told(error: Exception) -> str:
-    """What an error says; it may fail at that, or hold characters that cannot be written."""
+def _text(error: Exception) -> str:
+    """The text of an error, even if making it fails or it contains unprintable characters."""
     try:
         return str(error).encode("utf-8", "backslashreplace").decode("utf-8")
     except Exception:  # noqa: BLE001 - third parties may raise anything, here too
-        return "it does not say why"
+        return "no reason given"

@@ -1,4 +1,4 @@
-"""Pass: decide what may be shared. And what else of it, by what only whoever runs dataflows knows."""
+"""Pass: decide which tasks may be shared. `confine` restricts sharing further, for reasons known at run time."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,10 +8,10 @@ from dags.dataflow import Dataflow, Key, Scope, Task
 
 
 def settle_scopes(accepted: Accepted) -> Accepted:
-    """Give every task its scope: none where it may be shared, else one that its descendants inherit.
+    """Give every task its scope: none if it may be shared, else one that its descendants inherit.
 
-    A task whose parents have different scopes gets one of its own. If it inherited one of them, two tasks could have
-    equal signatures and scopes although one follows the shared and the other the confined twin of the same parent.
+    A task whose parents have different scopes gets its own. If it inherited one of them, two tasks could have equal
+    signatures and scopes although one follows the shared and the other the confined twin of the same parent.
 
     >>> settled = settle_scopes(accepted("s:source > a:map > k:sink s > r:random > b:map > l:sink"))
     >>> dict(zip(settled.ids, settled.scopes))["b"]
@@ -26,9 +26,9 @@ def settle_scopes(accepted: Accepted) -> Accepted:
 
 
 def confine(dataflow: Dataflow, scope_of: Callable[[int], Scope | None]) -> Dataflow:
-    """A dataflow of whose shareable tasks some are in scopes, as is said of each by its position.
+    """Put some shareable tasks of a dataflow into scopes. `scope_of` is given a task's position.
 
-    Only those are asked for that follow no task in a scope; the others inherit, as in the pass above.
+    It is called only for tasks that follow no task in a scope; the others inherit, as in the pass above.
     """
     ids = {place: task for task, place in sorted(dataflow.places.items(), reverse=True)}
     tasks: list[Task] = []

@@ -1,15 +1,15 @@
-"""Pass: hold the dataflow's shape against what a DAG from sources to sinks is."""
+"""Pass: check that the dataflow is a DAG from sources to sinks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
-from dags.canonical.draft import Draft
+from dags.canonical.draft import DraftDocument
 from dags.problems import Problem, listed, pointer, quoted
 
 
-def check_shape(draft: Draft) -> Draft:
-    """Order the tasks, and find cycles, missing ends, dead ends and ports that nothing feeds.
+def check_shape(draft: DraftDocument) -> DraftDocument:
+    """Order the tasks, and find cycles, missing ends, dead ends and input ports without a stream.
 
     >>> from dags.canonical import join_streams
     >>> check_shape(join_streams(find_types(draft("s:source > a:map > k:sink")))).order
@@ -24,7 +24,7 @@ def check_shape(draft: Draft) -> Draft:
         order = ()
         # The sorter repeats the first task at the end.
         problems.append(_cycle(draft, error.args[1][:-1]))
-    # Where a type or a stream is in doubt, what looks like a missing or a dead end may only be misspelt.
+    # If a type or stream has a problem, an apparent dead end may only be a misspelling.
     if draft.types and None not in draft.types:
         problems += _missing_ends(draft)
         if len(draft.wires) == len(draft.reading.streams):
@@ -33,14 +33,14 @@ def check_shape(draft: Draft) -> Draft:
     return replace(draft, order=order, problems=(*draft.problems, *problems))
 
 
-def _order(draft: Draft) -> tuple[int, ...]:
+def _order(draft: DraftDocument) -> tuple[int, ...]:
     sorter: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(len(draft.reading.tasks)), ()))
     for wire in draft.wires:
         sorter.add(wire.to, wire.origin)
     return tuple(sorter.static_order())
 
 
-def _missing_ends(draft: Draft) -> Iterable[Problem]:
+def _missing_ends(draft: DraftDocument) -> Iterable[Problem]:
     kinds = [kind for kind in draft.types if kind is not None]
     for there, what in ((any(k.is_source for k in kinds), "source"), (any(k.is_sink for k in kinds), "sink")):
         if not there:
@@ -52,7 +52,7 @@ def _missing_ends(draft: Draft) -> Iterable[Problem]:
             )
 
 
-def _dead_ends(draft: Draft) -> Iterable[Problem]:
+def _dead_ends(draft: DraftDocument) -> Iterable[Problem]:
     forward: list[list[int]] = [[] for _ in draft.types]
     backward: list[list[int]] = [[] for _ in draft.types]
     for wire in draft.wires:
@@ -65,13 +65,14 @@ def _dead_ends(draft: Draft) -> Iterable[Problem]:
         name = quoted(_id(draft, i))
         if sources and i not in reached:
             yield _at_task(
-                i, "unreached-task", f"no source reaches the task {name}", "join it to a source, or remove it"
+                i, "unreached-task", f"no source reaches the task {name}", "connect it to a source, or remove it"
             )
         if sinks and i not in reaching:
-            yield _at_task(i, "fruitless-task", f"the task {name} reaches no sink", "join it to a sink, or remove it")
+            message = f"the task {name} reaches no sink"
+            yield _at_task(i, "fruitless-task", message, "connect it to a sink, or remove it")
 
 
-def _unfed_ports(draft: Draft) -> Iterable[Problem]:
+def _unfed_ports(draft: DraftDocument) -> Iterable[Problem]:
     fed: list[set[str]] = [set() for _ in draft.types]
     for wire in draft.wires:
         fed[wire.to].add(wire.to_port)
@@ -83,7 +84,7 @@ def _unfed_ports(draft: Draft) -> Iterable[Problem]:
                         i,
                         "unfed-port",
                         f"no stream enters port {quoted(port)} of the task {quoted(_id(draft, i))}",
-                        "add one; every input port that is not optional needs one",
+                        "add one; an input port needs a stream unless it is optional",
                     )
 
 
@@ -98,7 +99,7 @@ def _reach(neighbours: Sequence[Sequence[int]], starts: Iterable[int]) -> set[in
     return reached
 
 
-def _cycle(draft: Draft, cycle: Sequence[int]) -> Problem:
+def _cycle(draft: DraftDocument, cycle: Sequence[int]) -> Problem:
     names = [_id(draft, i) for i in cycle]
     return _at_task(cycle[0], "cycle", f"the streams form a cycle: {listed(names)}", "remove one of its streams")
 
@@ -107,6 +108,6 @@ def _at_task(task: int, code: str, message: str, remedy: str) -> Problem:
     return Problem(pointer=pointer("tasks", task), code=code, message=message, remedy=remedy)
 
 
-def _id(draft: Draft, task: int) -> str:
+def _id(draft: DraftDocument, task: int) -> str:
     form = draft.reading.tasks[task]
     return "" if form is None else form.id

@@ -1,4 +1,4 @@
-"""Pass: sign every task with what it computes."""
+"""Pass: give every task the signature of its computation."""
 
 from collections import Counter
 from dataclasses import replace
@@ -10,14 +10,14 @@ import rfc8785
 from dags.canonical.draft import Accepted
 
 SCHEME = "braid-1"
-"""Which way of signing a signature was made in; part of every text that is hashed."""
+"""The version of the signature scheme; part of every text that is hashed."""
 
 
 def sign(accepted: Accepted) -> Accepted:
-    """Give every task its text and the digest of it.
+    """Give every task its text and the digest of the text.
 
     The text is canonical JSON: scheme, type, type version, config, and the multiset of inputs as (port, parent's
-    signature, parent's port, count). Where a task has no parents, the registered source stands in their place.
+    signature, parent's port, count). A source task has its registered source instead of inputs.
 
     >>> signed = sign(settle_scopes(accepted("s:source > a:map > k:sink")))
     >>> signed.texts[0].decode()

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dags.canonical.configs import canonical_json
-from dags.canonical.draft import Draft
+from dags.canonical.draft import DraftDocument
 from dags.config import NamesSource
 from dags.problems import Problem, listed, pointer, quoted, suggestion
 from dags.source import Source
 
 
-def find_sources(draft: Draft) -> Draft:
-    """Give every source task its registered source. One that the tenant may not read answers as if there were none.
+def find_sources(draft: DraftDocument) -> DraftDocument:
+    """Give every source task its registered source. A source that the tenant may not read counts as unknown.
 
     >>> named = find_sources(fill_configs(find_types(draft("s:source{'source': 'wether'} > k:sink"))))
     >>> named.problems[0].message, named.problems[0].remedy
@@ -26,7 +26,7 @@ def find_sources(draft: Draft) -> Draft:
             named = draft.sources.get(config.source)
             if named is not None and named.visible_to(draft.tenant):
                 found = named
-                # Tenants may know the same source by different names; what counts is how it is registered.
+                # Tenants may know a source by different names; the registered name counts.
                 if found.name != config.source:
                     texts[i] = canonical_json(config.model_copy(update={"source": found.name}), draft.tenant)
             else:
@@ -38,7 +38,7 @@ def find_sources(draft: Draft) -> Draft:
     )
 
 
-def _unknown(draft: Draft, named: dict[int, str]) -> Iterable[Problem]:
+def _unknown(draft: DraftDocument, named: dict[int, str]) -> Iterable[Problem]:
     readable = sorted(name for name, source in draft.sources.items() if source.visible_to(draft.tenant))
     otherwise = f"you may use {listed(readable)}"
     for task, name in named.items():

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from dags.canonical.draft import Draft
+from dags.canonical.draft import DraftDocument
 from dags.canonical.hooks import ask
 from dags.problems import Problem, listed, pointer, quoted, suggestion
 from dags.task_type import AnyTaskType
 
 
-def find_types(draft: Draft) -> Draft:
+def find_types(draft: DraftDocument) -> DraftDocument:
     """Give every task its type.
 
     >>> find_types(draft("s:source > a:map > k:sink")).types[1].name
@@ -39,9 +39,9 @@ def find_types(draft: Draft) -> Draft:
     return replace(draft, types=tuple(types), problems=(*draft.problems, *problems))
 
 
-def _unknown(draft: Draft, named: Mapping[int, str]) -> Iterable[Problem]:
+def _unknown(draft: DraftDocument, named: Mapping[int, str]) -> Iterable[Problem]:
     known = draft.catalogue.names()
-    otherwise = f"known are {listed(known)}"
+    otherwise = f"the known types are {listed(known)}"
     for task, name in named.items():
         yield Problem(
             pointer=pointer("tasks", task, "type"),

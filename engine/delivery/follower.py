@@ -20,7 +20,8 @@ from bridge.machine.files import write_whole
 from engine.delivery.publisher import JobPublisher, PlainSender
 from engine.plan import Forward, Plan, Port
 from engine.records.damage import damage_named
-from engine.records.job_folder import JobFolder, KeptCut
+from engine.records.job_folder import JobFolder
+from engine.records.kept_cuts import KeptCut
 from engine.records.record import Dead, EmittedEvents, InstanceMeter
 from engine.records.record_file import Header
 from engine.records.record_store import RecordStore
@@ -123,7 +124,7 @@ class Follower:
             header = file.header
             plan, emitted, dead = self._folder.entry(header.end.entry).plan, file.emitted(), file.dead()
             for cut in header.cuts:
-                self._folder.keep_cut(KeptCut(cut.name, header.batch, cut.instances, cut.positions))
+                self._folder.cuts.keep(KeptCut(cut.name, header.batch, cut.instances, cut.positions))
             # Whatever can fail has not by now: a record is taken up whole.
             self._note(header)
             self._take(header, plan, emitted, dead)
@@ -179,7 +180,7 @@ class Follower:
             return {}
         oldest = kept[0]
         passed = dict(oldest.start.at)
-        for cut in self._folder.kept_cuts():
+        for cut in self._folder.cuts.all():
             for stream, position in cut.positions.items():
                 passed[stream] = min(passed.get(stream, position), position)
         return passed
@@ -197,7 +198,7 @@ class Follower:
         batches = [self.published, self.told.batch - REWIND]
         bases = {header.batch: header.base for header in self._headers}
         batches += [base for batch, base in bases.items() if batch >= self.told.batch - REWIND]
-        batches += [bases.get(cut.batch, cut.batch) for cut in self._folder.kept_cuts()]
+        batches += [bases.get(cut.batch, cut.batch) for cut in self._folder.cuts.all()]
         for origin in {*self._forwards, *self._closing}:
             needed = self._sender.needed(Stream(*origin))
             with self._guard:

@@ -58,7 +58,7 @@ def _each(path: Path, act: Callable[[], None]) -> None:
 
 def _is_old(folder: JobFolder, now: float) -> bool:
     stopped = folder.stopped_at()
-    return stopped is not None and stopped < now - KEEPING and not folder.keeps_cuts()
+    return stopped is not None and stopped < now - KEEPING and folder.cuts.is_empty()
 
 
 def _is_unread(spool: Path, now: float) -> bool:

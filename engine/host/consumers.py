@@ -14,7 +14,8 @@ from engine.host.spools import HostSpools
 from engine.job.job import SparkJob
 from engine.job.pace import ReadableSpool
 from engine.job.start import returning
-from engine.plan import Ingress, Plan, RefusedPlan
+from engine.plan import Ingress, Plan
+from engine.plan_messages import RefusedPlan
 from engine.records.job_folder import JobFolder, spool_folder
 
 log = logging.getLogger("braid.host")
@@ -46,7 +47,7 @@ class HostConsumers:
                 if there > position:
                     gone[stream] = there
                     # Durable before it runs: the batch that it was stopped in may have been planned over some of this.
-                    job.folder.say_gone(gone)
+                    job.folder.save_gone(gone)
                     told = "job %s reads %s on at %d: %d positions before that went while it was stopped"
                     log.warning(told, job.name, stream, there, there - position)
                 self._spools.need(entry.plan, ingress)
@@ -54,7 +55,7 @@ class HostConsumers:
     def join(self, job: SparkJob, plan: Plan) -> dict[str, int]:
         """Have the streams of a new plan supplied; where the job begins in each that it does not read yet."""
         # Joined first, so that what comes as soon as a stream is supplied is not taken for what was there before.
-        left = returning(job.folder.kept_cuts(), plan).values()
+        left = returning(job.folder.cuts.all(), plan).values()
         back = {stream: position for cut in left for stream, position in cut.positions.items()}
         starts = {ingress.stream: self._start(job, ingress, back.get(ingress.stream)) for ingress in plan.ingress}
         # At once: the job may have stopped again by the next time that its streams are looked at.
@@ -154,4 +155,4 @@ def _exists(folder: Path) -> bool:
 
 def cut_streams(folder: JobFolder) -> frozenset[str]:
     """The streams of which a job keeps cuts."""
-    return frozenset(stream for cut in folder.kept_cuts() for stream in cut.positions)
+    return frozenset(stream for cut in folder.cuts.all() for stream in cut.positions)

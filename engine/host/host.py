@@ -25,7 +25,7 @@ from engine.host.jobs import HostJobs
 from engine.host.reception import Receptions
 from engine.host.spools import ELSEWHERE, HostSpools
 from engine.job.pace_keeper import PaceServer
-from engine.plan import RefusedPlan, read_cut, read_plan
+from engine.plan_messages import RefusedPlan, read_cut, read_plan
 from engine.records.damage import DAMAGE
 from engine.spark.jvm_watch import has_ended
 

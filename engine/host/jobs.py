@@ -24,7 +24,8 @@ from engine.job.pace_keeper import PaceServer
 from engine.job.status import job_metrics, job_status, stopped_status
 from engine.kernel.worker import NoCut, check_imports
 from engine.log_lines import about
-from engine.plan import Plan, RefusedPlan
+from engine.plan import Plan
+from engine.plan_messages import RefusedPlan
 from engine.records.damage import DAMAGE
 from engine.records.job_folder import JobFolder, job_folder
 from engine.records.record_file import Header
@@ -120,7 +121,7 @@ class HostJobs:
             job.pass_over(cut)
 
     def _release(self, folder: JobFolder, cut: str) -> None:
-        is_over = folder.release_cut(cut) and unquote(folder.path.name) not in self._jobs and folder.is_stopped()
+        is_over = folder.cuts.release(cut) and unquote(folder.path.name) not in self._jobs and folder.is_stopped()
         if is_over and (plans := self._plans(folder)):
             self._consuming.leave(folder, plans)
 
@@ -139,7 +140,7 @@ class HostJobs:
         if plan is not None and plan.host == self._host:
             self.follow(plan)
         elif (running := self._jobs.get(job)) is not None:
-            running.folder.say_stopped()
+            running.folder.mark_stopped()
             running.stop()
         elif plan is None:
             self._tell_stopped(job)
@@ -264,7 +265,7 @@ class HostJobs:
             self._consuming.rejoin(job)
             if plan is not None and job.is_news(plan):
                 self._log(job, plan)
-            job.folder.say_running()
+            job.folder.mark_running()
             job.start()
         except DAMAGE as error:
             with about(job=job.name):

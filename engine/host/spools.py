@@ -28,7 +28,8 @@ from bridge import (
 )
 from engine.host.notifying_spool import NotifyingSpool
 from engine.host.reception import Reception, StreamReceiver
-from engine.plan import Ingress, Plan, RefusedPlan
+from engine.plan import Ingress, Plan
+from engine.plan_messages import RefusedPlan
 from engine.records.job_folder import spool_folder
 from engine.supply import Bridged, Subscribed
 

@@ -1,5 +1,5 @@
-"""What computes the built-in tasks, a file per family as in `engine/tasks`.
+"""The code of the built-in tasks, a file per family as in `engine/tasks`.
 
-Everything works on whole batches. Braid offers these through the entry point group `braid.behaviours`, the same way as
+Everything works on whole batches. Braid provides these behaviours through the entry point group `braid.behaviours`, as
 third parties do.
 """

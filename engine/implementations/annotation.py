@@ -1,4 +1,4 @@
-"""Texts of events, and what is known of them beforehand."""
+"""Annotation: tasks that write events as texts, or add known fields."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,18 +9,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.behaviour import Behaviour, Implementation, PortEmission
-from engine.implementations.conversion import from_json, milliseconds, number, unfit
-from engine.implementations.parse import parsed, split, texts_of
+from engine.implementations.conversion import from_json, milliseconds, number, texts_of, unfit
+from engine.implementations.parse import parsed, split
 from engine.implementations.values import replaced
 from engine.records.staged_state import Staged
 from engine.tasks.parse import ANNOTATE, CSV_TO_SENML, AnnotateConfig, CsvToSenmlConfig
 
 
 def _csv_to_senml(config: CsvToSenmlConfig) -> Behaviour:
-    """Rows that `senml_parse` reads, all values written as texts.
+    """Writes rows for `senml_parse`, with all values as texts.
 
-    A value that is null, or empty in a line of CSV, is left out. An event without a time is parked, and so is one whose
-    number is not finite or, in a line of CSV, no number at all.
+    A value that is null, or empty in a line of CSV, is left out. An event without a time is parked, and so is one with
+    a number that is unreadable or not finite.
 
     >>> from engine.trial import try_out
     >>> config = {"time": "at", "measurements": [{"name": "warmth", "unit": "C"}, {"name": "room", "type": "sv"}]}
@@ -92,9 +92,9 @@ def _cells_of(config: CsvToSenmlConfig, field: str) -> Callable[[pa.RecordBatch]
 
 
 def _annotate(config: AnnotateConfig) -> Behaviour:
-    """What is known of an id, as further fields; one that the event has already is replaced.
+    """Replaces fields that the event already has.
 
-    An id that is null is unknown. A number as an id is known by its digits.
+    An id that is null is unknown. A number is looked up as its text.
 
     >>> from engine.trial import try_out
     >>> config = {"field": "room", "fields": {"floor": "integer"}, "known": {"a": {"floor": 2}}}
@@ -102,7 +102,7 @@ def _annotate(config: AnnotateConfig) -> Behaviour:
     [{'room': 'a', 'floor': 2}]
     """
     ids = pa.array(list(config.known), pa.string())
-    told = {
+    known = {
         name: from_json(name, kind, [each.get(name) for each in config.known.values()])
         for name, kind in config.fields.items()
     }
@@ -113,7 +113,7 @@ def _annotate(config: AnnotateConfig) -> Behaviour:
         if config.unknown == "drop" and at.null_count:
             origin = np.flatnonzero(at.is_valid())
             events, at = events.take(pa.array(origin)), at.take(pa.array(origin))
-        for name, column in told.items():
+        for name, column in known.items():
             events = replaced(events, name, column.take(at))
         return {"out": PortEmission(events, origin)}
 
@@ -121,6 +121,4 @@ def _annotate(config: AnnotateConfig) -> Behaviour:
 
 
 csv_to_senml = Implementation(type=CSV_TO_SENML, make=_csv_to_senml)
-"""Events as rows of measurements."""
 annotate = Implementation(type=ANNOTATE, make=_annotate)
-"""What is known of an id."""

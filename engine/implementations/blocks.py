@@ -1,4 +1,4 @@
-"""Blocks: so many events of a key, one block after the other."""
+"""Blocks: a fixed number of successive events of a key."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from engine.records.staged_state import Staged
 
 
 class Block(NamedTuple):
-    """A whole block; made by `blocks`."""
+    """A complete block; made by `blocks`."""
 
     end: int
     """The index of the event that completes it."""
@@ -17,10 +17,10 @@ class Block(NamedTuple):
 
 
 def blocks(groups: Keyed, columns: Sequence[Sequence[Any]], window: int, state: Staged) -> list[Block]:
-    """The blocks that events complete, by the event that completes them.
+    """The blocks that a batch completes, in the order of the events that complete them.
 
-    `columns` are the values of the batch's events, which state can keep. What is left over stays in the state under
-    its key, as a list for each field.
+    `columns` are the values of the batch's events, in a form that state can keep. Incomplete blocks stay in the state
+    under their keys, as a list for each field.
     """
     found: list[Block] = []
     for key, places in each_key(groups):
@@ -42,7 +42,7 @@ def _of_key(
     kept: list[list[Any]] = before or [[] for _ in columns]
     first = 0
     while first < len(places):
-        # What was kept under a longer window may be a block already; the next event ends it.
+        # A block kept under a longer window may be complete already; the next event ends it.
         piece = places[first : first + max(window - len(kept[0]), 1)]
         for values, column in zip(kept, columns, strict=True):
             values += [column[place] for place in piece]

@@ -1,7 +1,7 @@
-"""Bloom filters: sets that may take a stranger for a member, and never a member for a stranger.
+"""Bloom filters: sets that may report false members, but never miss a member.
 
-A model is the text of one: how many members it was made for, at which rate, and its bits in base 64. The same members
-make the same text, on every machine.
+A model is the text of a filter: the number of members it was made for, its error rate, and its bits in base64. The same
+members make the same text on every machine.
 """
 
 import base64
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
     from rbloom import Bloom
 
 BYTES = 16
-"""How long a digest is."""
+"""The length of a digest."""
 _KIND = "bloom1"
 
 
 def digest(value: str) -> bytes:
-    """What stands for a value in a filter, on every machine the same."""
+    """The digest of a value, the same on every machine."""
     return hashlib.blake2b(value.encode(), digest_size=BYTES).digest()
 
 
 def number(value: str) -> int:
-    """The digest of a value as filters take it."""
+    """The digest of a value, as a number for filters."""
     return int.from_bytes(digest(value), "big", signed=True)
 
 
 def numbers(digests: bytes) -> Iterator[int]:
-    """Digests, one after the other, as filters take them."""
+    """Concatenated digests, as numbers for filters."""
     for at in range(0, len(digests), BYTES):
         yield int.from_bytes(digests[at : at + BYTES], "big", signed=True)
 
 
 def bloom_of(members: Iterable[int], expected: int, false_positives: float) -> "Bloom":
-    """A filter with these members, given as numbers."""
+    """Make a filter with these members, given as numbers."""
     try:
-        from rbloom import Bloom  # noqa: PLC0415 - only who runs such a task needs the package
+        from rbloom import Bloom  # noqa: PLC0415 - an optional package, which only these tasks need
     except ImportError as error:
-        raise NoBehaviour(f"Bloom filters need a package: {error}; install braid[sketches] on every worker") from error
+        raise NoBehaviour(f"Bloom filters need rbloom ({error}); install braid[sketches] on every worker") from error
     made = Bloom(expected, false_positives, int)
     made.update(members)
     return made
@@ -54,27 +54,27 @@ def model_of(bloom: "Bloom", expected: int, false_positives: float) -> str:
 
 
 def bloom_in(model: str) -> "Bloom":
-    """The filter that a text is; raises ValueError where it is none."""
+    """Read a filter from its text. Raises ValueError if it is not one."""
     from rbloom import Bloom  # noqa: PLC0415 - see `bloom_of`
 
     try:
         kind, expected, rate, text = model.split(":")
         saved = base64.b64decode(text, validate=True)
-        # Its bits are as many as were written, so that a text that lies about them costs nothing.
+        # Checked against the actual number of bits, so that a forged text costs nothing.
         count = int(expected)
         if kind != _KIND or not 0 < count <= 8 * len(saved):
-            raise ValueError("it is none")  # noqa: TRY301 - as for all else that is wrong with it
+            raise ValueError("its form is wrong")  # noqa: TRY301 - handled like all other faults
         empty = bloom_of((), count, float(rate)).save_bytes()
         if (len(saved), saved[:8]) != (len(empty), empty[:8]):
-            raise ValueError("its size is another")  # noqa: TRY301 - as for all else that is wrong with it
+            raise ValueError("its size is wrong")  # noqa: TRY301 - handled like all other faults
         return Bloom.load_bytes(saved, int)
     except (ValueError, OverflowError) as error:
-        told = f"the model {model[:40]!r} is no Bloom filter: {error}"
-        raise ValueError(f"{told}; make it with bloom_filter_train") from None
+        message = f"the model {model[:40]!r} is not a Bloom filter: {error}"
+        raise ValueError(f"{message}; make it with bloom_filter_train") from None
 
 
 def bloom_for(members: Members) -> "Bloom":
-    """The filter that a config asks for; made in a worker."""
+    """Make the filter of a config, in a worker."""
     if members.file is None:
         return bloom_of(map(number, members.known), members.expected, members.false_positives)
     path = Path(members.file.path)
@@ -84,8 +84,7 @@ def bloom_for(members: Members) -> "Bloom":
         raise NoBehaviour(f"the model {members.file.place!r} cannot be read: {error.strerror}; put it there") from error
     if (found := hashlib.sha256(content).hexdigest()) != members.sha256:
         raise NoBehaviour(
-            f"the file {members.file.place!r} has the digest {found}, not the one in the config; "
-            "name the digest of the file that is meant"
+            f"the file {members.file.place!r} has the digest {found}, not that in the config; correct one of the two"
         )
     bloom_of((), 1, 0.5)
     return bloom_in(content.decode("ascii", "replace").strip())

@@ -1,4 +1,4 @@
-"""Computation for its own sake: known work per event."""
+"""Computation for measurements: a known amount of work per event."""
 
 from collections.abc import Mapping
 
@@ -21,14 +21,14 @@ from engine.tasks.compute import (
 )
 
 _AT_ONCE = 4_096
-"""Numbers computed side by side: few enough for the processor's cache."""
+"""The numbers computed at once; few enough for the processor's cache."""
 _SCHEMA = pa.schema({"pi": pa.float64()})
 _WAITING = ("waiting",)
-"""In the state: for each input port how many events wait there."""
+"""The state's key for the number of events that wait at each input port."""
 
 
 def _pi_viete(config: PiVieteConfig) -> Behaviour:
-    """Pi for every event, from so many nested square roots; what the event holds is not looked at.
+    """Computes pi for every event. The fields of the event have no effect.
 
     >>> from engine.trial import try_out
     >>> try_out(pi_viete, {"iterations": 20}, [{"room": "a"}])
@@ -42,7 +42,7 @@ def _pi_viete(config: PiVieteConfig) -> Behaviour:
 
 
 def _computed(iterations: int, count: int) -> pa.RecordBatch:
-    """Pi so many times, each on its own."""
+    """Compute pi `count` times, each time anew."""
     at_once, found = max(1, _AT_ONCE // iterations), np.empty(count)
     for first in range(0, count, at_once):
         some = found[first : first + at_once]
@@ -51,9 +51,9 @@ def _computed(iterations: int, count: int) -> pa.RecordBatch:
 
 
 def _pis(iterations: int, count: int) -> npt.NDArray[np.float64]:
-    """Viète's product for so many events, each on its own: the work is the point.
+    """Compute Viète's product for each event anew, for the work's sake.
 
-    Every factor is nested from the start, as the benchmark does it: its work grows with the square of the iterations.
+    Every factor is nested from the start, as in the benchmark, so the work grows with the square of the iterations.
     """
     factors = np.full((iterations, count), 2.0)
     for nested in range(1, iterations):
@@ -62,14 +62,14 @@ def _pis(iterations: int, count: int) -> npt.NDArray[np.float64]:
         deeper += 2.0
     np.sqrt(factors, out=factors)
     factors /= 2.0
-    # From the deepest factor on, and one after the other, so that the last digit does not hang on how many events
-    # are computed at once.
+    # One after the other, from the deepest factor on, so that the last digit does not depend on the number of events
+    # computed at once.
     products: npt.NDArray[np.float64] = 2.0 / np.multiply.accumulate(factors[::-1], axis=0)[-1]
     return products
 
 
 def _noop(_config: NoopConfig) -> Behaviour:
-    """Every event as it is.
+    """Passes events on.
 
     >>> from engine.trial import try_out
     >>> try_out(noop, {}, [{"room": "a"}])
@@ -83,7 +83,7 @@ def _pass_on(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str,
 
 
 def _step(config: StepConfig) -> Behaviour:
-    """The computation of pi, standing for any step of a workflow; parameters of other names change nothing.
+    """Computes pi, for any step of a workflow. Parameters of other names have no effect.
 
     >>> from engine.trial import try_out
     >>> try_out(opmw, {"iterations": 2, "threshold": 0.5}, [{"room": "a"}])
@@ -93,10 +93,10 @@ def _step(config: StepConfig) -> Behaviour:
 
 
 def _join_step(config: JoinStepConfig) -> Behaviour:
-    """The computation of pi, once per complete set: at the event that completes it.
+    """Computes pi once per complete set, at the event that completes it.
 
-    The first event of each port make one set, the second of each the next. What an event holds is not looked at, so
-    only the number of events that wait at each port is kept.
+    The first events of all ports make one set, the second events the next. The fields of events have no effect, so the
+    state is only the number of events that wait at each port.
 
     >>> from engine.trial import try_out
     >>> rows = [("in1", {"room": "a"}), ("in1", {"room": "b"}), ("in2", {"table": 7})]
@@ -108,7 +108,7 @@ def _join_step(config: JoinStepConfig) -> Behaviour:
     def behave(port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         waiting: dict[str, int] = dict(zip(ports, state.get(_WAITING) or [0] * len(ports), strict=True))
         others = min(count for name, count in waiting.items() if name != port)
-        # Complete sets never wait. So either another port has nothing, or this one.
+        # Complete sets never wait, so either this port or another one is empty.
         whole = min(events.num_rows, max(0, others - waiting[port]))
         waiting[port] += events.num_rows
         if events.num_rows:
@@ -119,10 +119,6 @@ def _join_step(config: JoinStepConfig) -> Behaviour:
 
 
 pi_viete = Implementation(type=PI_VIETE, make=_pi_viete)
-"""Pi by Viète's product, once per event."""
 noop = Implementation(type=NOOP, make=_noop)
-"""Passes on what it takes."""
 opmw = Implementation(type=step_type("opmw:*"), make=_step)
-"""Every step of published workflow templates."""
 opmw_join = Implementation(type=join_step_type("opmw-join:*"), make=_join_step)
-"""Every step of published workflow templates that joins its inputs."""

@@ -1,4 +1,4 @@
-"""Reading values of a kind from texts and from JSON, as the parsing tasks do."""
+"""Conversion of texts and JSON values to columns of a kind."""
 
 import json
 import math
@@ -17,26 +17,34 @@ _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 
 def unfit(field: str, value: Any, why: str) -> ValueError:
-    """What a task raises for an event whose field it cannot take."""
-    told = repr(value)
-    told = told if len(told) <= _LONGEST else told[:_LONGEST] + "…"
-    return ValueError(f"the field {field!r} is {told}: {why}")
+    """The error for an event with an unfit field."""
+    text = repr(value)
+    text = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+    return ValueError(f"the field {field!r} is {text}: {why}")
+
+
+def texts_of(events: pa.RecordBatch, field: str) -> list[str]:
+    """The texts of a field. Raises if one is null."""
+    found: list[str | None] = events.column(field).to_pylist()
+    if None in found:
+        raise unfit(field, None, "it needs a text")
+    return [text for text in found if text is not None]
 
 
 def from_texts(name: str, kind: Kind, texts: Sequence[str | None]) -> pa.Array:
-    """A column of a kind, of values that are written as texts; raises where one cannot be read."""
+    """Make a column of a kind from texts. Raises if one cannot be read."""
     return _column(name, kind, texts, _OF_TEXT[kind])
 
 
 def from_json(name: str, kind: Kind, values: Sequence[Any]) -> pa.Array:
-    """A column of a kind, of values as JSON has them; raises where one is of another kind."""
+    """Make a column of a kind from JSON values. Raises if one is of another kind."""
     return _column(name, kind, values, _OF_JSON[kind])
 
 
 def number(value: Any) -> float:
-    """A finite number, or a text that is one."""
+    """Convert a number, or its text, to a finite float."""
     if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
-        raise ValueError("it is no number")
+        raise ValueError("it is not a number")
     found = float(value)
     if not math.isfinite(found):
         raise ValueError("it is not finite")
@@ -44,10 +52,10 @@ def number(value: Any) -> float:
 
 
 def milliseconds(value: Any) -> int:
-    """A time in milliseconds since 1970, or a text that is one."""
+    """Convert a time in milliseconds since 1970, or its text, to an integer."""
     found = int(value) if isinstance(value, int) else _whole(number(value))
     if not EARLIEST <= found <= LATEST:
-        raise ValueError("it lies outside of the years 1 to 9999")
+        raise ValueError("it is not within the years 1 to 9999")
     return found
 
 
@@ -67,7 +75,7 @@ def _array(values: Sequence[Any], kind: Kind) -> pa.Array:
 
 def _whole(value: float) -> int:
     if value != int(value):
-        raise ValueError("it is no whole number")
+        raise ValueError("it is not a whole number")
     return int(value)
 
 
@@ -103,7 +111,7 @@ def _string(value: Any) -> str:
 
 
 def _time(value: Any) -> int:
-    """Milliseconds since 1970, or an ISO 8601 text; without a zone it is UTC."""
+    """Milliseconds of a number since 1970, or of an ISO 8601 text, by default in UTC."""
     if not isinstance(value, str):
         return milliseconds(value)
     moment = datetime.fromisoformat(value)

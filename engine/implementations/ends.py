@@ -1,4 +1,4 @@
-"""Where dataflows end."""
+"""The output, where a dataflow ends."""
 
 from collections.abc import Mapping
 
@@ -10,19 +10,18 @@ from engine.tasks.ends import OUTPUT, OutputConfig
 
 
 def _output(_config: OutputConfig) -> Behaviour:
-    """What it takes is delivered as it is.
+    """Events are delivered unchanged.
 
     >>> from engine.trial import try_out
     >>> try_out("output", {}, [{"t": 21.5}])
     {'out': [{'t': 21.5}]}
     """
-    return _hand_on
+    return _pass_on
 
 
-def _hand_on(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
-    # The type has no output port for other tasks; what is delivered leaves by this one.
+def _pass_on(_port: str, events: pa.RecordBatch, _state: Staged) -> Mapping[str, PortEmission]:
+    # The type has no output port for other tasks. Deliveries leave at this one.
     return {"out": PortEmission(events)}
 
 
 output = Implementation(type=OUTPUT, make=_output)
-"""Hands on what it takes, to be delivered."""

@@ -1,4 +1,4 @@
-"""Filters: tasks that make null what does not belong, or drop its event."""
+"""Filters: tasks that make unwanted values null, or drop their events."""
 
 import math
 from collections.abc import Mapping
@@ -36,9 +36,9 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def _range_filter(config: RangeFilterConfig) -> Behaviour:
-    """What is in range passes, both bounds included.
+    """Both bounds are inclusive.
 
-    A null is not in range: it stays null, and its event is dropped where others are. NaN is not in range either.
+    Null and NaN are out of range.
 
     >>> from engine.trial import try_out
     >>> bounds, events = {"field": "warmth", "min": -10, "max": 40}, [{"warmth": 20.5}, {"warmth": 99.0}]
@@ -59,17 +59,17 @@ def _range_filter(config: RangeFilterConfig) -> Behaviour:
 
 
 def _multi_range_filter(config: MultiRangeFilterConfig) -> Behaviour:
-    """What is in range in every field passes, bounds included.
+    """Bounds are inclusive.
 
-    A null, and NaN, is not in range, as for `range_filter`. With `named_by` each event has one number, and the bounds
-    are those of the name that it has in that field; a name without bounds passes with any number, a null too.
+    Null and NaN are out of range. With `named_by`, each event has one number, whose bounds depend on the name in that
+    field. A name without bounds passes with any number, even null.
 
     >>> from engine.trial import try_out
     >>> ranges = {"warmth": {"min": -10, "max": 40}, "dust": {"min": 0, "max": 500}}
     >>> try_out(multi_range_filter, {"ranges": ranges}, [{"warmth": 20, "dust": 10}, {"warmth": 99, "dust": 10}])
     {'out': [{'dust': 10, 'warmth': 20}, {'dust': 10, 'warmth': None}]}
-    >>> told = [{"of": "warmth", "is": 99}, {"of": "dust", "is": 99}, {"of": "noise", "is": 99}]
-    >>> try_out(multi_range_filter, {"ranges": ranges, "named_by": "of", "field": "is"}, told)["out"]
+    >>> events = [{"of": "warmth", "is": 99}, {"of": "dust", "is": 99}, {"of": "noise", "is": 99}]
+    >>> try_out(multi_range_filter, {"ranges": ranges, "named_by": "of", "field": "is"}, events)["out"]
     [{'is': None, 'of': 'warmth'}, {'is': 99, 'of': 'dust'}, {'is': 99, 'of': 'noise'}]
     """
 
@@ -93,9 +93,9 @@ def _multi_range_filter(config: MultiRangeFilterConfig) -> Behaviour:
 
 
 def _within(column: pa.Array, least: float, most: float) -> pa.Array:
-    """Where a value lies within the bounds; False for nulls."""
+    """True where a value is within the bounds; False for nulls."""
     if pa.types.is_integer(column.type):
-        # As integers, because the nearest float of a large one may lie beyond the bound.
+        # As integers, because the nearest float of a large one may be beyond the bound.
         lower, upper = max(math.ceil(least), _LEAST), min(math.floor(most), _MOST)
         if lower > upper:
             return pa.array(np.zeros(len(column), bool))
@@ -117,7 +117,7 @@ def _kept(events: pa.RecordBatch, inside: pa.Array) -> PortEmission:
 
 
 def _passed(events: pa.RecordBatch, insides: Mapping[str, pa.Array], *, nulls: bool) -> PortEmission:
-    """Events of which all fields are inside; or all, with those fields null that are not."""
+    """The events whose fields are all inside; or all events, with the fields outside made null."""
     if nulls:
         for name, inside in insides.items():
             events = replaced(events, name, _nulled(events.column(name), inside))
@@ -129,9 +129,9 @@ def _passed(events: pa.RecordBatch, insides: Mapping[str, pa.Array], *, nulls: b
 
 
 def _bloom_filter(config: BloomFilterConfig) -> Behaviour:
-    """What belongs to the set passes, and by mistake a few strangers do.
+    """A few values outside the set pass by mistake.
 
-    A null does not belong: its event is dropped where others are. A number is looked up by its digits.
+    Null is outside the set. A number is looked up as its text.
 
     >>> from engine.trial import try_out
     >>> config = {"field": "sensor", "known": ["a", "b"], "expected": 100, "nulls": "warmth"}
@@ -155,14 +155,14 @@ def _looked_up(events: pa.RecordBatch, config: LookedUp, bloom: "Bloom") -> Port
 
 
 def _belongs(column: pa.Array, bloom: "Bloom") -> pa.Array:
-    """Where a value belongs; each is looked up once, however often it comes."""
+    """True where a value is in the set. Each distinct value is looked up once."""
     encoded = column.cast(pa.string()).dictionary_encode()
     found = pa.array([bloom_filters.number(value) in bloom for value in encoded.dictionary.to_pylist()], pa.bool_())
     return found.take(encoded.indices).fill_null(False)  # noqa: FBT003 - it is the value
 
 
 def _multi_bloom_filter(config: MultiBloomFilterConfig) -> Behaviour:
-    """What belongs in every field passes, each looked up as `bloom_filter` does.
+    """Looks up each field as `bloom_filter` does.
 
     >>> from engine.trial import try_out
     >>> filters = {"sensor": {"known": ["a"], "expected": 100}, "street": {"known": ["7"], "expected": 100}}
@@ -179,13 +179,14 @@ def _multi_bloom_filter(config: MultiBloomFilterConfig) -> Behaviour:
 
 
 def _bloom_filter_train(config: BloomFilterTrainConfig) -> Behaviour:
-    """The model of each block of events, at the event that completes it; a null is passed over.
+    """Emits a model at the event that completes a block. Skips nulls.
 
-    What is kept is 16 bytes for each event of the block so far.
+    The state is 16 bytes for each event of the incomplete block.
 
     >>> from engine.trial import try_out
     >>> config = {"field": "sensor", "every": 2, "expected": 10}
-    >>> [event["model"][:10] for event in try_out(bloom_filter_train, config, [{"sensor": "a"}, {"sensor": "b"}])["out"]]
+    >>> out = try_out(bloom_filter_train, config, [{"sensor": "a"}, {"sensor": "b"}])["out"]
+    >>> [event["model"][:10] for event in out]
     ['bloom1:10:']
     """
     full = config.every * bloom_filters.BYTES
@@ -212,12 +213,13 @@ def _model(digests: bytes, config: BloomFilterTrainConfig) -> str:
 
 
 def _trained_bloom_filter(config: TrainedBloomFilterConfig) -> Behaviour:
-    """What belongs by the latest model passes; until there is one, everything does.
+    """Before the first model, everything passes.
 
-    A text that is no model is parked, and the model before it stays. The model is kept.
+    A text that is not a model is parked, and the earlier model stays. The state is the model.
 
     >>> from engine.trial import try_out
-    >>> (model,) = try_out(bloom_filter_train, {"field": "sensor", "every": 1, "expected": 10}, [{"sensor": "a"}])["out"]
+    >>> train = {"field": "sensor", "every": 1, "expected": 10}
+    >>> (model,) = try_out(bloom_filter_train, train, [{"sensor": "a"}])["out"]
     >>> events = [("in", {"sensor": "x"}), ("model", model), ("in", {"sensor": "x"}), ("in", {"sensor": "a"})]
     >>> try_out(trained_bloom_filter, {"field": "sensor"}, events)
     {'out': [{'sensor': 'x'}, {'sensor': None}, {'sensor': 'a'}]}
@@ -249,14 +251,8 @@ def _trained_bloom_filter(config: TrainedBloomFilterConfig) -> Behaviour:
 
 
 range_filter = Implementation(type=RANGE_FILTER, make=_range_filter)
-"""Lets pass what is in range."""
 multi_range_filter = Implementation(type=MULTI_RANGE_FILTER, make=_multi_range_filter)
-"""Lets pass what is in range, field by field."""
 bloom_filter = Implementation(type=BLOOM_FILTER, make=_bloom_filter)
-"""Lets pass what is known."""
 multi_bloom_filter = Implementation(type=MULTI_BLOOM_FILTER, make=_multi_bloom_filter)
-"""Lets pass what is known, field by field."""
 bloom_filter_train = Implementation(type=BLOOM_FILTER_TRAIN, make=_bloom_filter_train)
-"""Models of what belongs to a set."""
 trained_bloom_filter = Implementation(type=TRAINED_BLOOM_FILTER, make=_trained_bloom_filter)
-"""Lets pass what the latest model knows."""

@@ -1,4 +1,4 @@
-"""Joins: tasks that make one event of several."""
+"""Joins: tasks that combine several events into one."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,36 +12,36 @@ from engine.records.staged_state import Staged
 from engine.tasks.join import JOIN_BY_ID, JoinByIdConfig
 
 _CLOCK = ("clock",)
-"""In the state: the latest time, the places in the queue of the first id and behind the last, and how many wait."""
+"""The state's key for the latest time, the queue's first place and its end, and the number of ids that wait."""
 
 
 class _Joined(NamedTuple):
-    """What is emitted for an id."""
+    """The joined event of an id."""
 
     at: int
-    """The event at which it is."""
+    """The index of the event at which it is emitted."""
     values: Sequence[Any]
 
 
 class _Merging(NamedTuple):
-    """What events put into the joined one."""
+    """The values that events add to the joined one."""
 
     schema: pa.Schema
-    """That of what is emitted."""
+    """The schema of joined events."""
     rows: Sequence[Sequence[Any]]
-    """For each event the values of the first fields in the schema."""
+    """The values of each event for the first fields of the schema."""
     places: Sequence[int]
-    """For each event the field that it is a measurement of; unless it is none."""
+    """The index of the field that each event is a measurement of; empty if events are not measurements."""
     values: Sequence[Any]
 
 
 def _join_by_id(config: JoinByIdConfig) -> Behaviour:
-    """The merged event at the event that completes it.
+    """Emits the merged event at the event that completes it.
 
-    Time is as late as the latest event so far. An id is given up when time has gone on by `expiry_ms` since the id's
-    first event came, or when too many wait; what it has leaves by the port `expired`, and later events of it begin
-    anew. An id or a time that is null is refused, and so is the name of a measurement that is not observed. Kept are
-    the merged events of the ids that wait, `most_waiting` at the most.
+    Time is that of the latest event so far. An id expires when time has advanced by `expiry_ms` since its first event
+    arrived, or when too many ids wait. Its incomplete event leaves at the port `expired`, and later events of the id
+    start again. An id or time that is null is refused, and so is a measurement that is not observed. The state is the
+    merged events of the waiting ids, at most `most_waiting`.
 
     >>> from datetime import UTC, datetime
     >>> from engine.trial import try_out
@@ -64,7 +64,7 @@ def _join_by_id(config: JoinByIdConfig) -> Behaviour:
         whole: list[_Joined] = []
         expired: list[_Joined] = []
         for at, (id_, moment) in enumerate(zip(ids, times, strict=True)):
-            expired += [_Joined(at, values) for values in waiting.given_up(moment, id_)]
+            expired += [_Joined(at, values) for values in waiting.expired(moment, id_)]
             values = waiting.merged(id_, at, merging)
             if values is not None:
                 whole.append(_Joined(at, values))
@@ -76,10 +76,10 @@ def _join_by_id(config: JoinByIdConfig) -> Behaviour:
 
 
 class _Waiting:
-    """The ids that wait, in the order in which their first events came; made for one batch.
+    """The ids that wait, in the order of their first events; made for one batch.
 
-    Under ("id", ...) the state has the id's place in the queue, how many of its events came, and what they put in;
-    under ("queue", place) the time at which it expires, and the id.
+    Under ("id", ...) the state has the id's place in the queue, the number of its events so far, and their values;
+    under ("queue", place) the time at which the id expires, and the id.
     """
 
     def __init__(self, config: JoinByIdConfig, state: Staged) -> None:
@@ -88,8 +88,8 @@ class _Waiting:
         clock: tuple[int | None, int, int, int] = state.get(_CLOCK) or (None, 0, 0, 0)
         self._latest, self._first, self._end, self._count = clock
 
-    def given_up(self, moment: int, id_: tuple[Any, ...]) -> list[Sequence[Any]]:
-        """What is given up before an event, by its time and because it needs room."""
+    def expired(self, moment: int, id_: tuple[Any, ...]) -> list[Sequence[Any]]:
+        """The ids that expire before an event, because of its time or because it needs room."""
         latest = self._latest = moment if self._latest is None else max(self._latest, moment)
         found = []
         while (head := self._head()) is not None and head[0] <= latest:
@@ -100,7 +100,7 @@ class _Waiting:
         return found
 
     def merged(self, id_: tuple[Any, ...], at: int, merging: _Merging) -> Sequence[Any] | None:
-        """Put an event in; what its id has, if that is all."""
+        """Add an event; returns the values of its id if they are complete, else None."""
         record = self._state.get(("id", *id_))
         if record is None:
             record = [self._end, 0, [None] * len(merging.schema)]
@@ -120,11 +120,11 @@ class _Waiting:
         return list(values)
 
     def keep(self) -> None:
-        """Put what holds for all ids in the state."""
+        """Save the clock and the queue's bounds to the state."""
         self._state.put(_CLOCK, [self._latest, self._first, self._end, self._count])
 
     def _head(self) -> list[Any] | None:
-        """The first in the queue: when it expires, and its id."""
+        """The first in the queue: the time at which it expires, and its id."""
         while self._first < self._end:
             found: list[Any] | None = self._state.get(("queue", self._first))
             if found is not None:
@@ -155,9 +155,9 @@ def _merging(events: pa.RecordBatch, config: JoinByIdConfig) -> _Merging:
     value = events.column(config.value)
     known = {name: len(carried) + at for at, name in enumerate(dict.fromkeys(observed))}
     names = events.column(config.field).to_pylist()
-    if strange := [name for name in names if name not in known]:
-        told = f"the field {config.field!r} is {strange[0]!r}"
-        raise ValueError(f"{told}, which is no measurement that is observed; filter it out, or add it")
+    if unknown := [name for name in names if name not in known]:
+        message = f"the field {config.field!r} is {unknown[0]!r}, which is not an observed measurement"
+        raise ValueError(f"{message}; filter it out, or add it to 'observed'")
     schema = pa.schema([*carried, *(pa.field(name, value.type) for name in known)])
     return _Merging(schema, rows, [known[name] for name in names], plain(value))
 
@@ -170,4 +170,3 @@ def _emission(joined: Sequence[_Joined], schema: pa.Schema) -> PortEmission:
 
 
 join_by_id = Implementation(type=JOIN_BY_ID, make=_join_by_id)
-"""All that belongs to one message."""

@@ -1,4 +1,4 @@
-"""Events by key: how the keyed tasks sort a batch by what they keep state for."""
+"""Events by key: batches sorted by the key of the state."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,18 +13,18 @@ _SHORT = 2**16
 
 
 class Keyed(NamedTuple):
-    """The events of a batch, sorted by key; those of one key keep their order."""
+    """The events of a batch, sorted by key. Those of one key keep their order."""
 
     keys: list[tuple[Any, ...]]
-    """Each key once. A timestamp in it is a number, and both zeros are one."""
+    """Each key once. Timestamps are numbers, and both zeros are the same."""
     order: Numbers
-    """The events' indexes: those of the first key, then those of the second."""
+    """The indexes of the events: those of the first key, then those of the second, and so on."""
     bounds: Numbers
-    """Where each key begins in the order; one more, where the last one ends."""
+    """The beginning of each key in the order, and the end of the last one."""
 
 
 def keyed(events: pa.RecordBatch, by: Sequence[str]) -> Keyed:
-    """Sort events by the fields that make their key; nulls and NaNs are values like any other."""
+    """Sort events by the fields of their key. Nulls and NaNs are values like any other."""
     count = events.num_rows
     if not by or not count:
         return Keyed([()] if count else [], np.arange(count), np.array([0, count] if count else [0]))
@@ -33,7 +33,7 @@ def keyed(events: pa.RecordBatch, by: Sequence[str]) -> Keyed:
     for column in columns[1:]:
         more, factor = _codes(column)
         codes, many = _codes(pa.array(codes * factor + more))
-    # Short integers are sorted by their digits, in linear time.
+    # Short integers are sorted by radix, in linear time.
     order = np.argsort(codes.astype(np.uint16) if many <= _SHORT else codes, kind="stable")
     bounds = np.concatenate(([0], np.cumsum(np.bincount(codes, minlength=many))))
     firsts = pa.array(order[bounds[:-1]])
@@ -50,12 +50,12 @@ def _comparable(column: pa.Array) -> pa.Array:
 
 
 def _codes(column: pa.Array) -> tuple[Numbers, int]:
-    """A small number for each value, and how many there are."""
+    """A small number for each value, and the count of numbers."""
     encoded = column.dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
 def key_columns(events: pa.RecordBatch, by: Sequence[str], name: str, values: pa.Array) -> pa.RecordBatch:
-    """The fields that make the key, and one more; it takes the place of a key field of its name."""
+    """The fields of the key and one more, which replaces a key field of the same name."""
     columns = {field: events.column(field) for field in by} | {name: values}
     return pa.record_batch(columns)

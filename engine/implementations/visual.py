@@ -1,7 +1,7 @@
-"""Visual tasks: pictures of what events tell, as SVG.
+"""Visual tasks: plots of events, as SVG.
 
-Equal events give equal bytes: a picture has no date, its ids come from a fixed salt, and no settings file is heeded.
-Text stays text, and is never read as a formula.
+Equal events give equal bytes: a plot has no date, its ids come from a fixed salt, and settings files are ignored. Text
+stays text, and is never read as a formula.
 """
 
 import warnings
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LARGEST = 1e30
-"""The largest number that is drawn; axes of larger ones would overflow."""
+"""The largest number that is plotted. Axes of larger ones would overflow."""
 _empty: "list[Figure]" = []
-"""What this process draws in, unless it does right now: axes and ticks are up to half of what a picture takes."""
+"""The free figures of this process. They are reused, because axes and ticks are up to half of the work of a plot."""
 
 
 class _Line(NamedTuple):
@@ -38,16 +38,16 @@ class _Line(NamedTuple):
 
 class _Picture(NamedTuple):
     across: str
-    """What the points are drawn over."""
+    """The label of the horizontal axis."""
     field: str
     lines: Sequence[_Line]
 
 
 def _line_plot(config: LinePlotConfig) -> Behaviour:
-    """A picture at the event that completes a window, with a point for each event, joined in their order.
+    """Emits a plot at the event that completes a window, with a point for each event, connected in their order.
 
-    Over a time, points are drawn by the seconds since the first one. Of each key the points of the window that has
-    begun are kept.
+    On a time axis, points are placed by the seconds since the first one. The state is the points of the incomplete
+    window, per key.
 
     >>> from engine.trial import try_out
     >>> out = try_out("line_plot", {"field": "t", "window": 2}, [{"t": 20.0}, {"t": 21.0}])["out"]
@@ -58,7 +58,7 @@ def _line_plot(config: LinePlotConfig) -> Behaviour:
 
 
 def _multi_line_plot(config: MultiLinePlotConfig) -> Behaviour:
-    """As a line plot, with a line for each name that the window's events have, in the order in which these came.
+    """Like `line_plot`, with a line for each name in the window, in the order of their first events.
 
     >>> from engine.trial import try_out
     >>> rows = [{"field": "dust", "value": 20.0}, {"field": "light", "value": 21.0}]
@@ -130,9 +130,9 @@ def _picture(config: LinePlotConfig, line: str | None, columns: Sequence[list[An
 
 
 def _drawing(type_: str) -> Callable[[_Picture], str]:
-    """What draws; matplotlib is loaded here, and without its state that a process shares."""
+    """The function that draws. It loads matplotlib, but not its global state."""
     try:
-        import matplotlib as mpl  # noqa: PLC0415 - whoever draws nothing need not have it
+        import matplotlib as mpl  # noqa: PLC0415 - an optional package, which only plots need
         from matplotlib.figure import Figure  # noqa: PLC0415 - as above
     except ImportError as error:
         raise NoBehaviour(f"{type_} needs matplotlib ({error}); install it on every worker") from None
@@ -140,7 +140,7 @@ def _drawing(type_: str) -> Callable[[_Picture], str]:
     @contextmanager
     def settings() -> Iterator[None]:
         with mpl.rc_context(), warnings.catch_warnings():
-            # A sign that its font lacks is drawn by whoever shows the picture.
+            # The viewer draws characters that this font lacks.
             warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
             mpl.rcdefaults()
             mpl.rcParams["path.simplify"] = False
@@ -152,7 +152,7 @@ def _drawing(type_: str) -> Callable[[_Picture], str]:
     def draw(picture: _Picture) -> str:
         with settings():
             figure = _empty.pop() if _empty else Figure(figsize=(8, 4.5))
-            # To fit the margins to the texts would take as long as to draw.
+            # Fitting the margins to the texts would take as long as drawing.
             axes = figure.axes[0] if figure.axes else figure.add_axes((0.12, 0.13, 0.85, 0.83))
             for number, line in enumerate(picture.lines):
                 axes.plot(line.xs, line.ys, marker=".", gid=f"line-{number}")
@@ -163,7 +163,7 @@ def _drawing(type_: str) -> Callable[[_Picture], str]:
             written = StringIO()
             figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
             _clear(axes)
-            # Not if it failed: nobody knows what is left in it then.
+            # Not after a failure, which may leave parts of the plot.
             _empty.append(figure)
         return written.getvalue()
 
@@ -171,7 +171,7 @@ def _drawing(type_: str) -> Callable[[_Picture], str]:
 
 
 def _clear(axes: "Axes") -> None:
-    """Take out what a picture has drawn, but leave the ticks."""
+    """Remove the lines of a plot, but keep the ticks."""
     for line in axes.get_lines():
         line.remove()
     if (legend := axes.get_legend()) is not None:
@@ -182,11 +182,9 @@ def _clear(axes: "Axes") -> None:
 
 
 def _printable(text: str) -> str:
-    """A text without signs that SVG cannot hold."""
+    """A text without characters that SVG does not allow."""
     return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
 
 
 line_plot = Implementation(type=LINE_PLOT, make=_line_plot)
-"""A picture of a line."""
 multi_line_plot = Implementation(type=MULTI_LINE_PLOT, make=_multi_line_plot)
-"""A picture of several lines."""

@@ -18,16 +18,15 @@ from engine.tasks.filters import WHERE, WhereConfig
 
 
 def _where(config: WhereConfig) -> Behaviour:
-    """The events of which the expression is true.
+    """A field is written as its name, in double quotes if the name is not a plain word.
 
-    Fields are named as they are, or in double quotes where a name is no plain word. There are `= != < <= > >=`,
-    `in (…)`, `is null`, `is not null`, `and`, `or`, `not`, the arithmetic of `+ - * /`, numbers, `true`, `false` and
-    texts in single quotes; a text that is compared with a moment is read as ISO 8601. An integer and a float are
-    compared as floats, and a quotient is a float.
+    The operators are `= != < <= > >=`, `in (…)`, `is null`, `is not null`, `and`, `or`, `not` and `+ - * /`. The values
+    are numbers, `true`, `false` and texts in single quotes. A text that is compared with a time is read as ISO 8601. An
+    integer and a float are compared as floats, and a quotient is a float.
 
-    What is compared or computed with a null is null, and so is what is divided by zero; `null and false` is false,
-    `null or true` is true, and `not null` is null. An event of which the expression is null does not pass. An event
-    with NaN or an infinity in a field that is named is parked, as is one of which integers grow too large.
+    A comparison or computation with null gives null, and so does a division by zero. `null and false` is false, `null
+    or true` is true, and `not null` is null. An event for which the expression is null does not pass. An event with NaN
+    or an infinity in a named field is parked, and so is one whose integers become too large.
 
     >>> from engine.trial import try_out
     >>> events = [{"warmth": 31.0, "room": "a"}, {"warmth": 31.0, "room": "x"}, {"warmth": None, "room": "a"}]
@@ -47,8 +46,8 @@ def _where(config: WhereConfig) -> Behaviour:
         try:
             true = _computed(found, events)
         except pa.ArrowInvalid as error:
-            told = {field: events.column(field)[0].as_py() for field in fields} if events.num_rows == 1 else fields
-            raise ValueError(f"the expression cannot be computed of {told}: {error}") from error
+            values = {field: events.column(field)[0].as_py() for field in fields} if events.num_rows == 1 else fields
+            raise ValueError(f"the expression cannot be computed for {values}: {error}") from error
         if isinstance(true, pa.Scalar):
             true = pa.array(np.full(events.num_rows, bool(true.as_py())))
         true = true.fill_null(False)  # noqa: FBT003 - it is the value
@@ -64,7 +63,7 @@ def _kinds(schema: pa.Schema, fields: tuple[str, ...]) -> Schema:
 
 
 _KIND_OF = {type_: kind for kind, type_ in ARROW_TYPES.items() if kind is not Kind.JSON}
-"""Text and JSON are both strings here; that nothing is compared with JSON was checked when the task was submitted."""
+"""Text and JSON are both strings here. That JSON is not compared was checked when the task was submitted."""
 
 
 def _computed(node: Node, events: pa.RecordBatch) -> Any:
@@ -102,4 +101,3 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
 _ALONE: Mapping[str, Callable[[Any], Any]] = {"not": pc.invert, "is null": pc.is_null, "minus": pc.negate_checked}
 
 where = Implementation(type=WHERE, make=_where)
-"""Keeps the events of which an expression is true."""

@@ -1,7 +1,7 @@
-"""Windows over the time that events tell.
+"""Windows over the time of events.
 
-How far time has come is told by the latest event so far, whatever its key. A window closes when that is so much later
-than the window's end as lateness is allowed. An event whose window has closed before is late.
+Time is that of the latest event so far, of any key. A window closes when time exceeds its end by the allowed lateness.
+An event whose window is closed is late.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from engine.records.staged_state import Staged
 from engine.tasks.windows import TUMBLING_WINDOW, TumblingWindowConfig
 
 _CLOCK = ("clock",)
-"""In the state: the latest time, and for each open window its start and how many keys it has, in order."""
+"""The state's key for the latest time, and for the start and number of keys of each open window, in order."""
 _START = "window_start"
 _SUMMED = pa.schema(
     {
@@ -34,33 +34,32 @@ _SUMMED = pa.schema(
 
 
 class _Closed(NamedTuple):
-    """What is emitted for a window and a key."""
+    """The result of a window for a key."""
 
     at: int
     """The event that closes it."""
     start: int
     key: Sequence[Any]
-    count: int  # type: ignore[assignment]  # nobody counts in it
+    count: int  # type: ignore[assignment]  # hides the tuple's method, which is not used
     total: float
     least: float | None
     most: float | None
 
 
 class _Clock(NamedTuple):
-    """How far time has come, and what is open."""
+    """The latest time, and the open windows with their numbers of keys."""
 
     latest: int | None
     windows: dict[int, int]
 
 
 def _tumbling_window(config: TumblingWindowConfig) -> Behaviour:
-    """One event per window and key, in the order of windows, and within one in that in which its keys came first.
+    """Emits one event per window and key, ordered by window, then by the first event of the key.
 
-    A null neither counts nor weighs, but its event moves time, and opens the window for its key: a window of nulls
-    only has the count 0, the sum 0 and no mean. A time that is null is refused. What is late passes on by the port
-    `late`; one event that is far ahead of its time closes every window, and makes those behind it late. Values are
-    added in the order of events. Of each open window and key four numbers are kept; windows are
-    open for `size_ms` and `lateness_ms` of event time.
+    Nulls are not summarised, but their events advance time and open windows: a window of nulls has the count 0, the sum
+    0 and no mean. A time that is null is refused. Late events leave at the port `late`. One event far in the future
+    closes every window and makes the events after it late. Values are added in the order of events. The state is four
+    numbers per open window and key. Windows are open for `size_ms` plus `lateness_ms` of event time.
 
     >>> from datetime import UTC, datetime
     >>> from engine.trial import try_out
@@ -102,8 +101,8 @@ def _clock(state: Staged) -> _Clock:
 
 
 def _fold(groups: Keyed, read: Floating, windows: dict[int, int], state: Staged) -> None:
-    """Add events to their windows; a key that is new to one is numbered."""
-    told, there = read.values.tolist(), read.present.tolist()
+    """Add events to their windows. A key that is new to a window gets a number."""
+    values, present = read.values.tolist(), read.present.tolist()
     new: list[tuple[int, int, list[Any]]] = []
     for (start, *key), places in each_key(groups):
         name = ("sum", start, *key)
@@ -112,8 +111,8 @@ def _fold(groups: Keyed, read: Floating, windows: dict[int, int], state: Staged)
             new.append((start, places[0], key))
         count, total, least, most = kept or (0, 0.0, None, None)
         for place in places:
-            if there[place]:
-                value = told[place]
+            if present[place]:
+                value = values[place]
                 count += 1
                 total += value
                 least = value if least is None or value < least else least
@@ -128,7 +127,7 @@ def _fold(groups: Keyed, read: Floating, windows: dict[int, int], state: Staged)
 def _closed(
     windows: dict[int, int], reached: Numbers, config: TumblingWindowConfig, state: Staged
 ) -> Iterator[_Closed]:
-    """What the events close, taken out of the windows and the state."""
+    """Close windows, and remove them from the state."""
     for start in sorted(windows):
         at = int(np.searchsorted(reached, start + config.size_ms + config.lateness_ms))
         if at == len(reached):
@@ -156,4 +155,3 @@ def _rows(closed: Sequence[_Closed], by: tuple[str, ...], schema: pa.Schema, siz
 
 
 tumbling_window = Implementation(type=TUMBLING_WINDOW, make=_tumbling_window)
-"""Sums of what happened in a while."""

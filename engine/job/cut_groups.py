@@ -8,7 +8,7 @@ cut, and what it kept there would be lost.
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from engine.plan import Delivery, Entry, Forward, Part, Plan, SlotState
+from engine.plan import Delivery, Entry, Forward, Plan, PlanPart, SlotState
 
 
 def streams_changed(current: Plan, following: Plan) -> frozenset[str]:
@@ -30,7 +30,7 @@ def cut_together(current: Plan, waiting: Iterable[Entry], cut: str) -> Iterator[
             yield part.streams
 
 
-def _is_changed(part: Part, current: Plan, following: Plan) -> bool:
+def _is_changed(part: PlanPart, current: Plan, following: Plan) -> bool:
     """Whether somebody leaves a part, joins it, or goes elsewhere with what it gives."""
     if not part.instances <= _taking(following):
         return True
@@ -45,7 +45,7 @@ def _taking(plan: Plan) -> frozenset[int]:
     return frozenset(slots | {each.instance for each in plan.ingress})
 
 
-def _leaving(part: Part, plan: Plan) -> frozenset[object]:
+def _leaving(part: PlanPart, plan: Plan) -> frozenset[object]:
     """What leaves a part, and to whom; in which epoch is all the same."""
     leaving: tuple[Forward | Delivery, ...] = (*plan.forwards, *plan.deliveries)
     return frozenset(replace(each, epoch=0) for each in leaving if each.instance in part.instances)

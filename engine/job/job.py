@@ -20,7 +20,8 @@ from engine.job.pace_keeper import PaceKeeper, PaceServer
 from engine.job.spools import JobSpools
 from engine.job.start import Standing, begins, behind, check_return, returning
 from engine.offset import Offset
-from engine.plan import Entry, Plan, RefusedPlan
+from engine.plan import Entry, Plan
+from engine.plan_messages import RefusedPlan
 from engine.records.job_folder import job_folder, spool_folder
 from engine.records.record_file import Header
 from engine.records.record_store import RecordStore
@@ -102,7 +103,7 @@ class SparkJob:
         with nullcontext() if self._keeper is None else self._keeper.deciding:
             self._check(plan)
             standing = self._standing()
-            check_return(plan, returning(self.folder.kept_cuts(), plan), standing)
+            check_return(plan, returning(self.folder.cuts.all(), plan), standing)
             number, latest = (self._entries[-1].number, self._entries[-1].starts) if self._entries else (0, {})
             entry = Entry(
                 number=number + 1,
@@ -123,7 +124,7 @@ class SparkJob:
             for cut in header.cuts:
                 if self._keeper is not None and self._keeper.is_passed_over(cut.name):
                     # It was taken just before it was released.
-                    self.folder.release_cut(cut.name)
+                    self.folder.cuts.release(cut.name)
         return found
 
     def heal(self, now: float) -> None:
@@ -145,7 +146,7 @@ class SparkJob:
 
     def _check(self, plan: Plan) -> None:
         decided = self._keeper.decided if self._keeper else None
-        past = {cut.name for cut in self.folder.kept_cuts()} | (self._keeper.cuts if self._keeper else set())
+        past = {cut.name for cut in self.folder.cuts.all()} | (self._keeper.cuts if self._keeper else set())
         if plan.at_cut in past - (decided.cuts.keys() if decided else set()):
             raise RefusedPlan(
                 f"the plan is to take effect at the cut {plan.at_cut!r}, which is past in job {self.name!r}; "
@@ -198,7 +199,7 @@ class SparkJob:
 
     def is_over(self) -> bool:
         """Whether it is stopped, and nothing is left to be done for it."""
-        if self.state is not JobState.STOPPED or self.folder.keeps_cuts():
+        if self.state is not JobState.STOPPED or not self.folder.cuts.is_empty():
             return False
         return self.follower is None or self.follower.is_done()
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from engine.offset import Offset
-from engine.plan import Entry, Import, Plan, RefusedPlan
-from engine.records.job_folder import KeptCut
+from engine.plan import Entry, Plan, StateImport
+from engine.plan_messages import RefusedPlan
+from engine.records.kept_cuts import KeptCut
 
 _NOTHING: Mapping[str, int] = {}
 
@@ -38,7 +39,7 @@ def returning(kept: Iterable[KeptCut], plan: Plan) -> dict[int, KeptCut]:
     return found
 
 
-def brought(begun: Iterable[Entry], before: Plan | None) -> Iterator[Import]:
+def brought(begun: Iterable[Entry], before: Plan | None) -> Iterator[StateImport]:
     """What is brought in a batch in which entries take effect, the plan before which may be none."""
     here = before.instances if before is not None else frozenset()
     for entry in begun:

@@ -41,7 +41,7 @@ def _followed(job: SparkJob) -> dict[str, Any]:
         "published": job.follower.published,
         "run": job.follower.run,
         "positions": dict(followed.positions),
-        "cuts": [cut._asdict() for cut in job.folder.kept_cuts()],
+        "cuts": [cut._asdict() for cut in job.folder.cuts.all()],
         "given_up": job.given_up,
         "unconfirmed": job.follower.leaving(),
         "failed": job.healths.failed(),
@@ -62,7 +62,7 @@ def stopped_status(folder: JobFolder, plan: Plan) -> dict[str, Any]:
         "term": plan.term,
         "in_effect": in_effect,
         "batch": batches.stop - 1,
-        "cuts": [cut._asdict() for cut in folder.kept_cuts()],
+        "cuts": [cut._asdict() for cut in folder.cuts.all()],
     }
 
 

@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""The kernel: a worker runs the tasks of a plan over the events of one batch."""

@@ -1,8 +1,8 @@
-"""The kernel: one batch of a whole plan in one Python call, from the events that arrived to what the batch did.
+"""The kernel: runs one batch of a whole plan in one Python call, from the events that arrived to the record.
 
-The slots run in topological order, each with all its events of the batch. Order is that of the raw events: what a task
-emits has the cause of the event that it was emitted for, and a task takes its events in the order of cause, then of its
-edges. So with one ingress stream it makes no difference where batches are cut.
+The slots run in topological order, each with all its events of the batch. The order of events is that of the raw
+events: an emitted event has the cause of the event that it was emitted for, and a task takes its events in the order of
+their causes, then of its edges. So with one ingress stream, the boundaries of batches make no difference.
 """
 
 import json
@@ -21,7 +21,7 @@ from engine.kernel.batch_births import BatchBirths
 from engine.kernel.dead_letter_feed import fitting, unshaped_rows
 from engine.kernel.layout import Layout, by_port, layout_of
 from engine.kernel.streams import Arrived, EventStream, PortRun, conformed, gathered, in_order, joined, runs
-from engine.kernel.task_run import Outcome, Reason, TaskInput, TaskRun, reason_of
+from engine.kernel.task_run import Reason, TaskInput, TaskOutcome, TaskRun, reason_of
 from engine.kernel.task_watch import TaskWatch, Unwatched
 from engine.offset import Offset
 from engine.plan import Entry, Feed, Ingress, Port, Slot, SlotState
@@ -35,10 +35,10 @@ __all__ = ["Arrived", "run_batch"]
 
 _UNWATCHED = Unwatched()
 _SEEN = "\0fields of what enters"
-"""Where the state keeps the fields of a stream that no plan declares; no key of a task is like it."""
+"""The state's key for the fields of a stream that no plan declares. No task has such a key."""
 
 
-def run_batch(  # noqa: PLR0913, PLR0917 - a batch is what all of these say
+def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     batch: int,
     entry: Entry,
     start: Offset,
@@ -52,10 +52,10 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch is what all of these say
     attempt: TaskWatch = _UNWATCHED,
     deployment: str = "",
 ) -> Record:
-    """PortRun the plan of an entry over the events between two offsets; what it did, for the record.
+    """Run the plan of an entry over the events between two offsets, and return the record.
 
-    `behaviours` are those of the active slots. `feeds` come after what arrived. The state is staged and not settled.
-    `deployment` is the id of the root that the job lies in.
+    `behaviours` are those of the active slots. `feeds` come after the events that arrived. The state is staged, not
+    settled. `deployment` is the id of the job's root.
     """
     layout = layout_of(entry, behaviours)
     dropped = sorted(set(state.kept) - layout.members)
@@ -83,7 +83,7 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch is what all of these say
         dead=tuple(kernel.dead),
         meters=kernel.meters,
         cuts=cuts,
-        # Last, because numbering what leaves changes the state too.
+        # Last, because numbering the events that leave changes the state too.
         changes=state.changes(),
     )
 
@@ -92,7 +92,7 @@ class _Fed(NamedTuple):
     """Events of a dead letter that are taken again."""
 
     cause: int
-    """That of the first."""
+    """The cause of the first event."""
     feed: Feed
     events: list[Any]
 
@@ -112,7 +112,7 @@ class _Kernel:
         self._fed: dict[int, list[_Fed]] = {}
 
     def enter(self, arrived: Sequence[tuple[int, Arrived]]) -> None:
-        """Take what arrived, each item with the cause of its first event."""
+        """Take the items that arrived, each with the cause of its first event."""
         items: dict[str, list[tuple[int, Arrived]]] = {}
         for cause, item in arrived:
             items.setdefault(item.stream, []).append((cause, item))
@@ -135,16 +135,16 @@ class _Kernel:
             self._streams[ingress.origin] = joined(streams, schema)
 
     def feed(self, fed: Sequence[_Fed]) -> None:
-        """Have events of dead letters taken again."""
+        """Give events of dead letters to their instances again."""
         run = {slot.instance for slot in (*self._layout.active, *self._layout.failed)}
         for each in fed:
             if each.feed.instance in run:
                 self._fed.setdefault(each.feed.instance, []).append(each)
             else:
-                self._park_again(each.feed, each.events, "its task does not run any more")
+                self._park_again(each.feed, each.events, "its task no longer runs")
 
     def run(self) -> None:
-        """PortRun every slot."""
+        """Run every slot."""
         inside = self._layout.inside(self._entering, self._state, self._watch)
         for slot in (*self._layout.active, *self._layout.failed):
             begun = time.thread_time_ns()
@@ -187,7 +187,7 @@ class _Kernel:
 
     @cached_property
     def _origins(self) -> Origins:
-        """Found only where somebody acts, because most batches need them not."""
+        """Found on demand, because most batches have no acting behaviour."""
         return self._find_origins()
 
     def _taken(self, slot: Slot, takes: Mapping[str, pa.Schema]) -> TaskInput:
@@ -201,11 +201,11 @@ class _Kernel:
         return TaskInput(runs(ports))
 
     def _fed_to(self, slot: Slot, takes: Mapping[str, pa.Schema]) -> dict[str, list[EventStream]]:
-        """What is fed to a slot, at each of its ports; what does not fit is parked again."""
+        """The events fed to a slot, at each of its ports. Events that do not fit are parked again."""
         found: dict[str, list[EventStream]] = {}
         for cause, feed, events in self._fed.get(slot.instance, ()):
             if feed.port not in takes:
-                self._park_again(feed, events, f"nothing that its task takes comes at its port {feed.port!r}")
+                self._park_again(feed, events, f"no stream enters its task at port {feed.port!r}")
                 continue
             fits = fitting(events, takes[feed.port])
             for at, reason in fits.unfit:
@@ -226,13 +226,13 @@ class _Kernel:
         if not seen:
             return pa.ipc.read_schema(pa.py_buffer(kept)) if kept else None
         schema = seen[-1].remove_metadata()
-        if (told := schema.serialize().to_pybytes()) != kept:
-            staged.put(key, told)
+        if (fields := schema.serialize().to_pybytes()) != kept:
+            staged.put(key, fields)
         return schema
 
 
 def _fed(feeds: Sequence[Feed], cause: int) -> Iterator[_Fed]:
-    """What is fed, behind all that arrived, which has the causes before this one."""
+    """The feeds with their causes, which begin with this one, after those of the events that arrived."""
     for feed in feeds:
         events = json.loads(feed.events)
         yield _Fed(cause, feed, events)
@@ -240,7 +240,7 @@ def _fed(feeds: Sequence[Feed], cause: int) -> Iterator[_Fed]:
 
 
 def _places(arrived: Sequence[tuple[int, Arrived]], fed: Sequence[_Fed]) -> Iterator[tuple[int, str, int]]:
-    """For all that enters the cause of the first event, its stream, and its position there."""
+    """The cause, stream and position of the first event of every item."""
     yield from ((cause, item.stream, item.first) for cause, item in arrived)
     yield from ((each.cause, f"feed/{each.feed.id}", 0) for each in fed)
 
@@ -250,12 +250,12 @@ def _opened(entry: Entry, state: InstanceStates) -> Iterator[tuple[Port, int]]:
         yield forward.origin, state.of(forward.instance).number(forward.port)
 
 
-def _all_parked(slot: Slot, taken: TaskInput, reason: str) -> Outcome:
-    return Outcome({}, taken.parked(slot.instance, [Reason(at, reason) for at in range(len(taken))]))
+def _all_parked(slot: Slot, taken: TaskInput, reason: str) -> TaskOutcome:
+    return TaskOutcome({}, taken.parked(slot.instance, [Reason(at, reason) for at in range(len(taken))]))
 
 
 def _bring(table: Table, state: InstanceStates) -> None:
-    """Stage what instances held elsewhere, in place of all that they once held here."""
+    """Stage the states of instances from elsewhere, which replace their earlier ones here."""
     for instance in table:
         for group, items in state.kept.get(instance, {}).items():
             if group != NUMBERS:
@@ -264,7 +264,7 @@ def _bring(table: Table, state: InstanceStates) -> None:
 
 
 def _cuts(layout: Layout, end: Offset) -> Iterator[Cut]:
-    # What comes over a bridge has its state and numbers where it comes from.
+    # Instances whose streams enter over a bridge have their states in the other job.
     elsewhere = {each.instance for each in layout.entry.plan.ingress if isinstance(each.supply, Bridged)}
     for name, streams in sorted(end.cuts.items()):
         parts = [part for part in layout.parts if part.streams & set(streams)]
@@ -276,7 +276,7 @@ def _cuts(layout: Layout, end: Offset) -> Iterator[Cut]:
 
 
 def _markers(layout: Layout, cuts: Sequence[Cut], state: InstanceStates) -> Iterator[EmittedEvents]:
-    """A marker follows the events of every stream that leaves a part that is cut."""
+    """The markers, which follow the events of every stream that leaves a part with a cut."""
     forwarded = dict.fromkeys(each.origin for each in layout.entry.plan.forwards)
     for cut in cuts:
         for origin in forwarded:

@@ -1,7 +1,7 @@
-"""The births of what leaves a job in a batch, from those of what arrived in it.
+"""The births of the events that leave a job in a batch, from those of the events that arrived.
 
-What a task emits was born when the event was that it was emitted for: its cause says which. Causes never fall along a
-stream, so that a few look-ups in them tell the births of all its events, however many these are.
+An event that a task emits has the birth of its cause. Causes never decrease along a stream, so a few look-ups give the
+births of all its events, however many there are.
 """
 
 from collections.abc import Iterable
@@ -12,11 +12,11 @@ from bridge.events.births import UNKNOWN, Birth
 from engine.kernel.streams import Arrived, Numbers
 
 _MOST = 32
-"""Births that are told of one stream in one batch, at most."""
+"""The most births that are kept for one stream in one batch."""
 
 
 class BatchBirths:
-    """When what arrived in a batch was born; made by the kernel."""
+    """The births of the events that arrived in a batch; made by the kernel."""
 
     def __init__(self, arrived: Iterable[tuple[int, Arrived]]) -> None:
         """Each item comes with the cause of its first event, in the order of causes."""
@@ -27,12 +27,12 @@ class BatchBirths:
                 begins.append(cause)
                 born.append(at)
                 cause += many
-        # What is fed from dead letters comes behind all that arrived, and nobody knows when it was born.
+        # Events of dead letters come after all that arrived, and their births are unknown.
         self._begins = np.array([*begins, cause], np.int64)
         self._born = np.array([*born, UNKNOWN], np.int64)
 
     def of(self, causes: Numbers) -> tuple[Birth, ...]:
-        """The births of a stream's events, by their causes; where they are too many, neighbours count as the oldest."""
+        """The births of a stream's events, by their causes. If there are too many, neighbours get the oldest one."""
         ends = np.append(np.searchsorted(causes, self._begins[1:]), len(causes))
         many = np.diff(ends, prepend=0)
         filled = many > 0

@@ -1,4 +1,4 @@
-"""What travels from the spools to the kernel: rows of items, behind one that tells the batch's offsets."""
+"""The rows of a batch that Spark passes from the spools to the kernel: one with the batch's offsets, then the items."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,19 +26,19 @@ _SCHEMA = pa.schema(
     }
 )
 _MOST_BYTES = 8_000_000
-"""How much goes in one piece."""
+"""The size at which a piece is sent."""
 _NOTHING: Mapping[str, int] = {}
 
 
 class Span(NamedTuple):
-    """What a batch covers."""
+    """The offsets between which a batch runs."""
 
     start: Offset
     end: Offset
 
 
 def arriving(root: Path, entry: Entry, span: Span, gone: Mapping[str, int] = _NOTHING) -> Iterator[Arrived]:
-    """The events that lie between two offsets, stream by stream, without what is known to be gone."""
+    """The events between two offsets, stream by stream, except those that are known to be lost."""
     for stream, end in sorted(span.end.at.items()):
         begin = max(span.start.begins(stream, entry.starts), gone.get(stream, 0))
         for first, item in between(spool_folder(root, stream), begin, end):
@@ -47,7 +47,7 @@ def arriving(root: Path, entry: Entry, span: Span, gone: Mapping[str, int] = _NO
 
 
 def is_recorded(folder: JobFolder, span: Span) -> bool:
-    """Whether the latest record is that of this batch; Spark runs no earlier one again."""
+    """True if the latest record is that of this batch. Spark repeats no earlier one."""
     store = RecordStore(folder.records)
     batches = store.batches()
     found = store.find(batches[-1]) if batches else None
@@ -55,7 +55,7 @@ def is_recorded(folder: JobFolder, span: Span) -> bool:
 
 
 def written_rows(span: Span, items: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
-    """Rows as Spark takes them from the source."""
+    """The rows that the source gives to Spark."""
     header = json.dumps([span.start.as_json(), span.end.as_json()])
     piece, size = [Arrived("", 0, 0, 0, header.encode())], 0
     for item in items:
@@ -69,7 +69,7 @@ def written_rows(span: Span, items: Iterable[Arrived]) -> Iterator[pa.RecordBatc
 
 
 def read_rows(batches: Iterable[pa.RecordBatch]) -> tuple[Span, list[Arrived]]:
-    """What a batch covers, and its items."""
+    """The span of a batch and its items, from its rows."""
     rows = [
         Arrived(stream, first, count, stamp, payload, births_in(births, count))
         for batch in batches

@@ -1,7 +1,7 @@
-"""Feeding: events of dead letters, which are JSON, become events of the port at which they were parked.
+"""The feed of dead letters: turns their JSON events back into events of the port at which they were parked.
 
-They are written as tenants read them, so what had no place in JSON comes back as near as it can: what was no number is
-null, and a timestamp has at most the microseconds.
+JSON cannot express all values, so these come back as near as possible: NaN is null, and a timestamp has at most
+microseconds.
 """
 
 import base64
@@ -20,29 +20,30 @@ _UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 class UnfitEvent(NamedTuple):
-    """An event that the fields of a port cannot take."""
+    """An event that does not fit the fields of a port."""
 
     at: int
     reason: str
 
 
 class Fitting(NamedTuple):
-    """Events as a port has them, which of all they are, and those that do not fit."""
+    """The events that fit a port, and those that do not."""
 
     rows: pa.RecordBatch
     kept: tuple[int, ...]
+    """The index of each row among all events."""
     unfit: tuple[UnfitEvent, ...]
 
 
-def news(entries: Iterable[Entry], before: Entry | None) -> tuple[Feed, ...]:
-    """What entries feed that the one before them did not feed already; each once."""
+def new_feeds(entries: Iterable[Entry], before: Entry | None) -> tuple[Feed, ...]:
+    """The feeds of entries that are not in the entry before them, each once."""
     known = {each.id for each in before.plan.feeds} if before is not None else set()
     found = {each.id: each for entry in entries for each in entry.plan.feeds if each.id not in known}
     return tuple(found.values())
 
 
 def fitting(events: Sequence[Any], schema: pa.Schema) -> Fitting:
-    """Events of a dead letter as a port has them.
+    """Convert events of a dead letter to the fields of a port.
 
     >>> fitting([{"t": 1}, {"t": "warm"}], pa.schema({"t": pa.float64()})).kept
     (0,)
@@ -50,7 +51,7 @@ def fitting(events: Sequence[Any], schema: pa.Schema) -> Fitting:
     try:
         return Fitting(_rows(events, schema), tuple(range(len(events))), ())
     except _UNFIT:
-        # Few letters have such events, and only those are looked at one by one.
+        # Few letters have such events, and only these are checked one by one.
         unfit = {at: why for at, event in enumerate(events) if (why := _why_unfit(event, schema)) is not None}
     kept = tuple(at for at in range(len(events)) if at not in unfit)
     rows = _rows([events[at] for at in kept], schema)
@@ -58,7 +59,7 @@ def fitting(events: Sequence[Any], schema: pa.Schema) -> Fitting:
 
 
 def unshaped_rows(events: Sequence[Any]) -> pa.RecordBatch:
-    """Events that no port has, so that a dead letter of them tells the same events again."""
+    """Rows of events that fit no port, from which a new dead letter gets the same events."""
     return pa.record_batch({REST_COLUMN: pa.array([_json(event) for event in events], pa.string())})
 
 
@@ -66,15 +67,15 @@ def _why_unfit(event: Any, schema: pa.Schema) -> str | None:
     try:
         _rows([event], schema)
     except _UNFIT as error:
-        return f"it cannot be fed again: {error}"
+        return f"the event cannot be fed again: {error}"
     return None
 
 
 def _rows(events: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
     if any(not isinstance(event, dict) for event in events):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     if not len(schema):
-        # Without fields nothing else would tell how many events there are.
+        # Without fields, only this keeps the number of events.
         return pa.record_batch({"_": pa.nulls(len(events))}).select([])
     declared = frozenset(schema.names) - {REST_COLUMN}
     nested = json_columns(schema)
@@ -113,7 +114,7 @@ def _moment(value: Any) -> datetime | None:
 def _rest(event: Mapping[str, Any], declared: frozenset[str]) -> str | None:
     rest = {name: value for name, value in event.items() if name not in declared}
     if rest.keys() == {REST_COLUMN}:
-        # It was no object, and stands as it was.
+        # It was not an object, and is kept as it was.
         return rest[REST_COLUMN] if isinstance(rest[REST_COLUMN], str) else _json(rest[REST_COLUMN])
     return _json(rest) if rest else None
 

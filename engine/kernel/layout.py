@@ -1,7 +1,7 @@
-"""A plan as the kernel runs it, worked out once per entry: the order of its slots, and what travels in its streams.
+"""The layout of a plan, worked out once per entry: the order of its slots, and the fields of its streams.
 
-Which fields a stream has must not hang on which events a batch happens to hold: where several streams enter one port,
-they would decide what the next task sees. So every behaviour is asked what it gives for an empty batch.
+The fields of a stream must not depend on the events of a batch: if several streams enter one port, they determine what
+the next task sees. So every behaviour is called with an empty batch to find its fields.
 """
 
 from collections import OrderedDict
@@ -16,7 +16,7 @@ from engine.behaviour import Behaviour
 from engine.kernel.streams import nothing, shared
 from engine.kernel.task_run import reason_of
 from engine.kernel.task_watch import TaskWatch
-from engine.plan import Edge, Entry, Part, Port, Slot, SlotState
+from engine.plan import Edge, Entry, PlanPart, Port, Slot, SlotState
 from engine.records.staged_state import Staged
 from engine.records.state import InstanceStates
 from engine.side_effect import MESSAGES
@@ -26,18 +26,18 @@ Schemas: TypeAlias = Mapping[Port, pa.Schema]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inside:
-    """What travels inside a plan; made by `Layout.inside`."""
+    """The fields of the streams inside a plan; made by `Layout.inside`."""
 
     inputs: Mapping[int, Mapping[str, pa.Schema]]
-    """For each slot the fields at its input ports; without those of ports that nothing has come near yet."""
+    """The fields at each slot's input ports, except ports whose fields are not known yet."""
     outputs: Mapping[int, Mapping[str, pa.Schema]]
-    """For each active slot the fields at its output ports."""
+    """The fields at each active slot's output ports."""
     unable: Mapping[int, str]
-    """Slots that cannot even take an empty batch, and why."""
+    """Slots that cannot take even an empty batch, with the reason."""
 
 
 class Layout:
-    """What the kernel needs to know of an entry."""
+    """The order and streams of an entry's plan."""
 
     def __init__(self, entry: Entry, behaviours: Mapping[int, Behaviour]) -> None:
         plan = entry.plan
@@ -45,7 +45,7 @@ class Layout:
         self.behaviours = behaviours
         self.active = plan.active
         self.failed = tuple(slot for slot in plan.slots if slot.state is SlotState.FAILED)
-        self.parts: tuple[Part, ...] = plan.parts()
+        self.parts: tuple[PlanPart, ...] = plan.parts()
         self.members = plan.instances
         self.leaving = tuple(
             dict.fromkeys(
@@ -60,14 +60,14 @@ class Layout:
     def inside(self, entering: Schemas, state: InstanceStates, watch: TaskWatch) -> Inside:
         """The fields of every stream, given those of the streams that enter."""
         if self._inside is None or self._inside[0] != entering:
-            found = self._ask(entering, state, watch)
+            found = self._find_inside(entering, state, watch)
             if any(watch.parked(slot.instance) for slot in self.active):
-                # Holds for this batch only.
+                # Valid for this batch only.
                 return found
             self._inside = (dict(entering), found)
         return self._inside[1]
 
-    def _ask(self, entering: Schemas, state: InstanceStates, watch: TaskWatch) -> Inside:
+    def _find_inside(self, entering: Schemas, state: InstanceStates, watch: TaskWatch) -> Inside:
         known = dict(entering)
         inputs: dict[int, Mapping[str, pa.Schema]] = {}
         outputs: dict[int, Mapping[str, pa.Schema]] = {}
@@ -80,18 +80,18 @@ class Layout:
             unable[slot.instance] = watch.parked(slot.instance)
             if not unable[slot.instance]:
                 watch.running(slot.instance)
-                told = _asked(self.behaviours[slot.instance], takes, state.of(slot.instance))
-                if isinstance(told, str):
-                    unable[slot.instance] = told
+                found = _output_schemas(self.behaviours[slot.instance], takes, state.of(slot.instance))
+                if isinstance(found, str):
+                    unable[slot.instance] = found
                 else:
-                    outputs[slot.instance] = told
-                    known |= {Port(slot.instance, port): schema for port, schema in told.items()}
+                    outputs[slot.instance] = found
+                    known |= {Port(slot.instance, port): schema for port, schema in found.items()}
         watch.idle()
         return Inside(inputs=inputs, outputs=outputs, unable={each: why for each, why in unable.items() if why})
 
 
 def by_port(slot: Slot) -> dict[str, list[Edge]]:
-    """The edges at each input port, ports and edges in the order in which the slot takes their events."""
+    """The edges at each input port, in the order in which the slot takes their events."""
     found: dict[str, list[Edge]] = {}
     for edge in slot.inputs:
         found.setdefault(edge.port, []).append(edge)
@@ -109,8 +109,10 @@ def _takes(slot: Slot, known: Schemas) -> dict[str, pa.Schema]:
     }
 
 
-def _asked(behaviour: Behaviour, takes: Mapping[str, pa.Schema], state: Staged) -> Mapping[str, pa.Schema] | str:
-    """What a behaviour gives for no events; or what it raises."""
+def _output_schemas(
+    behaviour: Behaviour, takes: Mapping[str, pa.Schema], state: Staged
+) -> Mapping[str, pa.Schema] | str:
+    """The fields that a behaviour emits for an empty batch; or what is wrong with them."""
     token = state.mark()
     found: dict[str, pa.Schema] = {}
     try:
@@ -118,9 +120,9 @@ def _asked(behaviour: Behaviour, takes: Mapping[str, pa.Schema], state: Staged) 
             for name, emission in behaviour(port, nothing(schema), state).items():
                 given = emission.rows.schema.remove_metadata()
                 if not found.setdefault(name, given).equals(given):
-                    return f"it emits other fields at port {name!r} for what enters at {port!r} than for other ports"
-    except Exception as error:  # noqa: BLE001 - whatever a task raises is its own fault
-        return f"it cannot take an empty batch: {reason_of(error)}"
+                    return f"the task emits other fields at port {name!r} for input port {port!r} than for other ports"
+    except Exception as error:  # noqa: BLE001 - a task may raise anything
+        return f"the task cannot take an empty batch: {reason_of(error)}"
     finally:
         state.rollback(token)
     return found
@@ -131,7 +133,7 @@ _LAYOUTS: OrderedDict[int, Layout] = OrderedDict()
 
 
 def layout_of(entry: Entry, behaviours: Mapping[int, Behaviour]) -> Layout:
-    """The layout of an entry; kept, because batch after batch runs the same."""
+    """The layout of an entry. It is cached, because most batches run the same entry."""
     kept = _LAYOUTS.get(id(entry))
     if kept is None or kept.entry is not entry or kept.behaviours is not behaviours:
         kept = _LAYOUTS[id(entry)] = Layout(entry, behaviours)

@@ -1,7 +1,7 @@
-"""Streams inside the kernel: events with their causes, and how several of them become one.
+"""Streams inside the kernel: events with their causes, and ways to combine streams.
 
-Every raw event of a batch is a cause and has a number, in the order in which events arrived. What a task emits for an
-event has that event's cause. So causes never fall along a stream, and they decide how streams meet.
+Every raw event of a batch is a cause and has a number, in the order of arrival. The events that a task emits for an
+event have the same cause. So causes never decrease along a stream, and they determine how streams are merged.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,18 +18,18 @@ Numbers = npt.NDArray[np.int64]
 
 
 class Arrived(NamedTuple):
-    """Events that lay together in a spool, as they enter the kernel."""
+    """Events of one item of a spool, as they enter the kernel."""
 
     stream: str
     first: int
     """The position of the first event."""
-    count: int  # type: ignore[assignment]  # nobody counts in it
+    count: int  # type: ignore[assignment]  # hides the tuple's method, which is not used
     stamp: int
-    """When they were spooled, in milliseconds."""
+    """The time when they were spooled, in milliseconds."""
     payload: bytes
     """The events as an Arrow IPC stream."""
     births: tuple[Birth, ...] = ()
-    """When they were born, all of them; none where that is not known."""
+    """The times of birth of all of them; empty if unknown."""
 
 
 class EventStream(NamedTuple):
@@ -42,7 +42,7 @@ class EventStream(NamedTuple):
         return len(self.causes)
 
     def slice(self, first: int, end: int) -> "EventStream":
-        """Some of the events."""
+        """The events between two indexes."""
         return EventStream(self.rows.slice(first, end - first), self.causes[first:end])
 
 
@@ -54,9 +54,9 @@ class PortRun(NamedTuple):
 
 
 def in_order(items: Iterable[Arrived]) -> Iterator[tuple[int, Arrived]]:
-    """Items in the order in which they arrived, each with the cause of its first event.
+    """Items in the order of arrival, each with the cause of its first event.
 
-    A stream's own order holds even where the clock went back between two of its items.
+    The order within a stream is kept even if the clock went back between two of its items.
     """
     stamps: dict[str, int] = {}
     keys: list[tuple[int, str, int]] = []
@@ -69,7 +69,7 @@ def in_order(items: Iterable[Arrived]) -> Iterator[tuple[int, Arrived]]:
 
 
 def nothing(schema: pa.Schema) -> pa.RecordBatch:
-    """No events of a schema."""
+    """An empty batch of a schema."""
     return pa.record_batch([pa.array([], kind) for kind in schema.types], schema=schema)
 
 
@@ -94,11 +94,11 @@ def _type(schema: pa.Schema, name: str) -> pa.DataType | None:
 
 
 def conformed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The events with just these fields; what they lack is null, what has another type is converted if it can be."""
+    """The events with exactly these fields. Missing fields are null; fields of another type are converted."""
     if rows.schema.equals(schema, check_metadata=True):
         return rows
     if rows.schema.equals(schema):
-        # Only the fields' marks are others.
+        # Only the fields' metadata differ.
         return pa.RecordBatch.from_arrays(rows.columns, schema=schema) if len(schema) else rows.select([])
     if not len(schema):
         return rows.select([])
@@ -121,20 +121,20 @@ def joined(streams: Sequence[EventStream], schema: pa.Schema) -> EventStream:
 
 
 def gathered(streams: Sequence[tuple[EventStream, int]], schema: pa.Schema) -> EventStream:
-    """Streams with their multiplicities as one: by cause, and for one cause in the order given."""
+    """Merge streams with their multiplicities: by cause, and for one cause in the order given."""
     filled = [(stream, times) for stream, times in streams if len(stream)]
     one = joined([EventStream(conformed(stream.rows, schema), stream.causes) for stream, _ in filled], schema)
     if len(filled) <= 1 and all(times == 1 for _, times in filled):
         return one
     repeats = np.concatenate([np.full(len(stream), times) for stream, times in filled])
     order = np.repeat(np.arange(len(one)), repeats)
-    # Stable, and after repeating, so that the copies of an event stay together.
+    # Stable, and after repetition, so that the copies of an event stay together.
     order = order[np.argsort(one.causes[order], kind="stable")]
     return EventStream(one.rows.take(pa.array(order)), one.causes[order])
 
 
 def runs(ports: Sequence[PortRun]) -> list[PortRun]:
-    """What comes in at several ports, cut so that one run after the other is the order of arrival."""
+    """Split the events at several ports into runs, in the order of arrival."""
     filled = [each for each in ports if len(each.stream)]
     if len(filled) <= 1:
         return filled

@@ -1,12 +1,12 @@
-"""One task's part of a batch: its events go through its behaviour, and its faults stay its own.
+"""The run of one task in a batch: its events go through its behaviour, and its faults do not affect others.
 
-A behaviour is called with all events at once. If it raises, its state is rolled back and the events are halved until
-those are found that raise alone; they are parked, and all others are worked off. This gives what one event after the
-other would give, at a cost that hardly grows with the events that are good. A task that does nothing but raise is
-parked whole once that is plain.
+A behaviour is called with all events at once. If it raises, its state is rolled back, and the events are halved until
+those that raise alone are found. These are parked, and all others are processed. The result is that of one event after
+the other, at a cost that hardly grows with the number of good events. If a task does nothing but raise, all its events
+are parked.
 
-A task that is suspected of killing its worker runs event by event from the start, see `engine/kernel/watchdog.py`. One that
-has an effect outside is told what its events are called, see `engine/side_effect.py`.
+A task that is suspected of killing its worker runs event by event from the start, see `engine/kernel/watchdog.py`. An
+acting behaviour also gets the names of its events, see `engine/side_effect.py`.
 """
 
 import traceback
@@ -28,15 +28,15 @@ from engine.side_effect import NOWHERE, ActingBehaviour, EventNames, Origins, Ou
 
 _LONGEST_REASON = 500
 _HOPELESS = 20
-"""So many first events that each raise the same type of error alone, and the rest is parked untried."""
+"""If this many first events each raise the same type of error alone, the rest is parked without a try."""
 
 
-class Nonsense(ValueError):
-    """A behaviour gave what no behaviour may give."""
+class InvalidEmission(ValueError):
+    """A behaviour returned something that breaks the rules for behaviours."""
 
 
 class TaskInput:
-    """What an instance takes in a batch, in order; events are counted over all its ports."""
+    """The events that an instance takes in a batch, in order. Indexes count over all its ports."""
 
     def __init__(self, runs: Sequence[PortRun]) -> None:
         self._runs = runs
@@ -60,7 +60,7 @@ class TaskInput:
         return np.concatenate([run.stream.causes for run in self._runs]) if self._runs else np.empty(0, np.int64)
 
     def names(self) -> list[EventName]:
-        """What each event is called."""
+        """The name of each event."""
         names: list[EventName] = []
         for cause in [cause for run in self._runs for cause in run.stream.causes.tolist()]:
             again = bool(names) and names[-1][0] == cause
@@ -68,7 +68,7 @@ class TaskInput:
         return names
 
     def parked(self, instance: int, reasons: Sequence["Reason"]) -> tuple[Dead, ...]:
-        """Dead letters; neighbours of one port and reason go together."""
+        """Dead letters of events. Neighbours with the same port and reason share one."""
         found: list[Dead] = []
         at = 0
         while at < len(reasons):
@@ -84,14 +84,14 @@ class TaskInput:
 
 
 class Reason(NamedTuple):
-    """Why an event is parked."""
+    """The reason why an event is parked."""
 
     at: int
     reason: str
 
 
-class Outcome(NamedTuple):
-    """What came of a task's events."""
+class TaskOutcome(NamedTuple):
+    """The result of a task's events."""
 
     emitted: Mapping[str, EventStream]
     dead: tuple[Dead, ...]
@@ -112,12 +112,12 @@ class TaskRun:
     _emitted: list[Mapping[str, EventStream]] = field(default_factory=list)
     _parked: list[Reason] = field(default_factory=list)
     _raised: list[type[Exception]] = field(default_factory=list)
-    """What the events raised that raised alone."""
+    """The types of the errors of events that raised alone."""
     _names: EventNames | None = None
-    """What the events are called for good, where the behaviour acts."""
+    """The permanent names of the events, for an acting behaviour."""
 
-    def work_off(self) -> Outcome:
-        """PortRun the behaviour over all events."""
+    def work_off(self) -> TaskOutcome:
+        """Run the behaviour over all events."""
         if isinstance(self.behaviour, ActingBehaviour):
             self._names = names_of(self.instance, self.origins, self.taken.causes())
         if isinstance(self.behaviour, ActingBehaviour) and self.behaviour.whole:
@@ -130,7 +130,7 @@ class TaskRun:
             port: joined([each[port] for each in self._emitted if port in each and len(each[port])], schema)
             for port, schema in self.outputs.items()
         }
-        return Outcome(emitted, self.taken.parked(self.instance, self._parked))
+        return TaskOutcome(emitted, self.taken.parked(self.instance, self._parked))
 
     def _all_at_once(self) -> None:
         self.watch.running(self.instance)
@@ -139,7 +139,7 @@ class TaskRun:
             self._parked += [Reason(at, reason_of(error)) for at in range(len(self.taken))]
 
     def _park_rest(self, at: int, error: Exception) -> bool:
-        """Park an event and all after it, where none of them is to blame; whether that was so."""
+        """Park an event and all after it if none of them is to blame; False if one is."""
         blameless = isinstance(error, OutsideUnreachable)
         if blameless:
             self._parked += [Reason(rest, reason_of(error)) for rest in range(at, len(self.taken))]
@@ -172,7 +172,7 @@ class TaskRun:
                 break
 
     def _park(self, at: int, error: Exception) -> bool:
-        """Park an event; whether the rest went with it."""
+        """Park an event; True if the rest was parked with it."""
         self._raised.append(type(error))
         self._parked.append(Reason(at, reason_of(error)))
         hopeless = at == _HOPELESS - 1 and len(self._raised) == _HOPELESS and len(set(self._raised)) == 1
@@ -181,7 +181,7 @@ class TaskRun:
         return hopeless
 
     def _attempt(self, first: int, end: int) -> Exception | None:
-        """PortRun some events; what it raised, in which case nothing is left of it."""
+        """Run some events; returns the error if it raised, with all effects undone."""
         token = self.state.mark()
         emitted: list[Mapping[str, EventStream]] = []
         try:
@@ -190,9 +190,9 @@ class TaskRun:
                 emissions = self._called(run, at)
                 at += len(run.stream)
                 emitted.append({port: self._caused(port, each, run.stream) for port, each in emissions.items()})
-        except Exception as error:  # noqa: BLE001 - whatever a task raises is its own fault, and parks its events
+        except Exception as error:  # noqa: BLE001 - a task may raise anything, and its events are parked then
             self.state.rollback(token)
-            # Its frames would keep the events.
+            # Its frames would keep the events in memory.
             return error.with_traceback(None)
         self._emitted += emitted
         return None
@@ -210,36 +210,38 @@ class TaskRun:
 
 
 def reason_of(error: Exception) -> str:
-    """Why events are parked: the type of what was raised, and its message."""
-    told = "".join(traceback.format_exception_only(error)).strip()
-    # A message may hold halves of characters, which no file can.
-    return told.encode("utf-8", "backslashreplace").decode()[:_LONGEST_REASON]
+    """The reason to park events: the type of the error, and its message."""
+    text = "".join(traceback.format_exception_only(error)).strip()
+    # A message may contain lone surrogates, which a file cannot.
+    return text.encode("utf-8", "backslashreplace").decode()[:_LONGEST_REASON]
 
 
 def _check(port: str, rows: pa.RecordBatch, outputs: Mapping[str, pa.Schema]) -> None:
     if not isinstance(rows, pa.RecordBatch):
-        raise Nonsense(f"it emits {type(rows).__name__} at port {port!r}, which is no RecordBatch")
+        raise InvalidEmission(f"the task emits {type(rows).__name__} at port {port!r}, not a RecordBatch")
     if port not in outputs:
-        raise Nonsense(
-            f"it emits at port {port!r}, but not so for an empty batch; give every port an empty batch there"
+        raise InvalidEmission(
+            f"the task emits at port {port!r}, but not for an empty batch; emit an empty batch there too"
         )
     if not rows.schema.equals(outputs[port]):
-        told = f"it emits {_told(rows.schema)} at port {port!r}, but for an empty batch {_told(outputs[port])}"
-        raise Nonsense(f"{told}; give every batch the same fields")
+        fields = f"{_text(rows.schema)} at port {port!r}, but for an empty batch {_text(outputs[port])}"
+        raise InvalidEmission(f"the task emits {fields}; emit the same fields for every batch")
 
 
 def _causes(port: str, count: int, origin: Numbers | None, causes: Numbers) -> Numbers:
     if origin is None:
         if count != len(causes):
-            raise Nonsense(f"it emits {count} events at port {port!r} for {len(causes)}; name the origin of each")
+            raise InvalidEmission(
+                f"the task emits {count} events at port {port!r} for {len(causes)}; name the origin of each"
+            )
         return causes
     if len(origin) != count:
-        raise Nonsense(f"it emits {count} events at port {port!r} and names the origins of {len(origin)}")
+        raise InvalidEmission(f"the task emits {count} events at port {port!r} and names the origins of {len(origin)}")
     if count and (origin[0] < 0 or origin[-1] >= len(causes) or bool(np.any(np.diff(origin) < 0))):
-        raise Nonsense(f"the origins that it names at port {port!r} fall, or lie outside of what it took")
+        raise InvalidEmission(f"the origins at port {port!r} are not in ascending order, or outside the batch")
     of_each: Numbers = causes[origin]
     return of_each
 
 
-def _told(schema: pa.Schema) -> str:
+def _text(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name}: {field.type}" for field in schema) or "no field"

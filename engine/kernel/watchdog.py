@@ -1,20 +1,20 @@
-"""Verdicts: a task that kills its worker, hangs or exhausts memory is found by name, and the job goes on without it.
+"""The watchdog of a worker: it identifies a task that kills the worker, hangs or exhausts memory.
 
-Each attempt at a batch has a file of its own, of which it holds a lock while it lives. A page of it is mapped into
-memory and says what is being run; the kernel writes it back however the process dies. An attempt that finds the file
-of a dead one knows what that died of:
+Each attempt at a batch has its own file, which it locks while it lives. A page of the file is mapped into memory and
+names the running task. The operating system writes the page back even if the process is killed. So a later attempt
+reads from the file how the earlier one died, and acts on it:
 
-1. Who dies while an instance runs makes it suspect. From now on the instance runs event by event in this batch.
-2. Who dies again at an event of it, and once more at the same one, convicts that event. A verdict is written, and the
-   event is parked in every later attempt.
+1. After a death in an instance, the instance is a suspect. From now on it runs event by event in this batch.
+2. After another death at one of its events, and one more at the same event, the event is convicted. A verdict is
+   written, and the event is parked in every later attempt.
 3. After three verdicts on one instance in one batch, the rest of its events are parked too.
 
-An innocent task whose worker is killed for other reasons loses nothing, because it would have to be killed three times,
-twice of these at one event. A task that hangs is ended by a timer in its own process, which leaves a traceback in the
-file; there is no doubt who hung, so once at an event is enough.
+An innocent task whose worker is killed for other reasons loses nothing: it would have to be killed three times, twice
+of these at one event. A timer in the process ends a task that hangs, and leaves a traceback in the file. Then there is
+no doubt, so that once at an event is enough.
 
-Memory has a limit that the operating system sets on the process, so that who takes too much gets a MemoryError like any
-other error. What dies beyond that dies like any other task that kills its worker.
+The operating system limits the memory of the process, so that a task that takes too much gets a MemoryError. A task
+that dies nevertheless is treated like any other that kills its worker.
 """
 
 import faulthandler
@@ -40,36 +40,36 @@ from engine.kernel.task_watch import EventName
 from engine.plan import Limits
 
 DEATHS_OF_SUSPECT = 3
-"""So many deaths at an instance, the last ones at one event, convict the event."""
+"""The deaths in an instance after which the event of the last ones is convicted."""
 DEATHS_AT_EVENT = 2
 MOST_VERDICTS = 3
-"""After so many on one instance, the rest of its events in the batch are parked."""
+"""The verdicts on one instance after which the rest of its events in the batch are parked."""
 _KILLED, _HUNG = "killed its worker", "hung for over"
-_AFTER = f"{MOST_VERDICTS} events of the batch before it were parked"
+_AFTER = f"{MOST_VERDICTS} earlier events of the batch were parked"
 
 _IDLE, _WITH_MANY, _WITH_ONE = range(3)
 _PROGRESS = struct.Struct("<qqqq")
-"""What an attempt maps into memory: one of the three above, the instance, the event's cause and its place."""
+"""The content of the mapped page: one of the three states above, the instance, the event's cause and its place."""
 _ATTEMPT = re.compile(r"(\d{20})-\d{20}-\w+")
 _VERDICT = re.compile(r"(\d{20})\.\d+\.-?\d+\.\d+\.json")
 """Batch, instance, cause and place."""
 _REARM = 0.1
-"""The timer is set anew once this part of it has passed, because that costs more than most events."""
+"""The timer is restarted after this fraction of its time, because a restart costs more than most events."""
 
 
 class Death(NamedTuple):
-    """What ran when an attempt died; read from its file."""
+    """The task that ran when an attempt died; read from its file."""
 
     instance: int
     event: EventName | None
-    """None where the instance ran with many events, or was just being made."""
+    """None if the instance ran with many events, or was being made."""
     hung: bool
     traceback: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """An event, or a whole instance, that is to be parked; made by an attempt."""
+class TaskVerdict:
+    """The decision to park an event, or all events of an instance in a batch; made by an attempt."""
 
     batch: int
     instance: int
@@ -77,11 +77,11 @@ class Verdict:
     """None for every event of the batch."""
     reason: str
     traceback: str = ""
-    """Where a task hung."""
+    """The place where a task hung."""
 
 
 def is_verdict(reason: str) -> bool:
-    """Whether events were parked for this reason because of a verdict, and not for what their task raised.
+    """True if this is the reason of a verdict, not of an exception.
 
     >>> is_verdict("hung for over 60 s"), is_verdict("ValueError: hung for over 60 s")
     (True, False)
@@ -89,8 +89,8 @@ def is_verdict(reason: str) -> bool:
     return reason.startswith((_KILLED, _HUNG, _AFTER))
 
 
-def judge(batch: int, deaths: Sequence[Death], hang: float) -> list[Verdict]:
-    """Who is to blame for how the attempts at a batch died.
+def judge(batch: int, deaths: Sequence[Death], hang: float) -> list[TaskVerdict]:
+    """The verdicts that follow from the deaths of attempts at a batch.
 
     >>> at_event = Death(instance=7, event=(0, 0), hung=False, traceback="")
     >>> anywhere = at_event._replace(event=None)
@@ -108,7 +108,7 @@ def judge(batch: int, deaths: Sequence[Death], hang: float) -> list[Verdict]:
         else:
             continue
         verdicts.append(
-            Verdict(
+            TaskVerdict(
                 batch=batch,
                 instance=instance,
                 event=event,
@@ -120,9 +120,9 @@ def judge(batch: int, deaths: Sequence[Death], hang: float) -> list[Verdict]:
 
 
 class Attempt:
-    """One attempt at a batch, and what is known from those before; a `TaskWatch` for the kernel.
+    """One attempt at a batch, with the lessons of earlier ones; a `TaskWatch` for the kernel.
 
-    While it lasts, memory is limited and a timer ends the process should a task hang.
+    While it lasts, memory is limited, and a timer ends the process if a task hangs.
     """
 
     def __init__(self, folder: Path, batch: int, limits: Limits) -> None:
@@ -137,11 +137,11 @@ class Attempt:
         self._learn()
         self._path = self._folder / f"{self._batch:020d}-{time.time_ns():020d}-{token_hex(4)}"
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        # Of the process, unlike `flock`: children that a task leaves behind do not keep it.
+        # Unlike `flock`, it belongs to the process: children that a task leaves behind do not hold it.
         fcntl.lockf(self._file, fcntl.LOCK_EX)
         os.ftruncate(self._file, _PROGRESS.size)
         self._progress = mmap.mmap(self._file, _PROGRESS.size)
-        # A traceback is written behind what is mapped.
+        # A traceback is written after the mapped page.
         os.lseek(self._file, _PROGRESS.size, os.SEEK_SET)
         self._soft, self._hard = resource.getrlimit(resource.RLIMIT_DATA)
         most = self._limits.memory
@@ -156,18 +156,18 @@ class Attempt:
         self.idle()
         resource.setrlimit(resource.RLIMIT_DATA, (self._soft, self._hard))
         self._progress.close()
-        # It lives, so nobody is to blame.
+        # The attempt survived, so no task is to blame.
         self._path.unlink(missing_ok=True)
         os.close(self._file)
         if error is None:
             self._forget()
 
     def alone(self, instance: int) -> bool:
-        """Whether an instance must run event by event."""
+        """True if an instance must run event by event."""
         return instance in self._suspects
 
     def parked(self, instance: int, event: EventName | None = None) -> str:
-        """Why an event, or the whole instance, must not be run; empty where it may."""
+        """Why an event, or the whole instance, must not run; empty if it may."""
         convicted = self._convicted.get(instance, {})
         if event is None or not convicted:
             return convicted.get(event, "")
@@ -177,7 +177,7 @@ class Attempt:
         return convicted.get(event, "")
 
     def running(self, instance: int, event: EventName | None = None) -> None:
-        """An instance begins to run, with one event or with many."""
+        """Note that an instance begins to run, with one event or with many."""
         self._progress[:] = (
             _PROGRESS.pack(_WITH_MANY, instance, 0, 0) if event is None else _PROGRESS.pack(_WITH_ONE, instance, *event)
         )
@@ -187,14 +187,14 @@ class Attempt:
             faulthandler.dump_traceback_later(self._limits.hang, exit=True, file=self._file)
 
     def idle(self) -> None:
-        """No task runs any more."""
-        # A disk may take its time to keep the record.
+        """Note that no task runs."""
+        # The disk may be slow to write the record.
         faulthandler.cancel_dump_traceback_later()
         self._armed = -math.inf
         self._progress[:] = _PROGRESS.pack(_IDLE, 0, 0, 0)
 
     def _learn(self) -> None:
-        """Take what the attempts before died of, and what was decided then."""
+        """Judge the deaths of earlier attempts, and read all verdicts."""
         deaths = [death for path in _files(self._folder, _ATTEMPT, self._batch) if (death := _death(path)) is not None]
         for verdict in judge(self._batch, deaths, self._limits.hang):
             _write(self._folder, verdict)
@@ -204,7 +204,7 @@ class Attempt:
         self._suspects = {death.instance for death in deaths} | set(self._convicted)
 
     def _forget(self) -> None:
-        """The batch is recorded: how attempts at it died, and verdicts on those before, say nothing any more."""
+        """Remove the files of dead attempts at recorded batches, and the verdicts on earlier batches."""
         for path in _files(self._folder, _ATTEMPT):
             if int(path.name[:20]) <= self._batch and _left(path) is not None:
                 path.unlink(missing_ok=True)
@@ -213,16 +213,16 @@ class Attempt:
                 path.unlink(missing_ok=True)
 
 
-def verdicts(folder: Path, batch: int) -> list[Verdict]:
-    """The verdicts on a batch; they are kept until the next one is recorded."""
+def verdicts(folder: Path, batch: int) -> list[TaskVerdict]:
+    """The verdicts on a batch. They are kept until the next batch is recorded."""
     found = []
     for path in _files(folder, _VERDICT, batch):
-        told = json.loads(path.read_bytes())
-        found.append(Verdict(**{**told, "event": None if told["event"] is None else tuple(told["event"])}))
+        content = json.loads(path.read_bytes())
+        found.append(TaskVerdict(**{**content, "event": None if content["event"] is None else tuple(content["event"])}))
     return found
 
 
-def _write(folder: Path, verdict: Verdict) -> None:
+def _write(folder: Path, verdict: TaskVerdict) -> None:
     cause, place = verdict.event or (-1, 0)
     name = f"{verdict.batch:020d}.{verdict.instance}.{cause}.{place}.json"
     link_whole(folder / name, json.dumps(asdict(verdict)).encode())
@@ -234,7 +234,7 @@ def _files(folder: Path, pattern: "re.Pattern[str]", batch: int | None = None) -
 
 
 def _death(path: Path) -> Death | None:
-    """What the attempt of a file died of; None while it lives, and where no task is to blame."""
+    """The death of the attempt of a file; None while it lives, or if no task ran."""
     content = _left(path)
     if content is None or len(content) < _PROGRESS.size:
         return None
@@ -246,11 +246,11 @@ def _death(path: Path) -> Death | None:
 
 
 def _left(path: Path) -> bytes | None:
-    """What a dead attempt left; None while it lives."""
+    """The content of a dead attempt's file; None while the attempt lives."""
     try:
         with path.open("r+b") as file:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return file.read()
     except (BlockingIOError, PermissionError, FileNotFoundError):
-        # Locked, or removed by another attempt just now.
+        # Locked, or just removed by another attempt.
         return None

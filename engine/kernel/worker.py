@@ -1,7 +1,7 @@
-"""What a Spark worker does with a batch: nothing if its record is there, else run the kernel and write the record.
+"""The worker of a job: it runs the kernel for a batch and writes the record, unless the record exists.
 
-Spark gives a job's batches to whichever process is free, so each keeps the state of the jobs it has met and catches up
-from their records.
+Spark gives a job's batches to any free process. So each process keeps the states of its jobs, and catches up from their
+records.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,21 +12,22 @@ from engine.host_outside import HostOutside
 from engine.job.start import brought
 from engine.kernel.batch import Arrived, run_batch
 from engine.kernel.batch_rows import Span
-from engine.kernel.dead_letter_feed import news
+from engine.kernel.dead_letter_feed import new_feeds
 from engine.kernel.watchdog import Attempt
-from engine.plan import Entry, Import
-from engine.records.job_folder import KeptCut, job_folder
+from engine.plan import Entry, StateImport
+from engine.records.job_folder import job_folder
+from engine.records.kept_cuts import KeptCut
 from engine.records.record import Table
 from engine.records.record_store import RecordStore
 from engine.records.state import InstanceStates
 
 
 class WrongRecord(RuntimeError):
-    """A batch has a record that answers another range of its streams."""
+    """The record of a batch covers other positions than the batch."""
 
 
 class Worker:
-    """One job, as one process works for it."""
+    """The work of one process for one job."""
 
     def __init__(self, root: Path, job: str) -> None:
         self._root = root
@@ -35,16 +36,16 @@ class Worker:
         self._state: InstanceStates | None = None
         self._outside = HostOutside(root)
         self._made_at = self._folder.made_at()
-        self._made_of: object = None
+        self._behaviours_version: object = None
         self._behaviours: dict[int, Behaviour] = {}
 
     def work_off(self, batch: int, span: Span, items: Sequence[Arrived]) -> bool:
-        """Make the record of a batch; False where it was there."""
+        """Make the record of a batch; False if it existed."""
         if (found := self._store.find(batch)) is not None:
             if (found.header.start, found.header.end) != span:
                 raise WrongRecord(
-                    f"batch {batch} in {self._folder.path} was recorded for other positions than Spark's checkpoint "
-                    "names; restore the checkpoint and the records from one backup"
+                    f"the record of batch {batch} in {self._folder.path} has other positions than Spark's checkpoint; "
+                    "restore the checkpoint and the records from the same backup"
                 )
             return False
         entry = self._folder.entry(span.end.entry)
@@ -57,20 +58,20 @@ class Worker:
                 span.end,
                 items,
                 state,
-                self._made(entry, attempt),
+                self._made_behaviours(entry, attempt),
                 imports=self._imports(span),
-                feeds=news(self._begun(span), self._folder.entry(span.start.entry) if span.start.entry else None),
+                feeds=new_feeds(self._begun(span), self._folder.entry(span.start.entry) if span.start.entry else None),
                 attempt=attempt,
                 deployment=self._outside.deployment,
             )
-            # Until the record is there the state is ahead of what is durable.
+            # Until the record is written, the state is ahead of the durable one.
             self._state = None
             if self._store.write(state.settle(record)):
                 self._state = state
         return True
 
     def is_over(self) -> bool:
-        """Whether the job was stopped, or its name is another one's by now."""
+        """True if the job was stopped, or another job has its name now."""
         return self._folder.is_stopped() or self._folder.made_at() != self._made_at
 
     def _state_before(self, batch: int) -> InstanceStates:
@@ -80,47 +81,47 @@ class Worker:
         self._store.catch_up(self._state, batch)
         return self._state
 
-    def _made(self, entry: Entry, attempt: Attempt) -> dict[int, Behaviour]:
-        # A secret that is put anew reaches its task without a new plan.
+    def _made_behaviours(self, entry: Entry, attempt: Attempt) -> dict[int, Behaviour]:
+        # A changed secret reaches its task without a new plan.
         wanted = (entry.number, self._outside.version)
-        if wanted != self._made_of:
-            # Within the attempt, because what is imported may kill the worker too.
+        if wanted != self._behaviours_version:
+            # Within the attempt, because an import may kill the worker too.
             self._behaviours = behaviours_of(entry.plan.active, entry.behaviours, attempt, self._outside)
-            self._made_of = wanted
+            self._behaviours_version = wanted
         return self._behaviours
 
     def _imports(self, span: Span) -> list[Table]:
-        """What instances bring along that begin in this batch."""
+        """The states of the instances that begin in this batch with state from elsewhere."""
         before = self._folder.entry(span.start.entry).plan if span.start.entry else None
         return list(imported(self._root, brought(self._begun(span), before)))
 
     def _begun(self, span: Span) -> Iterator[Entry]:
-        """The entries of the log that take effect in a batch, be it that all but the last are passed over."""
+        """The entries of the log that take effect in a batch, even if all but the last are skipped."""
         return (self._folder.entry(number) for number in range(span.start.entry + 1, span.end.entry + 1))
 
 
-def imported(root: Path, wanted: Iterable[Import]) -> Iterator[Table]:
-    """The states of instances at cuts of other jobs; those of one cut together, because the same records hold them."""
+def imported(root: Path, wanted: Iterable[StateImport]) -> Iterator[Table]:
+    """The states of instances at cuts of other jobs. Those of one cut are read together, from the same records."""
     for (job, batch), each in _by_batch(root, wanted).items():
         yield RecordStore(job_folder(root, job).records).state_at(batch, each)
 
 
-def check_imports(root: Path, wanted: Iterable[Import]) -> None:
-    """See whether all states are kept that are to be brought along."""
+def check_imports(root: Path, wanted: Iterable[StateImport]) -> None:
+    """Check that all states to import are kept. Raises `NoCut`."""
     _by_batch(root, wanted)
 
 
 class NoCut(LookupError):
-    """A cut's states are not kept."""
+    """The states of a cut are not kept."""
 
 
-def _by_batch(root: Path, wanted: Iterable[Import]) -> dict[tuple[str, int], set[int]]:
-    """For each job, and each of its batches after which there was a cut, whose states are wanted."""
+def _by_batch(root: Path, wanted: Iterable[StateImport]) -> dict[tuple[str, int], set[int]]:
+    """The instances whose states are wanted, by job and by the batch of the cut."""
     kept: dict[str, list[KeptCut]] = {}
     found: dict[tuple[str, int], set[int]] = {}
     for each in wanted:
         if each.job not in kept:
-            kept[each.job] = job_folder(root, each.job).kept_cuts()
+            kept[each.job] = job_folder(root, each.job).cuts.all()
         parts = (cut for cut in kept[each.job] if cut.name == each.cut and each.instance in cut.instances)
         if (part := next(parts, None)) is None:
             raise NoCut(f"job {each.job!r} keeps no state of instance {each.instance} at the cut {each.cut!r}")

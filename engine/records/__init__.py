@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""The files of a job: its folder, the records of its batches, and the states made from them."""

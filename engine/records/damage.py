@@ -1,4 +1,4 @@
-"""Damage: files of one job or stream that cannot be read or written, which is the trouble of nobody else."""
+"""Damage: files of one job or stream that cannot be read or written, which must not affect others."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,12 +8,12 @@ from bridge import PositionsGone, SpoolClosed, SpoolDamaged
 from engine.records.record_file import RecordDamaged
 
 DAMAGE = (RecordDamaged, SpoolDamaged, SpoolClosed, PositionsGone, OSError)
-"""What is raised where files are damaged or missing, or a disk is full: tried again, since somebody may mend it."""
+"""The exceptions for damaged or missing files and full disks. They are retried, since an operator may fix the cause."""
 
 
 @contextmanager
 def damage_named(path: Path) -> Iterator[None]:
-    """Whatever cannot be read inside is damage of this file of a job."""
+    """Raise read errors within the context as damage of this file of a job."""
     try:
         yield
     except (KeyError, TypeError, ValueError, OSError) as error:

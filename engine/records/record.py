@@ -1,7 +1,7 @@
-"""The record: what one batch of a job did, written once, whole.
+"""The record of a job's batch: its outcome, written once, as a whole.
 
-The kernel makes it, the state adds images, the store keeps it. A publisher sends what is in it, workers catch up from
-it, and a batch that is run again and finds it computes nothing.
+The kernel makes it, the state adds images, the store keeps it. A publisher sends its events, workers catch up from it,
+and a repeated batch that finds it computes nothing.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ from engine.offset import Offset
 from engine.plan import Port
 
 Table: TypeAlias = Mapping[int, Mapping[int, Mapping[bytes, bytes | None]]]
-"""State by instance, key group and key, or a change of it: there None says that the key is deleted."""
+"""State by instance, key group and key; or a change of it, in which None deletes a key."""
 Image: TypeAlias = Mapping[int, Mapping[bytes, bytes]]
-"""All that a key group holds, by instance and key."""
+"""The whole content of a key group, by instance and key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,16 +26,16 @@ class EmittedEvents:
 
     origin: Port
     first: int
-    """The number of its first event; numbers count what left there since the instance began."""
+    """The number of its first event. Numbers count what left the port since the instance began."""
     events: pa.RecordBatch | None = None
     marker: str = ""
-    """The marker's name; then there are no events."""
+    """The name of a marker, which has no events."""
     births: tuple[Birth, ...] = ()
-    """When its events were born, all of them; none where that is not known."""
+    """The times of birth of all its events; empty if unknown."""
 
     @property
     def count(self) -> int:
-        """How many numbers it takes: one for each event, one for a marker."""
+        """The numbers that it takes: one for each event, one for a marker."""
         return 1 if self.events is None else int(self.events.num_rows)
 
 
@@ -51,7 +51,7 @@ class Dead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceMeter:
-    """What an instance did in a batch; measured by the kernel."""
+    """The work of an instance in a batch; measured by the kernel."""
 
     cpu_ns: int = 0
     taken: int = 0
@@ -69,30 +69,30 @@ class Cut:
     name: str
     instances: tuple[int, ...]
     positions: Mapping[str, int]
-    """For each stream of the part the position just after the marker."""
+    """The position just after the marker, in each stream of the part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What one batch did; made by the kernel, completed by `InstanceStates.settle`."""
+    """The outcome of one batch; made by the kernel, completed by `InstanceStates.settle`."""
 
     batch: int
     start: Offset
     end: Offset
-    """The batch answers for what lies between these two offsets."""
+    """The batch covers the events between these two offsets."""
     dropped: tuple[int, ...] = ()
-    """Instances whose state is forgotten, before anything is changed."""
+    """Instances whose state is dropped, before any change is applied."""
     changes: Table = field(default_factory=dict)
-    """What `InstanceStates.changes` said."""
+    """The result of `InstanceStates.changes`."""
     opened: tuple[tuple[Port, int], ...] = ()
-    """Where the batch begins a new plan: for each stream that it forwards the number that comes next."""
+    """If the batch begins a new plan, the next number of each stream that it forwards."""
     emitted: tuple[EmittedEvents, ...] = ()
     dead: tuple[Dead, ...] = ()
     meters: Mapping[int, InstanceMeter] = field(default_factory=dict)
     cuts: tuple[Cut, ...] = ()
     imaged: Mapping[int, Image] = field(default_factory=dict)
-    """Key groups with all that they hold after the batch, so that older records need not be read for them."""
+    """Images of key groups after the batch, which make older records unnecessary for them."""
     base: int = 0
     """The oldest record that the state after this batch is made from."""
     credit: int = 0
-    """Bytes that were changed up to this batch and not paid for by images yet; any worker goes on from there."""
+    """The bytes changed up to this batch and not yet covered by images. Any worker continues from it."""

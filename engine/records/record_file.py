@@ -1,9 +1,9 @@
 """The file of a record: a line, a header in JSON, and parts that can be read one at a time.
 
-The line says the format's version, how long header and parts are, and the header's checksum. The header holds all that
-is small, and for each part its place, length and checksum: changes and images of state in MessagePack, events as Arrow
-IPC streams. So whoever looks for a record reads a few kilobytes, a worker that catches up reads changes but no events,
-and a publisher reads events but no state.
+The line contains the version of the format, the lengths of header and parts, and the header's checksum. The header
+contains everything small, and the place, length and checksum of each part: changes and images of state in MessagePack,
+events as Arrow IPC streams. So looking up a record takes a few kilobytes, a worker that catches up reads changes but no
+events, and a publisher reads events but no state.
 """
 
 import re
@@ -27,15 +27,15 @@ from engine.records.record import Cut, Dead, EmittedEvents, Image, InstanceMeter
 _LINE = re.compile(rb"braid record (\d+) header (\d{10}) parts (\d{15}) checksum ([0-9a-f]{8})\n")
 _VERSION = 1
 _AT_ONCE = 8_192
-"""Read at first, so that most headers take one read."""
+"""The bytes read first, so that most headers take one read."""
 
 
 class RecordDamaged(RuntimeError):
-    """A record cannot be read, or is missing among others."""
+    """A record cannot be read, or is missing between others."""
 
 
 class RecordPart(NamedTuple):
-    """Where a part lies among the parts."""
+    """The place of a part in the file."""
 
     first: int
     size: int
@@ -44,7 +44,7 @@ class RecordPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmittedPart:
-    """What left, and where its events lie; None for a marker. The other fields are those of `EmittedEvents`."""
+    """`EmittedEvents` in a header, with the place of its events instead of these; None for a marker."""
 
     origin: Port
     first: int
@@ -52,12 +52,12 @@ class EmittedPart:
     marker: str
     events: RecordPart | None
     births: tuple[Birth, ...] = ()
-    """Older records have none."""
+    """Empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadPart:
-    """What could not be taken, and where it lies. The other fields are those of `Dead`."""
+    """`Dead` in a header, with the place of its events instead of these."""
 
     instance: int
     port: str
@@ -68,7 +68,7 @@ class DeadPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """A record without state and events, as `RecordFile` reads it first; the fields are those of `Record`."""
+    """A record without state and events, read first by `RecordFile`. The fields are those of `Record`."""
 
     batch: int
     start: Offset
@@ -92,7 +92,7 @@ _pack = msgspec.msgpack.Encoder().encode
 
 
 def written_record(record: Record) -> bytes:
-    """A record as the content of a file."""
+    """The file content of a record."""
     parts = list[bytes]()
     end = 0
 
@@ -126,7 +126,7 @@ def written_record(record: Record) -> bytes:
                 DeadPart(
                     instance=each.instance,
                     port=each.port,
-                    # What an exception says may be no text, and a batch must not fail for that.
+                    # An exception's message may be unencodable, which must not fail the batch.
                     reason=each.reason.encode(errors="replace").decode(),
                     count=each.events.num_rows,
                     events=part(packed(each.events)),
@@ -144,7 +144,7 @@ def written_record(record: Record) -> bytes:
 
 
 class RecordFile:
-    """A record that is read as far as somebody asks; a file that is not there raises FileNotFoundError."""
+    """A record that is read part by part, on demand. Raises FileNotFoundError if there is no file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -152,13 +152,13 @@ class RecordFile:
             begin = file.read(_AT_ONCE)
             found = _LINE.match(begin)
             if found is None:
-                raise RecordDamaged("it does not begin as a record does")
+                raise RecordDamaged("it does not begin like a record")
             version, header_bytes, parts_bytes = (int(each) for each in found.groups()[:3])
             if version != _VERSION:
-                raise RecordDamaged(f"it has version {version} and this Braid reads {_VERSION}")
+                raise RecordDamaged(f"it has version {version}, but this Braid reads version {_VERSION}")
             self._parts = found.end() + header_bytes
             if file.seek(0, SEEK_END) != self._parts + parts_bytes:
-                raise RecordDamaged("it is shorter or longer than it says")
+                raise RecordDamaged("it is shorter or longer than its first line says")
             header = begin[found.end() : self._parts]
             if self._parts > len(begin):
                 header += _read(file, len(begin), self._parts - len(begin))
@@ -166,36 +166,36 @@ class RecordFile:
             self.header = _HEADER.decode(header)
 
     def record(self) -> Record:
-        """All of it."""
-        told = self.header
+        """The whole record."""
+        header = self.header
         return Record(
-            batch=told.batch,
-            start=told.start,
-            end=told.end,
-            dropped=told.dropped,
+            batch=header.batch,
+            start=header.start,
+            end=header.end,
+            dropped=header.dropped,
             changes=self.changes(),
-            opened=told.opened,
+            opened=header.opened,
             emitted=self.emitted(),
             dead=self.dead(),
-            meters=told.meters,
-            cuts=told.cuts,
-            imaged={group: self.image(group) for group in told.imaged},
-            base=told.base,
-            credit=told.credit,
+            meters=header.meters,
+            cuts=header.cuts,
+            imaged={group: self.image(group) for group in header.imaged},
+            base=header.base,
+            credit=header.credit,
         )
 
     def changes(self) -> Table:
-        """What the batch changed."""
+        """The state that the batch changed."""
         with self._opened() as file:
             return _TABLE.decode(self._part(file, self.header.changes))
 
     def image(self, group: int) -> Image:
-        """All that a key group held after the batch; only of groups that the header names."""
+        """The content of a key group after the batch. Only for groups that the header names."""
         with self._opened() as file:
             return _IMAGE.decode(self._part(file, self.header.imaged[group]))
 
     def emitted(self, origin: Port | None = None) -> tuple[EmittedEvents, ...]:
-        """What left the job, or only what left there."""
+        """The events that left the job, or only those that left at a port."""
         if not self.header.emitted:
             return ()
         with self._opened() as file:
@@ -212,7 +212,7 @@ class RecordFile:
             )
 
     def dead(self) -> tuple[Dead, ...]:
-        """What could not be taken."""
+        """The events that could not be taken."""
         if not self.header.dead:
             return ()
         with self._opened() as file:
@@ -247,7 +247,7 @@ def _read(file: BinaryIO, first: int, size: int) -> bytes:
 
 def _check(content: bytes, checksum: int) -> None:
     if crc32(content) != checksum:
-        raise RecordDamaged("a checksum does not hold")
+        raise RecordDamaged("a checksum does not match")
 
 
 @contextmanager

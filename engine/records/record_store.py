@@ -1,4 +1,4 @@
-"""Every record of a job, and the states that are made from them."""
+"""The records of a job, and the states made from them."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -10,9 +10,9 @@ from engine.records.state import InstanceStates
 
 
 class RecordStore:
-    """The folder with a job's records, each named by its batch; they follow each other without a hole.
+    """The folder of a job's records, named by their batches, without gaps.
 
-    Workers write, whoever likes reads, and the job's host prunes.
+    Workers write, the job's host prunes, and any process may read.
     """
 
     def __init__(self, folder: Path, *, step: Steps = no_steps) -> None:
@@ -20,17 +20,17 @@ class RecordStore:
         self._step = step
 
     def write(self, record: Record) -> bool:
-        """Make a record durable; False where its batch has one already, which then counts."""
+        """Make a record durable; False if its batch already has one, which counts."""
         return link_whole(self._path(record.batch), written_record(record), self._step)
 
     def find(self, batch: int) -> RecordFile | None:
-        """The record of a batch, to be read in parts; None if it has none."""
+        """The record of a batch, to be read in parts; None if there is none."""
         path = self._path(batch)
-        # Mostly it is not there yet, and to ask costs less than to fail to open it.
+        # Usually it is not there yet, and a check costs less than a failed open.
         if not path.exists():
             return None
         found = RecordFile(path)
-        # Whoever wrote it may have died before its name was durable, and now the batch is committed because of it.
+        # Its writer may have died before the name was durable, and the batch is about to be committed because of it.
         sync_folder(self._folder)
         return found
 
@@ -51,13 +51,13 @@ class RecordStore:
         return range(batches[0], batches[-1] + 1) if batches else range(0)
 
     def state(self, before: int) -> InstanceStates:
-        """The state that a batch begins with."""
+        """The state at the beginning of a batch."""
         state = InstanceStates()
         self.catch_up(state, before)
         return state
 
     def catch_up(self, state: InstanceStates, before: int) -> None:
-        """Make a state of any version the one that a batch begins with, without what was staged."""
+        """Bring a state of any version to the beginning of a batch. Staged changes are discarded."""
         state.discard()
         base = self.base(before - 1)
         try:
@@ -68,18 +68,18 @@ class RecordStore:
                 file = self.file(batch)
                 _follow(state, file.header, file.changes())
         except BaseException:
-            # Half of a batch, or a base without all that follows it, is no version at all.
+            # A partly applied state is not a valid version.
             state.clear(-1)
             raise
 
     def state_at(self, version: int, instances: Collection[int]) -> Table:
-        """All that instances kept after a batch, to be brought into another job."""
+        """The state of some instances after a batch, to be imported by another job."""
         state = InstanceStates()
         self._load(state, self.base(version), version + 1, instances)
         return state.kept
 
     def base(self, version: int) -> int:
-        """The oldest record that the state after a batch is made from; older ones may be pruned for it."""
+        """The oldest record that the state after a batch is made from. It does not need older ones."""
         return self.file(version).header.base if version >= 0 else 0
 
     def prune(self, before: int) -> None:
@@ -88,20 +88,20 @@ class RecordStore:
         if before <= batches.start:
             return
         if batches and before > (needed := self.base(batches[-1])):
-            raise ValueError(f"{self._folder} cannot be pruned before batch {before}: from {needed} on it is needed")
+            raise ValueError(f"{self._folder} cannot be pruned before batch {before}: {needed} and later are needed")
         for batch in batches[: before - batches.start]:
-            # The oldest first: whatever is left after a crash has no hole.
+            # The oldest first, so that a crash leaves no gap.
             self._step("remove")
             self._path(batch).unlink(missing_ok=True)
 
     def _load(self, state: InstanceStates, base: int, before: int, only: Collection[int] | None = None) -> None:
-        """Make a state from its base on, of all instances or only some."""
+        """Build a state from its base, of all instances or only some."""
         files = [self.file(batch) for batch in range(base, before)]
         newest = {group: file.header.batch for file in files for group in file.header.imaged}
         state.clear(base - 1)
         for file in files:
             batch = file.header.batch
-            # What an image replaces need not be looked at.
+            # Changes that an image replaces are skipped.
             changes = {
                 instance: {group: items for group, items in groups.items() if newest.get(group, -1) < batch}
                 for instance, groups in file.changes().items()
@@ -118,5 +118,5 @@ class RecordStore:
         return self._folder / f"{batch:020d}"
 
 
-def _follow(state: InstanceStates, told: Header, changes: Table) -> None:
-    state.follow(told.batch, dropped=told.dropped, changes=changes, imaged=told.imaged, credit=told.credit)
+def _follow(state: InstanceStates, header: Header, changes: Table) -> None:
+    state.follow(header.batch, dropped=header.dropped, changes=changes, imaged=header.imaged, credit=header.credit)

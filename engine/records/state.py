@@ -1,10 +1,10 @@
 """The state of a job in a worker: bytes by instance, key group and key, versioned by batch.
 
-A batch stages its changes per instance and puts them in its record; `settle` makes them count. So that the state can be
-made again from records of a bounded age, each record also carries images: all that some key groups hold. The groups
-whose images are oldest come first, and about as many bytes are imaged as were changed, so the cost follows what changes
-and not what is kept; besides, one group is imaged every few batches, so that where little changes old records are not
-needed for ever.
+A batch stages its changes per instance and puts them into its record; `settle` applies them. Each record also contains
+images, which are the whole content of some key groups, so that the state can be rebuilt from records of a bounded age.
+The groups with the oldest images come first. About as many bytes are imaged as were changed, so the cost depends on the
+changes and not on the size of the state. In addition, one group is imaged every few batches, so that old records are
+not needed for ever if little changes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,57 +15,57 @@ from engine.records.record import Image, Record, Table
 from engine.records.staged_state import Staged
 
 AT_LEAST_EVERY: Final = 8
-"""One of so many batches images a group, whatever changed."""
+"""A group is imaged at least once in this many batches, even without changes."""
 _ROW: Final = 16
-"""Bytes that a key is taken to cost besides its own and its value's."""
+"""The assumed overhead of a key, in bytes."""
 
 
 class InstanceStates:
-    """What every instance of a job keeps, after some batch; made by `RecordStore.state`."""
+    """The states of a job's instances after a batch; made by `RecordStore.state`."""
 
     def __init__(self) -> None:
         self.clear(-1)
 
     def clear(self, version: int) -> None:
-        """Keep nothing, as if after a batch; -1 is before the first."""
+        """Become the empty state after a batch; -1 is before the first."""
         self.version = version
-        """The batch after which the state is this."""
+        """The batch after which this is the state."""
         self._kept: dict[int, dict[int, dict[bytes, bytes]]] = {}
         self._since: dict[int, int] = {}
-        """For each group that holds anything, the record since which its content can be made again."""
+        """The oldest record needed to rebuild each non-empty group."""
         self._bytes: dict[int, int] = {}
-        """For each group that holds anything, how much."""
+        """The size of each non-empty group."""
         self._credit = 0
-        """Bytes that were changed and not paid for by images yet."""
+        """The bytes changed and not yet covered by images."""
         self._staged: dict[int, Staged] = {}
 
     @property
     def kept(self) -> Mapping[int, Mapping[int, Mapping[bytes, bytes]]]:
-        """All of it."""
+        """The whole state, without staged changes."""
         return self._kept
 
     def of(self, instance: int) -> Staged:
-        """The state of an instance as this batch sees it; the same object until the batch is settled or discarded."""
+        """The state of an instance in this batch; the same object until the batch is settled or discarded."""
         if instance not in self._staged:
             self._staged[instance] = Staged(self._kept.get(instance, {}))
         return self._staged[instance]
 
     def bring(self, imports: Table) -> None:
-        """Stage what instances held elsewhere."""
+        """Stage the states of instances from elsewhere."""
         for instance, groups in imports.items():
             self.of(instance).bring(groups)
 
     def changes(self) -> Table:
-        """All that this batch staged, for its record."""
+        """The staged changes of this batch, for its record."""
         found = {instance: staged.changes() for instance, staged in self._staged.items()}
         return {instance: groups for instance, groups in found.items() if groups}
 
     def discard(self) -> None:
-        """Forget what was staged."""
+        """Discard the staged changes."""
         self._staged.clear()
 
     def settle(self, record: Record) -> Record:
-        """Make a record's changes count; the record with the images that it has to carry."""
+        """Apply a record's changes; returns the record with the images that it must contain."""
         self._credit += self._apply(record.batch, record.dropped, record.changes)
         imaged = {group: self._image(group) for group in self._due()}
         self._since.update(dict.fromkeys(imaged, record.batch))
@@ -73,13 +73,13 @@ class InstanceStates:
         return replace(record, imaged=imaged, base=base, credit=self._credit)
 
     def follow(self, batch: int, *, dropped: Iterable[int], changes: Table, imaged: Iterable[int], credit: int) -> None:
-        """Become the state after a batch that has a record."""
+        """Become the state after a recorded batch."""
         self._apply(batch, dropped, changes)
         self._since.update({group: batch for group in imaged if group in self._since})
         self._credit = credit
 
     def _apply(self, batch: int, dropped: Iterable[int], changes: Table) -> int:
-        """Become the state after a batch; how many bytes it changed in groups that other records hold the rest of."""
+        """Become the state after a batch; returns the bytes changed in groups that also need other records."""
         if batch != self.version + 1:
             raise ValueError(f"batch {batch} does not follow batch {self.version}; catch up first")
         self.discard()
@@ -126,9 +126,9 @@ class InstanceStates:
             self._since.pop(group, None)
 
     def _due(self) -> list[int]:
-        """The groups to image now, and pay for them."""
+        """Choose the groups to image now, and reduce the credit by their sizes."""
         due = list[int]()
-        # What was changed beyond all that is kept need not be paid for.
+        # The credit is never more than the whole state.
         self._credit = min(self._credit, sum(self._bytes.values()))
         older = (group for group, since in self._since.items() if since < self.version)
         for group in sorted(older, key=lambda group: (self._since[group], group)):

@@ -1,16 +1,36 @@
-"""The task library's descriptions, a file per family; what they do stands in `engine.implementations`.
+"""The descriptions of the task library, a file per family. Their code is in `engine.implementations`.
 
-A description imports no implementation, so that checking a document stays light. `ENTRIES` is what Braid offers through
-the entry point group `braid.task_types`, the same way as third parties do.
+A description imports no implementation, so that checking a document loads little. `ENTRIES` is Braid's entry in the
+entry point group `braid.task_types`, which third parties use in the same way.
 """
 
-from itertools import chain
-
 from dags import AnyTaskType, Namespace
-from engine.tasks import compute, ends, filters, join, outside, parse, predictive, stream_statistics, visual, windows
+from engine.tasks.compute import COMPUTE_TYPES, OPMW, OPMW_JOIN
+from engine.tasks.ends import END_TYPES
+from engine.tasks.filters import FILTER_TYPES
+from engine.tasks.join import JOIN_TYPES
+from engine.tasks.outside import OUTSIDE_TYPES
+from engine.tasks.parse import PARSE_TYPES
+from engine.tasks.predictive import PREDICTIVE_TYPES
+from engine.tasks.stream_statistics import STATISTICS_TYPES
+from engine.tasks.visual import VISUAL_TYPES
+from engine.tasks.windows import WINDOW_TYPES
 
-_FAMILIES = (compute, ends, filters, join, outside, parse, predictive, stream_statistics, visual, windows)
 TYPES: tuple[AnyTaskType, ...] = tuple(
-    sorted(chain.from_iterable(each.TYPES for each in _FAMILIES), key=lambda kind: kind.name)
+    sorted(
+        (
+            *COMPUTE_TYPES,
+            *END_TYPES,
+            *FILTER_TYPES,
+            *JOIN_TYPES,
+            *OUTSIDE_TYPES,
+            *PARSE_TYPES,
+            *PREDICTIVE_TYPES,
+            *STATISTICS_TYPES,
+            *VISUAL_TYPES,
+            *WINDOW_TYPES,
+        ),
+        key=lambda kind: kind.name,
+    )
 )
-ENTRIES: tuple[AnyTaskType | Namespace, ...] = (*TYPES, compute.OPMW, compute.OPMW_JOIN)
+ENTRIES: tuple[AnyTaskType | Namespace, ...] = (*TYPES, OPMW, OPMW_JOIN)

@@ -1,4 +1,4 @@
-"""Computation for its own sake: known work per event."""
+"""Computation for measurements: a known amount of work per event."""
 
 from typing import Annotated
 
@@ -9,10 +9,10 @@ from dags.ports import MOST_PORTS
 
 
 class PiVieteConfig(Config):
-    """How much to compute."""
+    """The amount of work."""
 
     iterations: Annotated[int, Field(ge=1)] = 1_600
-    """Factors of the product; the work grows with their square."""
+    """The factors of the product. The work grows with their square."""
 
 
 def _pi(_config: Config, _inputs: Schemas) -> Schemas:
@@ -22,7 +22,8 @@ def _pi(_config: Config, _inputs: Schemas) -> Schemas:
 PI_VIETE = TaskType(
     name="pi_viete",
     version=2,
-    summary="Computes pi by Viète's product of nested square roots, anew for every event: known work, for measuring.",
+    summary="Computes pi by Viète's product of nested square roots for every event: a known amount of work, for "
+    "measurements.",
     config=PiVieteConfig,
     output_schema=_pi,
     unique_per_cause=False,
@@ -31,17 +32,17 @@ PI_VIETE = TaskType(
 
 
 class NoopConfig(Config):
-    """There is nothing to configure."""
+    """No settings."""
 
 
-NOOP = TaskType(name="noop", summary="Passes on every event as it is.", config=NoopConfig)
-"""Passes on what it takes."""
+NOOP = TaskType(name="noop", summary="Passes every event on unchanged.", config=NoopConfig)
+"""Passes events on."""
 
 _OPMW = "opmw:"
 
 
 class StepConfig(PiVieteConfig):
-    """The parameters of a workflow's step: any, of which only the number of iterations has an effect."""
+    """The parameters of a workflow's step. Any are allowed, but only the number of iterations has an effect."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -50,7 +51,7 @@ def step_type(name: str) -> TaskType[StepConfig]:
     """The type of a workflow template's steps, by its full name."""
     return TaskType(
         name=name,
-        summary="A step of a published workflow template; computes pi as `pi_viete` does, whatever the step is.",
+        summary="A step of a published workflow template. Every step computes pi, like `pi_viete`.",
         config=StepConfig,
         output_schema=_pi,
         unique_per_cause=False,
@@ -62,7 +63,7 @@ def _resolved(name: str) -> TaskType[StepConfig] | None:
 
 
 OPMW = Namespace(_OPMW, _resolved)
-"""The steps of published workflow templates, each kind of component a type of its own."""
+"""The steps of published workflow templates, with a type for each kind of component."""
 
 _OPMW_JOIN = "opmw-join:"
 
@@ -71,11 +72,11 @@ class JoinStepConfig(StepConfig):
     """The parameters of a step that joins its inputs."""
 
     inputs: Annotated[int, Field(ge=2, le=MOST_PORTS)]
-    """How many input ports it has: `in1`, `in2`, and so on."""
+    """The number of input ports: `in1`, `in2`, and so on."""
 
 
 def join_ports(count: int) -> tuple[str, ...]:
-    """The input ports of a step that joins so many inputs.
+    """The input ports of a step that joins `count` inputs.
 
     >>> join_ports(2)
     ('in1', 'in2')
@@ -91,8 +92,8 @@ def join_step_type(name: str) -> TaskType[JoinStepConfig]:
     """The type of a workflow template's steps that join their inputs, by its full name."""
     return TaskType(
         name=name,
-        summary="A step of a published workflow template that needs all its inputs. The first event of each make one "
-        "set, then the second of each, and so on; each complete set gives one event.",
+        summary="A step of a published workflow template that needs all its inputs. The first events of all inputs "
+        "make one set, the second events the next, and so on. It emits one event per complete set.",
         config=JoinStepConfig,
         ports=_joined,
         output_schema=_pi,
@@ -108,7 +109,6 @@ def _join_resolved(name: str) -> TaskType[JoinStepConfig] | None:
 
 
 OPMW_JOIN = Namespace(_OPMW_JOIN, _join_resolved)
-"""Steps that fire once per complete set of their inputs, each kind of component a type of its own."""
+"""Steps that run once per complete set of their inputs, with a type for each kind of component."""
 
-TYPES = (PI_VIETE, NOOP)
-"""All of this family."""
+COMPUTE_TYPES = (PI_VIETE, NOOP)

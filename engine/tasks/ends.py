@@ -1,29 +1,28 @@
-"""Where dataflows begin and end."""
+"""The ends of dataflows: sources and outputs."""
 
 from dags import Config, NamesSource, TaskType
 
 _SOURCE = TaskType(
     name="source",
-    summary="Begins a dataflow: the events of a registered source, by its name.",
+    summary="Begins a dataflow with the events of a registered source.",
     config=NamesSource,
     inputs=(),
-    selectivity="what the source gives",
+    selectivity="all events of the source",
 )
 """A registered source, by name."""
 
 
 class OutputConfig(Config):
-    """An output has nothing to configure: its topic follows from the dataflow and the task's id."""
+    """No settings: the topic follows from the dataflow and the task's id."""
 
 
 OUTPUT = TaskType(
     name="output",
-    summary="Ends a dataflow: what reaches it is delivered on a topic of that dataflow's own.",
+    summary="Ends a dataflow: its events are delivered on the dataflow's own topic.",
     config=OutputConfig,
     outputs=(),
     selectivity="delivers all",
 )
-"""The dataflow's own output topic. Delivery is per dataflow, so the task itself has no effect and may be shared."""
+"""The dataflow's output. Delivery is per dataflow, so the task itself has no effect and may be shared."""
 
-TYPES = (_SOURCE, OUTPUT)
-"""All of this family."""
+END_TYPES = (_SOURCE, OUTPUT)

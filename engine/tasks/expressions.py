@@ -1,9 +1,9 @@
-"""Boolean expressions over the fields of an event: how they are read, and of what kind each part is.
+"""Boolean expressions over the fields of an event: their syntax, and the kinds of their parts.
 
     temperature > 30 and (room in ('a', 'b') or not checked) and "at noon" is not null
 
-Comparisons are `= != <> < <= > >=`, arithmetic is `+ - * /`, texts stand in single quotes and names that are no plain
-words in double quotes; both double their quote inside. A moment is compared with a text that is ISO 8601.
+Comparisons are `= != <> < <= > >=`, arithmetic is `+ - * /`. Texts are in single quotes, and names that are not plain
+words in double quotes; inside, the quote is doubled. A time is compared with an ISO 8601 text.
 """
 
 import math
@@ -53,7 +53,7 @@ _KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value that is written in the expression; a moment is one once it is compared with one."""
+    """A literal value. A text that is compared with a time becomes a time."""
 
     value: bool | int | float | str | datetime
 
@@ -67,7 +67,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operator and what it is applied to."""
+    """An operator and its operands."""
 
     operator: str
     operands: "tuple[Node, ...]"
@@ -77,12 +77,12 @@ Node: TypeAlias = Value | Name | Call
 
 
 def read(text: str) -> Node:
-    """The expression that a text is; raises ValueError with the place where it is none.
+    """Parse an expression. Raises ValueError with the place of an error.
 
     >>> read("a >= 1")
     Call(operator='>=', operands=(Name(name='a'), Value(value=1)))
     """
-    # Here, so that only documents that have an expression pay for it.
+    # Imported here, so that only documents with an expression load it.
     from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError  # noqa: PLC0415 - see above
 
     found: Node = Name("")
@@ -100,14 +100,12 @@ def read(text: str) -> Node:
     except RecursionError:
         parts, depth = 0, _DEEPEST + 1
     if depth > _DEEPEST or parts > _MOST_PARTS:
-        raise ValueError(
-            f"the expression has more than {_MOST_PARTS} parts, or {_DEEPEST} of them in each other; make it simpler"
-        )
+        raise ValueError(f"the expression has more than {_MOST_PARTS} parts or {_DEEPEST} levels; simplify it")
     return found
 
 
 def _size(node: Node) -> tuple[int, int]:
-    """How many parts an expression has, and how many are in each other."""
+    """The number of parts and levels of an expression."""
     if not isinstance(node, Call):
         return 1, 1
     parts, depths = zip(*map(_size, node.operands), strict=True)
@@ -115,7 +113,7 @@ def _size(node: Node) -> tuple[int, int]:
 
 
 def _misread(text: str, column: int) -> str:
-    return f"the expression cannot be read from character {column} on: {text[column - 1 : column + 19]!r}"
+    return f"the expression has an error at character {column}: {text[column - 1 : column + 19]!r}"
 
 
 @cache
@@ -174,19 +172,19 @@ def _made(tree: Any) -> Node:
 
 def _among(operand: Node, *values: Node) -> Call:
     if not all(isinstance(value, Value) for value in values):
-        raise ValueError("what stands in the list after 'in' has to be numbers or texts, not fields; compare with 'or'")
+        raise ValueError("the list after 'in' may contain only numbers and texts; compare fields with '=' and 'or'")
     return Call("in", (operand, *values))
 
 
 def _number(token: str) -> Value:
     value = int(token) if token.isdecimal() else float(token)
     if (isinstance(value, int) and value > _LARGEST) or not math.isfinite(value):
-        raise ValueError(f"the number {str(token)[:40]} is too large; write a smaller one")
+        raise ValueError(f"the number {str(token)[:40]} is too large; use a smaller one")
     return Value(value)
 
 
 def names(node: Node) -> Iterator[str]:
-    """Every field that an expression names, as often as it does."""
+    """Every field that an expression names, with repetitions."""
     if isinstance(node, Name):
         yield node.name
     elif isinstance(node, Call):
@@ -195,7 +193,7 @@ def names(node: Node) -> Iterator[str]:
 
 
 def written(node: Node) -> str:
-    """An expression as text, the same for all that read as the same.
+    """The canonical text of an expression.
 
     >>> written(read("a>1 AND  not b<>'x'"))
     "(a > 1) and (not (b != 'x'))"
@@ -222,13 +220,13 @@ def _literal(value: Any) -> str:
 
 
 def suited(node: Node, schema: Schema) -> Node:
-    """An expression as it is over events of a schema, with moments where texts are compared with them.
+    """The expression for events of a schema: texts that are compared with times become times.
 
-    Raises `Unsuitable` where an operator is applied to what it cannot take, or the whole is neither true nor false.
+    Raises `Unsuitable` if an operator cannot take its operands, or the result is not true or false.
     """
     found, kind = _typed(node, schema)
     if kind is not Kind.BOOLEAN:
-        raise _unsuitable(f"the expression is of kind {kind}", "compare it with something, so that it is true or false")
+        raise _unsuitable(f"the expression is of kind {kind}", "make it true or false, for example by a comparison")
     return found
 
 
@@ -246,7 +244,7 @@ def _typed(node: Node, schema: Schema) -> tuple[Node, Kind]:
         if kind not in wanted:
             raise _unsuitable(
                 f"{written(operand)} is of kind {kind}, which {node.operator!r} cannot take",
-                f"give it one of kind {' or '.join(sorted(wanted))}",
+                f"use an operand of kind {' or '.join(sorted(wanted))}",
             )
     made = Call(node.operator, tuple(operand for operand, _ in typed))
     if node.operator in _CALCULATES:
@@ -267,8 +265,8 @@ def _compared(node: Call, typed: list[tuple[Node, Kind]]) -> Call:
     first = kinds[0]
     same = all(kind is first or {kind, first} <= NUMBER for kind in kinds)
     if not same or first is Kind.JSON or (ordered and first is Kind.BOOLEAN):
-        told = " and ".join(f"{written(operand)} of kind {kind}" for operand, kind in typed[:2])
-        raise _unsuitable(f"{node.operator!r} cannot compare {told}", "compare what is of one kind")
+        operands = " and ".join(f"{written(operand)} of kind {kind}" for operand, kind in typed[:2])
+        raise _unsuitable(f"{node.operator!r} cannot compare {operands}", "compare values of the same kind")
     return Call(node.operator, tuple(operand for operand, _ in typed))
 
 
@@ -279,7 +277,7 @@ def _moment(operand: Node, kind: Kind) -> tuple[Node, Kind]:
         moment = datetime.fromisoformat(operand.value)
     except ValueError:
         raise _unsuitable(
-            f"{written(operand)} is no moment", "write it as ISO 8601, such as '2026-05-01T12:00Z'"
+            f"{written(operand)} is not a time", "write it as ISO 8601, such as '2026-05-01T12:00Z'"
         ) from None
     return Value(moment if moment.tzinfo else moment.replace(tzinfo=UTC)), Kind.TIMESTAMP
 

@@ -1,4 +1,4 @@
-"""Filters: tasks that make null what does not belong, or drop its event."""
+"""Filters: tasks that make unwanted values null, or drop their events."""
 
 from typing import Annotated, Literal, Self
 
@@ -8,12 +8,12 @@ from dags import NUMBER, Config, Kind, Place, Read, Schema, Schemas, State, Task
 from engine.tasks import expressions
 
 Outside = Literal["drop", "null"]
-"""What happens to what does not pass: a field becomes null, as in the benchmark, or its event is dropped."""
-_FEWER = "one for one, or fewer where events are dropped"
+"""For a value that does not pass, make a field null, as in the benchmark, or drop the event."""
+_FEWER = "one for one, or fewer if events are dropped"
 
 
 class Range(Config):
-    """Two bounds, both included."""
+    """Two bounds, both inclusive."""
 
     min: float
     max: float
@@ -21,46 +21,46 @@ class Range(Config):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.min > self.max:
-            raise ValueError(f"min {self.min:g} is above max {self.max:g}")
+            raise ValueError(f"min {self.min:g} is greater than max {self.max:g}")
         return self
 
 
 class RangeFilterConfig(Range):
-    """Bounds of one field, both included."""
+    """The bounds of one field, both inclusive."""
 
     field: str
     outside: Outside = "null"
-    """What happens to a value out of range: the field becomes null, or its event is dropped."""
+    """For a value out of range, make the field null, or drop the event."""
 
 
 RANGE_FILTER = TaskType(
     name="range_filter",
-    summary="Makes a number null that does not lie within two bounds, or drops its event.",
+    summary="Makes a number null if it is not within two bounds, or drops its event.",
     config=RangeFilterConfig,
     reads=lambda config: (Read(at="field", field=config.field, kinds=NUMBER),),
     selectivity=_FEWER,
 )
-"""Lets pass what is in range."""
+"""Passes numbers in range."""
 
 
 class MultiRangeFilterConfig(Config):
-    """Bounds for several fields, or for several kinds of measurement in one field."""
+    """The bounds of several fields, or of several measurements in one field."""
 
     ranges: Annotated[dict[str, Range], Field(min_length=1)]
-    """The bounds by field; with `named_by` by the name of what was measured."""
+    """The bounds by field; with `named_by`, by the name of the measurement."""
     named_by: str | None = None
-    """The field that names what was measured."""
+    """The field with the name of the measurement."""
     field: str | None = None
-    """The field with the number that was measured."""
+    """The field with the measured number."""
     outside: Outside = "null"
-    """What happens out of range: the number that is out of range becomes null, or the event is dropped."""
+    """For a number out of range, make it null, or drop the event."""
 
     @model_validator(mode="after")
     def _together(self) -> Self:
         if (self.named_by is None) != (self.field is None):
-            raise ValueError("named_by and field belong together; give both where a field names what was measured")
+            raise ValueError("named_by and field must be given together; give both or neither")
         if self.field is not None and self.field == self.named_by:
-            raise ValueError("named_by and field are the same; name the one with the name and the one with the number")
+            raise ValueError("named_by and field are the same; give the field with the name and that with the number")
         return self
 
 
@@ -75,12 +75,12 @@ def _ranged(config: MultiRangeFilterConfig) -> tuple[Read, ...]:
 
 MULTI_RANGE_FILTER = TaskType(
     name="multi_range_filter",
-    summary="Makes the numbers of an event null that do not lie within bounds, or drops the event.",
+    summary="Makes numbers of an event null if they are not within their bounds, or drops the event.",
     config=MultiRangeFilterConfig,
     reads=_ranged,
     selectivity=_FEWER,
 )
-"""Lets pass what is in range, field by field."""
+"""Passes numbers in range, field by field."""
 
 Expected = Annotated[int, Field(ge=1, le=100_000_000)]
 Rate = Annotated[float, Field(gt=0, lt=1)]
@@ -89,51 +89,51 @@ _DIGEST = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 
 
 class _Sized(Config):
-    """How good a Bloom filter is."""
+    """The size and quality of a Bloom filter."""
 
     expected: Expected = 20_000_000
-    """For how many values the filter is made; with more it passes more that do not belong."""
+    """The number of values that the filter is made for. With more values, more others pass."""
     false_positives: Rate = 0.01
-    """Which part of what does not belong passes all the same, if there are as many values as expected."""
+    """The share of other values that pass nevertheless, for the expected number of values."""
 
 
 class Members(_Sized):
-    """What belongs to a set: values, or a Bloom filter in a file."""
+    """The members of a set: values, or a Bloom filter in a file."""
 
     known: tuple[str, ...] = ()
-    """The values that belong to it; numbers as their digits."""
+    """The members. Numbers are given as texts."""
     file: Place | None = None
-    """A file with the text of a model, as `bloom_filter_train` emits it."""
+    """A file with the text of a model from `bloom_filter_train`."""
     sha256: _DIGEST | None = None
-    """The digest of the file in hexadecimal digits, so that the config says all that the task does."""
+    """The SHA-256 digest of the file in hexadecimal digits. It makes the config complete."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.file is None) != (self.sha256 is None):
-            raise ValueError("file and sha256 belong together; give both, or the values themselves as known")
+            raise ValueError("file and sha256 must be given together; give both, or the values themselves as known")
         if (self.file is None) == (not self.known):
-            raise ValueError("give the values that belong as known, or a file with a model; one of the two")
+            raise ValueError("give either the values as known, or a file with a model")
         return self
 
     def sorted(self) -> Self:
-        """The same set, its values in order and each once."""
+        """The same set, with its values sorted and without repetitions."""
         return self.model_copy(update={"known": tuple(sorted(set(self.known)))})
 
 
 class LookedUp(Config):
-    """Which field to look up, and what becomes of a value that does not belong."""
+    """The field to look up, and the effect of a value outside the set."""
 
     field: str
-    """The field whose value is looked up."""
+    """The field to look up."""
     outside: Outside = "null"
-    """What happens to a value that does not belong: a field becomes null, or its event is dropped."""
+    """For a value outside the set, make a field null, or drop the event."""
     nulls: str | None = None
-    """The field that becomes null; the one that is looked up where none is named."""
+    """The field that becomes null; by default, the one that is looked up."""
 
     @model_validator(mode="after")
     def _used(self) -> Self:
         if self.nulls is not None and self.outside == "drop":
-            raise ValueError('nulls only means something where outside is "null"')
+            raise ValueError('nulls has no effect unless outside is "null"; remove one of the two')
         return self
 
 
@@ -143,27 +143,27 @@ def _looked_up(config: LookedUp) -> tuple[Read, ...]:
 
 
 class BloomFilterConfig(Members, LookedUp):
-    """Which field to look up, in which set."""
+    """The field to look up, and the set."""
 
 
 BLOOM_FILTER = TaskType(
     name="bloom_filter",
-    summary="Makes a field null where a value does not belong to a set, by a Bloom filter, or drops the event.",
+    summary="Makes a field null if a value is not in a set, by a Bloom filter, or drops the event.",
     config=BloomFilterConfig,
     reads=_looked_up,
     selectivity=_FEWER,
     normalise=BloomFilterConfig.sorted,
 )
-"""Lets pass what is known."""
+"""Passes known values."""
 
 
 class MultiBloomFilterConfig(Config):
-    """Which fields to look up, each in its own set."""
+    """The fields to look up, each with its own set."""
 
     filters: Annotated[dict[str, Members], Field(min_length=1)]
     """The sets by field."""
     outside: Outside = "null"
-    """What happens to a value that does not belong: its field becomes null, or its event is dropped."""
+    """For a value outside its set, make its field null, or drop the event."""
 
 
 def _all_sorted(config: MultiBloomFilterConfig) -> MultiBloomFilterConfig:
@@ -172,47 +172,46 @@ def _all_sorted(config: MultiBloomFilterConfig) -> MultiBloomFilterConfig:
 
 MULTI_BLOOM_FILTER = TaskType(
     name="multi_bloom_filter",
-    summary="Makes the values of an event null that do not belong to sets, or drops the event.",
+    summary="Makes values of an event null if they are not in their sets, or drops the event.",
     config=MultiBloomFilterConfig,
     reads=lambda config: tuple(Read(at=f"filters/{name}", field=name, kinds=_VALUES) for name in config.filters),
     selectivity=_FEWER,
     normalise=_all_sorted,
 )
-"""Lets pass what is known, field by field."""
+"""Passes known values, field by field."""
 
 
 class BloomFilterTrainConfig(_Sized):
-    """Which values make a model, and how good it is."""
+    """The values of a model, and its quality."""
 
     field: str
-    """The field whose values belong to the set."""
+    """The field with the members of the set."""
     every: Annotated[int, Field(ge=1, le=100_000)] = 300
-    """A model is made of so many events, and then the next one."""
+    """The number of events per model."""
     expected: Expected = 10_000
-    """For how many values a model is made."""
+    """The number of values that a model is made for."""
 
 
 BLOOM_FILTER_TRAIN = TaskType(
     name="bloom_filter_train",
-    summary="Makes a Bloom filter of the values of every block of events, and emits it as a model.",
+    summary="Makes a Bloom filter from the values of every block of events, and emits it as a model.",
     config=BloomFilterTrainConfig,
     reads=lambda config: (Read(at="field", field=config.field, kinds=_VALUES),),
     output_schema=lambda _config, _inputs: {"out": Schema.of(model=Kind.STRING)},
     state=State.STREAM,
-    selectivity="one for each full block",
+    selectivity="one per full block",
     gathers="every",
 )
-"""Models of what belongs to a set."""
+"""Models of sets."""
 
 
 class TrainedBloomFilterConfig(LookedUp):
-    """Which field to look up in the latest model."""
+    """The field to look up in the latest model."""
 
 
 TRAINED_BLOOM_FILTER = TaskType(
     name="trained_bloom_filter",
-    summary="Makes a field null where a value does not belong to a set, by the latest model that came in, or drops the "
-    "event.",
+    summary="Makes a field null if a value is not in the set of the latest model, or drops the event.",
     config=TrainedBloomFilterConfig,
     inputs=("in", "model"),
     reads=lambda config: (
@@ -223,11 +222,11 @@ TRAINED_BLOOM_FILTER = TaskType(
     state=State.STREAM,
     selectivity=f"at the port in {_FEWER}; none for a model",
 )
-"""Lets pass what the latest model knows."""
+"""Passes the values of the latest model."""
 
 
 class WhereConfig(Config):
-    """What has to be true of an event."""
+    """The condition that events must meet."""
 
     expression: str
 
@@ -244,7 +243,7 @@ def _suited(config: WhereConfig, inputs: Schemas) -> Schemas:
 
 WHERE = TaskType(
     name="where",
-    summary="Keeps the events of which an expression over their fields is true.",
+    summary="Keeps the events for which an expression over their fields is true.",
     config=WhereConfig,
     reads=lambda config: tuple(
         Read(at="expression", field=name)
@@ -254,9 +253,9 @@ WHERE = TaskType(
     selectivity="one for one, or none",
     normalise=lambda config: WhereConfig(expression=expressions.written(expressions.read(config.expression))),
 )
-"""Keeps the events of which something is true."""
+"""Keeps the events that meet a condition."""
 
-TYPES = (
+FILTER_TYPES = (
     RANGE_FILTER,
     MULTI_RANGE_FILTER,
     BLOOM_FILTER,
@@ -265,4 +264,3 @@ TYPES = (
     TRAINED_BLOOM_FILTER,
     WHERE,
 )
-"""All of this family."""

@@ -1,4 +1,4 @@
-"""Joins: tasks that make one event of several."""
+"""Joins: tasks that combine several events into one."""
 
 from typing import Annotated, Self
 
@@ -10,31 +10,31 @@ from engine.tasks.windows import TIME_KINDS, Milliseconds
 
 
 class JoinByIdConfig(Config):
-    """What makes the id, how many events it has, and how long to wait for them."""
+    """The fields of an id, the number of its events, and the time to wait for them."""
 
     by: Annotated[Key, Field(min_length=1)]
-    """The fields that make the id."""
+    """The fields of the id."""
     expected: Annotated[int, Field(ge=1, le=10_000)]
-    """How many events there are of one id."""
+    """The number of events per id."""
     time: str = "time"
-    """The field that says when an event happened."""
+    """The field with the time of the event."""
     observed: tuple[str, ...] = ()
-    """Where each event is one measurement: the names of those that become fields of the joined event."""
+    """If each event is one measurement, the names of those that become fields of the joined event."""
     field: str = "field"
-    """The field that names a measurement; read where any are observed."""
+    """The field with the measurement's name. Read only if `observed` is given."""
     value: str = "value"
-    """The field that holds it; read where any are observed."""
+    """The field with the measurement's value. Read only if `observed` is given."""
     expiry_ms: Milliseconds = 60_000
-    """How long, in event time, an id waits for all of its events."""
+    """The event time for which an id waits for all its events."""
     most_waiting: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
-    """How many ids wait at once; for one more, the one that has waited longest is given up."""
+    """The most ids that wait at once. For one more, the oldest expires."""
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
         if self.observed:
             for name in self.by:
                 if name in {self.field, self.value, *self.observed}:
-                    raise ValueError(f"the id's field {name!r} is that of a measurement too; an id needs its own")
+                    raise ValueError(f"the field {name!r} is used for both the id and a measurement; choose another")
         return self
 
 
@@ -62,20 +62,19 @@ def _joined(config: JoinByIdConfig, inputs: Schemas) -> Schemas:
 
 JOIN_BY_ID = TaskType(
     name="join_by_id",
-    summary="Merges the events of an id into one when all that are expected are there. Of a field that several have, "
-    "the first value that is not null counts. Events that are measurements become fields. What is given up "
-    "incomplete leaves by the port `expired`.",
+    summary="Merges the events of an id into one when all of them have arrived. For a field of several events, the "
+    "first value that is not null counts. Measurements become fields. Incomplete events leave at the port `expired` "
+    "after a time.",
     selectivity="one event per `expected` events of an id",
     gathers="expected",
     config=JoinByIdConfig,
     outputs=("out", "expired"),
     reads=_reads,
     output_schema=_joined,
-    # How long an id has waited is told by the events of all ids.
+    # Time is that of the events of all ids.
     state=State.STREAM,
     emission=Emission.MANY,
 )
-"""All that belongs to one message."""
+"""One event from all parts of a message."""
 
-TYPES = (JOIN_BY_ID,)
-"""All of this family."""
+JOIN_TYPES = (JOIN_BY_ID,)

@@ -1,7 +1,7 @@
-"""Models that travel as events: plain JSON that holds numbers and names, and nothing that could be run.
+"""Models that travel as events: plain JSON with numbers and names, and no code.
 
-A trainer writes one into a field of its event, and whoever classifies or predicts reads it there. What is read was
-written by anybody, so that every model is checked to be whole before it is used.
+A trainer writes a model into a field of its event, where a predictor reads it. Any tenant may have written it, so every
+model is checked before it is used.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _NODE = Annotated[int, msgspec.Meta(ge=-1)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearRegression:
-    """What a field is, as a sum of others; made by `linear_regression_train`.
+    """A field as a weighted sum of others; made by `linear_regression_train`.
 
     >>> written(LinearRegression(fields=("a",), intercept=1.5, coefficients=(2.0,)))
     '{"kind":"linear_regression","fields":["a"],"intercept":1.5,"coefficients":[2.0]}'
@@ -37,57 +37,57 @@ class LinearRegression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionTree:
-    """Questions that lead to a class; made by `decision_tree_train`. Nodes are numbered from the root, 0.
+    """Comparisons that lead to a class; made by `decision_tree_train`. Nodes are numbered from the root, 0.
 
-    A field is compared as a float of 32 bits, as it was when the tree was grown.
+    A field is compared as a float of 32 bits, as in the training.
     """
 
     kind: Literal["decision_tree"] = "decision_tree"
     fields: tuple[str, ...]
     classes: tuple[str, ...]
     left: tuple[_NODE, ...]
-    """For each node the one to go on with where the field is at most the threshold; -1 for a leaf."""
+    """The next node of each node if the field is at most the threshold; -1 for a leaf."""
     right: tuple[_NODE, ...]
-    """The one to go on with else."""
+    """The next node otherwise."""
     field: tuple[int, ...]
-    """Which of the fields is asked for; any at a leaf."""
+    """The index of the field to compare; any at a leaf."""
     threshold: tuple[float, ...]
     leaf: tuple[int, ...]
-    """Which of the classes it is, if no more is asked."""
+    """The index of the class, for a leaf."""
 
     def __post_init__(self) -> None:
         nodes = len(self.left)
         if not nodes or {len(each) for each in (self.right, self.field, self.threshold, self.leaf)} != {nodes}:
-            raise ValueError("its lists of nodes are empty, or not of one length")
+            raise ValueError("its lists of nodes are empty or differ in length")
         _check_finite(self.threshold)
         if not all(0 <= each < len(self.classes) for each in self.leaf):
-            raise ValueError("a node's class is none of its classes")
+            raise ValueError("the class of a node does not exist")
         for node, (left, right, field) in enumerate(zip(self.left, self.right, self.field, strict=True)):
             if left == right == -1:
                 continue
-            # Always ahead, so that every walk comes to an end.
+            # Always forward, so that every walk ends.
             if not (node < left < nodes and node < right < nodes):
-                raise ValueError(f"node {node} leads to none that comes after it")
+                raise ValueError(f"node {node} does not lead to a later node")
             if not 0 <= field < len(self.fields):
-                raise ValueError(f"node {node} asks for none of its fields")
+                raise ValueError(f"the field of node {node} does not exist")
 
 
 def _check_finite(numbers: Sequence[float]) -> None:
     if not all(map(isfinite, numbers)):
-        raise ValueError("it has a number that is not finite")
+        raise ValueError("it contains a number that is not finite")
 
 
 M = TypeVar("M", LinearRegression, DecisionTree)
 
 
 def written(model: LinearRegression | DecisionTree) -> str:
-    """A model as text."""
+    """The text of a model."""
     return msgspec.json.encode(model).decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
-    """What every model says of itself."""
+class _Head:
+    """The common part of all models."""
 
     kind: Literal["linear_regression", "decision_tree"]
 
@@ -96,18 +96,18 @@ _NAMES = {LinearRegression: "linear_regression", DecisionTree: "decision_tree"}
 
 
 def read_model(text: str, kind: type[M], fields: Sequence[str]) -> M | None:
-    """The model that a text holds; None where it is of another kind.
+    """Read a model from its text; None if it is of another kind.
 
-    Raises where it holds none at all, or one that needs other fields.
+    Raises ValueError if the text is not a model, or the model needs other fields.
     """
     if len(text) > _MOST:
-        raise ValueError(f"the model has {len(text):,} characters; it may have {_MOST:,}")
+        raise ValueError(f"the model has {len(text):,} characters; the most allowed are {_MOST:,}")
     try:
-        if msgspec.json.decode(text, type=_Told).kind != _NAMES[kind]:
+        if msgspec.json.decode(text, type=_Head).kind != _NAMES[kind]:
             return None
         model = msgspec.json.decode(text, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise ValueError(f"the text is no model: {error}") from None
-    if strange := [field for field in model.fields if field not in fields]:
-        raise ValueError(f"the model needs the field {strange[0]!r}, which this task does not read; add it to 'fields'")
+        raise ValueError(f"the text is not a model: {error}") from None
+    if missing := [field for field in model.fields if field not in fields]:
+        raise ValueError(f"the model needs the field {missing[0]!r}, which this task does not read; add it to 'fields'")
     return model

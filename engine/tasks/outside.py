@@ -1,7 +1,7 @@
-"""Tasks that write to or read from the world outside: tables, files, blobs, topics.
+"""Tasks that write to or read from the outside world: tables, files, blobs, topics.
 
-Where they do is either a secret that holds a URL, or a place among the files that the hosts keep for the tenant. What
-writes gives each event on with a receipt that says where it went. None of them is ever shared.
+Each works on a secret with a URL, or on a place among the files that the hosts keep for the tenant. A task that writes
+passes each event on with a receipt that names the place. None of them is ever shared.
 """
 
 from typing import Annotated, Literal
@@ -12,13 +12,13 @@ from dags import Config, Effect, Emission, Kind, Place, Read, Schemas, Secret, S
 from engine.tasks.parse import TEXT
 
 Where = Secret | Place
-"""A secret that holds a URL, or a place of the tenant's."""
+"""A secret with a URL, or a place of the tenant's."""
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
-"""The name of a table or column, as every database takes it."""
+"""The name of a table or column that every database accepts."""
 Topic = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Encoding = Literal["text", "base64"]
 RECEIPT = "receipt"
-"""The field that says where an event was written."""
+"""The field with the place where an event was written."""
 
 
 def _with_receipt(_config: Config, inputs: Schemas) -> Schemas:
@@ -26,49 +26,49 @@ def _with_receipt(_config: Config, inputs: Schemas) -> Schemas:
 
 
 class TableInsertConfig(Config):
-    """Which fields become the columns of which table."""
+    """The table, and the fields that become its columns."""
 
     database: Where
-    """A secret with the URL of a database server, or a place, which is a file of SQLite."""
+    """A secret with the URL of a database server, or a place of a SQLite file."""
     table: Identifier
     fields: Annotated[tuple[Identifier, ...], Field(min_length=1)]
-    """The fields that are written, each into the column of its name."""
+    """The fields to write, each to the column of its name."""
     batch: Annotated[int, Field(ge=1, le=10_000)] = 100
-    """How many rows are sent at once."""
+    """The number of rows to send at once."""
 
 
 TABLE_INSERT = TaskType(
     name="table_insert",
-    summary="Writes a row into a table of a database for each event, once; makes the table where it is missing.",
+    summary="Writes a row to a database table for each event, exactly once. Creates the table if it is missing.",
     config=TableInsertConfig,
     reads=lambda config: tuple(Read(at=f"fields/{i}", field=field) for i, field in enumerate(config.fields)),
     output_schema=_with_receipt,
     effect=Effect.WRITES_OUTSIDE,
 )
-"""Writes rows into a table. Null is written as NULL; NaN and infinities are refused.
+"""Writes rows to a table. Null is written as NULL; NaN and infinities are refused.
 
-What was written is noted in a table `braid_written` of the same database, in the same transaction.
+The names of written events go to the table `braid_written` of the same database, in the same transaction.
 """
 
 
 class TableRangeQueryConfig(Config):
-    """Which rows of which table an event asks for."""
+    """The table, and the rows to read for an event."""
 
     database: Where
-    """A secret with the URL of a database server, or a place, which is a file of SQLite."""
+    """A secret with the URL of a database server, or a place of a SQLite file."""
     table: Identifier
     column: Identifier
-    """The column whose values lie between the bounds, both included; rows come in its order."""
+    """The column to compare with the bounds, both inclusive. Rows come in its order."""
     low: str
     """The field with the lower bound."""
     high: str
     """The field with the upper bound."""
     columns: Annotated[dict[Identifier, Kind], Field(min_length=1)]
-    """What is read of each row, and of what kind it is."""
+    """Names and kinds of the columns to read."""
     keep: tuple[str, ...] = ()
-    """Fields of the asking event that each row is given with."""
+    """Fields of the event to copy to each row."""
     most: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
-    """An event that asks for more rows is refused."""
+    """The most rows per event. An event that needs more is refused."""
 
 
 def _rows(config: TableRangeQueryConfig, inputs: Schemas) -> Schemas:
@@ -80,7 +80,7 @@ def _rows(config: TableRangeQueryConfig, inputs: Schemas) -> Schemas:
 
 TABLE_RANGE_QUERY = TaskType(
     name="table_range_query",
-    summary="Reads the rows of a table whose column lies between two bounds that an event has.",
+    summary="Reads the rows of a table in which a column is between two bounds from the event.",
     config=TableRangeQueryConfig,
     reads=lambda config: (
         Read(at="low", field=config.low),
@@ -94,27 +94,27 @@ TABLE_RANGE_QUERY = TaskType(
     unique_per_cause=False,
     selectivity="one event per row found",
 )
-"""Asks a table. A bound that is null is refused."""
+"""Queries a table. A bound that is null is refused."""
 
 
 class BlobUploadConfig(Config):
-    """What is written to which folder or bucket."""
+    """The folder or bucket, and the content to write."""
 
     to: Where
-    """A secret with the URL of a bucket or folder, or a place, which is a folder."""
+    """A secret with the URL of a bucket or folder, or a place of a folder."""
     field: str
     """The field with the content."""
     encoding: Encoding = "text"
-    """What the content is: text, or bytes in base64."""
+    """The form of the content: text, or bytes in base64."""
     name: str | None = None
-    """The field with the blob's name; else it is named by its content."""
+    """The field with the blob's name. By default the name is made from the content."""
     suffix: Annotated[str, StringConstraints(pattern=r"^(\.[A-Za-z0-9]{1,10}){0,2}$")] = ""
-    """How names made from contents end, such as `.svg`."""
+    """The suffix of names made from the content, such as `.svg`."""
 
 
 BLOB_UPLOAD = TaskType(
     name="blob_upload",
-    summary="Writes a field of each event to a file of its own, on disk or in an object store.",
+    summary="Writes a field of each event to its own file, on disk or in an object store.",
     config=BlobUploadConfig,
     reads=lambda config: (
         Read(at="field", field=config.field, kinds=TEXT),
@@ -123,51 +123,51 @@ BLOB_UPLOAD = TaskType(
     output_schema=_with_receipt,
     effect=Effect.WRITES_OUTSIDE,
 )
-"""Writes blobs; the receipt is the blob's name. Null content, and names that lead elsewhere, are refused."""
+"""Writes blobs. The receipt is the blob's name. Null content and names that lead outside the folder are refused."""
 
 
 class BlobDownloadConfig(Config):
-    """What is read from which folder or bucket."""
+    """The folder or bucket, and the blob to read."""
 
     of: Where
-    """A secret with the URL of a bucket or folder, or a place, which is a folder."""
+    """A secret with the URL of a bucket or folder, or a place of a folder."""
     field: str = RECEIPT
-    """The field with the blob's name, as `blob_upload` gives it."""
+    """The field with the blob's name, such as the receipt of `blob_upload`."""
     into: str = "content"
-    """The field that gets the content."""
+    """The field for the content."""
     encoding: Encoding = "text"
-    """What the content becomes: text, or bytes in base64."""
+    """The form of the content in the event: text, or bytes in base64."""
     most_bytes: Annotated[int, Field(ge=1, le=100_000_000)] = 16_000_000
     """A larger blob is refused."""
 
 
 BLOB_DOWNLOAD = TaskType(
     name="blob_download",
-    summary="Reads the file that each event names, on disk or in an object store.",
+    summary="Reads the file named by each event, on disk or in an object store.",
     config=BlobDownloadConfig,
     reads=lambda config: (Read(at="field", field=config.field, kinds=TEXT),),
     output_schema=lambda config, inputs: {"out": inputs["in"].plus(config.into, Kind.STRING)},
     effect=Effect.READS_OUTSIDE,
     deterministic=False,
 )
-"""Reads blobs. One that is not there, or is too large, and content that is no text, are refused."""
+"""Reads blobs. A missing or too large blob, and content that is not text, are refused."""
 
 
 class ZipFilesConfig(Config):
-    """What is put into archives of how many files."""
+    """The files to archive, and their number per archive."""
 
     field: str
-    """The field with a file's content."""
+    """The field with the file's content."""
     name: str
-    """The field with its name in the archive."""
+    """The field with the file's name in the archive."""
     encoding: Encoding = "text"
-    """What the content is: text, or bytes in base64."""
+    """The form of the content: text, or bytes in base64."""
     files: Annotated[int, Field(ge=1, le=10_000)] = 10
 
 
 ZIP_FILES = TaskType(
     name="zip_files",
-    summary="Packs the contents of so many events into one ZIP archive, as base64.",
+    summary="Packs the contents of `files` events into one ZIP archive, as base64.",
     config=ZipFilesConfig,
     reads=lambda config: (
         Read(at="field", field=config.field, kinds=TEXT),
@@ -180,11 +180,11 @@ ZIP_FILES = TaskType(
     selectivity="one event per `files` events",
     gathers="files",
 )
-"""Packs files. It keeps those of the archive that is not full yet, at most `files` of them. Null is refused."""
+"""Packs files. Its state contains the files of the incomplete archive. Null is refused."""
 
 
 class MqttPublishConfig(Config):
-    """Where events are published."""
+    """The topic to publish on."""
 
     topic: Topic
     """The topic of a source that the tenant has registered."""
@@ -197,35 +197,41 @@ MQTT_PUBLISH = TaskType(
     output_schema=_with_receipt,
     effect=Effect.WRITES_OUTSIDE,
 )
-"""Publishes events. Each carries its number in the field `_number`, which a message that is sent again repeats."""
+"""Publishes events. Each carries its number in the field `_number`, which is the same if the message is sent again."""
 
 
 class FileSinkConfig(Config):
-    """Which files are written where."""
+    """The folder and format of the files."""
 
     to: Where
-    """A secret with the URL of a bucket or folder, or a place, which is a folder."""
+    """A secret with the URL of a bucket or folder, or a place of a folder."""
     format: Literal["jsonl", "parquet"] = "jsonl"
 
 
 FILE_SINK = TaskType(
     name="file_sink",
-    summary="Writes what it takes into files, one for each batch in which something comes.",
+    summary="Writes its events to files, one per batch with events.",
     config=FileSinkConfig,
     outputs=(),
     effect=Effect.WRITES_OUTSIDE,
 )
-"""Writes files of JSON lines or Parquet. A receipt of each file is delivered as the dataflow's own output."""
+"""Writes files of JSON lines or Parquet. A receipt of each file is delivered as the dataflow's output."""
 
 
 class NullSinkConfig(Config):
-    """There is nothing to configure."""
+    """No settings."""
 
 
-NULL_SINK = TaskType(
-    name="null_sink", summary="Takes events and does nothing with them.", config=NullSinkConfig, outputs=()
+NULL_SINK = TaskType(name="null_sink", summary="Drops its events.", config=NullSinkConfig, outputs=())
+"""Drops events."""
+
+OUTSIDE_TYPES = (
+    TABLE_INSERT,
+    TABLE_RANGE_QUERY,
+    BLOB_UPLOAD,
+    BLOB_DOWNLOAD,
+    ZIP_FILES,
+    MQTT_PUBLISH,
+    FILE_SINK,
+    NULL_SINK,
 )
-"""Drops what it takes."""
-
-TYPES = (TABLE_INSERT, TABLE_RANGE_QUERY, BLOB_UPLOAD, BLOB_DOWNLOAD, ZIP_FILES, MQTT_PUBLISH, FILE_SINK, NULL_SINK)
-"""All of this family."""

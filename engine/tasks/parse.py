@@ -1,4 +1,4 @@
-"""Parsing: tasks that make events of texts, texts of events, and that add what is known beforehand."""
+"""Parsing: tasks that make events of texts or texts of events, or that add known fields."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,22 +10,22 @@ from pydantic import Field, JsonValue, model_validator
 from dags import Config, Emission, Kind, Read, Schema, Schemas, TaskType
 
 TEXT = frozenset({Kind.STRING, Kind.JSON})
-"""What holds a text."""
+"""The kinds of fields that contain a text."""
 TIME, FIELD, VALUE = "time", "field", "value"
-"""What a measurement's event has besides the fields that the config names."""
+"""The fields of a measurement's event, besides those that the config names."""
 
 
 def _once(*names: str) -> None:
-    """Refuse a config of which an event would get two fields of one name."""
+    """Refuse a config that would give an event two fields of one name."""
     if twice := sorted(name for name, count in Counter(names).items() if count > 1):
-        raise ValueError(f"two fields of what is emitted would be called {twice[0]!r}; leave one of them out")
+        raise ValueError(f"two fields of the new event would be named {twice[0]!r}; remove one of them")
 
 
 class _Keeping(Config):
-    """What every config of this family has that makes other events."""
+    """The base of the configs of tasks that make new events."""
 
     keep: tuple[str, ...] = ()
-    """Fields of the event that is taken, which what is made of it gets."""
+    """Fields to copy from the event that came in."""
 
     def kept(self) -> tuple[Read, ...]:
         """The same, for a type's `reads`."""
@@ -33,31 +33,31 @@ class _Keeping(Config):
 
 
 class _TextConfig(_Keeping):
-    """What every config has that reads a text."""
+    """The base of the configs of tasks that read a text."""
 
     field: str
-    """The field that holds the text."""
+    """The field with the text."""
 
 
 def _text_reads(config: _TextConfig) -> tuple[Read, ...]:
     return Read(at="field", field=config.field, kinds=TEXT), *config.kept()
 
 
-def _parsed(config: _TextConfig, inputs: Schemas, told: Mapping[str, Kind]) -> Schemas:
-    """What is kept, and what the text tells."""
+def _parsed(config: _TextConfig, inputs: Schemas, fields: Mapping[str, Kind]) -> Schemas:
+    """The fields that are kept, and those from the text."""
     kept = {name: inputs["in"].fields[name] for name in config.keep}
-    return {"out": Schema.of({**kept, **told})}
+    return {"out": Schema.of({**kept, **fields})}
 
 
 class SenmlParseConfig(_TextConfig):
-    """Which measurements to take from rows of SenML."""
+    """The measurements to take from rows of SenML."""
 
     per: Literal["field", "row"] = "field"
-    """One event for each observed field, or one for the whole row."""
+    """One event per observed field, or one per row."""
     observed: Annotated[tuple[str, ...], Field(min_length=1)]
-    """The names of the measurements, which are numbers."""
+    """The names of the measurements to take. They are numbers."""
     also: dict[str, Kind] = Field(default_factory=dict)
-    """Names and kinds of what else a row tells, such as its sensor; every event has it."""
+    """Names and kinds of other entries of a row, such as its sensor. Every event gets them."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -68,18 +68,18 @@ class SenmlParseConfig(_TextConfig):
 
 def _senml(config: SenmlParseConfig, inputs: Schemas) -> Schemas:
     measured = {FIELD: Kind.STRING, VALUE: Kind.FLOAT}
-    told = measured if config.per == "field" else dict.fromkeys(config.observed, Kind.FLOAT)
-    return _parsed(config, inputs, {**config.also, TIME: Kind.TIMESTAMP, **told})
+    values = measured if config.per == "field" else dict.fromkeys(config.observed, Kind.FLOAT)
+    return _parsed(config, inputs, {**config.also, TIME: Kind.TIMESTAMP, **values})
 
 
 SENML_PARSE = TaskType(
     name="senml_parse",
-    summary="Reads rows of sensor measurements (SenML) and emits the observed ones, each on its own or row by row.",
+    summary="Reads rows of sensor measurements (SenML), and emits the observed ones, one event each or one per row.",
     config=SenmlParseConfig,
     reads=_text_reads,
     output_schema=_senml,
     emission=Emission.MANY,
-    selectivity="one for each observed field, or one for one",
+    selectivity="one per observed field, or one for one",
 )
 """Rows of measurements."""
 
@@ -92,7 +92,7 @@ class Column(Config):
 
 
 class CsvParseConfig(_TextConfig):
-    """What the columns of a line of CSV are."""
+    """The columns of a line of CSV."""
 
     columns: Annotated[tuple[Column, ...], Field(min_length=1)]
     """The line's columns, in order."""
@@ -110,7 +110,7 @@ def _csv(config: CsvParseConfig, inputs: Schemas) -> Schemas:
 
 CSV_PARSE = TaskType(
     name="csv_parse",
-    summary="Reads a line of CSV in each event; its columns become fields.",
+    summary="Reads a line of CSV in each event. Its columns become fields.",
     config=CsvParseConfig,
     reads=_text_reads,
     output_schema=_csv,
@@ -119,10 +119,10 @@ CSV_PARSE = TaskType(
 
 
 class FieldsConfig(_TextConfig):
-    """Which fields to take from a structured text."""
+    """The fields to take from a structured text."""
 
     fields: Annotated[dict[str, Kind], Field(min_length=1)]
-    """Names and kinds of what to take."""
+    """Names and kinds of the fields to take."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -136,7 +136,7 @@ def _fields(config: FieldsConfig, inputs: Schemas) -> Schemas:
 
 JSON_PARSE = TaskType(
     name="json_parse",
-    summary="Reads a JSON object in each event; the members that the config names become fields.",
+    summary="Reads a JSON object in each event. The members that the config names become fields.",
     config=FieldsConfig,
     reads=_text_reads,
     output_schema=_fields,
@@ -145,7 +145,7 @@ JSON_PARSE = TaskType(
 
 XML_PARSE = TaskType(
     name="xml_parse",
-    summary="Reads an XML document in each event; the elements and attributes that the config names become fields.",
+    summary="Reads an XML document in each event. The elements and attributes that the config names become fields.",
     config=FieldsConfig,
     reads=_text_reads,
     output_schema=_fields,
@@ -159,17 +159,17 @@ class Measurement(Config):
     name: str
     unit: str = ""
     type: Literal["v", "sv"] = "v"
-    """Whether it is a number or a text, as SenML writes it."""
+    """SenML's name for a number (v) or a text (sv)."""
 
 
 class CsvToSenmlConfig(_Keeping):
-    """Which values become the measurements of a row."""
+    """The values that become the measurements of a row."""
 
     measurements: Annotated[tuple[Measurement, ...], Field(min_length=1)]
     time: str
     """The field or column with the row's time, in milliseconds since 1970."""
     field: str | None = None
-    """The text field that holds a line of CSV; without it the values are fields of the event itself."""
+    """The text field with a line of CSV. Without it, the values are fields of the event itself."""
     columns: tuple[str, ...] = ()
     """The names of the line's columns, in order."""
 
@@ -178,7 +178,7 @@ class CsvToSenmlConfig(_Keeping):
         _once("senml", *self.keep)
         _once(*(each.name for each in self.measurements))
         if (self.field is None) != (not self.columns):
-            raise ValueError("field and columns belong together; give both for lines of CSV, or neither")
+            raise ValueError("field and columns must be given together; give both for lines of CSV, else neither")
         _once(*self.columns)
         if self.field is not None:
             for name in (self.time, *(each.name for each in self.measurements)):
@@ -237,27 +237,27 @@ def _is_of(kind: Kind, value: JsonValue) -> bool:
 
 
 class AnnotateConfig(Config):
-    """What is known of each id."""
+    """The known fields of each id."""
 
     field: str
     """The field with the id."""
     fields: Annotated[dict[str, Kind], Field(min_length=1)]
-    """Names and kinds of the fields that an event gets."""
+    """Names and kinds of the fields to add."""
     known: dict[str, dict[str, JsonValue]]
-    """For each id the values of these fields; one that is left out is null."""
+    """The values of these fields for each id. A missing value is null."""
     unknown: Literal["drop", "null"] = "drop"
-    """What happens where the id is not known: its event is dropped, or the fields are null."""
+    """For an unknown id, drop the event, or make the fields null."""
 
     @model_validator(mode="after")
     def _only_declared(self) -> Self:
         for key, values in self.known.items():
             if more := sorted(values.keys() - self.fields.keys()):
-                raise ValueError(f"{key!r} has a value for {more[0]!r}, which is not among the fields; add it there")
+                raise ValueError(f"{key!r} has a value for {more[0]!r}, which is not one of the fields; add it there")
             for name, value in values.items():
                 if value is not None and not _is_of(self.fields[name], value):
                     raise ValueError(f"the value of {name!r} for {key!r} should be of kind {self.fields[name]}")
         if self.field in self.fields:
-            raise ValueError(f"the field {self.field!r} is the id; give what is added another name")
+            raise ValueError(f"the field {self.field!r} is the id; give the added field another name")
         return self
 
 
@@ -270,13 +270,12 @@ def _annotated(config: AnnotateConfig, inputs: Schemas) -> Schemas:
 
 ANNOTATE = TaskType(
     name="annotate",
-    summary="Adds to each event what the config knows of its id.",
+    summary="Adds to each event the fields that the config has for its id.",
     config=AnnotateConfig,
     reads=lambda config: (Read(at="field", field=config.field, kinds=frozenset({Kind.STRING, Kind.INTEGER})),),
     output_schema=_annotated,
-    selectivity="one for one, or fewer where ids are unknown",
+    selectivity="one for one, or fewer if ids are unknown",
 )
-"""What is known of an id."""
+"""Known fields of an id."""
 
-TYPES = (SENML_PARSE, CSV_PARSE, JSON_PARSE, XML_PARSE, CSV_TO_SENML, ANNOTATE)
-"""All of this family."""
+PARSE_TYPES = (SENML_PARSE, CSV_PARSE, JSON_PARSE, XML_PARSE, CSV_TO_SENML, ANNOTATE)

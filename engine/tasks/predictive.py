@@ -1,4 +1,4 @@
-"""Predictive tasks: learning models from events, and using them on others."""
+"""Predictive tasks: they train models on events, and apply them to others."""
 
 from typing import Annotated, Self
 
@@ -21,25 +21,25 @@ def _model(_config: Config, _inputs: Schemas) -> Schemas:
 
 
 class _TrainConfig(Config):
-    """What every config has by which something is learned."""
+    """The base of the trainers' configs."""
 
     fields: Fields
-    """The numbers that it is learned from."""
+    """The numbers to learn from."""
     window: Window = 300
-    """How many events make a model."""
+    """The number of events per model."""
 
 
 class DecisionTreeTrainConfig(_TrainConfig):
-    """What to learn a class from."""
+    """The class to learn, and the numbers to learn it from."""
 
     label: str = "class"
-    """The field that holds the class."""
+    """The field with the class."""
 
 
 DECISION_TREE_TRAIN = TaskType(
     name="decision_tree_train",
-    summary="Grows a decision tree from every `window` events and emits it as the text field `model`. Events that "
-    "lack a field or the class are passed over.",
+    summary="Trains a decision tree on every `window` events, and emits it as the text field `model`. Skips events in "
+    "which a field or the class is null.",
     selectivity="one event per `window` events",
     gathers="window",
     config=DecisionTreeTrainConfig,
@@ -54,16 +54,16 @@ DECISION_TREE_TRAIN = TaskType(
 
 
 class LinearRegressionTrainConfig(_TrainConfig):
-    """What to learn a number from."""
+    """The number to learn, and the numbers to learn it from."""
 
     target: str
-    """The field that holds it."""
+    """The field with the number to learn."""
 
 
 LINEAR_REGRESSION_TRAIN = TaskType(
     name="linear_regression_train",
-    summary="Fits a linear regression to every `window` events and emits it as the text field `model`. Events "
-    "that lack a field or the target are passed over.",
+    summary="Fits a linear regression to every `window` events, and emits it as the text field `model`. Skips events "
+    "in which a field or the target is null.",
     selectivity="one event per `window` events",
     gathers="window",
     config=LinearRegressionTrainConfig,
@@ -75,27 +75,27 @@ LINEAR_REGRESSION_TRAIN = TaskType(
 
 
 class _ModelConfig(Config):
-    """What every config has by which models are used."""
+    """The base of the predictors' configs."""
 
     fields: Fields
     """The numbers that models may use."""
     model: str = "model"
-    """The field that holds a model, at the port `model`."""
+    """The field with the model, at the port `model`."""
     initial: str | None = None
-    """The model until one comes, as text; without one, what it would tell is null until then."""
+    """The text of the first model. Without it, the result is null until a model arrives."""
 
     def reads(self) -> tuple[Read, ...]:
         """The fields that are read at both ports."""
         return *_features(self.fields), Read(at="model", field=self.model, kinds=TEXT, port="model")
 
-    def check_initial(self, kind: type[M], called: str) -> None:
+    def check_initial(self, kind: type[M], description: str) -> None:
         """Refuse a first model of another kind."""
         if self.initial is not None and read_model(self.initial, kind, self.fields) is None:
-            raise ValueError(f"the initial model is of another kind; give a {called}")
+            raise ValueError(f"the initial model is of another kind; give a {description}")
 
 
 class DecisionTreeClassifyConfig(_ModelConfig):
-    """Which fields the models that come may use, and the first model."""
+    """The fields for decision trees, and the first tree."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -105,8 +105,8 @@ class DecisionTreeClassifyConfig(_ModelConfig):
 
 DECISION_TREE_CLASSIFY = TaskType(
     name="decision_tree_classify",
-    summary="Adds the field `class`, as the decision tree tells that came last at the port `model`. It is null "
-    "where a field is null, and until there is a model. Models of another kind are passed over.",
+    summary="Adds the field `class` by the latest decision tree from the port `model`. The class is null if a field is "
+    "null, and before the first model. Skips models of another kind.",
     config=DecisionTreeClassifyConfig,
     inputs=("in", "model"),
     reads=_ModelConfig.reads,
@@ -117,7 +117,7 @@ DECISION_TREE_CLASSIFY = TaskType(
 
 
 class LinearRegressionPredictConfig(_ModelConfig):
-    """Which fields the models that come may use, and the first model."""
+    """The fields for linear regressions, and the first regression."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -127,8 +127,8 @@ class LinearRegressionPredictConfig(_ModelConfig):
 
 LINEAR_REGRESSION_PREDICT = TaskType(
     name="linear_regression_predict",
-    summary="Adds the field `prediction`, as the linear regression tells that came last at the port `model`. It is "
-    "null where a field is null, and until there is a model. Models of another kind are passed over.",
+    summary="Adds the field `prediction` by the latest linear regression from the port `model`. The prediction is null "
+    "if a field is null, and before the first model. Skips models of another kind.",
     config=LinearRegressionPredictConfig,
     inputs=("in", "model"),
     reads=_ModelConfig.reads,
@@ -139,23 +139,22 @@ LINEAR_REGRESSION_PREDICT = TaskType(
 
 
 class ErrorEstimateConfig(Config):
-    """Which prediction is held against what, and where the average is found."""
+    """The values to compare, and the average."""
 
     observed: str
-    """The field that holds what came to be."""
+    """The field with the observed value."""
     prediction: str = "prediction"
-    """The field that holds what was predicted."""
+    """The field with the prediction."""
     average: str
-    """The field that holds an average of what is observed, at the port `average`."""
+    """The field with an average of the observed values, at the port `average`."""
     by: Key = ()
-    """The fields that make the key, at both ports; none for one average of the whole stream."""
+    """The fields of the key, at both ports; empty for one average of the whole stream."""
 
 
 ERROR_ESTIMATE = TaskType(
     name="error_estimate",
-    summary="Adds the field `error`: how far what is observed lies above its prediction, as a share of the average "
-    "that came last at the port `average` for the key. It is null where one of them is null, and where the "
-    "average is 0.",
+    summary="Adds the field `error`: the observed value minus its prediction, divided by the key's latest average from "
+    "the port `average`. The error is null if one of them is null, or if the average is 0.",
     config=ErrorEstimateConfig,
     inputs=("in", "average"),
     reads=lambda config: (
@@ -168,29 +167,29 @@ ERROR_ESTIMATE = TaskType(
     state=State.KEY,
     key_fields=key_of,
 )
-"""How wrong predictions are."""
+"""Errors of predictions."""
 
 
 class AnnotateClassConfig(Config):
-    """Which number decides, and how many events are compared."""
+    """The number to classify by, and the events to compare."""
 
     field: str
-    """The number that decides the class."""
+    """The number that determines the class."""
     classes: Annotated[tuple[str, ...], Field(min_length=2, max_length=1_000)] = (
         "BAD",
         "GOOD",
         "VERYGOOD",
         "EXCELLENT",
     )
-    """The classes, from that of the smallest numbers to that of the greatest."""
+    """The classes, from the smallest numbers to the greatest."""
     window: Window = 300
-    """How many events are compared with each other."""
+    """The number of events that are compared with each other."""
 
 
 ANNOTATE_CLASS = TaskType(
     name="annotate_class",
-    summary="Adds the field `class`: `window` events are divided by their numbers into as many equal parts as there "
-    "are classes. They are emitted together, at the last of them. A null has no class.",
+    summary="Adds the field `class`: divides `window` events by their numbers into equal parts, one per class, and "
+    "emits them together, at the last of them. The class of a null is null.",
     selectivity="one for one, `window` at a time",
     config=AnnotateClassConfig,
     reads=lambda config: (Read(at="field", field=config.field, kinds=NUMBER),),
@@ -201,7 +200,7 @@ ANNOTATE_CLASS = TaskType(
 )
 """Classes to learn from."""
 
-TYPES = (
+PREDICTIVE_TYPES = (
     DECISION_TREE_TRAIN,
     LINEAR_REGRESSION_TRAIN,
     DECISION_TREE_CLASSIFY,
@@ -209,4 +208,3 @@ TYPES = (
     ERROR_ESTIMATE,
     ANNOTATE_CLASS,
 )
-"""All of this family."""

@@ -7,16 +7,16 @@ from pydantic import Field, model_validator
 from dags import ANY, NUMBER, Config, Kind, Read, Schemas, State, TaskType
 
 Window = Annotated[int, Field(ge=1, le=10_000)]
-"""So many events, all of which may have to be kept."""
+"""A number of events, which the state may have to keep."""
 Key = tuple[str, ...]
-"""The fields that make the key; none for one over the whole stream."""
+"""The fields of the key; empty for one over the whole stream."""
 
 PLAIN = ANY - {Kind.JSON}
-"""What is a value and no structure."""
+"""The kinds of simple values."""
 
 
 class HasKey(Protocol):
-    """A config that names the fields that make the key."""
+    """A config that names the fields of the key."""
 
     @property
     def by(self) -> Key:
@@ -32,7 +32,7 @@ class HasField(HasKey, Protocol):
 
 
 def key_reads(config: HasKey) -> tuple[Read, ...]:
-    """The fields that make the key, for a type's `reads`."""
+    """The fields of the key, for a type's `reads`."""
     return tuple(Read(at=f"by/{i}", field=key) for i, key in enumerate(config.by))
 
 
@@ -50,18 +50,18 @@ def _value_reads(config: HasField) -> tuple[Read, ...]:
 
 
 def _as_float(config: HasField, inputs: Schemas) -> Schemas:
-    """Everything that comes in, with the field as a float."""
+    """The fields of the input, with the config's field as a float."""
     return {"out": inputs["in"].plus(config.field, Kind.FLOAT)}
 
 
 class BlockWindowAverageConfig(Config):
-    """The field to average, in blocks of so many events for each key."""
+    """The field to average, and the size of a block."""
 
     field: str
     """The number to average."""
     by: Key = ()
     window: Annotated[int, Field(ge=1)] = 10
-    """How many values make a block."""
+    """The number of values in a block."""
 
 
 def _average(config: BlockWindowAverageConfig, inputs: Schemas) -> Schemas:
@@ -70,7 +70,7 @@ def _average(config: BlockWindowAverageConfig, inputs: Schemas) -> Schemas:
 
 BLOCK_WINDOW_AVERAGE = TaskType(
     name="block_window_average",
-    summary="Emits the mean of a field once per block of `window` events of a key; nulls are passed over.",
+    summary="Emits the mean of a field once per block of `window` events of a key. Skips nulls.",
     selectivity="one event per block of `window` events of a key",
     gathers="window",
     config=BlockWindowAverageConfig,
@@ -79,11 +79,11 @@ BLOCK_WINDOW_AVERAGE = TaskType(
     state=State.KEY,
     key_fields=key_of,
 )
-"""The mean of every block of events, for each key."""
+"""The mean of every block of events, per key."""
 
 
 class CountConfig(Config):
-    """What to count by."""
+    """The key to count by."""
 
     by: Key = ()
 
@@ -94,34 +94,34 @@ def _count(config: CountConfig, inputs: Schemas) -> Schemas:
 
 COUNT = TaskType(
     name="count",
-    summary="Emits at every event how many there were so far for its key, as the field `count`.",
+    summary="Emits at every event the number of events of its key so far, as the field `count`.",
     config=CountConfig,
     reads=key_reads,
     output_schema=_count,
     state=State.KEY,
     key_fields=key_of,
 )
-"""How many events there were so far, for each key, at every event."""
+"""A running count of events, per key."""
 
 
 class KalmanFilterConfig(Config):
-    """The field to smooth, and how much its process, its sensor and the first guess are trusted."""
+    """The field to smooth, and the variances of process, sensor and first estimate."""
 
     field: str
     """The number to smooth."""
     by: Key = ()
     process_noise: Annotated[float, Field(ge=0)] = 0.125
-    """The variance by which the true value drifts from event to event."""
+    """The variance of the true value's change from event to event."""
     sensor_noise: Annotated[float, Field(gt=0)] = 0.32
-    """The variance of what the sensor measures."""
+    """The variance of the sensor's error."""
     estimated_error: Annotated[float, Field(ge=0)] = 30.0
-    """The variance of the first guess, which is 0."""
+    """The variance of the first estimate, which is 0."""
 
 
 KALMAN_FILTER = TaskType(
     name="kalman_filter",
-    summary="Replaces a field by its estimate from a one-dimensional Kalman filter of its key; null stays null and "
-    "leaves the filter as it is.",
+    summary="Replaces a field by its estimate from a one-dimensional Kalman filter per key. Null stays null, and does "
+    "not change the filter.",
     config=KalmanFilterConfig,
     reads=_number_reads,
     output_schema=_as_float,
@@ -132,18 +132,18 @@ KALMAN_FILTER = TaskType(
 
 
 class InterpolateConfig(Config):
-    """The field to fill, and from how many values."""
+    """The field to fill, and the number of values to fill it from."""
 
     field: str
-    """The number whose gaps are filled."""
+    """The number to fill."""
     by: Key = ()
     window: Window = 5
-    """How many of the last values a gap is filled from."""
+    """The number of last values to average."""
 
 
 INTERPOLATE = TaskType(
     name="interpolate",
-    summary="Replaces a null by the mean of the last `window` values of its key; it stays null where there was none.",
+    summary="Replaces a null by the mean of the last `window` values of its key. Before the first value it stays null.",
     config=InterpolateConfig,
     reads=_number_reads,
     output_schema=_as_float,
@@ -154,65 +154,65 @@ INTERPOLATE = TaskType(
 
 
 class SecondOrderMomentConfig(Config):
-    """The field whose values are told apart, and how many counters estimate."""
+    """The field to measure, and the number of counters."""
 
     field: str
-    """The field whose values are told apart; of any kind."""
+    """The field whose values are compared. Of any kind."""
     by: Key = ()
     counters: Annotated[int, Field(ge=1, le=512)] = 10
-    """The estimate's relative error is about the root of 2 / counters."""
+    """The number of counters. The relative error of the estimate is about the square root of 2 / counters."""
 
 
 SECOND_ORDER_MOMENT = TaskType(
     name="second_order_moment",
-    summary="Adds the estimated second moment of a field's values so far (the sum, over distinct values, of the square "
-    "of how often each came) for its key, after Alon, Matias and Szegedy; null does not count.",
+    summary="Adds the estimated second moment of a field's values so far, per key: the sum, over distinct values, of "
+    "the square of their frequency. The algorithm is that of Alon, Matias and Szegedy. Null does not count.",
     config=SecondOrderMomentConfig,
     reads=_value_reads,
     output_schema=lambda _config, inputs: {"out": inputs["in"].plus("second_order_moment", Kind.FLOAT)},
     state=State.KEY,
     key_fields=key_of,
 )
-"""How uneven values are."""
+"""The unevenness of values."""
 
 
 class DistinctApproxCountConfig(Config):
-    """The field whose values are counted, and in how many buckets."""
+    """The field to count, and the number of buckets."""
 
     field: str
-    """The field whose values are counted; of any kind."""
+    """The field whose distinct values are counted. Of any kind."""
     by: Key = ()
     buckets: Annotated[int, Field(ge=16, le=2**21)] = 2**10
-    """A power of two. The estimate's relative error is about 1 / the root of it."""
+    """A power of two. The relative error of the estimate is about 1 / its square root."""
 
     @model_validator(mode="after")
     def _power(self) -> Self:
         if self.buckets & (self.buckets - 1):
-            raise ValueError(f"{self.buckets} buckets are not a power of two; take {1 << self.buckets.bit_length()}")
+            raise ValueError(f"{self.buckets} is not a power of two; use {1 << self.buckets.bit_length()}")
         return self
 
 
 DISTINCT_APPROX_COUNT = TaskType(
     name="distinct_approx_count",
-    summary="Adds how many distinct values of a field there were so far for its key, as the field `distinct`, "
-    "estimated by a HyperLogLog sketch; null does not count.",
+    summary="Adds the number of distinct values of a field so far, per key, as the field `distinct`. It is estimated "
+    "by a HyperLogLog sketch. Null does not count.",
     config=DistinctApproxCountConfig,
     reads=_value_reads,
     output_schema=lambda _config, inputs: {"out": inputs["in"].plus("distinct", Kind.FLOAT)},
     state=State.KEY,
     key_fields=key_of,
 )
-"""How many values are distinct."""
+"""The number of distinct values."""
 
 
 class AccumulateConfig(Config):
-    """The fields to collect, and how many events at a time."""
+    """The fields to collect, and the number of events."""
 
     fields: Annotated[tuple[str, ...], Field(min_length=1)]
     """The fields to collect."""
     by: Key = ()
     window: Window = 20
-    """How many events become one."""
+    """The number of events that become one."""
 
 
 def _accumulate_reads(config: AccumulateConfig) -> tuple[Read, ...]:
@@ -229,8 +229,8 @@ def _accumulated(config: AccumulateConfig, inputs: Schemas) -> Schemas:
 
 ACCUMULATE = TaskType(
     name="accumulate",
-    summary="Collects the values of fields over `window` events of a key and emits each field as one JSON array; a "
-    "null is a null in it.",
+    summary="Collects the values of fields over `window` events of a key, and emits each field as one JSON array, in "
+    "which a null is null.",
     selectivity="one event per `window` events of a key",
     gathers="window",
     config=AccumulateConfig,
@@ -243,21 +243,21 @@ ACCUMULATE = TaskType(
 
 
 class SlidingLinearRegressionConfig(Config):
-    """The field to predict, from how many of its last values, and how far."""
+    """The field to predict, and the numbers of values to fit and to predict."""
 
     field: str
     """The number to predict."""
     by: Key = ()
     train: Annotated[int, Field(ge=2, le=10_000)] = 10
-    """How many of the last values the line is fitted to."""
+    """The number of last values to fit the line to."""
     predict: Annotated[int, Field(ge=1, le=1_000)] = 10
-    """How many values to come are predicted."""
+    """The number of next values to predict."""
 
 
 SLIDING_LINEAR_REGRESSION = TaskType(
     name="sliding_linear_regression",
-    summary="Fits a line to the last `train` values of a key by their running number and adds the next `predict` "
-    "values as the JSON array `predictions`, and their mean as `predicted`; both are null at a null, and until there "
+    summary="Fits a line to the last `train` values of a key by their running number, and adds the next `predict` "
+    "values as the JSON array `predictions`, and their mean as `predicted`. Both are null at a null, and before there "
     "are `train` values.",
     config=SlidingLinearRegressionConfig,
     reads=_number_reads,
@@ -267,9 +267,9 @@ SLIDING_LINEAR_REGRESSION = TaskType(
     state=State.KEY,
     key_fields=key_of,
 )
-"""The next values, as far as a line tells."""
+"""The next values, by a fitted line."""
 
-TYPES = (
+STATISTICS_TYPES = (
     BLOCK_WINDOW_AVERAGE,
     COUNT,
     KALMAN_FILTER,
@@ -279,4 +279,3 @@ TYPES = (
     ACCUMULATE,
     SLIDING_LINEAR_REGRESSION,
 )
-"""All of this family."""

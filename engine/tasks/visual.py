@@ -1,4 +1,4 @@
-"""Visual tasks: pictures of what events tell."""
+"""Visual tasks: plots of events."""
 
 from dags import NUMBER, Config, Kind, Read, Schemas, State, TaskType
 from engine.tasks.stream_statistics import Key, Window, key_of, key_reads
@@ -6,15 +6,15 @@ from engine.tasks.windows import TIME_KINDS
 
 
 class LinePlotConfig(Config):
-    """What to draw, and how many points a picture has."""
+    """The fields to plot, and the number of points."""
 
     field: str
-    """The number that is drawn."""
+    """The number to plot."""
     x: str | None = None
-    """The number or time that it is drawn over; without it, the points are numbered."""
+    """The number or time of the horizontal axis; by default, the points are numbered."""
     by: Key = ()
     window: Window = 20
-    """How many points a picture has."""
+    """The number of points in a plot."""
 
 
 def _point(config: LinePlotConfig) -> tuple[Read, ...]:
@@ -28,8 +28,8 @@ def _drawn(config: LinePlotConfig, inputs: Schemas) -> Schemas:
 
 LINE_PLOT = TaskType(
     name="line_plot",
-    summary="Draws a field as a line, a picture for every `window` events of a key, and emits it as SVG in the text "
-    "field `svg`. Events that lack a number are passed over.",
+    summary="Plots a field as a line, one plot per `window` events of a key, and emits it as SVG in the text field "
+    "`svg`. Skips events in which a number is null.",
     selectivity="one event per `window` events of a key",
     gathers="window",
     config=LinePlotConfig,
@@ -38,20 +38,20 @@ LINE_PLOT = TaskType(
     state=State.KEY,
     key_fields=key_of,
 )
-"""A picture of a line."""
+"""A plot of one line."""
 
 
 class MultiLinePlotConfig(LinePlotConfig):
-    """What to draw, and by which field the points are divided into lines."""
+    """The fields to plot, and the field that names the line."""
 
     line: str = "field"
-    """The field that names a point's line."""
+    """The field with the name of the point's line."""
 
 
 MULTI_LINE_PLOT = TaskType(
     name="multi_line_plot",
-    summary="Draws a field as lines, one for each value of another, a picture for every `window` events of a key, and "
-    "emits it as SVG in the text field `svg`. Events that lack a number or the line's name are passed over.",
+    summary="Plots a field as lines, one for each value of another field, one plot per `window` events of a key, and "
+    "emits it as SVG in the text field `svg`. Skips events in which a number or the line's name is null.",
     selectivity="one event per `window` events of a key",
     gathers="window",
     config=MultiLinePlotConfig,
@@ -63,7 +63,6 @@ MULTI_LINE_PLOT = TaskType(
     state=State.KEY,
     key_fields=key_of,
 )
-"""A picture of several lines."""
+"""A plot of several lines."""
 
-TYPES = (LINE_PLOT, MULTI_LINE_PLOT)
-"""All of this family."""
+VISUAL_TYPES = (LINE_PLOT, MULTI_LINE_PLOT)

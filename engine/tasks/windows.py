@@ -1,4 +1,4 @@
-"""Windows over the time that events tell."""
+"""Windows over the time of events."""
 
 from typing import Annotated, Self
 
@@ -13,24 +13,24 @@ Milliseconds = Annotated[int, Field(ge=1, le=366 * 86_400_000)]
 
 
 class TumblingWindowConfig(Config):
-    """Which number to sum up, by which field's time, and over how long."""
+    """The number to summarise, its time, and the length of a window."""
 
     time: str
-    """The field that says when an event happened."""
+    """The field with the time of the event."""
     field: str
-    """The number to sum up."""
+    """The number to summarise."""
     by: Key = ()
     size_ms: Milliseconds = 60_000
-    """How long a window is; windows lie side by side from 1970 on."""
+    """The length of a window. Windows follow each other without gaps, counted from 1970."""
     lateness_ms: Annotated[int, Field(ge=0, le=366 * 86_400_000)] = 0
-    """How long, in event time, a window waits for events that come out of order."""
+    """The event time for which a window waits for late events."""
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
         taken = {"window_start", "window_end", *AGGREGATES}
         for field in self.by:
             if field in taken:
-                raise ValueError(f"the key's field {field!r} has the name of what a window emits; rename it upstream")
+                raise ValueError(f"the key's field {field!r} has the name of a field of the window; rename it upstream")
         return self
 
 
@@ -44,10 +44,10 @@ def _summed_up(config: TumblingWindowConfig, inputs: Schemas) -> Schemas:
 
 TUMBLING_WINDOW = TaskType(
     name="tumbling_window",
-    summary="Sums up a field in windows of event time, for each key: count, sum, mean, min, max of what is not null. A "
-    "window is emitted when an event comes that is `lateness_ms` later than its end; whatever comes for it "
-    "after that leaves by the port `late`.",
-    selectivity="one event per window and key; late events pass on by a port of their own",
+    summary="Summarises a field in windows of event time, per key: count, sum, mean, min and max of its values that "
+    "are not null. A window is emitted at the first event that is `lateness_ms` later than its end. Later events of "
+    "the window leave at the port `late`.",
+    selectivity="one event per window and key; late events leave at their own port",
     config=TumblingWindowConfig,
     outputs=("out", "late"),
     reads=lambda config: (
@@ -56,11 +56,10 @@ TUMBLING_WINDOW = TaskType(
         *key_reads(config),
     ),
     output_schema=_summed_up,
-    # What has been the latest event is told by all keys together.
+    # The latest time is that of all keys together.
     state=State.STREAM,
     emission=Emission.MANY,
 )
-"""Sums of what happened in a while."""
+"""Summaries of windows."""
 
-TYPES = (TUMBLING_WINDOW,)
-"""All of this family."""
+WINDOW_TYPES = (TUMBLING_WINDOW,)

@@ -31,7 +31,8 @@ from bridge.spools.log import LOG, LogFile, Mark, SpoolDamaged, log_files, read_
 from bridge.spools.log_file import expected_in
 from engine.plan import Plan, Port
 from engine.records.damage import DAMAGE, damage_named
-from engine.records.job_folder import JobFolder, KeptCut, spool_folder
+from engine.records.job_folder import JobFolder, spool_folder
+from engine.records.kept_cuts import KeptCut
 from engine.records.record_file import Header
 from engine.records.record_store import RecordStore
 from engine.supply import Bridged
@@ -130,7 +131,7 @@ def _job_finished(path: Path, into: Path) -> None:
         _link_all(path, into, ["published", "cuts"])
         _link_all(path, into, ["checkpoint", "records"], most=finished)
     _link_all(path, into, ["plans", "runs", "stopped", "gone"])
-    for each in JobFolder(into).kept_cuts() if (into / "cuts").is_dir() else ():
+    for each in JobFolder(into).cuts.all() if (into / "cuts").is_dir() else ():
         if each.batch > finished:
             _cut_path(into, each).unlink()
     if (told := _published(into)) and told["batch"] > finished + 1:
@@ -148,7 +149,7 @@ def _check_job(into: Path, last: range) -> None:
         if last[-1] > 0:
             raise Moved("its records were removed meanwhile")
         return
-    needed = [RecordStore(folder.records).base(batches[-1]), *(cut.batch for cut in folder.kept_cuts())]
+    needed = [RecordStore(folder.records).base(batches[-1]), *(cut.batch for cut in folder.cuts.all())]
     if told := _published(into):
         needed.append(min(told["batch"], batches[-1]))
     names = set(_numbers(folder.records))

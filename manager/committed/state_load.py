@@ -14,7 +14,8 @@ from sqlalchemy import select
 from sqlmodel import Session, col
 
 from dags import AnyTaskType, Catalogue, Config, Input, JsonField, Key, NamesSource, Scope, TaskType
-from engine.plan import Plan, SlotState, read_plan
+from engine.plan import Plan, SlotState
+from engine.plan_messages import read_plan
 from manager.answers import Start
 from manager.committed.sources import registered
 from manager.committed.state import State, running_id, stands_apart

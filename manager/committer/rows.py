@@ -7,7 +7,8 @@ from sqlalchemy import bindparam, delete, insert, update
 from sqlmodel import Session
 
 from dags import Dataflow
-from engine.plan import Plan, written_plan
+from engine.plan import Plan
+from engine.plan_messages import written_plan
 from manager.answers import OperationKind
 from manager.committer.draft import Draft
 from manager.store.dead_letters import given_back

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.host.spools import ELSEWHERE
-from engine.plan import CutWish
+from engine.plan import CutRequest
 from manager.committed.wanted import Draining
 from manager.observations.reports import HostSeen, JobSeen
 
@@ -28,7 +28,7 @@ class Wish:
     """Something to tell a host."""
 
     host: str
-    wish: CutWish
+    wish: CutRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ def drain(
         elif cut in due:
             yield from taken(cut, each.streams, alive)
     for cut in sorted(due & passed.keys() - current.keys()):
-        yield from (Wish(host=host.host, wish=CutWish(cut=cut, release=True)) for host in alive)
+        yield from (Wish(host=host.host, wish=CutRequest(cut=cut, release=True)) for host in alive)
 
 
 def may_wish(cut: str, wished: Mapping[str, float], now: float) -> bool:
@@ -87,4 +87,4 @@ def taken(cut: str, streams: frozenset[str], hosts: Iterable[HostSeen]) -> Itera
     for host in hosts:
         supplied = {stream for stream, state in host.spools.items() if state != ELSEWHERE}
         if here := sorted(streams & supplied):
-            yield Wish(host=host.host, wish=CutWish(cut=cut, streams=tuple(here)))
+            yield Wish(host=host.host, wish=CutRequest(cut=cut, streams=tuple(here)))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from engine.job.lifecycle import JobState
-from engine.plan import CutWish
+from engine.plan import CutRequest
 from manager.committed.wanted import Moving
 from manager.observations.listener import JobSight, Sight
 from manager.observations.reports import JobSeen
@@ -54,10 +54,10 @@ def go_on(moving: Iterable[Moving], sight: Sight, wished: Mapping[str, float], n
         if any(job.published <= job.cut_batches[cut] for job in seen if cut in job.cuts):
             continue
         if may_wish(_released(cut), wished, now):
-            yield from (Wish(host=host.host, wish=CutWish(cut=cut, release=True)) for host in alive)
+            yield from (Wish(host=host.host, wish=CutRequest(cut=cut, release=True)) for host in alive)
 
 
-def wish_of(wish: CutWish) -> str:
+def wish_of(wish: CutRequest) -> str:
     """Under what it is remembered that something was wished for; a cut and its release are two things."""
     return _released(wish.cut) if wish.release else wish.cut
 

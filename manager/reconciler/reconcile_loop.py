@@ -13,7 +13,7 @@ from typing import Protocol
 
 from bridge import topics
 from engine.log_lines import about
-from engine.plan import written_cut, written_plan
+from engine.plan_messages import written_cut, written_plan
 from manager.committed.wanted import Draining, Moving, WantedJob, Wanting
 from manager.observations.listener import Listener, Sight
 from manager.problem import Conflict, DatabaseAway

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from engine.plan import Import, Ingress, Plan
+from engine.plan import Ingress, Plan, StateImport
 from engine.supply import Bridged
 from manager.planner import Planner
 from manager.transitions.life import Phase
@@ -45,7 +45,9 @@ class MovePlans:
         brought = [each for each in self.move.steps if each.works and job == (each.leaves if returns else each.joins)]
         plan = replace(
             plan,
-            imports=tuple(Import(instance=each.instance, job=str(each.leaves), cut=self.move.cut) for each in brought),
+            imports=tuple(
+                StateImport(instance=each.instance, job=str(each.leaves), cut=self.move.cut) for each in brought
+            ),
         )
         # A job that takes back knows its own place in its streams.
         return plan if returns else replace(plan, ingress=tuple(self._from_cut(job, each) for each in plan.ingress))

@@ -16,7 +16,8 @@ from bridge.machine.back_off import BackOff
 from bridge.transport.mqtt_client import MqttClient
 from engine.host import keeper
 from engine.host.keeper import HostKeeper
-from engine.plan import CutWish, Plan, written_cut, written_plan
+from engine.plan import CutRequest, Plan
+from engine.plan_messages import written_cut, written_plan
 from engine.records.job_folder import JobFolder, job_folder, spool_folder
 
 HOST = "h"
@@ -114,7 +115,7 @@ class Arena:
 
     def cut(self, name: str, *streams: str) -> None:
         """Ask for a cut."""
-        self._client.publish(topics.host(HOST, "cut"), written_cut(CutWish(cut=name, streams=streams)))
+        self._client.publish(topics.host(HOST, "cut"), written_cut(CutRequest(cut=name, streams=streams)))
 
     def status(self, job: str) -> dict[str, Any]:
         """What a job last said about itself."""

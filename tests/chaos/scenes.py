@@ -12,10 +12,11 @@ from dags import Kind
 from engine.plan import Edge, Forward, Ingress, Plan, Slot
 from engine.records.job_folder import spool_folder
 from engine.records.record_store import RecordStore
-from engine.records.staged_state import NUMBERS, packed_key, unpacked_value
+from engine.records.staged_state import NUMBERS, packed_key
 from engine.supply import Bridged, ReplayedFile
 from tests.chaos.arena import HOST, Arena, events_in, subscribed
 from tests.chaos.oracle import LEAST, MOST, WINDOW, averaged, counted, filtered, first_difference
+from tests.engine.records.unpacked import unpacked_value
 
 FIELDS = {"n": Kind.INTEGER, "k": Kind.STRING, "v": Kind.FLOAT}
 ROWS = 2_000
@@ -106,7 +107,7 @@ class Scene:
 
     def _entered(self, cut: str) -> list[dict[str, Any]]:
         first = next(iter(self.plans))
-        positions = next(kept.positions for kept in self.arena.folder(first).kept_cuts() if kept.name == cut)
+        positions = next(kept.positions for kept in self.arena.folder(first).cuts.all() if kept.name == cut)
         entered = events_in(spool_folder(self.arena.root, self.raw), positions[self.raw])
         # The source's own promise: each event of the file once, in order.
         assert first_difference([row % ROWS for row in range(len(entered))], [row["n"] for row in entered]) == ""
@@ -126,7 +127,7 @@ class Scene:
 
     def _states(self, job: str, cut: str) -> dict[int, dict[bytes, Any]]:
         folder = self.arena.folder(job)
-        kept = next(kept for kept in folder.kept_cuts() if kept.name == cut)
+        kept = next(kept for kept in folder.cuts.all() if kept.name == cut)
         judged = [slot.instance for slot in self.plans[job].slots if slot.type != "range_filter"]
         judged = [instance for instance in judged if instance < self.base + 10]
         table = RecordStore(folder.records).state_at(kept.batch, judged)

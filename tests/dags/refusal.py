@@ -1,4 +1,4 @@
-"""What a document is told when it is refused, and a free-form task type to put any JSON value into."""
+"""Helpers for refused documents, and a free-form task type that takes any JSON value."""
 
 import json
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ def problems(
     catalogue: Catalogue = CATALOGUE,
     sources: Mapping[str, Source] = SOURCES,
 ) -> list[Problem]:
-    """Everything that a document is told, in order; it has to be refused."""
+    """All problems of a document, in order. It has to be refused."""
     with pytest.raises(InvalidDocument) as refused:
         canonicalise(written, tenant=tenant, catalogue=catalogue, sources=sources)
     return list(refused.value.problems)
@@ -66,8 +66,8 @@ def holding(value: str) -> str:
     return json.dumps(written).replace('"HERE"', value)
 
 
-def told(value: str) -> list[Problem]:
-    """What a document is told for a value that is written in this way."""
+def value_problems(value: str) -> list[Problem]:
+    """The problems of a document for a value written in this way."""
     return problems(holding(value), catalogue=catalogue_with(FREE))
 
 

@@ -1,4 +1,4 @@
-"""Canonical dataflows: what is signed alike, what is not, and in which order tasks stand."""
+"""Canonical dataflows: equal and different signatures, and the order of tasks."""
 
 import json
 import random
@@ -33,7 +33,7 @@ def free(value: str) -> bytes:
 
 
 def test_the_text_that_is_hashed() -> None:
-    """Scheme, type, version, config, and each input with port, parent, parent's port and count; no ids, no names."""
+    """Scheme, type, version, config and inputs (port, parent, parent's port, count); no ids or names."""
     canonical = flow("s:source > p:split..even > j:join.left > k:sink p.odd > j.left p.even > j.right s > j.right")
     source, split, join, sink = canonical.tasks
     assert (
@@ -53,7 +53,7 @@ def test_the_text_that_is_hashed() -> None:
 
 @pytest.mark.parametrize("written", ["5", "5.0", "5e0", "0.5e1", "50E-1"])
 def test_equal_numbers_sign_alike(written: str) -> None:
-    """In float, integer and free-form fields, also deep inside."""
+    """Equal numbers give equal signatures in float, integer and free-form fields, at any depth."""
     assert signed('{"factor": 5}') == signed(f'{{"factor": {written}}}')
     assert signed('{"add": 5}', "map") == signed(f'{{"add": {written}}}', "map")
     assert free("5") == free(written)
@@ -62,7 +62,7 @@ def test_equal_numbers_sign_alike(written: str) -> None:
 
 @pytest.mark.parametrize("written", ["-0.0", "-0", "0.0", "0e9", "-0e-9", "0.0e-400"])
 def test_zero_has_no_sign(written: str) -> None:
-    """Minus nothing is nothing."""
+    """Zero and minus zero give equal signatures."""
     assert signed('{"factor": 0}') == signed(f'{{"factor": {written}}}')
     assert signed('{"add": 0}', "map") == signed(f'{{"add": {written}}}', "map")
     assert free("0") == free(written)
@@ -82,12 +82,12 @@ def test_zero_has_no_sign(written: str) -> None:
     ],
 )
 def test_different_values_sign_differently(one: str, other: str) -> None:
-    """Of whatever type."""
+    """Different values of any type give different signatures."""
     assert free(one) != free(other)
 
 
 def test_a_default_signs_like_the_same_value_given() -> None:
-    """Left out or spelt out; a config that is left out has nothing but defaults."""
+    """A default gives the same signature as the same value in the document."""
     assert signed("{}") == signed('{"factor": 1.0, "label": ""}') == signed('{"factor": 1}')
     written = document("s:source > a:scale > k:sink")
     full = signature(written, "a")
@@ -96,14 +96,14 @@ def test_a_default_signs_like_the_same_value_given() -> None:
     assert signed("{}") != signed('{"label": " "}')
 
 
-def test_the_order_of_keys_is_nothing() -> None:
+def test_the_order_of_keys_does_not_matter() -> None:
     """At any depth."""
     assert signed('{"factor": 2, "label": "x"}') == signed('{"label": "x", "factor": 2}')
     assert free('{"a": {"b": 1, "c": 2}, "d": 3}') == free('{"d": 3, "a": {"c": 2, "b": 1}}')
 
 
 def test_strings_are_signed_as_they_are_written() -> None:
-    """Never normalised: composed and decomposed letters differ, escapes do not matter."""
+    """Composed and decomposed letters differ, and escapes do not matter."""
     composed, decomposed = signed('{"label": "\u00e9"}'), signed('{"label": "e\u0301"}')
     assert composed != decomposed
     assert composed == signed('{"label": "\\u00e9"}')
@@ -113,7 +113,7 @@ def test_strings_are_signed_as_they_are_written() -> None:
 
 
 def test_a_type_decides_which_configs_mean_the_same() -> None:
-    """By its normalise; without one the order of an array counts."""
+    """By its normalise. Without one, the order of an array counts."""
     assert signed('{"names": ["a", "b"]}', "anyorder") == signed('{"names": ["b", "a"]}', "anyorder")
     assert signed('{"names": ["a", "b"]}', "anyorder") != signed('{"names": ["a", "a", "b"]}', "anyorder")
     written = document("s:source > a:anyorder > k:sink")
@@ -127,7 +127,7 @@ def test_a_type_decides_which_configs_mean_the_same() -> None:
 
 
 def test_a_number_is_signed_as_its_field_has_it() -> None:
-    """2^53, the largest integer, signs alike however it is written and wherever it stands."""
+    """2^53, the largest integer, gives the same signature in every form and place."""
     assert signed(f'{{"add": {2**53}}}', "map") == signed('{"add": 9007199254740992.0}', "map")
     assert free(str(2**53)) == free("9.007199254740992e15") == free("9007199254740992.0")
     assert free(str(2**53)) != free(str(2**53 - 1))
@@ -136,7 +136,7 @@ def test_a_number_is_signed_as_its_field_has_it() -> None:
 
 
 def test_type_and_version_and_scheme_are_signed() -> None:
-    """Another of any of them is another task, and so is all that follows it."""
+    """A change of any of them changes the task and all tasks after it."""
     written = document("s:source > a:map > b:new > k:sink")
 
     def new(version: int, name: str = "new") -> Dataflow:
@@ -151,7 +151,7 @@ def test_type_and_version_and_scheme_are_signed() -> None:
 
 
 def test_the_scheme_version_is_signed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Signatures made in different ways are never equal."""
+    """Signatures of different schemes are never equal."""
     before = {task.key.signature for task in flow(FULL).tasks}
     monkeypatch.setattr(signatures, "SCHEME", "braid-2")
     after = flow(FULL)
@@ -161,13 +161,13 @@ def test_the_scheme_version_is_signed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_types_of_equal_config_differ_by_name() -> None:
-    """Also those of one namespace."""
+    """Even types of one namespace."""
     assert signed('{"add": 1}', "map") != signed('{"add": 1}', "echo")
     assert signed('{"add": 1}', "lab:a") != signed('{"add": 1}', "lab:b")
 
 
 def test_ports_and_counts_are_signed() -> None:
-    """Which port a stream leaves and enters, and how often."""
+    """The ports at both ends of a stream, and its multiplicity."""
     texts = [
         "s:source > p:split..even > k:sink",
         "s:source > p:split..odd > k:sink",
@@ -185,7 +185,7 @@ def test_ports_and_counts_are_signed() -> None:
 
 
 def test_nothing_but_the_computation_is_signed() -> None:
-    """Not ids, not the name of the dataflow or of its tenant, not the order of anything, not `fresh`."""
+    """Ids, names, tenant, order and `fresh` have no effect."""
     base = flow(FULL)
     chance = random.Random(3)
     for _ in range(10):
@@ -208,7 +208,7 @@ def test_nothing_but_the_computation_is_signed() -> None:
 
 
 def test_equivalent_tasks_collapse() -> None:
-    """With everything equivalent below them; both ids lead to the one, and streams keep their number."""
+    """Together with all equivalent tasks after them. Both ids lead to the same task, and streams keep their number."""
     canonical = flow("s:source > a:map > b:echo > k:sink s > c:map{'add': 0} > d:echo > k d > l:sink b > m:sink")
     assert 5 == len(canonical.tasks)
     places = canonical.places
@@ -222,7 +222,7 @@ def test_equivalent_tasks_collapse() -> None:
 
 
 def test_tasks_of_different_config_or_parents_do_not_collapse() -> None:
-    """Nor those that may not be shared."""
+    """Nor do tasks that may not be shared."""
     assert 5 == len(flow("s:source > a:map > k:sink s > b:map{'add': 1} > l:sink").tasks)
     assert 6 == len(flow("s:source > a:map > x:echo > k:sink s > y:echo > k s > b:scale > k").tasks)
     assert 5 == len(flow("s:source > a:random > k:sink s > b:random > l:sink").tasks)
@@ -230,7 +230,7 @@ def test_tasks_of_different_config_or_parents_do_not_collapse() -> None:
 
 
 def test_tasks_stand_after_their_parents_by_depth() -> None:
-    """Sources first; within a depth the signature decides, so that the order hangs on the computation only."""
+    """Sources come first. Within a depth, the order depends only on the signature."""
     canonical = flow(FULL)
     depths: list[int] = []
     for i, task in enumerate(canonical.tasks):
@@ -242,13 +242,13 @@ def test_tasks_stand_after_their_parents_by_depth() -> None:
 
 
 def test_tasks_that_differ_by_scope_only_are_ordered_by_name() -> None:
-    """The shared one first."""
+    """The shared task comes first."""
     canonical = flow("s:source > b!:map > k:sink s > a!:map > k s > c:map > k", dataflow="0")
     assert {"s": 0, "c": 1, "a": 2, "b": 3} == {name: i for name, i in canonical.places.items() if name != "k"}
 
 
 def test_inputs_are_sorted_by_port_parent_and_parents_port() -> None:
-    """However the document orders its streams."""
+    """The order of streams in the document does not matter."""
     canonical = flow("s:source > p:split..odd > j:join.right > k:sink p.odd > j.left p.even > j.left s > j.right")
     assert (
         Input("left", 1, "even", 1),
@@ -259,7 +259,7 @@ def test_inputs_are_sorted_by_port_parent_and_parents_port() -> None:
 
 
 def test_each_connected_part_has_its_sources() -> None:
-    """In order, whatever joins them."""
+    """The sources are in order, however the part is connected."""
     text = (
         "s:source > j:join.left > k:sink t:source{'source': 'traffic'} > j.right u:source{'source': 'power'} > l:sink"
     )
@@ -268,8 +268,8 @@ def test_each_connected_part_has_its_sources() -> None:
     assert sorted([tuple(sorted((s, t))), (u,)]) == list(canonical.parts)
 
 
-def test_a_canonical_dataflow_says_whose_it_is() -> None:
-    """Its id and tenant as they were passed, its name as written, its types as the catalogue has them."""
+def test_a_canonical_dataflow_has_its_id_tenant_and_name() -> None:
+    """Its types are those of the catalogue."""
     canonical = flow(document("s:source > a:map > k:sink", name="my name"), dataflow="d7", tenant="bob")
     assert ("d7", "bob", "my name") == (canonical.id, canonical.tenant, canonical.name)
     assert ["source", "map", "sink"] == [task.type.name for task in canonical.tasks]
@@ -277,13 +277,13 @@ def test_a_canonical_dataflow_says_whose_it_is() -> None:
 
 
 def test_the_config_is_read_back_from_the_text() -> None:
-    """The canonical one, with every default."""
+    """The canonical config has every default."""
     canonical = flow("s:source > a:scale{'label': ']\",[\\\\'} > k:sink")
     assert {"factor": 1, "label": ']",[\\'} == canonical.tasks[1].config == config_in(canonical.tasks[1].text)
 
 
 def test_a_type_made_by_a_namespace_signs_with_the_version_it_has() -> None:
-    """Two of its types may have different ones."""
+    """Types of one namespace may have different versions."""
 
     def versioned(name: str) -> Any:
         return TaskType(name=name, version=len(name), config=MapConfig)
@@ -298,7 +298,7 @@ def test_a_type_made_by_a_namespace_signs_with_the_version_it_has() -> None:
 
 
 def test_the_canonical_config_submitted_again_signs_alike() -> None:
-    """Nothing is lost on the way, so that a dataflow can be written down anew from what is kept."""
+    """So a dataflow can be written again from its canonical form."""
     canonical = flow(FULL)
     written = document(FULL)
     for task in written["tasks"]:
@@ -307,7 +307,7 @@ def test_the_canonical_config_submitted_again_signs_alike() -> None:
 
 
 def test_a_field_with_an_alias_is_signed_by_the_name_that_documents_use() -> None:
-    """So that its config, too, can be submitted again."""
+    """So its config can be submitted again."""
 
     class AliasConfig(Config):
         origin: str = Field(default="x", alias="from")

@@ -21,7 +21,7 @@ NAMESPACE = Namespace("n:", lambda name: named(name) if name != "n:none" else No
 
 
 def test_types_are_found_by_name() -> None:
-    """And what is not there is not found."""
+    """An unknown name gives None."""
     catalogue = Catalogue.of([A, B])
     assert catalogue.find("a") is A
     assert catalogue.find("b") is B
@@ -30,7 +30,7 @@ def test_types_are_found_by_name() -> None:
 
 
 def test_a_namespace_is_asked_for_names_with_its_prefix() -> None:
-    """For the full name, and only where no type has it."""
+    """It gets the full name, and only if no type has that name."""
     catalogue = Catalogue.of([NAMESPACE, A])
     found = catalogue.find("n:x")
     assert found is not None
@@ -42,7 +42,7 @@ def test_a_namespace_is_asked_for_names_with_its_prefix() -> None:
 
 
 def test_the_namespace_with_the_prefix_answers_among_several() -> None:
-    """In any order."""
+    """The order of namespaces does not matter."""
     other = Namespace("o:", named)
     for entries in ([NAMESPACE, other], [other, NAMESPACE]):
         catalogue = Catalogue.of(entries)
@@ -50,12 +50,12 @@ def test_the_namespace_with_the_prefix_answers_among_several() -> None:
 
 
 def test_names_to_suggest_are_sorted_types_then_namespaces() -> None:
-    """With a star for what a namespace makes."""
+    """Namespaces have a star."""
     assert ("a", "b", "n:*", "m:*") == Catalogue.of([NAMESPACE, B, A, Namespace("m:", nothing)]).names()
 
 
 def test_two_types_of_one_name_are_refused() -> None:
-    """Whichever packages they come from."""
+    """Even if they come from different packages."""
     with pytest.raises(ValueError, match="two task types") as refused:
         Catalogue.of([A, B, named("a")])
     assert "two task types are named 'a'; rename one, or install only one of them" == str(refused.value)
@@ -72,16 +72,16 @@ def test_two_types_of_one_name_are_refused() -> None:
         ([A, Namespace("", nothing)], "", "a"),
     ],
 )
-def test_a_namespace_that_also_answers_for_another_entry_is_refused(
+def test_a_namespace_that_covers_another_entry_is_refused(
     entries: list[AnyTaskType | Namespace], prefix: str, clash: str
 ) -> None:
-    """A type in it, the same one again, or a part of it."""
-    with pytest.raises(ValueError, match="also answers for") as refused:
+    """The other entry is a type in it, the same namespace, or a part of it."""
+    with pytest.raises(ValueError, match="also covers") as refused:
         Catalogue.of(entries)
-    assert f"namespace '{prefix}' also answers for '{clash}'; choose another prefix" == str(refused.value)
+    assert f"namespace '{prefix}' also covers '{clash}'; choose another prefix" == str(refused.value)
 
 
-def test_entries_that_only_begin_alike_are_no_clash() -> None:
+def test_entries_with_a_common_beginning_do_not_clash() -> None:
     """A type that is the beginning of a prefix, and namespaces side by side."""
     catalogue = Catalogue.of([named("n"), NAMESPACE, Namespace("n-", nothing)])
     assert ("n", "n:*", "n-*") == catalogue.names()
@@ -89,8 +89,8 @@ def test_entries_that_only_begin_alike_are_no_clash() -> None:
 
 @pytest.mark.parametrize(("answer", "given"), [(5, "int"), (A, "'a'"), (TaskType, "type")])
 def test_a_namespace_that_answers_with_something_else_is_refused(answer: Any, given: str) -> None:
-    """It gives the type of the full name, or nothing."""
+    """It must return the type of the full name, or None."""
     catalogue = Catalogue.of([Namespace("n:", lambda _: answer)])
     with pytest.raises(TypeError) as refused:
         catalogue.find("n:x")
-    assert f"the namespace 'n:' gave {given} instead of 'n:x'" == str(refused.value)
+    assert f"the namespace 'n:' returned {given} instead of 'n:x'" == str(refused.value)

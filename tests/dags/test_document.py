@@ -1,4 +1,4 @@
-"""The form of documents: fields, their types, their lengths, and what broken entries do to the rest."""
+"""The form of documents: fields, their types and lengths, and the effect of broken entries."""
 
 from typing import Any
 
@@ -43,11 +43,11 @@ def too_long(pointer: str, most: int) -> Problem:
 
 
 def too_short(pointer: str) -> Problem:
-    return problem(pointer, "too-short", "the text needs a length of at least 1", "lengthen it")
+    return problem(pointer, "too-short", "the text must have a length of at least 1", "make it longer")
 
 
-def test_the_least_document_is_accepted() -> None:
-    """The paper's form: no ports, no configs where none is needed."""
+def test_the_smallest_document_is_accepted() -> None:
+    """The form in the paper: no ports, and no unnecessary configs."""
     written = {
         "version": 1,
         "name": "n",
@@ -59,7 +59,7 @@ def test_the_least_document_is_accepted() -> None:
 
 
 def test_everything_that_may_be_left_out_may_be_given() -> None:
-    """Ports, configs and `fresh` change nothing when they say what holds anyway; a port may also be null."""
+    """Default values of ports, configs and `fresh` change nothing. A port may also be null."""
     written = document(TWO)
     written["tasks"][0]["fresh"] = False
     written["tasks"][1] |= {"config": {}, "fresh": False}
@@ -70,7 +70,7 @@ def test_everything_that_may_be_left_out_may_be_given() -> None:
 
 
 def test_an_empty_object_lacks_every_field_and_nothing_else() -> None:
-    """What is missing is told in the order of the form, and nothing that only follows from it."""
+    """Missing fields come in the order of the form, without consequential problems."""
     assert [
         missing("/version", "version"),
         missing("/name", "name"),
@@ -81,40 +81,40 @@ def test_an_empty_object_lacks_every_field_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("version", [0, 2, -1, 10**6, 1.5, True, False, None, "1", [1], {}])
 def test_other_versions_are_refused(version: Any) -> None:
-    """Only the number 1 is a version; what merely resembles it is not."""
-    expected = problem("/version", "unknown-version", "the version is not one that is known", "write 1")
+    """Only the number 1 is a version."""
+    expected = problem("/version", "unknown-version", "the version is unknown", "use 1")
     assert [expected] == problems({**document(TWO), "version": version})
 
 
 def test_the_version_may_be_written_as_any_number_that_is_1() -> None:
-    """JSON has one kind of number, so that 1.0 is 1."""
+    """JSON has one kind of number, so 1.0 is 1."""
     assert canonicalise(document(TWO)) == canonicalise({**document(TWO), "version": 1.0})
 
 
 @pytest.mark.parametrize("part", ["tasks", "streams"])
 @pytest.mark.parametrize("value", [None, "text", 5, True, {}, {"0": {}}])
-def test_a_list_that_is_none_is_the_only_problem(part: str, value: Any) -> None:
-    """Nothing is told about what may stand in the list."""
+def test_a_list_of_the_wrong_type_is_the_only_problem(part: str, value: Any) -> None:
+    """Its entries cause no further problems."""
     assert [wrong_type(f"/{part}", "an array")] == problems({**document(TWO), part: value})
 
 
 @pytest.mark.parametrize("part", ["tasks", "streams"])
 def test_a_list_that_is_missing_is_the_only_problem(part: str) -> None:
-    """Without its tasks or streams, a document has no dead ends and no unknown ids."""
+    """A document without tasks or streams has no dead ends and no unknown ids."""
     written = document(TWO)
     del written[part]
     assert [missing(f"/{part}", part)] == problems(written)
 
 
 def test_a_document_without_tasks_is_too_short() -> None:
-    """An empty list of tasks has no missing ends besides."""
-    expected = problem("/tasks", "too-short", "the array needs at least 1 entries", "add what is missing")
+    """An empty list of tasks does not also lack sources and sinks."""
+    expected = problem("/tasks", "too-short", "the array must have a length of at least 1", "add entries")
     assert [expected] == problems({**document(TWO), "tasks": [], "streams": []})
 
 
 @pytest.mark.parametrize(("part", "most"), [("tasks", MOST_TASKS), ("streams", MOST_DOCUMENT_STREAMS)])
 def test_too_many_entries_are_refused_unread(part: str, most: int) -> None:
-    """One more than allowed, whatever they are."""
+    """One entry more than allowed, of any content."""
     expected = problem(
         "",
         f"too-many-{part}",
@@ -125,13 +125,13 @@ def test_too_many_entries_are_refused_unread(part: str, most: int) -> None:
     assert expected not in problems({**document(TWO), part: [None] * most})
 
 
-def test_limits_are_as_promised() -> None:
+def test_limits_are_as_documented() -> None:
     """Ten thousand tasks, a hundred thousand streams."""
     assert (10_000, 100_000) == (MOST_TASKS, MOST_DOCUMENT_STREAMS)
 
 
-def test_entries_that_are_no_objects_are_told_each() -> None:
-    """And a list of nothing but broken entries does not count as empty."""
+def test_each_entry_that_is_not_an_object_is_a_problem() -> None:
+    """A list with only broken entries does not count as empty."""
     written = {**document(TWO), "tasks": [None, 5], "streams": ["s > k", []]}
     assert [
         wrong_type("/tasks/0", "an object"),
@@ -141,7 +141,7 @@ def test_entries_that_are_no_objects_are_told_each() -> None:
     ] == problems(written)
 
 
-def test_fields_of_entries_are_told_each() -> None:
+def test_each_bad_field_of_an_entry_is_a_problem() -> None:
     """Missing, unknown and mistyped fields of tasks and streams, at the place of the field."""
     written = document(THREE)
     written["tasks"][1] = {"idd": "a", "type": 5, "config": [], "fresh": 1}
@@ -162,24 +162,31 @@ def test_fields_of_entries_are_told_each() -> None:
     ] == problems(written)
 
 
-def test_unknown_fields_are_told_what_is_known_there() -> None:
-    """Where no name is near, every known one is listed."""
+def test_an_unknown_field_lists_the_known_ones() -> None:
+    """If no known name is similar."""
     written = document(TWO)
     written["zzz"] = 1
     written["tasks"][0]["zzz"] = 1
     written["streams"][0]["zzz"] = 1
     unknown = "unknown field 'zzz'"
     assert [
-        problem("/tasks/0/zzz", "unknown-field", unknown, "remove it; known are 'id', 'type', 'config', 'fresh'"),
         problem(
-            "/streams/0/zzz", "unknown-field", unknown, "remove it; known are 'from', 'from_port', 'to', 'to_port'"
+            "/tasks/0/zzz", "unknown-field", unknown, "remove it; the known fields are 'id', 'type', 'config', 'fresh'"
         ),
-        problem("/zzz", "unknown-field", unknown, "remove it; known are 'version', 'name', 'tasks', 'streams'"),
+        problem(
+            "/streams/0/zzz",
+            "unknown-field",
+            unknown,
+            "remove it; the known fields are 'from', 'from_port', 'to', 'to_port'",
+        ),
+        problem(
+            "/zzz", "unknown-field", unknown, "remove it; the known fields are 'version', 'name', 'tasks', 'streams'"
+        ),
     ] == problems(written)
 
 
 def test_an_unknown_field_of_any_name_has_its_pointer() -> None:
-    """Names that are empty, that pointers escape, or that are long numbers."""
+    """Empty names, names with characters that pointers escape, and long numbers."""
     digits = "9" * 5_000
     written = {**document(TWO), "": 1, "a/b~c": 1, digits: 1, "7": 1}
     assert ["/", "/7", f"/{digits}", "/a~1b~0c"] == [problem.pointer for problem in problems(written)]
@@ -192,7 +199,7 @@ def test_ids_up_to_their_limit_are_accepted(name: str, length: int) -> None:
 
 
 def test_names_that_are_too_long_or_empty_are_refused() -> None:
-    """Ids, types, names and ports have a length, counted in characters; a limit itself is allowed."""
+    """Ids, types, names and ports have a maximum length in characters. The maximum itself is allowed."""
     assert [too_long("/name", 200)] == problems({**document(TWO), "name": "é" * 201})
     assert "é" * 200 == canonicalise({**document(TWO), "name": "é" * 200}).name
     assert [too_short("/name")] == problems({**document(TWO), "name": ""})
@@ -219,39 +226,39 @@ def test_names_that_are_too_long_or_empty_are_refused() -> None:
 
 
 @pytest.mark.parametrize("character", ["/", "+", "#", *CONTROLS])
-def test_ids_hold_nothing_that_topics_give_a_meaning(character: str) -> None:
-    """Nor control characters: an id names a topic."""
+def test_ids_contain_no_special_characters_of_topics(character: str) -> None:
+    """Nor control characters, because an id names a topic."""
     expected = problem(
         "/tasks/0/id",
         "wrong-value",
-        "the text holds characters that are not allowed here",
-        r"let it match ^[^/+#\x00-\x1f\x7f-\x9f]+$",
+        "the text contains characters that are not allowed here",
+        r"use a text that matches ^[^/+#\x00-\x1f\x7f-\x9f]+$",
     )
     for name in (character, f"{character}a", f"a{character}"):
         assert [expected] == problems(with_id(name))
 
 
 @pytest.mark.parametrize("character", ["\n", "\x00", "\x1f", "\x7f", "\x9f"])
-def test_the_name_holds_no_control_characters(character: str) -> None:
+def test_the_name_contains_no_control_characters(character: str) -> None:
     """A name is one line for people."""
     expected = problem(
         "/name",
         "wrong-value",
-        "the text holds characters that are not allowed here",
-        r"let it match ^[^\x00-\x1f\x7f-\x9f]+$",
+        "the text contains characters that are not allowed here",
+        r"use a text that matches ^[^\x00-\x1f\x7f-\x9f]+$",
     )
     assert [expected] == problems({**document(TWO), "name": f"a{character}"})
 
 
 @pytest.mark.parametrize("name", [" ", "~", "$share", "é", "\u00a0", "日本", "a b", "'", '"', "\\", "constructor"])
 def test_other_characters_are_fine_in_ids_and_names(name: str) -> None:
-    """Everything that can be printed, in any script."""
+    """Everything printable, in any script."""
     assert {name, "out"} == set(canonicalise(with_id(name)).places)
     assert name == canonicalise({**document(TWO), "name": name}).name
 
 
 def test_streams_to_a_broken_task_are_no_second_problem() -> None:
-    """Its id is known even where the rest cannot be read; nor does anything that depends on it look dead."""
+    """The id of the task is known even if the rest is unreadable, and no task counts as a dead end."""
     written = document("s:source > a:map > b:map > k:sink")
     written["tasks"][1]["fresh"] = None
     assert [wrong_type("/tasks/1/fresh", "true or false")] == problems(written)
@@ -260,7 +267,7 @@ def test_streams_to_a_broken_task_are_no_second_problem() -> None:
 
 
 def test_broken_entries_and_problems_of_meaning_come_together_in_order() -> None:
-    """Everything in one go: the form of one task, the type of another, a config, a stream, the name."""
+    """The form of one task, the type of another, a config, a stream and the name, in one run."""
     written = document("s:source > a:mapp > b:map{'ad': 1} > c:map > d:scale > k:sink")
     written["name"] = 5
     written["tasks"][4]["fresh"] = "no"
@@ -278,14 +285,14 @@ def test_broken_entries_and_problems_of_meaning_come_together_in_order() -> None
     ] == codes(written)
 
 
-def test_entries_are_told_in_the_order_of_their_numbers() -> None:
+def test_problems_of_entries_are_in_numerical_order() -> None:
     """The tenth entry comes after the second."""
     written = {**document(TWO), "tasks": [0] * 12, "streams": [0] * 12}
     expected = [f"/{part}/{i}" for part in ("tasks", "streams") for i in range(12)]
     assert expected == [problem.pointer for problem in problems(written)]
 
 
-def test_after_so_many_problems_of_form_the_rest_is_not_looked_at() -> None:
-    """A thousand are told, from the first on."""
+def test_checks_of_the_form_stop_after_a_thousand_problems() -> None:
+    """The first thousand are reported."""
     written = {**document(TWO), "tasks": [0] * 1_500, "streams": []}
     assert [f"/tasks/{i}" for i in range(1_000)] == [problem.pointer for problem in problems(written)]

@@ -1,4 +1,4 @@
-"""The text of documents: bytes, JSON, and the values that JSON can write but Braid cannot keep."""
+"""The text of documents: bytes, JSON, and values that JSON can express but Braid cannot keep."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dags.document_reader import MOST_DOCUMENT_BYTES, MOST_NESTING, MOST_UNFIT, read
-from tests.dags.refusal import canonicalise, codes, kept, problem, problems, told
+from tests.dags.refusal import canonicalise, codes, kept, problem, problems, value_problems
 from tests.notation import document
 
 VALUE = "/tasks/1/config/value"
@@ -16,20 +16,20 @@ TOO_LARGE = problem(
     VALUE,
     "integer-too-large",
     "the integer is beyond ±2^53, where JSON numbers lose digits",
-    "give an integer field a smaller one, a float field one with an exponent and no more digits than a float keeps, "
-    "and a text field a string",
+    "use a smaller one for an integer field, one with an exponent and no more digits than a float keeps for a float "
+    "field, and a string for a text field",
 )
 TOO_SMALL = problem(
     VALUE,
     "number-too-small",
-    "the number is so close to 0 that a float would make it 0",
+    "the number is too close to 0: as a float it would be 0",
     "write 0, or a number that a float can hold",
 )
 TOO_DEEP = problem(
     "",
     "nested-too-deeply",
-    "the document nests objects and arrays too deeply to be read",
-    "keep every config within 16 levels",
+    "the document nests objects and arrays too deeply",
+    "nest at most 16 levels in a config",
 )
 
 
@@ -46,17 +46,17 @@ TOO_DEEP = problem(
         ('{"a": +1}', "line 1, column 7: Expecting value"),
     ],
 )
-def test_malformed_json_is_told_with_its_place(text: str, where: str) -> None:
-    """Text that is not JSON is refused as a whole, with line and column, as text and as bytes alike."""
+def test_malformed_json_is_refused_with_its_place(text: str, where: str) -> None:
+    """With line and column, as text and as bytes."""
     expected = [problem("", "malformed-json", f"the document is not JSON: {where}", "correct the text there")]
     assert expected == problems(text)
     assert expected == problems(text.encode())
 
 
 @pytest.mark.parametrize("text", ["[]", "1", '"text"', "null", "true", "NaN", "9" * 5_000])
-def test_json_that_is_no_object_is_refused(text: str) -> None:
+def test_json_that_is_not_an_object_is_refused(text: str) -> None:
     """A document is an object."""
-    expected = problem("", "not-an-object", "the document is not a JSON object", "write { … } around its fields")
+    expected = problem("", "not-an-object", "the document is not a JSON object", "put its fields in { … }")
     assert [expected] == problems(text)
 
 
@@ -64,7 +64,7 @@ def test_json_that_is_no_object_is_refused(text: str) -> None:
     ("raw", "byte"), [(b"\xff{}", 0), (b'{"name": "\xc3\x28"}', 10), ("{}".encode("utf-16"), 0), (b'"\xed\xa0\x80"', 1)]
 )
 def test_bytes_that_are_not_utf_8_are_refused(raw: bytes, byte: int) -> None:
-    """The first byte that is not UTF-8 is named."""
+    """The problem names the first byte that is not UTF-8."""
     expected = problem("", "not-utf-8", f"byte {byte} of the document is not UTF-8", "send the document as UTF-8")
     assert [expected] == problems(raw)
 
@@ -74,7 +74,7 @@ def test_bytes_that_are_not_utf_8_are_refused(raw: bytes, byte: int) -> None:
     [" " * (MOST_DOCUMENT_BYTES + 1), "é" * (MOST_DOCUMENT_BYTES // 2 + 1), "\ud800" * (MOST_DOCUMENT_BYTES // 3 + 1)],
 )
 def test_a_document_of_too_many_bytes_is_refused(text: str) -> None:
-    """What counts is the bytes, of which a character may have several."""
+    """Bytes count, of which a character may have several."""
     expected = problem(
         "",
         "document-too-large",
@@ -94,27 +94,29 @@ def test_a_document_of_just_as_many_bytes_as_allowed_is_read() -> None:
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '{"tasks": ' + "[" * 100_000 + "]" * 100_000 + "}"])
 def test_text_that_nests_too_deeply_to_be_parsed_is_refused(text: str) -> None:
-    """Brackets upon brackets exhaust nothing."""
+    """Brackets within brackets do not exhaust the parser."""
     assert [TOO_DEEP] == problems(text)
 
 
-def test_a_config_may_nest_just_so_deep() -> None:
-    """The config itself is the first level; one level beyond the limit is told at its place."""
+def test_a_config_may_nest_up_to_a_limit() -> None:
+    """The config itself is the first level. One level beyond the limit is a problem at its place."""
     levels = MOST_NESTING - 1
     assert json.loads("[" * levels + "]" * levels) == kept("[" * levels + "]" * levels)
     place = VALUE + "/0" * levels
-    expected = problem(place, "nested-too-deeply", "nested deeper than 16 levels", "flatten the config")
-    assert [expected] == told("[" * (levels + 1) + "]" * (levels + 1))
-    expected = problem(VALUE + "/a" * levels, "nested-too-deeply", "nested deeper than 16 levels", "flatten the config")
-    assert [expected] == told('{"a":' * (levels + 1) + "0" + "}" * (levels + 1))
+    expected = problem(place, "nested-too-deeply", "the config is nested deeper than 16 levels", "flatten the config")
+    assert [expected] == value_problems("[" * (levels + 1) + "]" * (levels + 1))
+    expected = problem(
+        VALUE + "/a" * levels, "nested-too-deeply", "the config is nested deeper than 16 levels", "flatten the config"
+    )
+    assert [expected] == value_problems('{"a":' * (levels + 1) + "0" + "}" * (levels + 1))
 
 
 @pytest.mark.parametrize(
     "value", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1e" + "9" * 5_000, "9" * 400 + ".5"]
 )
 def test_numbers_that_are_not_finite_are_refused(value: str) -> None:
-    """NaN, infinities, and what a float is too small for."""
-    assert [NOT_FINITE] == told(value)
+    """NaN, infinities, and numbers beyond the largest float."""
+    assert [NOT_FINITE] == value_problems(value)
 
 
 @pytest.mark.parametrize(
@@ -134,19 +136,19 @@ def test_numbers_that_are_not_finite_are_refused(value: str) -> None:
     ],
 )
 def test_integers_beyond_2_to_the_53_are_refused(value: str) -> None:
-    """However many digits they have, and written as a float too where it would lose some of them."""
-    assert [TOO_LARGE] == told(value)
+    """With any number of digits, and as a float if it would lose digits."""
+    assert [TOO_LARGE] == value_problems(value)
 
 
 @pytest.mark.parametrize("value", ["1e-400", "-1e-400", "0.01e-323", "0." + "0" * 5_000 + "1", "1E-" + "9" * 5_000])
 def test_numbers_that_would_become_0_are_refused(value: str) -> None:
-    """As those are that would become infinite."""
-    assert [TOO_SMALL] == told(value)
+    """Like those that would become infinite."""
+    assert [TOO_SMALL] == value_problems(value)
 
 
 @pytest.mark.parametrize("value", [2**53, -(2**53), 2**53 - 1, 1 - 2**53, 0])
 def test_integers_up_to_2_to_the_53_are_kept(value: int) -> None:
-    """2^53 itself, which every reader of JSON reads exactly, is allowed in any place of a config."""
+    """2^53 itself, which every JSON parser reads exactly, is allowed anywhere in a config."""
     assert [value, {"a": value}] == kept(f'[{value}, {{"a": {value}}}]')
 
 
@@ -165,7 +167,7 @@ def test_integers_up_to_2_to_the_53_are_kept(value: int) -> None:
     ],
 )
 def test_numbers_that_are_equal_are_one(written: str, meant: int) -> None:
-    """However a whole number is written, it is kept as an integer."""
+    """A whole number is kept as an integer, in every form."""
     value = kept(written)
     assert meant == value
     assert type(value) is int
@@ -175,19 +177,21 @@ def test_numbers_that_are_equal_are_one(written: str, meant: int) -> None:
     "written", ["0.1", "-2.5e-7", "1e300", "1e22", "1.7976931348623157e308", "9007199254740994.0", "5e-324", "1e-310"]
 )
 def test_other_numbers_are_kept_as_they_are(written: str) -> None:
-    """Fractions, and floats beyond 2^53, which have an exponent or a fraction in the document."""
+    """Fractions, and floats beyond 2^53 with an exponent or a fraction."""
     assert float(written) == kept(written)
 
 
-def test_a_lone_surrogate_is_told_where_it_stands() -> None:
-    """Half a character in a value, a key, a name or an id, each at its place; whole pairs are fine."""
-    text = problem(VALUE, "lone-surrogate", "the text holds half a character", "write each surrogate pair whole")
-    key = problem("", "lone-surrogate", "the key holds half a character", "write each surrogate pair whole")
-    assert [text] == told('"\\ud800"') == told('"a\\udfffb"') == told('"\\udc00\\ud800"')
+def test_a_lone_surrogate_is_a_problem_at_its_place() -> None:
+    """In a value, key, name or id. Whole pairs are allowed."""
+    text = problem(
+        VALUE, "lone-surrogate", "the text contains half a character", "write both halves of each surrogate pair"
+    )
+    key = problem("", "lone-surrogate", "the key contains half a character", "write both halves of each surrogate pair")
+    assert [text] == value_problems('"\\ud800"') == value_problems('"a\\udfffb"') == value_problems('"\\udc00\\ud800"')
     assert "\U00010000" == kept('"\\ud800\\udc00"')
-    assert [_at(text, VALUE + "/0/é/1")] == told('[{"é": [0, "\\ud800"]}]')
-    assert [_at(key, VALUE + "/\\ud800")] == told('{"\\ud800": 1}')
-    assert [_at(key, VALUE + "/\\ud800"), _at(text, VALUE + "/\\ud800")] == told('{"\\ud800": "\\udbff"}')
+    assert [_at(text, VALUE + "/0/é/1")] == value_problems('[{"é": [0, "\\ud800"]}]')
+    assert [_at(key, VALUE + "/\\ud800")] == value_problems('{"\\ud800": 1}')
+    assert [_at(key, VALUE + "/\\ud800"), _at(text, VALUE + "/\\ud800")] == value_problems('{"\\ud800": "\\udbff"}')
     assert [_at(text, "/name")] == problems(document(TWO, name="\ud800"))
     surrogate_id = document(TWO)
     surrogate_id["tasks"][0]["id"] = surrogate_id["streams"][0]["from"] = "\ud800"
@@ -196,12 +200,12 @@ def test_a_lone_surrogate_is_told_where_it_stands() -> None:
 
 @pytest.mark.parametrize("encoded", [False, True])
 def test_a_lone_surrogate_is_found_whether_escaped_or_not(*, encoded: bool) -> None:
-    """A text may hold one as it is; bytes cannot, and escape it."""
+    """A text may contain one directly, while bytes must escape it."""
     assert [("/name", "lone-surrogate")] == codes(json.dumps(document(TWO, name="\udead"), ensure_ascii=encoded))
 
 
 def test_a_key_with_half_a_character_hides_no_other_problem() -> None:
-    """Next to such a key, at the top or in a task, everything else is still told."""
+    """Next to such a key, at the top or in a task, all other problems are still found."""
     written = document("s:source > a:mapp > k:sink") | {"\ud800": 1, "extra": 2}
     del written["name"]
     written["tasks"][2]["\udfff"] = 1
@@ -216,14 +220,14 @@ def test_a_key_with_half_a_character_hides_no_other_problem() -> None:
     ] == codes(written)
 
 
-def test_every_repeated_key_is_told_at_its_object() -> None:
-    """Readers would differ about which of the two counts, so both are refused, at any depth."""
+def test_every_repeated_key_is_a_problem_of_its_object() -> None:
+    """At any depth, because readers differ in which value counts."""
 
     def twice(pointer: str, key: str) -> Any:
-        return problem(pointer, "repeated-key", f"the key '{key}' stands twice in one object", "keep one of the two")
+        return problem(pointer, "repeated-key", f"the key '{key}' appears twice in one object", "keep one of the two")
 
-    assert [twice(VALUE, "a"), twice(VALUE, "c")] == told('{"a": 1, "b": 2, "a": 1, "c": 1, "c": 2, "a": 3}')
-    assert [twice(VALUE + "/0", "é")] == told('[{"é": 1, "\\u00e9": 1}]')
+    assert [twice(VALUE, "a"), twice(VALUE, "c")] == value_problems('{"a": 1, "b": 2, "a": 1, "c": 1, "c": 2, "a": 3}')
+    assert [twice(VALUE + "/0", "é")] == value_problems('[{"é": 1, "\\u00e9": 1}]')
     text = json.dumps(document(TWO))
     assert [twice("", "name")] == problems(text[:-1] + ', "name": "again"}')
     assert [twice("/tasks/0", "id")] == problems(text.replace('"id": "s"', '"id": "s", "id": "s"'))
@@ -231,33 +235,35 @@ def test_every_repeated_key_is_told_at_its_object() -> None:
 
 
 def test_keys_that_only_look_alike_are_not_repeated() -> None:
-    """Keys are never normalised: composed and decomposed letters differ."""
+    """Keys are not normalised: composed and decomposed letters differ."""
     assert {"\u00e9": 1, "e\u0301": 2} == kept('{"\\u00e9": 1, "e\\u0301": 2}')
 
 
 @pytest.mark.parametrize(
     ("count", "told_of"), [(MOST_UNFIT - 1, MOST_UNFIT - 1), (MOST_UNFIT, MOST_UNFIT), (5_000, MOST_UNFIT)]
 )
-def test_after_so_many_unfit_values_the_rest_is_not_looked_at(count: int, told_of: int) -> None:
-    """The first ones are told, in order."""
+def test_reading_stops_after_many_unfit_values(count: int, told_of: int) -> None:
+    """The first ones are reported, in order."""
     values = ",".join(["NaN"] * count)
-    assert [f"{VALUE}/{i}" for i in range(told_of)] == [problem.pointer for problem in told(f"[{values}]")]
+    assert [f"{VALUE}/{i}" for i in range(told_of)] == [problem.pointer for problem in value_problems(f"[{values}]")]
 
 
-def test_keys_have_a_length() -> None:
-    """Every problem below a key repeats it, so that nothing below a key that is too long is looked at."""
+def test_keys_have_a_maximum_length() -> None:
+    """Each problem below a key repeats it, so nothing below a key that is too long is checked."""
     fine, long = "é" * 1_000, "é" * 1_001
     too_long = problem("", "too-long", "the key is longer than 1,000 characters", "shorten it")
     assert {fine: {fine: 1}} == kept(json.dumps({fine: {fine: 1}}))
-    assert [_at(TOO_LARGE, f"{VALUE}/{fine}/0")] == told(json.dumps({fine: [2**60]}))
-    assert [_at(too_long, f"{VALUE}/{long}")] == told(json.dumps({long: [2**60], "b": 1}))
-    assert [_at(too_long, f"{VALUE}/{long}")] == told(json.dumps({long: 1}))
-    assert [_at(too_long, f"{VALUE}/{long}"), _at(TOO_LARGE, f"{VALUE}/{long}")] == told(json.dumps({long: 2**60}))
+    assert [_at(TOO_LARGE, f"{VALUE}/{fine}/0")] == value_problems(json.dumps({fine: [2**60]}))
+    assert [_at(too_long, f"{VALUE}/{long}")] == value_problems(json.dumps({long: [2**60], "b": 1}))
+    assert [_at(too_long, f"{VALUE}/{long}")] == value_problems(json.dumps({long: 1}))
+    assert [_at(too_long, f"{VALUE}/{long}"), _at(TOO_LARGE, f"{VALUE}/{long}")] == value_problems(
+        json.dumps({long: 2**60})
+    )
     assert [_at(too_long, f"/{long}")] == problems(document(TWO) | {long: {"a": 2**60}})
 
 
-def test_unfit_values_are_told_together_with_everything_else() -> None:
-    """A task that cannot be kept does not hide the problems of the others."""
+def test_unfit_values_are_reported_with_all_other_problems() -> None:
+    """An unfit task does not hide the problems of other tasks."""
     written = document("s:source > a:mapp > b:map > k:sink")
     written["tasks"][2]["config"] = {"add": float("nan"), "ad": 1}
     assert [
@@ -266,8 +272,8 @@ def test_unfit_values_are_told_together_with_everything_else() -> None:
     ] == problems(written)
 
 
-def test_what_is_read_keeps_broken_entries_in_their_places() -> None:
-    """Entries that cannot be read are None, the others are as written, and the ids of the broken are remembered."""
+def test_broken_entries_keep_their_places() -> None:
+    """They are None, the others are as written, and the ids of broken entries are known."""
     written = document("s:source > a:map > k:sink")
     written["tasks"][1]["fresh"] = "yes"
     written["tasks"].append({"type": "map"})
@@ -280,7 +286,7 @@ def test_what_is_read_keeps_broken_entries_in_their_places() -> None:
 
 
 def test_a_document_without_problems_is_read_as_written() -> None:
-    """Nothing is broken, and nothing is added."""
+    """Nothing is removed or added."""
     reading = read(json.dumps(document("s:source > a:map{'add': 1} > k:sink")))
     assert "flow" == reading.name
     assert [("s", "source"), ("a", "map"), ("k", "sink")] == [(t.id, t.type) for t in reading.tasks if t is not None]

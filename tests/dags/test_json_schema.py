@@ -87,15 +87,15 @@ MALFORMED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", WELL_FORMED)
-def test_what_the_schema_accepts_is_read(name: str) -> None:
+def test_the_reader_accepts_what_the_schema_accepts(name: str) -> None:
     """Without a problem of form."""
     assert [] == list(VALIDATOR.iter_errors(WELL_FORMED[name]))
     assert () == read(json.dumps(WELL_FORMED[name])).problems
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_what_the_schema_refuses_is_refused(name: str) -> None:
-    """And the other way round."""
+def test_the_reader_refuses_what_the_schema_refuses(name: str) -> None:
+    """With a problem of form."""
     assert not VALIDATOR.is_valid(MALFORMED[name])
     try:
         found = read(json.dumps(MALFORMED[name])).problems
@@ -104,6 +104,6 @@ def test_what_the_schema_refuses_is_refused(name: str) -> None:
     assert found
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_valid() -> None:
     """By the rules of JSON Schema itself."""
     Draft202012Validator.check_schema(Document.model_json_schema())

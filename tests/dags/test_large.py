@@ -75,8 +75,8 @@ def star() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("text", [chain(), star()], ids=["chain", "star"])
-def test_each_task_of_the_most_that_are_allowed_is_asked_about_once(text: dict[str, Any]) -> None:
-    """Every hook of its type is called once for it, however the tasks are joined."""
+def test_hooks_are_called_once_per_task(text: dict[str, Any]) -> None:
+    """For the largest number of tasks, however they are connected."""
     CALLS.clear()
     canonical = canonicalise(text, catalogue=CATALOGUE)
     assert MOST_TASKS == len(canonical.tasks) == len(canonical.places)
@@ -84,21 +84,21 @@ def test_each_task_of_the_most_that_are_allowed_is_asked_about_once(text: dict[s
 
 
 def test_a_chain_of_equal_tasks_has_no_equal_signatures() -> None:
-    """Each stands at a depth of its own."""
+    """Each has another depth."""
     canonical = canonicalise(written([SOURCE, *({"id": n, "type": "map"} for n in NAMES), SINK], _links(chain())))
     assert MOST_TASKS == len({task.key.signature for task in canonical.tasks})
     assert [canonical.places[name] for name in NAMES] == list(range(1, MIDDLE + 1))
 
 
 def test_a_star_of_equal_tasks_collapses() -> None:
-    """Into one, joined to the sink as often as there were."""
+    """Into one task, whose stream to the sink has their number as multiplicity."""
     canonical = canonicalise(written([SOURCE, *({"id": n, "type": "map"} for n in NAMES), SINK], _links(star())))
     assert 3 == len(canonical.tasks)
     assert MIDDLE == canonical.tasks[2].inputs[0].times
 
 
 def test_the_most_streams_that_are_allowed() -> None:
-    """Two layers of which every task is joined to every task of the other."""
+    """Two layers, with a stream from every task of one to every task of the other."""
     layers = [[f"{layer}{i}" for i in range(315)] for layer in "ab"]
     names = [name for layer in layers for name in layer]
     streams = [("s", name) for name in layers[0]] + [(name, "k") for name in layers[1]]
@@ -112,7 +112,7 @@ def test_the_most_streams_that_are_allowed() -> None:
 
 
 def test_as_many_unknown_types_as_tasks() -> None:
-    """Each is told with the nearest of many long names."""
+    """Each problem suggests the most similar of many long names."""
     tasks = [{"id": name, "type": f"type {'x' * 150} {i}x"} for i, name in enumerate(NAMES)]
     found = problems(written(tasks, []), catalogue=CATALOGUE)
     assert MIDDLE == len(found)
@@ -130,7 +130,7 @@ def test_as_many_unknown_ids_as_streams() -> None:
 
 
 def test_as_many_broken_entries_as_there_may_be() -> None:
-    """Streams without a field that is known, tasks that are no objects."""
+    """Streams with only unknown fields, and tasks that are not objects."""
     text = json.dumps(
         {**written([], []), "tasks": [0] * MOST_TASKS, "streams": [{"a": 0, "b": 0}] * MOST_DOCUMENT_STREAMS}
     )
@@ -148,20 +148,20 @@ def test_a_cycle_of_all_tasks() -> None:
 
 
 def test_tasks_that_lead_nowhere_by_the_thousand() -> None:
-    """All of them are told."""
+    """All of them are reported."""
     assert 2 * MIDDLE + 2 == len(problems(written([SOURCE, *steps("step"), SINK], []), catalogue=CATALOGUE))
 
 
 def test_a_chain_that_widens_its_stream_stops_where_it_is_too_wide() -> None:
-    """At the first task beyond the limit, and the rest is not followed."""
+    """At the first task beyond the limit."""
     message = "the events that leave this task have 251 fields"
-    assert [problem("/tasks/249", "too-many-fields", message, "keep to 250")] == problems(
+    assert [problem("/tasks/249", "too-many-fields", message, "have at most 250")] == problems(
         chain("widen"), catalogue=CATALOGUE
     )
 
 
 def test_a_million_values_that_cannot_be_kept() -> None:
-    """The first thousand are told."""
+    """The first thousand are reported."""
     values = ",".join(["NaN"] * 1_000_000)
     text = f'{{"version":1,"name":"n","tasks":[{{"id":"a","type":"map","config":{{"add":[{values}]}}}}],"streams":[]}}'
     assert [(f"/tasks/0/config/add/{i}", "not-finite") for i in range(1_000)] == codes(text)
@@ -171,7 +171,7 @@ def test_a_million_values_that_cannot_be_kept() -> None:
     "character", ["[", '{"a":', "[0,", "\\", "9", '"', "0", "1e", "-", "é", " ", "\n", "\\ud800", "\ud800"]
 )
 def test_as_much_of_one_text_as_a_document_may_have(character: str) -> None:
-    """As the whole document, and as a text, a key and a number within one."""
+    """As the whole document, and as a text, key and number within one."""
     size = len(character.encode("utf-8", "surrogatepass"))
     assert 1 == len(problems(character * (MOST_DOCUMENT_BYTES // size)))
     much = character * ((MOST_DOCUMENT_BYTES - 200) // size)
@@ -190,13 +190,13 @@ def test_as_much_of_one_text_as_a_document_may_have(character: str) -> None:
     ids=["integer", "number", "exponent", "fraction"],
 )
 def test_numbers_of_millions_of_digits(digits: str, code: str) -> None:
-    """Read without working them out."""
+    """Read without computing them."""
     text = f'{{"version":1,"name":"n","tasks":[{{"id":"a","type":"map","config":{{"add":{digits}}}}}],"streams":[]}}'
     assert ("/tasks/0/config/add", code) in codes(text)
 
 
 def test_many_sources_to_suggest() -> None:
-    """None of them is looked at for each task."""
+    """They are not searched for each task."""
     sources = {f"s{i}": Source(name=f"s{i}", owner="ann", schema=SCHEMA) for i in range(10_000)}
     tasks = [{"id": name, "type": "source", "config": {"source": f"x{i}"}} for i, name in enumerate(NAMES)]
     found = problems(written(tasks, []), sources=sources)

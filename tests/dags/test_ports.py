@@ -1,4 +1,4 @@
-"""Optional ports, ports that the config decides, and tasks that begin a dataflow by themselves."""
+"""Optional ports, ports that depend on the config, and tasks that generate events."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tests.catalogue import SCHEMA, NoConfig
 from tests.dags.refusal import canonicalise, catalogue_with, codes, problem, problems
 from tests.notation import document, flow
 
-RAN = "report it to whoever provides the type"
+RAN = "report it to the provider of the type"
 
 
 class ToolConfig(Config):
@@ -48,8 +48,8 @@ def tools(text: str) -> list[Any]:
     return [(each.code, each.pointer) for each in problems(document(text), catalogue=CATALOGUE)]
 
 
-def test_an_optional_port_may_be_left_unfed_and_counts_where_it_is_fed() -> None:
-    """Tasks with it and without it are two; what is read there is held against what comes, where something comes."""
+def test_an_optional_port_needs_no_stream_but_counts_with_one() -> None:
+    """Tasks with and without a stream there differ. Fields read there are checked only with a stream."""
     without = flow("s:source > p:prefer.in > k:sink")
     fed = flow("s:source > p:prefer.in > k:sink s > p.side")
     assert without.tasks[1].key != fed.tasks[1].key
@@ -66,8 +66,8 @@ def test_an_optional_port_may_be_left_unfed_and_counts_where_it_is_fed() -> None
     assert [expected] == problems(written, catalogue=CATALOGUE)
 
 
-def test_what_keeps_state_by_key_needs_the_key_only_where_it_is_fed() -> None:
-    """At an optional port without a stream nothing comes that could have none."""
+def test_an_optional_port_without_a_stream_needs_no_key() -> None:
+    """Because no event can lack one there."""
     keyed = TaskType(
         name="keyed",
         config=NoConfig,
@@ -79,16 +79,16 @@ def test_what_keeps_state_by_key_needs_the_key_only_where_it_is_fed() -> None:
     assert 3 == len(canonicalise(document("s:source > a:keyed.in > k:sink"), catalogue=catalogue_with(keyed)).tasks)
 
 
-def test_a_task_is_fed_at_one_port_at_least_and_at_all_that_need_it() -> None:
-    """Optional ports alone begin no dataflow."""
+def test_a_task_needs_a_stream_at_every_required_port() -> None:
+    """And at one port at least, even if all are optional."""
     both = "t:tool{'takes': ('a', 'b'), 'may': ('c',)}"
     assert [("unfed-port", "/tasks/1")] == tools(f"s:source > {both}.a > k:sink s > t.c")
     alone = "t:tool{'takes': (), 'may': ('c',)}"
     assert [("unreached-task", "/tasks/2")] == tools(f"s:source > k:sink {alone} > k")
 
 
-def test_the_config_decides_ports_and_nothing_is_said_of_them_where_it_is_wrong() -> None:
-    """Streams are held against the ports of each task's own config; defaults count as if they were written."""
+def test_ports_depend_on_the_config_and_are_not_checked_if_it_is_wrong() -> None:
+    """Streams are checked against the ports of each task's own config, with its defaults."""
     assert flow_of("s:source > t:tool{'gives': ('a', 'b')}..b > k:sink t.a > l:sink")
     assert [("unknown-port", "/streams/1/from_port")] == tools("s:source > t:tool{'gives': ('a',)}..b > k:sink")
     assert [("missing-port", "/streams/1")] == tools("s:source > t:tool{'gives': ('a', 'b')} > k:sink")
@@ -97,12 +97,12 @@ def test_the_config_decides_ports_and_nothing_is_said_of_them_where_it_is_wrong(
 
 
 def test_a_config_may_make_a_task_a_sink() -> None:
-    """Then it ends the dataflow as any sink does."""
+    """It ends the dataflow like any sink."""
     assert ("t",) == flow_of("s:source > t:tool{'gives': ()}").sinks
 
 
 def test_tasks_with_equal_configs_have_equal_ports_and_are_one() -> None:
-    """However the ports are written down."""
+    """The order in which ports are written does not matter."""
     made = flow_of("s:source > t:tool > k:sink s > u:tool{'takes': ('in',), 'gives': ('out',)} > k")
     assert made.places["t"] == made.places["u"]
 
@@ -110,15 +110,15 @@ def test_tasks_with_equal_configs_have_equal_ports_and_are_one() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"gives": ["a", "a"]}, "task type 'tool' names a port twice; port names are unique per side"),
-        ({"takes": [], "gives": []}, "task type 'tool' has no port at all; give it inputs or outputs"),
+        ({"gives": ["a", "a"]}, "task type 'tool' names a port twice; give each port on a side its own name"),
+        ({"takes": [], "gives": []}, "task type 'tool' has no ports; give it inputs or outputs"),
         (
             {"takes": [*map(str, range(MOST_PORTS + 1))]},
-            "task type 'tool' has 251 ports on one side; 250 are allowed",
+            "task type 'tool' has 251 ports on one side; the most allowed are 250",
         ),
         (
             {"gives": ["x" * (LONGEST_PORT + 1)]},
-            "task type 'tool' has a port with an empty name or one of more than 200 characters; name it otherwise",
+            "task type 'tool' has a port whose name is empty or longer than 200 characters; rename it",
         ),
     ],
 )
@@ -131,7 +131,7 @@ def test_ports_that_no_task_can_have_are_a_problem_of_the_task(config: dict[str,
 
 
 def test_a_type_may_say_why_a_config_has_no_ports() -> None:
-    """At the place of the config that it blames."""
+    """At the place in the config that it names."""
     written = document("s:source > t:tool > k:sink")
     written["tasks"][1]["config"] = {"takes": ["stdin"]}
     expected = problem("/tasks/1/config/takes/0", "wrong-value", "a tool has no port 'stdin'", "name another")
@@ -139,7 +139,7 @@ def test_a_type_may_say_why_a_config_has_no_ports() -> None:
 
 
 def test_ports_that_fail_or_are_none_are_the_types_fault() -> None:
-    """Whatever a third party's function does, the rest of the document is checked."""
+    """The rest of the document is still checked."""
     odd = TaskType(name="odd", config=NoConfig, ports=lambda _: ("in", "out"), output_schema=schemas)  # type: ignore[arg-type, return-value]
     broken = TaskType(name="broken", config=NoConfig, ports=lambda _: 1 / 0, output_schema=schemas)  # type: ignore[arg-type, return-value]
     written = document("s:source > a:odd > b:broken > c:map{'ad': 1} > k:sink")
@@ -151,7 +151,7 @@ def test_ports_that_fail_or_are_none_are_the_types_fault() -> None:
 
 
 def test_a_generator_begins_a_dataflow_by_itself() -> None:
-    """It has the schema that it says, is shared by its config, and needs no registered source."""
+    """It has the schema of its type, is shared by its config, and needs no registered source."""
     made = flow("c:clock > m:map > k:sink d:clock{'every': 1} > m e:clock{'every': 2} > l:sink")
     assert (made.places["c"], ()) == (made.places["d"], made.tasks[made.places["c"]].inputs)
     assert made.places["c"] != made.places["e"]
@@ -163,26 +163,29 @@ def test_a_generator_begins_a_dataflow_by_itself() -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"outputs": ("a",)}, PASSES := "give it an output_schema for the ports that it has"),
+        ({"outputs": ("a",)}, PASSES := "give it an output_schema for its own ports"),
         ({"outputs": ("out", "late")}, PASSES),
         ({"inputs": ("left", "right")}, PASSES),
         ({"optional": frozenset({"in"})}, PASSES),
-        ({"ports": lambda _: Ports()}, "has ports that its config decides; give it an output_schema"),
-        ({"inputs": ()}, "has neither a config field 'source' nor an output_schema; derive its config of NamesSource"),
-        ({"optional": frozenset({"side"})}, "calls 'side' optional, which is none of its input ports"),
-        ({"inputs": ("in", "")}, "has a port with an empty name or one of more than 200 characters"),
-        ({"outputs": "out"}, "has ports that are no tuple of texts"),
+        ({"ports": lambda _: Ports()}, "has ports that depend on its config; give it an output_schema"),
+        (
+            {"inputs": ()},
+            "has neither a config field 'source' nor an output_schema; derive its config from NamesSource",
+        ),
+        ({"optional": frozenset({"side"})}, "calls 'side' optional, which is not one of its input ports"),
+        ({"inputs": ("in", "")}, "has a port whose name is empty or longer than 200 characters"),
+        ({"outputs": "out"}, "has ports that are not a tuple of texts"),
     ],
 )
 def test_a_type_whose_ports_cannot_work_is_refused_when_it_is_made(more: dict[str, Any], message: str) -> None:
-    """And not when a tenant's document uses it."""
+    """Not when a tenant's document uses it."""
     with pytest.raises(ValueError, match="type 't'") as refused:
         TaskType(name="t", config=NoConfig, **more)
     assert message in str(refused.value)
 
 
-def test_a_type_with_the_default_schema_passes_on_what_comes_at_in() -> None:
-    """More inputs do no harm; sinks and registered sources are not asked."""
+def test_the_default_schema_passes_on_the_port_in() -> None:
+    """More inputs are allowed. Sinks and registered sources do not use it."""
     TaskType(name="t", config=NoConfig, inputs=("in", "side"))
     TaskType(name="t", config=NoConfig, inputs=("a",), outputs=())
     TaskType(name="t", config=NamesSource, inputs=(), outputs=("a", "b"))

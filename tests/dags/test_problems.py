@@ -1,4 +1,4 @@
-"""Problems: their order, their words, and the suggestions in them."""
+"""Problems: their order, their wording, and their suggestions."""
 
 import pytest
 
@@ -11,13 +11,13 @@ def at(pointer: str, message: str = "m") -> Problem:
 
 
 def test_a_problem_reads_as_place_fault_and_remedy() -> None:
-    """The document as a whole has a name."""
+    """The place of the whole document has a name."""
     assert "/tasks/0: m; r" == str(at("/tasks/0"))
     assert "(document): m; r" == str(at(""))
 
 
 def test_problems_stand_in_the_order_of_the_document() -> None:
-    """By its parts, then by number, then by name; what belongs to no part comes last."""
+    """By part, then number, then name. Problems outside the parts come last."""
     ordered = [
         "",
         "/version",
@@ -46,14 +46,14 @@ def test_problems_stand_in_the_order_of_the_document() -> None:
 
 
 def test_keys_of_digits_have_a_place_however_long() -> None:
-    """After the numbers that count entries."""
+    """After the numbers of entries."""
     long, longer = "1" * 10, "1" * 5_000
     ordered = ["/tasks/0/999999999", "/tasks/0/" + long, "/tasks/0/" + longer, "/tasks/0/a"]
     assert ordered == [problem.pointer for problem in InvalidDocument(at(place) for place in ordered[::-1]).problems]
 
 
 def test_problems_of_one_place_stay_in_the_order_they_were_found() -> None:
-    """The first check speaks first."""
+    """The problem of the first check comes first."""
     found = [at("/tasks/0", message) for message in "cab"]
     assert tuple(found) == InvalidDocument(found).problems
 
@@ -76,7 +76,7 @@ def test_a_refusal_reads_as_its_problems() -> None:
     ],
 )
 def test_a_pointer_is_a_json_pointer_that_can_be_written(tokens: tuple[str | int, ...], expected: str) -> None:
-    """RFC 6901; half a character is escaped."""
+    """By RFC 6901. Lone surrogates are escaped."""
     assert expected == pointer(*tokens)
 
 
@@ -92,13 +92,13 @@ def test_a_pointer_is_a_json_pointer_that_can_be_written(tokens: tuple[str | int
         ("x" * 61, f"'{'x' * 59}…'"),
     ],
 )
-def test_what_tenants_wrote_is_quoted_short_and_printable(text: str, expected: str) -> None:
+def test_texts_of_tenants_are_quoted_short_and_printable(text: str, expected: str) -> None:
     """Up to sixty characters."""
     assert expected == quoted(text)
 
 
 def test_lists_show_their_beginning() -> None:
-    """And how many there are, where not all are shown."""
+    """And their length, if not all entries are shown."""
     assert "none" == listed([])
     assert "'b', 'a'" == listed(iter("ba"))
     assert ", ".join(f"'{i}'" for i in range(10)) == listed(str(i) for i in range(10))
@@ -120,23 +120,23 @@ def test_lists_show_their_beginning() -> None:
     ],
 )
 def test_the_nearest_name_is_the_most_alike_if_any_is(word: str, expected: str | None) -> None:
-    """Letters count in their order; capitals are other letters."""
+    """The order of letters counts, and capitals are other letters."""
     assert expected == nearest(word, ["xyz", "abcde", "abcxx"])
 
 
 def test_the_nearest_has_to_be_alike_in_three_of_five_letters() -> None:
-    """Sixty per cent, counted over both words."""
+    """Sixty per cent over both words."""
     assert "abcde" == nearest("abcxy", ["abcde"])
     assert nearest("abxyz", ["abcde"]) is None
 
 
 def test_a_name_within_another_is_not_near() -> None:
-    """What counts is the whole."""
+    """The whole name counts."""
     assert nearest("map", ["a map of the whole world"]) is None
 
 
 def test_of_many_names_none_is_suggested() -> None:
-    """Beyond two hundred the search would cost more than it helps; so it would for a very long word."""
+    """With more than two hundred names, or a very long word, the search would cost too much."""
     names = [f"name{i}" for i in range(200)]
     assert "name7" == nearest("nam7", names)
     assert nearest("nam7", [*names, "one more"]) is None
@@ -161,6 +161,6 @@ def test_names_are_not_compared_when_there_are_many() -> None:
 
 
 def test_a_suggestion_falls_back_on_other_advice() -> None:
-    """Where no name is near."""
+    """If no name is similar."""
     assert "did you mean 'map'?" == suggestion("mapp", ["map"], "remove it")
     assert "remove it" == suggestion("zzz", ["map"], "remove it")

@@ -1,4 +1,4 @@
-"""Secrets: references that are hashed with their owner, so that tenants never share what needs one."""
+"""Secrets: references that are hashed with their owner, so that tenants never share a task with a secret."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def with_password(password: Any) -> dict[str, Any]:
 
 
 def test_a_secret_is_signed_with_its_owner() -> None:
-    """The tenant that submits; everything downstream differs as well, everything upstream does not."""
+    """The owner is the tenant that submits. Tasks downstream differ too, tasks upstream do not."""
     texts = {canonicalise(FETCH, tenant=tenant).tasks[1].text for tenant in ("ann", "bob")}
     assert [b'{"password":{"owner":"ann","secret":"key"}}', b'{"password":{"owner":"bob","secret":"key"}}'] == sorted(
         text.split(b",", 3)[3].partition(b",[[")[0] for text in texts
@@ -29,7 +29,7 @@ def test_a_secret_is_signed_with_its_owner() -> None:
 
 
 def test_a_secret_in_the_config_of_a_source_has_its_owner_too() -> None:
-    """Though the source itself is known by how it is registered."""
+    """Even though the source itself is identified by its registration."""
 
     class LockedConfig(NamesSource):
         password: Secret
@@ -41,13 +41,13 @@ def test_a_secret_in_the_config_of_a_source_has_its_owner_too() -> None:
 
 
 def test_one_tenants_secret_of_one_name_signs_alike() -> None:
-    """And one of another name does not."""
+    """A secret of another name does not."""
     assert signature(FETCH, "f") == signature({**FETCH, "name": "again"}, "f")
     assert signature(FETCH, "f") != signature(with_password({"secret": "other"}), "f")
 
 
-def test_a_tenant_cannot_say_whose_a_secret_is() -> None:
-    """Not even that it is its own."""
+def test_a_tenant_cannot_name_the_owner_of_a_secret() -> None:
+    """Not even itself."""
     for owner in ("ann", "bob"):
         place = "/tasks/1/config/password/owner"
         expected = problem(place, "unknown-field", "unknown field 'owner'", "remove it")
@@ -65,13 +65,13 @@ def test_a_tenant_cannot_say_whose_a_secret_is() -> None:
     ],
 )
 def test_a_secret_is_a_reference(password: Any, place: str, code: str) -> None:
-    """Never the secret itself; an object that names it."""
+    """An object with its name, never the secret itself."""
     found = problems(with_password(password))
     assert (f"/tasks/1/config/password{place}", code) == (found[0].pointer, found[0].code)
 
 
-def test_what_merely_looks_like_a_secret_is_a_value() -> None:
-    """In a free-form field it has no owner, and no owner is added."""
+def test_a_value_that_looks_like_a_secret_is_a_value() -> None:
+    """In a free-form field it has no owner, and none is added."""
     written = document("s:source > f:free > k:sink")
     written["tasks"][1]["config"] = {"value": {"secret": "key"}}
     catalogue = catalogue_with(FREE)

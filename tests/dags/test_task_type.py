@@ -1,4 +1,4 @@
-"""What a task type says of itself, and what it may not say."""
+"""Task types, and the combinations that they refuse."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from dags.task_type import no_keys, reads_nothing
 from tests.catalogue import SCHEMA, NoConfig
 
 
-def test_a_type_is_a_simple_filter_unless_it_says_otherwise() -> None:
-    """One port on each side, nothing kept, nothing read, nothing done outside."""
+def test_a_type_is_a_simple_filter_by_default() -> None:
+    """One port on each side, no state, no reads, no effect."""
     kind = TaskType(name="t", config=NoConfig)
     assert (1, ("in",), ("out",)) == (kind.version, kind.inputs, kind.outputs)
     assert (State.NONE, Effect.NONE, Emission.AT_MOST_ONE) == (kind.state, kind.effect, kind.emission)
@@ -28,22 +28,22 @@ def test_the_defaults_of_hooks_are_public() -> None:
 @pytest.mark.parametrize(
     ("ports", "message"),
     [
-        ({"inputs": (), "outputs": ()}, "task type 't' has no port at all; give it inputs or outputs"),
-        ({"inputs": ("a", "a")}, "task type 't' names a port twice; port names are unique per side"),
-        ({"outputs": ("a", "b", "a")}, "task type 't' names a port twice; port names are unique per side"),
+        ({"inputs": (), "outputs": ()}, "task type 't' has no ports; give it inputs or outputs"),
+        ({"inputs": ("a", "a")}, "task type 't' names a port twice; give each port on a side its own name"),
+        ({"outputs": ("a", "b", "a")}, "task type 't' names a port twice; give each port on a side its own name"),
         ({"version": 0}, "task type 't' has version 0; versions start at 1"),
         ({"version": -3}, "task type 't' has version -3; versions start at 1"),
     ],
 )
 def test_a_type_that_contradicts_itself_is_refused(ports: dict[str, Any], message: str) -> None:
-    """With what to do about it."""
+    """With a remedy."""
     with pytest.raises(ValueError, match=r"(task|source) type 't'") as refused:
         TaskType(name="t", config=NoConfig, **ports)
     assert message == str(refused.value)
 
 
 def test_types_that_do_not_contradict_themselves_are_made() -> None:
-    """The same port name on both sides, the first version, a source that names a source."""
+    """The same port name on both sides, the first version, and a source that names a source."""
     kind = TaskType(
         name="t", config=NoConfig, inputs=("a",), outputs=("a",), version=1, output_schema=lambda _, i: {"a": i["a"]}
     )
@@ -57,13 +57,13 @@ def test_types_that_do_not_contradict_themselves_are_made() -> None:
 @pytest.mark.parametrize("deterministic", [True, False])
 @pytest.mark.parametrize("effect", list(Effect))
 def test_only_deterministic_types_without_effect_are_shareable(*, deterministic: bool, effect: Effect) -> None:
-    """Both are needed."""
+    """Both conditions are needed."""
     kind = TaskType(name="t", config=NoConfig, deterministic=deterministic, effect=effect)
     assert (deterministic and effect is Effect.NONE) == kind.shareable
 
 
 def test_a_type_is_frozen_and_known_by_name() -> None:
-    """Nobody changes it once it is made; every part is given by name."""
+    """It cannot be changed, and its parts are given by name."""
     kind = TaskType(name="t", config=NoConfig)
     with pytest.raises(AttributeError):
         kind.version = 2  # type: ignore[misc]
@@ -72,19 +72,19 @@ def test_a_type_is_frozen_and_known_by_name() -> None:
 
 
 def test_a_type_gathers_as_many_events_as_its_config_says() -> None:
-    """A field that its config has not is refused, by name."""
-    with pytest.raises(ValueError, match="config field 'size' says, and its config has no such field"):
+    """A field that its config does not have is refused by name."""
+    with pytest.raises(ValueError, match="config field 'size' says, but its config has no such field"):
         TaskType(name="t", config=NoConfig, gathers="size")
 
 
-def test_a_read_takes_any_kind_at_the_usual_port() -> None:
-    """Unless it says otherwise."""
+def test_a_read_takes_any_kind_at_the_default_port() -> None:
+    """By default."""
     read = Read(at="field", field="x")
     assert (6, "in") == (len(read.kinds), read.port)
 
 
-def test_a_secret_has_its_owner_only_where_one_is_told() -> None:
-    """Written down for somebody, it says whose it is; otherwise it is as the document has it."""
+def test_a_secret_has_an_owner_only_if_one_is_given() -> None:
+    """Without one, it is as in the document."""
 
     class LoginConfig(Config):
         password: Secret
@@ -104,5 +104,5 @@ def test_a_secret_has_its_owner_only_where_one_is_told() -> None:
     ],
 )
 def test_words_for_behaviour_are_stable(enum: Any, values: list[str]) -> None:
-    """They are written into files and read by programs."""
+    """They are written to files and read by programs."""
     assert values == list(enum)

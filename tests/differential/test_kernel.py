@@ -310,7 +310,7 @@ def _check(case: Case, raws: Sequence[Raw], batches: Sequence[Sequence[Arrived]]
 
 @given(st.data())
 def test_the_kernel_gives_what_the_interpreter_gives(data: st.DataObject) -> None:
-    """Equal outputs in equal order, wherever batches are cut; the same events dead, the same numbers taken."""
+    """Equal outputs in equal order for any batches, with the same dead events and numbers."""
     case = data.draw(cases())
     raws = data.draw(drawn_events(case))
     _check(case, raws, cut(data.draw, case, raws))
@@ -319,7 +319,7 @@ def test_the_kernel_gives_what_the_interpreter_gives(data: st.DataObject) -> Non
 
 @given(st.data())
 def test_one_batch_gives_what_one_event_at_a_time_gives(data: st.DataObject) -> None:
-    """With one ingress stream the two extremes of cutting agree with the interpreter."""
+    """With one ingress stream, both extremes of batch sizes agree with the interpreter."""
     case = data.draw(cases(most_streams=1))
     raws = data.draw(drawn_events(case))
     [stream] = case.streams
@@ -330,7 +330,7 @@ def test_one_batch_gives_what_one_event_at_a_time_gives(data: st.DataObject) -> 
 
 @given(st.data())
 def test_streams_cut_apart_give_the_same_multisets(data: st.DataObject) -> None:
-    """Tasks without memory give the same events, in whatever order, where each stream is cut as it likes."""
+    """Stateless tasks give the same events, in any order, for any batches of each stream."""
     case = data.draw(cases(types=("range_filter", "output", "echo", "split", "pi_viete")))
     raws = data.draw(drawn_events(case))
     interpreter = Interpreter(case)

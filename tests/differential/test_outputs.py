@@ -1,4 +1,4 @@
-"""Outputs: what a dataflow gets alone, as its tenant wrote it, against what it gets once it is merged."""
+"""Outputs: those of a dataflow alone, as its tenant wrote it, against those of the merged one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -131,7 +131,7 @@ def _weather(*values: int) -> list[Raw]:
 # Worked out by hand: a line, raw events as (source, value), and the values that reach the sink `k`.
 EXAMPLES: dict[str, tuple[str, list[tuple[str, int]], list[float]]] = {
     "map adds": ("s:source > m:map{'add': 2} > k:sink", [("weather", 1), ("weather", 2)], [3, 4]),
-    "map adds nothing unless told": ("s:source > m:map > k:sink", [("weather", 1)], [1]),
+    "map adds nothing by default": ("s:source > m:map > k:sink", [("weather", 1)], [1]),
     "scale multiplies": ("s:source > f:scale{'factor': 0.5} > k:sink", [("weather", 3)], [1.5]),
     "split sends odd values one way": (
         "s:source > x:split x.odd > k:sink",
@@ -165,7 +165,7 @@ EXAMPLES: dict[str, tuple[str, list[tuple[str, int]], list[float]]] = {
         [("weather", value) for value in (1, 2, 3, 4, 5, 6, 7)],
         [6, 15],
     ),
-    "sources are told apart": (
+    "sources are distinguished": (
         "t:source{'source': 'traffic'} > k:sink",
         [("weather", 1), ("traffic", 2), ("power", 3)],
         [2],
@@ -193,7 +193,7 @@ EXAMPLES: dict[str, tuple[str, list[tuple[str, int]], list[float]]] = {
 def test_examples_have_the_outputs_worked_out_by_hand(
     line: str, events: list[tuple[str, int]], values: list[float]
 ) -> None:
-    """The interpreter gives what the catalogue says, for the document and for its canonical form."""
+    """The interpreter follows the catalogue, for the document and for its canonical form."""
     canonical = flow(line)
     raws = [Raw(source, Event("north", value)) for source, value in events]
     written = results(as_written(document(line), canonical), raws)["k"]
@@ -205,7 +205,7 @@ def test_examples_have_the_outputs_worked_out_by_hand(
 @given(st.booleans().flatmap(lambda confined: documents(confined=confined)), raw_events(ANNS, most=8))
 @example(TWICE_AND_ONCE, _weather(1, 2))
 def test_a_document_gives_the_same_as_its_canonical_form(written: Document, raws: list[Raw]) -> None:
-    """Collapsing equivalent tasks changes no sink's outputs: not their order, not how often each comes."""
+    """Collapsing equivalent tasks changes neither the order nor the number of any sink's outputs."""
     canonical = flow(written)
     expected = results(as_written(written, canonical), raws)
     actual = results(as_merged(enumerate(canonical.tasks)), raws)
@@ -220,7 +220,7 @@ def test_a_document_gives_the_same_as_its_canonical_form(written: Document, raws
     )
 )
 def test_a_dataflow_gives_the_same_from_the_running_graph_as_alone(worked: tuple[Walk, Feeds]) -> None:
-    """Whoever comes and goes, each dataflow gets what its document gives alone, had its tasks started as they did."""
+    """Whatever is submitted or removed, with tasks that start at the same positions."""
     walk, feeds = worked
     raws = list(chain.from_iterable(feeds))
     stays = run(walk, feeds)
@@ -229,7 +229,7 @@ def test_a_dataflow_gives_the_same_from_the_running_graph_as_alone(worked: tuple
 
 @given(departures())
 def test_removing_others_never_changes_outputs(departing: tuple[Walk, Feeds, int]) -> None:
-    """A dataflow that stays gets the same whether or not others are removed."""
+    """A dataflow that stays gets the same outputs."""
     walk, feeds, submits = departing
     leavers = {step.dataflow for step in walk.steps if isinstance(step, Remove)}
     everybody = Walk(documents=walk.documents, steps=walk.steps[:submits])
@@ -243,8 +243,8 @@ def test_removing_others_never_changes_outputs(departing: tuple[Walk, Feeds, int
     raw_events(ANNS, most=6),
     raw_events(ANNS, most=6),
 )
-def test_what_stopped_starts_empty(written: Document, before: list[Raw], after: list[Raw]) -> None:
-    """A dataflow that was removed and is submitted again knows nothing of the events before."""
+def test_stopped_tasks_start_empty(written: Document, before: list[Raw], after: list[Raw]) -> None:
+    """A dataflow that is removed and submitted again has no state of earlier events."""
     submit = Submit(0, "flow", "ann")
     again = Walk(documents=(written,), steps=(submit, Remove("flow"), submit))
     once = Walk(documents=(written,), steps=(submit,))
@@ -254,7 +254,7 @@ def test_what_stopped_starts_empty(written: Document, before: list[Raw], after: 
 
 
 def test_a_reused_window_goes_on_with_its_history() -> None:
-    """Who attaches to a window that is half full gets its next result with what the window holds already."""
+    """A dataflow that attaches to a half-full window gets its next result."""
     walk = Walk(documents=(WINDOW,), steps=(Submit(0, "a", "ann"), Submit(0, "b", "bob")))
     first, second = run(walk, [_weather(1, 2), _weather(3, 4, 5, 6)])
     expected = [6, 15]
@@ -262,7 +262,7 @@ def test_a_reused_window_goes_on_with_its_history() -> None:
 
 
 def test_a_fresh_window_begins_empty() -> None:
-    """Who asks for a fresh window gets results of events from then on only."""
+    """Its results contain only later events."""
     walk = Walk(documents=(WINDOW, FRESH), steps=(Submit(0, "a", "ann"), Submit(1, "b", "bob")))
     first, second = run(walk, [_weather(1, 2), _weather(3, 4, 5, 6)])
     expected = ([6, 15], [12])
@@ -270,7 +270,7 @@ def test_a_fresh_window_begins_empty() -> None:
 
 
 def test_a_window_that_stopped_begins_empty_although_its_source_ran_on() -> None:
-    """What is needed again after nobody needed it has forgotten, whatever went on above it."""
+    """A task that is needed again starts without state, even if its source continued."""
     steps = (Submit(0, "a", "ann"), Submit(1, "b", "bob"), Remove("a"), Submit(0, "a", "ann"))
     first, _, again = run(
         Walk(documents=(WINDOW, SOURCE_ONLY), steps=steps), [_weather(1, 2), _weather(3, 4), [], _weather(5, 6, 7)]
@@ -280,7 +280,7 @@ def test_a_window_that_stopped_begins_empty_although_its_source_ran_on() -> None
 
 
 def test_tasks_that_may_not_be_shared_give_each_dataflow_its_own() -> None:
-    """The interpreter tells two dataflows' random tasks and secrets apart, or sharing them would not show."""
+    """The interpreter distinguishes random tasks and secrets of dataflows, so that sharing them would show."""
     random, fetch = (
         document("s:source > r:random > k:sink"),
         document("s:source > f:fetch{'password': {'secret': 'x'}} > k:sink"),

@@ -1,4 +1,4 @@
-"""A job on Spark against its twin in memory: random plans over the same spools, cut into batches in three ways."""
+"""A job on Spark against its twin in memory: random plans over the same spools, in three kinds of batches."""
 
 import json
 import random
@@ -160,7 +160,7 @@ def _multiset(events: Sequence[Any]) -> Counter[str]:
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.full) for seed in (2, 3))])
 def test_spark_gives_what_the_twin_gives(hosting: Hosting, tmp_path: Path, seed: int) -> None:
-    """Equal outputs in equal order where one stream enters, equal as multisets otherwise; equal states in the end."""
+    """Equal outputs, in equal order for one ingress stream, else as multisets, and equal states at the end."""
     drawn = random.Random(seed)
     cases = [_case(hosting, drawn) for _ in range(JOBS)]
     for case in cases:
@@ -169,7 +169,7 @@ def test_spark_gives_what_the_twin_gives(hosting: Hosting, tmp_path: Path, seed:
             commit(spool_folder(hosting.root, stream), "the twin", 0)
         hosting.send(case.plan)
     for case in cases:
-        _until(hosting, case, lambda told, _: bool(told.get("in_effect")))
+        _until(hosting, case, lambda status, _: bool(status.get("in_effect")))
         sent = hosting.send(case.then)
         # Events come another way than plans, and must not be past where this one takes effect before it is there.
         _until(hosting, case, partial(_is_logged, sent.version))
@@ -204,10 +204,10 @@ def _until(hosting: Hosting, case: Case, is_so: Callable[[dict[str, Any], Mappin
     hosting.until(lambda: is_so(hosting.status(case.plan.job), case.then.at), f"job {case.plan.job} to be so far")
 
 
-def _is_logged(version: int, told: Mapping[str, Any], _stops: Mapping[str, int]) -> bool:
-    return bool(told["version"] == version)
+def _is_logged(version: int, status: Mapping[str, Any], _stops: Mapping[str, int]) -> bool:
+    return bool(status["version"] == version)
 
 
-def _is_read(end: int, told: Mapping[str, Any], stops: Mapping[str, int]) -> bool:
-    positions = told["positions"]
+def _is_read(end: int, status: Mapping[str, Any], stops: Mapping[str, int]) -> bool:
+    positions = status["positions"]
     return all(positions.get(each, 0) >= (end if end == EVENTS else min(end, stop)) for each, stop in stops.items())

@@ -24,32 +24,32 @@ from tests.documentation.pages import ROOT
 PAGE = ROOT / "docs" / "task-library.md"
 _INTRODUCTION = """# The task library
 
-The task types that come with Braid. `make docs-tasks` makes this page from the catalogue; what is told of a type is
-told beside its code. How to add types of your own says [task types](task-types.md).
+The task types that come with Braid. `make docs-tasks` makes this page from the catalogue and the descriptions in the
+code. To add your own types, see [task types](task-types.md).
 
-An event whose fields a task cannot take (one is missing that it needs, is no finite number, or cannot be read) is
-parked on the dataflow's dead-letter topic with the reason, and the others go on. Each example below tries a type on a
-few events, without a host; `try_out` is there for your own types too.
+If a task cannot take an event (a field is missing, unreadable, or not a finite number), the event is parked on the
+dataflow's dead-letter topic with the reason, and the others continue. Each example below tries a type on a few events,
+without a host. `try_out` works with your own types too.
 """
 _FAMILIES = {
-    "ends": "Where dataflows begin and end",
+    "ends": "Sources and outputs",
     "parse": "Parsing",
     "filters": "Filters",
     "stream_statistics": "Statistics",
     "windows": "Windows",
     "join": "Joins",
     "predictive": "Prediction",
-    "visual": "Pictures",
-    "outside": "The world outside",
+    "visual": "Plots",
+    "outside": "The outside world",
     "compute": "Computation",
 }
 _OFTEN = {
-    "by": "The fields that make the key; none for one over the whole stream.",
+    "by": "The fields of the key; empty for one over the whole stream.",
     "field": "The field that the task works on.",
     "source": "The name of a registered source.",
-    "window": "How many events.",
+    "window": "The number of events.",
 }
-"""What fields mean whose names say it well enough beside the code."""
+"""The meanings of fields that have no description in the code."""
 _PLAIN: Mapping[Any, str] = {
     str: "text",
     int: "integer",
@@ -89,7 +89,7 @@ def _order(kind: AnyTaskType) -> int:
 
 def _table(types: list[AnyTaskType]) -> str:
     rows = [
-        "| type | takes | gives | state | how many |",
+        "| type | inputs | outputs | state | selectivity |",
         "|---|---|---|---|---|",
         *(
             f"| [`{kind.name}`](#{_anchor(kind.name)}) | {_ports(kind, kind.inputs)} | {_ports(kind, kind.outputs)} | "
@@ -106,15 +106,15 @@ def _anchor(name: str) -> str:
 
 def _ports(kind: AnyTaskType, ports: tuple[str, ...]) -> str:
     if kind.ports is not None:
-        return "as its config says"
+        return "depends on its config"
     return ", ".join(f"`{port}`" for port in ports) or "-"
 
 
 def _section(kind: AnyTaskType, found: AnyImplementation | None, place: str) -> Iterator[str]:
     yield f"### `{kind.name}`\n"
     yield f"{kind.summary}\n"
-    told = inspect.getdoc(found.make) if found else None
-    pieces = doctest.DocTestParser().parse(told or "")
+    description = inspect.getdoc(found.make) if found else None
+    pieces = doctest.DocTestParser().parse(description or "")
     for paragraph in "".join(each for each in pieces if isinstance(each, str)).split("\n\n"):
         if text := " ".join(paragraph.split()):
             yield f"{text}\n"
@@ -127,28 +127,30 @@ def _section(kind: AnyTaskType, found: AnyImplementation | None, place: str) -> 
 
 def _facts(kind: AnyTaskType) -> str:
     kept = {
-        State.NONE: "It keeps nothing.",
-        State.KEY: "It keeps state for each key.",
+        State.NONE: "It keeps no state.",
+        State.KEY: "It keeps state per key.",
         State.STREAM: "It keeps state for the whole stream.",
     }
     emitted = {
         Emission.AT_MOST_ONE: "",
-        Emission.ONE_PER_PORT: " For one event it emits at most one at each port.",
-        Emission.MANY: " For one event it may emit many.",
+        Emission.ONE_PER_PORT: " It emits at most one event per port for each event.",
+        Emission.MANY: " It may emit many events for one.",
     }
     shared = "" if kind.shareable else " It is never shared."
-    effect = {Effect.NONE: "", Effect.READS_OUTSIDE: " It reads", Effect.WRITES_OUTSIDE: " It writes"}[kind.effect]
+    effect = {Effect.NONE: "", Effect.READS_OUTSIDE: " It reads from", Effect.WRITES_OUTSIDE: " It writes to"}[
+        kind.effect
+    ]
     return (
         f"Version {kind.version}. {kept[kind.state]}{emitted[kind.emission]}"
-        f"{effect + ' outside its streams.' if effect else ''}{shared}"
+        f"{effect + ' the outside world.' if effect else ''}{shared}"
     )
 
 
 def _config(config: type[Config]) -> str:
     fields = config.model_fields
     if not fields:
-        return "There is nothing to configure.\n"
-    rows = ["| config | what | default | meaning |", "|---|---|---|---|"]
+        return "It has no settings.\n"
+    rows = ["| config | type | default | meaning |", "|---|---|---|---|"]
     rows += list(_rows(config, ""))
     return "\n".join(rows) + "\n"
 
@@ -170,7 +172,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def _inner(annotation: Any, way: str) -> Iterator[tuple[type[Config], str]]:
-    """The configs that a field's value is made of, and the way to them."""
+    """The configs inside a field's value, and the paths to them."""
     if isinstance(annotation, type) and issubclass(annotation, Config) and not issubclass(annotation, Secret | Place):
         yield annotation, way
     steps: dict[Any, str] = {tuple: "[]", dict: "{}"}
@@ -203,7 +205,7 @@ def _plainly(annotation: Any) -> str:
 
 
 def _meanings(config: type[Config]) -> Mapping[str, str]:
-    """What is written beside each field, its bases' included."""
+    """The description of each field, including those of the bases."""
     found: dict[str, str] = {}
     for base in reversed(config.__mro__):
         if issubclass(base, Config) and base.__module__.startswith(("engine.", "dags.")):
@@ -230,7 +232,7 @@ def _written(module: str) -> dict[str, dict[str, str]]:
 
 
 def _example(examples: list[doctest.Example], place: str) -> str:
-    """A doctest as a program that prints what the doctest shows, with what it finds in its module imported."""
+    """A doctest as a program with the same output and the imports that it needs."""
     module, imports, lines, shown = place.partition(":")[0], list[str](), list[str](), ""
     around = vars(importlib.import_module(module))
     for name in sorted({name for each in examples for name in _names(each.source)} & around.keys()):
@@ -247,9 +249,9 @@ def _example(examples: list[doctest.Example], place: str) -> str:
 
 
 def _printed(source: str, want: str) -> str:
-    """A program that prints what a doctest shows of an expression."""
+    """A statement that prints an expression as a doctest does."""
     if want.startswith(("'", '"')):
-        # A text is shown in quotes, while all else shows itself.
+        # Only texts differ between `print` and a doctest.
         return f"print(repr({source}))"
     body = ast.parse(source, mode="eval").body
     return f"print(({source}))" if isinstance(body, ast.Tuple) else f"print({source})"

@@ -85,7 +85,7 @@ OWN: Mapping[str, Behaviour] = {
 
 def slot(instance: int, type_: str, *inputs: Edge | int, state: SlotState = SlotState.ACTIVE, **config: Any) -> Slot:
     edges = tuple(each if isinstance(each, Edge) else Edge(parent=each) for each in inputs)
-    reason = "it was told to" if state is SlotState.FAILED else ""
+    reason = "it was stopped" if state is SlotState.FAILED else ""
     version = VERSIONS.get(type_, 1)
     return Slot(
         instance=instance,

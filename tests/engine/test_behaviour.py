@@ -1,4 +1,4 @@
-"""What implements the built-in tasks: what they compute, null by null, and how they are found."""
+"""The implementations of built-in tasks: their results, including nulls, and how they are found."""
 
 import json
 import math
@@ -39,10 +39,10 @@ class Task:
     def take(self, rows: pa.RecordBatch) -> PortEmission:
         return self.behaviour("in", rows, self.state)["out"]
 
-    def values(self, values: Iterable[Any], field: str = "a", told: str = "") -> list[Any]:
-        """What becomes of a field with these values, or what is told in another one."""
+    def values(self, values: Iterable[Any], field: str = "a", result: str = "") -> list[Any]:
+        """The values of a field after the task, given these; or those of another field."""
         found: list[Any] = (
-            self.take(events([{field: value} for value in values])).rows.column(told or field).to_pylist()
+            self.take(events([{field: value} for value in values])).rows.column(result or field).to_pylist()
         )
         return found
 
@@ -52,7 +52,7 @@ def _behaviour(each: Slot) -> Behaviour:
 
 
 def test_every_task_but_the_source_is_implemented() -> None:
-    """Each by an implementation of its own type, under its name; steps of workflows all by one."""
+    """Each by an implementation of its own type, under its name. One implements all steps of workflows."""
     places = installed_behaviours()
     assert {kind.name for kind in TYPES if not kind.is_source} | {"opmw:*", "opmw-join:*"} == places.keys()
     assert {name: name for name in places} == {name: implementation_of(name, places).type.name for name in places}
@@ -60,7 +60,7 @@ def test_every_task_but_the_source_is_implemented() -> None:
 
 
 def test_a_namespace_is_implemented_by_one_entry_point() -> None:
-    """A type's own goes before it, and of two namespaces the longer; a prefix that is no namespace's is nobody's."""
+    """A type's own entry comes first, then that of the longer namespace."""
     places = {"a:*": "short", "a:b:*": "long", "a:b:c": "own", "d:": "no namespace"}
     names = ("a:x", "a:b:x", "a:b:c", "d:x", "a")
     assert ["short", "long", "own", None, None] == [place_of(name, places) for name in names]
@@ -78,8 +78,8 @@ def test_a_namespace_is_implemented_by_one_entry_point() -> None:
         ("pi_viete", {}),
     ],
 )
-def test_what_is_emitted_has_the_described_fields(name: str, config: dict[str, Any]) -> None:
-    """The description's schema is that of the rows, with or without events."""
+def test_emitted_events_have_the_described_fields(name: str, config: dict[str, Any]) -> None:
+    """The rows have the description's schema, with or without events."""
     kind = next(kind for kind in TYPES if kind.name == name)
     takes = {"in": Schema.of(a=Kind.FLOAT, b=Kind.INTEGER, k=Kind.STRING)}
     schema = kind.output_schema(kind.config.model_validate_json(json.dumps(config)), takes)["out"]
@@ -90,7 +90,7 @@ def test_what_is_emitted_has_the_described_fields(name: str, config: dict[str, A
 
 
 def test_a_range_filter_keeps_what_is_in_range() -> None:
-    """Both bounds included; nulls and NaN are dropped, and each event's origin is told."""
+    """Both bounds are inclusive. Nulls and NaN are dropped, and each event has its origin."""
     task = Task("range_filter", field="a", min=-1, max=2, outside="drop")
     kept = task.take(events([{"a": value} for value in (-1.0, None, 2.0, math.nan, 2.1, 0.0, -math.inf)]))
     assert [-1.0, 2.0, 0.0] == kept.rows.column("a").to_pylist()
@@ -99,7 +99,7 @@ def test_a_range_filter_keeps_what_is_in_range() -> None:
 
 
 def test_a_range_filter_makes_null_what_is_out_of_range() -> None:
-    """Unless it is told otherwise; all events pass, a null stays one, and the other fields stay."""
+    """By default. All events pass, nulls stay null, and other fields do not change."""
     task = Task("range_filter", field="a", min=-1, max=2)
     passed = task.take(events([{"a": value, "k": "x"} for value in (-1.0, None, 5.0, math.nan)]))
     assert [-1.0, None, None, None] == passed.rows.column("a").to_pylist()
@@ -108,7 +108,7 @@ def test_a_range_filter_makes_null_what_is_out_of_range() -> None:
 
 
 def test_a_range_filter_compares_integers_exactly() -> None:
-    """Also beyond 2^53, where neighbours have one float, and with bounds between them or beyond all integers."""
+    """Even beyond 2^53, where neighbours have the same float, and with bounds between or beyond all integers."""
     large = 2**53
     assert [large, None, None] == Task("range_filter", field="b", min=0, max=large).values([large, large + 1, -1], "b")
     assert [None, 1, None] == Task("range_filter", field="b", min=0.5, max=1.5).values([0, 1, 2], "b")
@@ -119,7 +119,7 @@ def test_a_range_filter_compares_integers_exactly() -> None:
 
 
 def test_an_average_emits_once_per_block_and_key() -> None:
-    """At the event that completes it; what is left over counts for the next batch."""
+    """At the event that completes the block. An incomplete block continues in the next batch."""
     task = Task("block_window_average", field="a", by=["k"], window=2)
     rows = [{"a": 1.0, "k": "x"}, {"a": 10.0, "k": "y"}, {"a": 3.0, "k": "x"}, {"a": 4.0, "k": "x"}]
     first = task.take(events(rows))
@@ -130,8 +130,8 @@ def test_an_average_emits_once_per_block_and_key() -> None:
     assert [{"k": "x", "a": 5.0}, {"k": "y", "a": 15.0}] == again.rows.to_pylist()
 
 
-def test_an_average_passes_over_nulls() -> None:
-    """They neither count nor weigh; a null key is a key."""
+def test_an_average_skips_nulls() -> None:
+    """A null key is a key."""
     task = Task("block_window_average", field="b", by=["k"], window=2)
     taken = task.take(events([{"b": 1}, {"b": None}, {"b": None, "k": "x"}, {"b": 2}, {"b": None}]))
     assert [{"k": None, "b": 1.5}] == taken.rows.to_pylist()
@@ -140,7 +140,7 @@ def test_an_average_passes_over_nulls() -> None:
 
 
 def test_an_average_forgets_a_key_whose_block_is_complete() -> None:
-    """Nothing is kept but blocks that have begun."""
+    """Only incomplete blocks are kept."""
     task = Task("block_window_average", field="a", by=["k"], window=3)
     task.take(events([{"a": 1.0, "k": "x"}, {"a": 1.0, "k": "y"}]))
     assert [1, 1.0] == task.state.get(("x",))
@@ -148,8 +148,8 @@ def test_an_average_forgets_a_key_whose_block_is_complete() -> None:
     assert (None, [1, 1.0]) == (task.state.get(("x",)), task.state.get(("y",)))
 
 
-def test_an_average_does_not_hang_on_where_batches_end() -> None:
-    """To the last digit, with values of which sums differ by their order."""
+def test_an_average_does_not_depend_on_the_ends_of_batches() -> None:
+    """To the last digit, with values whose sum depends on their order."""
     values = np.random.default_rng(1).normal(size=1_000) * 10.0 ** np.random.default_rng(2).integers(-9, 9, 1_000)
     whole = Task("block_window_average", field="a", window=100).values(values.tolist())
     task = Task("block_window_average", field="a", window=100)
@@ -158,7 +158,7 @@ def test_an_average_does_not_hang_on_where_batches_end() -> None:
 
 
 def test_an_average_ends_a_block_that_a_shorter_window_finds_full() -> None:
-    """A reconfigured task goes on with what it kept: its next event ends the block."""
+    """After a change of the window, the next event ends a full block."""
     task = Task("block_window_average", field="a", window=5)
     task.values([1.0, 2.0, 3.0])
     shorter = Task("block_window_average", field="a", window=2)
@@ -166,29 +166,29 @@ def test_an_average_ends_a_block_that_a_shorter_window_finds_full() -> None:
     assert [2.5, 1.0] == shorter.values([4.0, 1.0, 1.0])
 
 
-def test_a_count_tells_each_event_its_number() -> None:
-    """For its key, over batches; null is a key."""
+def test_a_count_gives_each_event_its_number() -> None:
+    """Per key, over batches. Null is a key."""
     task = Task("count", by=["k"])
     assert [1, 1, 2, 1, 3] == task.take(events([{"k": k} for k in ("x", None, "x", "y", "x")])).rows.column(
         "count"
     ).to_pylist()
     found = task.take(events([{"k": k} for k in (None, "x")])).rows.to_pylist()
     assert [{"k": None, "count": 2}, {"k": "x", "count": 4}] == found
-    assert [1, 2] == Task("count").values([None, 1.0], told="count")
+    assert [1, 2] == Task("count").values([None, 1.0], result="count")
 
 
 def test_keys_are_values() -> None:
-    """Both zeros are one key and so are all NaNs, over batches too; kinds of fields may be mixed."""
+    """Both zeros are one key, and so are all NaNs, over batches too. Kinds of fields may be mixed."""
     task = Task("count", by=["a"])
-    assert [1, 2, 1, 2, 1] == task.values([0.0, -0.0, math.nan, math.nan, None], told="count")
-    assert [3, 3, 2] == task.values([-0.0, math.nan, None], told="count")
+    assert [1, 2, 1, 2, 1] == task.values([0.0, -0.0, math.nan, math.nan, None], result="count")
+    assert [3, 3, 2] == task.values([-0.0, math.nan, None], result="count")
     two = Task("count", by=["k", "b"])
     rows = [{"k": k, "b": b} for k, b in (("x", 1), ("x", 2), ("y", 1), ("x", 1), (None, None), (None, None))]
     assert [1, 1, 1, 2, 1, 2] == two.take(events(rows)).rows.column("count").to_pylist()
 
 
-def test_a_moment_is_a_key() -> None:
-    """Timestamps, booleans and a count field that is itself a key."""
+def test_a_timestamp_is_a_key() -> None:
+    """Timestamps, booleans, and a count field that is itself a key."""
     fields = {"at": Kind.TIMESTAMP, "on": Kind.BOOLEAN, "count": Kind.INTEGER}
     moment = datetime(2026, 5, 4, tzinfo=UTC)
     rows: list[dict[str, Any]] = [
@@ -200,8 +200,8 @@ def test_a_moment_is_a_key() -> None:
     assert [{"at": moment, "on": True, "count": 1}, {"at": moment, "on": True, "count": 2}] == found.to_pylist()[:2]
 
 
-def test_a_moment_beyond_the_calendar_is_a_key() -> None:
-    """A timestamp counts as its number, because Python's own moments end with the year 9999."""
+def test_a_timestamp_beyond_the_calendar_is_a_key() -> None:
+    """It counts as its number, because Python's own times end with the year 9999."""
     rows = events([{"at": 10**15}, {"at": 10**15}], {"at": Kind.TIMESTAMP})
     assert [1, 2] == Task("count", by=["at"]).take(rows).rows.column("count").to_pylist()
 
@@ -210,12 +210,12 @@ def test_many_keys_are_kept_apart() -> None:
     """More than a short integer can number."""
     task = Task("count", by=["b"])
     numbers = 2 * list(range(70_000))
-    assert [1] * 70_000 + [2] * 70_000 == task.values(numbers, "b", told="count")
-    assert [3, 3, 1] == task.values([0, 69_999, 70_000], "b", told="count")
+    assert [1] * 70_000 + [2] * 70_000 == task.values(numbers, "b", result="count")
+    assert [3, 3, 1] == task.values([0, 69_999, 70_000], "b", result="count")
 
 
-def test_an_output_hands_on_what_it_takes() -> None:
-    """Just as it is."""
+def test_an_output_passes_events_on() -> None:
+    """Unchanged."""
     rows = events([{"a": 1.0}, {"a": None}])
     assert PortEmission(rows) == Task("output").take(rows)
 
@@ -231,66 +231,66 @@ def _twice(port: str, event: dict[str, Any], _state: Staged) -> Iterable[tuple[s
 
 
 def test_a_behaviour_can_be_written_for_one_event() -> None:
-    """What it yields becomes rows with their origins; what an event lacks is null; an empty batch gives empty ones."""
+    """Yielded events become rows with origins, missing fields become null, and an empty batch gives empty ones."""
     schema = pa.schema({"n": pa.int64(), "port": pa.string()})
     behaviour = each_event(_twice, lambda _schema: {"out": schema})
-    told = behaviour("left", events([{"b": 2}, {"b": 0}, {"b": 1}]), Staged({}))["out"]
+    result = behaviour("left", events([{"b": 2}, {"b": 0}, {"b": 1}]), Staged({}))["out"]
     expected = [{"n": 2, "port": "left"}, {"n": 2, "port": "left"}, {"n": 1, "port": "left"}]
-    assert expected == told.rows.to_pylist()
-    assert told.origin is not None
-    assert [0, 0, 2] == told.origin.tolist()
+    assert expected == result.rows.to_pylist()
+    assert result.origin is not None
+    assert [0, 0, 2] == result.origin.tolist()
     assert schema == behaviour("left", events([]), Staged({}))["out"].rows.schema
-    with pytest.raises(ValueError, match="it emits at port 'other', which it does not have"):
+    with pytest.raises(ValueError, match="the task emits at port 'other', which it does not have"):
         behaviour("left", events([{}]), Staged({}))
-    with pytest.raises(ValueError, match="it emits the field 'm', which port 'out' does not have"):
+    with pytest.raises(ValueError, match="the task emits the field 'm', which port 'out' does not have"):
         behaviour("left", events([{"b": 9}]), Staged({}))
 
 
 @pytest.mark.parametrize(
-    ("each", "place", "told"),
+    ("each", "place", "result"),
     [
-        (slot(2, "acme:x", 1), None, "nothing implements the task type 'acme:x'; install the package that offers it"),
+        (slot(2, "acme:x", 1), None, "no package implements the task type 'acme:x'; install the one that does"),
         (slot(2, "count", 1), "no.such:thing", "cannot be made: ModuleNotFoundError: No module named 'no'"),
-        (slot(2, "count", 1), "engine.plan:Plan", "engine.plan:Plan is type and no Implementation"),
+        (slot(2, "count", 1), "engine.plan:Plan", "engine.plan:Plan is type, not an Implementation"),
         (slot(2, "count", 1, by=3), PLACES["count"], "the behaviour of 'count' cannot be made: ValidationError"),
         (
             Slot(instance=2, type="count", version=2, inputs=()),
             PLACES["count"],
-            "'count' is installed in version 1 and the plan wants version 2",
+            "version 1 of 'count' is installed, but the plan needs version 2",
         ),
     ],
 )
-def test_what_cannot_be_run_refuses_every_event(each: Slot, place: str | None, told: str) -> None:
-    """And says why; its neighbours are made all the same."""
+def test_a_task_that_cannot_run_refuses_every_event(each: Slot, place: str | None, result: str) -> None:
+    """With the reason. Other tasks are made."""
     places = {"output": PLACES["output"], **({each.type: place} if place else {})}
     made = behaviours_of([each, slot(3, "output", 1)], places)
-    with pytest.raises(NoBehaviour, match=told.replace("(", r"\(")):
+    with pytest.raises(NoBehaviour, match=result.replace("(", r"\(")):
         made[2]("in", events([]), Staged({}))
     assert made[3]("in", events([]), Staged({}))
 
 
-class Tells(Unwatched):
-    """Knows that instance 2 is deadly to make."""
+class Knows(Unwatched):
+    """Knows that instance 2 kills its worker when it is made."""
 
     def __init__(self) -> None:
-        self.told: list[int] = []
+        self.noted: list[int] = []
 
     def parked(self, instance: int, event: EventName | None = None) -> str:
         return "killed its worker" if (instance, event) == (2, None) else ""
 
     def running(self, instance: int, event: EventName | None = None) -> None:
         assert event is None
-        self.told.append(instance)
+        self.noted.append(instance)
 
     def idle(self) -> None:
-        self.told.append(0)
+        self.noted.append(0)
 
 
-def test_it_is_told_who_is_made() -> None:
-    """So that a package that kills its worker on import is found too; one that is known to is not made again."""
-    watch = Tells()
+def test_the_watch_is_notified_of_each_task_that_is_made() -> None:
+    """So that a package that kills its worker on import is found, and not made again."""
+    watch = Knows()
     made = behaviours_of([slot(2, "output", 1), slot(3, "output", 1)], PLACES, watch)
-    assert [2, 3, 0] == watch.told
+    assert [2, 3, 0] == watch.noted
     with pytest.raises(NoBehaviour, match="killed its worker"):
         made[2]("in", events([]), Staged({}))
     assert made[3]("in", events([]), Staged({}))

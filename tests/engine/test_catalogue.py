@@ -1,4 +1,4 @@
-"""The catalogue of everything installed: what packages offer through their entry points."""
+"""The catalogue of installed types, from the entry points of packages."""
 
 import json
 import sys
@@ -64,13 +64,13 @@ def refusal() -> str:
 
 
 def test_the_built_in_types_are_installed() -> None:
-    """By an entry point, like anybody's."""
+    """By an entry point, like those of any package."""
     catalogue = installed_catalogue()
     assert all(catalogue.find(kind.name) is kind for kind in TYPES)
 
 
 def test_a_package_adds_types_and_namespaces(site: Site) -> None:
-    """One by one or several at once, beside the built-in ones."""
+    """One by one or several at once, besides the built-in ones."""
     site.install(
         "acme-types",
         "acme_types",
@@ -103,7 +103,7 @@ def test_a_package_adds_types_and_namespaces(site: Site) -> None:
     ],
 )
 def test_a_package_that_cannot_be_loaded_is_named(site: Site, text: str, said: str) -> None:
-    """With its entry point, the reason, and what to do."""
+    """With its entry point, the reason and a remedy."""
     site.install("acme-types", "acme_types", text, all_of_them="acme_types:TYPES")
     assert (
         f"the entry point 'all_of_them' of acme-types cannot be loaded: {said}; repair or uninstall that package"
@@ -115,10 +115,10 @@ def test_a_package_that_cannot_be_loaded_is_named(site: Site, text: str, said: s
     [("5", "int"), ("'text'", "str"), ("[C]", "ModelMetaclass"), ("None", "NoneType"), ("TaskType", "type")],
 )
 def test_a_package_that_offers_nonsense_is_named(site: Site, offered: str, what: str) -> None:
-    """Only task types and namespaces are of use."""
+    """Only task types and namespaces are allowed."""
     site.install("acme-types", "acme_types", f"{DESCRIBES}TYPES = {offered}", all="acme_types:TYPES")
     assert (
-        f"the entry point 'all' of acme-types offers {what}, which is neither a task type nor a namespace; "
+        f"the entry point 'all' of acme-types provides {what}, which is neither a task type nor a namespace; "
         "repair or uninstall that package"
     ) == refusal()
 
@@ -132,13 +132,13 @@ def test_packages_that_clash_are_refused(site: Site) -> None:
 
 
 def test_a_namespace_that_covers_another_package_is_refused(site: Site) -> None:
-    """It would answer for types that it did not make."""
+    """It would provide types that it did not make."""
     site.install("acme-types", "acme_types", DESCRIBES + "TYPES = Namespace('co', C)", all="acme_types:TYPES")
-    assert "namespace 'co' also answers for 'count'; choose another prefix" == refusal()
+    assert "namespace 'co' also covers 'count'; choose another prefix" == refusal()
 
 
 def test_describing_tasks_loads_no_implementation(tmp_path: Path) -> None:
-    """Whoever only checks documents waits neither for Spark nor for numerics."""
+    """Code that only checks documents loads neither Spark nor numerics."""
     script = (
         "import sys, dags, merge, engine, engine.tasks\n"
         "engine.installed_catalogue()\n"
@@ -150,7 +150,7 @@ def test_describing_tasks_loads_no_implementation(tmp_path: Path) -> None:
 
 
 def test_checking_every_type_loads_no_implementation(tmp_path: Path) -> None:
-    """A document that uses all of them is checked without Spark, scikit-learn and whatever else they compute with."""
+    """A document with all of them is checked without Spark, scikit-learn and other packages."""
     script = (
         "import json, sys\n"
         "from dags import Kind, Schema, Source, canonicalise\n"
@@ -164,8 +164,8 @@ def test_checking_every_type_loads_no_implementation(tmp_path: Path) -> None:
         f"heavy = {HEAVY!r}\n"
         "print(len({task.type for task in flow.tasks}), sorted(heavy & set(sys.modules)))\n"
     )
-    told = json.dumps([json.dumps(every_type()), {name: kind.value for name, kind in EVENT_FIELDS.items()}])
-    done = run([sys.executable, "-c", script], cwd=tmp_path, input=told, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
+    given = json.dumps([json.dumps(every_type()), {name: kind.value for name, kind in EVENT_FIELDS.items()}])
+    done = run([sys.executable, "-c", script], cwd=tmp_path, input=given, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
     assert (f"{len(TYPES) + 2} []\n", "", 0) == (done.stdout, done.stderr, done.returncode)
 
 

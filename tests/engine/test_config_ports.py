@@ -1,4 +1,4 @@
-"""A task whose config decides its ports, from its type to what its behaviour gives."""
+"""A task whose ports depend on its config, from its type to its behaviour."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -43,7 +43,7 @@ IMPLEMENTATION = Implementation(type=DEAL, make=_deal)
 
 
 def test_a_behaviour_gives_at_the_ports_of_its_config() -> None:
-    """Two tasks of one type have each their own, and take what comes at the ports that are fed."""
+    """Two tasks of one type have their own ports, and take events at those with streams."""
     events = [("a", {"n": 1}), ("c", {"n": 2}), ("a", {"n": 3})]
     config = {"takes": ["a"], "may": ["b", "c"], "gives": ["x", "y"]}
     assert {"x": [{"n": 1}, {"n": 3}], "y": [{"n": 2}]} == try_out(IMPLEMENTATION, config, events)

@@ -1,4 +1,4 @@
-"""What a command that runs on tells: the same for people and for programs, with what it is about."""
+"""The log of a command: the same for people and for programs, with its subject."""
 
 import json
 import os
@@ -36,8 +36,8 @@ def run(form: str, *, starts: bool = False, **environment: str) -> "subprocess.C
     )
 
 
-def test_programs_read_objects_and_so_of_what_was_started() -> None:
-    """Each line is an object, with what it is about and what happened; a process that was started tells so too."""
+def test_programs_read_objects_even_of_child_processes() -> None:
+    """Each line is an object with its subject and event; so are the lines of a child process."""
     done = run("True", starts=True)
     first, second, childs = map(json.loads, done.stdout.splitlines())
     assert ("goes on", "r-1", "went", 3) == tuple(first[name] for name in ("message", "request", "event", "on"))
@@ -47,7 +47,7 @@ def test_programs_read_objects_and_so_of_what_was_started() -> None:
 
 
 def test_people_read_lines_whatever_this_was_started_by() -> None:
-    """On standard error, with what a line is about behind it; a command that is told its form keeps to it."""
+    """On standard error, with the subject at the end. A given format overrides that of the parent."""
     done = run("False", starts=True, BRAID_LOG="json")
     first, second, childs = done.stderr.splitlines()
     assert first.endswith("braid.test INFO goes on [request=r-1]")
@@ -55,8 +55,8 @@ def test_people_read_lines_whatever_this_was_started_by() -> None:
     assert "" == done.stdout
 
 
-def test_what_a_line_is_about_ends_with_its_context() -> None:
-    """Also where something goes wrong in it; what is around it is as it was."""
+def test_the_subject_ends_with_its_context() -> None:
+    """Even after an error. The outer context does not change."""
     with about(request="r-1"):
         with pytest.raises(ZeroDivisionError), about(job="7"):
             raise ZeroDivisionError
@@ -65,8 +65,8 @@ def test_what_a_line_is_about_ends_with_its_context() -> None:
     assert {} == log_context()
 
 
-def test_what_a_thread_learns_its_caller_knows() -> None:
-    """What is noted in a thread that does something for a request stands in the request's later lines and no others."""
+def test_ids_noted_in_a_thread_reach_its_caller() -> None:
+    """They are in the request's later lines and in no others."""
     with about(request="r-1"), ThreadPoolExecutor(1) as threads:
         threads.submit(copy_context().run, note, dataflow="d-1").result()
         with about(job="7"):

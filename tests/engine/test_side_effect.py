@@ -1,4 +1,4 @@
-"""ActingBehaviour: the names of events, and what becomes of the events of a behaviour that acts."""
+"""Acting behaviours: the names of their events, and the outcome of these events."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ from tests.engine.kernels import Machine, arrived, behaviours, dead, enters, ent
 
 
 class Recorder:
-    """Notes what it is called with, and raises what it is told to."""
+    """Notes its calls, and raises on request."""
 
     def __init__(self, error: Exception | None = None, bad: int | None = None) -> None:
         self.calls: list[list[tuple[str, int]]] = []
@@ -60,7 +60,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans()),
 def test_an_event_has_one_name_wherever_batches_are_cut(
     one: list[tuple[int, int, bool]], other: list[tuple[int, int, bool]]
 ) -> None:
-    """And no two events have the same; a batch that is run again repeats them."""
+    """No two events have the same name, and a repeated batch uses the same names."""
     assert _named(one) == _named(other)
     assert {f"{stream}:{n}.{place}" for stream in "st" for n in range(4) for place in range(2)} == set(_named(one))
 
@@ -93,7 +93,7 @@ def _named(steps: list[tuple[int, int, bool]]) -> dict[str, int]:
 
 
 def test_names_stay_as_they_are_when_another_event_is_parked() -> None:
-    """What is fed again has names of its own, which no raw event has."""
+    """Events of dead letters have their own names, which no raw event has."""
 
     class Parks(Unwatched):
         def alone(self, instance: int) -> bool:
@@ -116,7 +116,7 @@ def _fed(running: Machine, feed: Feed) -> Record:
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_bad_event_is_parked_alone_unless_all_are_written_together(*, whole: bool) -> None:
-    """A behaviour that writes its events together is called once for a batch, and loses all of them if it fails."""
+    """A behaviour that writes its events together is called once per batch, and all are parked if it fails."""
     recorder = Recorder(ValueError("bad"), bad=2)
     record = machine(recorder, whole=whole).run([arrived([{"b": n} for n in range(5)])])
     assert ([0, 1, 2, 3, 4] if whole else [2]) == [b for _, _, _, b in dead(record)]
@@ -124,8 +124,8 @@ def test_a_bad_event_is_parked_alone_unless_all_are_written_together(*, whole: b
     assert ([] if whole else [0, 1, 3, 4]) == written
 
 
-def test_what_cannot_be_reached_is_not_tried_for_each_event() -> None:
-    """The rest of the batch is parked with the reason, after what was written before."""
+def test_an_unreachable_system_is_not_tried_for_each_event() -> None:
+    """The rest of the batch is parked with the reason, after the events already written."""
     tried: list[int] = []
 
     def act(_port: str, events: pa.RecordBatch, _state: Staged, _names: EventNames) -> Mapping[str, PortEmission]:
@@ -145,7 +145,7 @@ def test_what_cannot_be_reached_is_not_tried_for_each_event() -> None:
 
 
 def test_a_behaviour_that_acts_is_not_called_without_names() -> None:
-    """Whoever tries it so is told what to do."""
+    """The error says what to call instead."""
     acting = ActingBehaviour(act=Recorder())
     rows = pa.record_batch({"b": pa.array([1])})
     with pytest.raises(TypeError, match="call its `act`"):
@@ -160,23 +160,23 @@ def test_the_writer_and_the_batch_have_names() -> None:
 
 
 def test_messages_leave_from_the_record_under_the_same_numbers(tmp_path: Path) -> None:
-    """Each with its number; what the broker has not taken leaves again after a restart, in a higher epoch."""
+    """A message that the broker has not taken is sent again after a restart, in a higher epoch."""
     scene = Scene(tmp_path)
     messages = pa.record_batch({"topic": ["a", "a", "b"], "event": ['{"n":1}', "{}", '{"n":3}']})
     emitted = EmittedEvents(origin=Port(7, MESSAGES), first=5, events=messages)
     record = Record(batch=0, start=Offset(), end=Offset(run=1, entry=1), emitted=(emitted,))
     scene.store.write(scene.state.settle(record))
-    told: list[list[tuple[str, Any]]] = []
+    published: list[list[tuple[str, Any]]] = []
     for _ in range(2):
         follower = scene.follower()
         follower.follow()
-        told.append([(each.topic, each.payload) for each in scene.sender.plain])
-    for (topic, events), wanted in zip(told[0], [("a", [(1, 5), (None, 6)]), ("b", [(3, 7)])], strict=True):
+        published.append([(each.topic, each.payload) for each in scene.sender.plain])
+    for (topic, events), wanted in zip(published[0], [("a", [(1, 5), (None, 6)]), ("b", [(3, 7)])], strict=True):
         assert wanted == (topic, [(each.get("n"), each["_from"]["number"]) for each in events])
-    epochs = [{each["_from"].pop("epoch") for _, events in sent for each in events} for sent in told]
+    epochs = [{each["_from"].pop("epoch") for _, events in sent for each in events} for sent in published]
     assert [1, 1] == [len(each) for each in epochs]
     assert min(epochs[0]) < min(epochs[1])
-    assert told[0] == told[1]
+    assert published[0] == published[1]
     last = scene.follower()
     last.follow()
     scene.sender.answer()

@@ -1,4 +1,4 @@
-"""The built-in task types, as far as documents are held against them."""
+"""The built-in task types, as far as documents are checked against them."""
 
 import json
 from typing import Any
@@ -59,7 +59,9 @@ def check(kind: str, config: dict[str, Any], below: str = "output", see: str = "
     return canonicalise(json.dumps(written), dataflow="d", tenant="ann", catalogue=CATALOGUE, sources=SOURCES)
 
 
-def told(kind: str, config: dict[str, Any], below: str = "output", see: str = "") -> list[tuple[str, str, str, str]]:
+def problems_with(
+    kind: str, config: dict[str, Any], below: str = "output", see: str = ""
+) -> list[tuple[str, str, str, str]]:
     with pytest.raises(InvalidDocument) as refused:
         check(kind, config, below, see)
     return [_told(problem) for problem in refused.value.problems]
@@ -80,14 +82,14 @@ TYPES_BY_NAME = {kind.name: kind for kind in TYPES}
 
 
 def test_the_library_is_sorted() -> None:
-    """One description per name, each with a sentence that says what it does."""
+    """One description per name, each with a summary."""
     names = [kind.name for kind in TYPES]
     assert sorted(set(names)) == names
     assert [] == [kind.name for kind in TYPES if not kind.summary.endswith(".")]
 
 
-def test_what_the_types_keep() -> None:
-    """Averages and counts remember per key."""
+def test_the_state_of_types() -> None:
+    """Averages and counts keep state per key."""
     assert ("sensor",) == TYPES_BY_NAME["count"].key_fields(TYPES_BY_NAME["count"].config(by=("sensor",)))
     average = TYPES_BY_NAME["block_window_average"]
     assert ("a", "b") == average.key_fields(average.config(field="x", by=("a", "b")))
@@ -95,15 +97,15 @@ def test_what_the_types_keep() -> None:
 
 
 def test_the_ends() -> None:
-    """Sources are named, outputs have nothing to configure."""
+    """Sources are named, outputs have no settings."""
     assert ["source"] == [kind.name for kind in TYPES if kind.is_source]
     assert "output" in [kind.name for kind in TYPES if kind.is_sink]
     flow = check("count", {})
     assert ({"source": "city"}, {}) == (flow.tasks[0].config, flow.tasks[2].config)
 
 
-def test_a_range_filter_passes_on_what_it_takes() -> None:
-    """With all its fields, whatever it does outside the range."""
+def test_a_range_filter_passes_events_on() -> None:
+    """With all their fields, whatever its effect outside the range."""
     flow = check("range_filter", {"field": "temperature", "min": -5, "max": 40})
     assert {"field": "temperature", "max": 40, "min": -5, "outside": "null"} == flow.tasks[1].config
     assert {name: str(kind) for name, kind in SOURCES["city"].schema.fields.items()} == leaving(
@@ -114,46 +116,48 @@ def test_a_range_filter_passes_on_what_it_takes() -> None:
 def test_a_range_has_its_bounds_in_order() -> None:
     """They may be equal."""
     check("range_filter", {"field": "dust", "min": 7.5, "max": 7.5})
-    message = "the value min 8 is above max 7.5"
-    remedy = "give one that does not break this rule"
-    assert [("/tasks/1/config", "wrong-value", message, remedy)] == told(
+    message = "the value is not valid: min 8 is greater than max 7.5"
+    remedy = "change it to follow this rule"
+    assert [("/tasks/1/config", "wrong-value", message, remedy)] == problems_with(
         "range_filter", {"field": "dust", "min": 8, "max": 7.5}
     )
 
 
 def test_a_range_filter_drops_or_nulls() -> None:
-    """Nothing else."""
+    """Nothing else is allowed."""
     check("range_filter", {"field": "dust", "min": 0, "max": 1, "outside": "drop"})
-    [(place, code, message, _)] = told("range_filter", {"field": "dust", "min": 0, "max": 1, "outside": "keep"})
+    [(place, code, message, _)] = problems_with(
+        "range_filter", {"field": "dust", "min": 0, "max": 1, "outside": "keep"}
+    )
     assert ("/tasks/1/config/outside", "wrong-value", "the value should be 'drop' or 'null'") == (place, code, message)
 
 
 def test_a_range_filter_needs_its_bounds_and_field() -> None:
     """None has a default."""
     assert ["/tasks/1/config/field", "/tasks/1/config/max", "/tasks/1/config/min"] == [
-        place for place, *_ in told("range_filter", {})
+        place for place, *_ in problems_with("range_filter", {})
     ]
 
 
 @pytest.mark.parametrize(("kind", "more"), [("range_filter", {"min": 0, "max": 1}), ("block_window_average", {})])
-def test_what_is_measured_has_to_be_a_number_upstream(kind: str, more: dict[str, Any]) -> None:
-    """A field that is missing, and one of another kind, at the place that names it; integers and floats are fine."""
+def test_a_measured_field_has_to_be_a_number(kind: str, more: dict[str, Any]) -> None:
+    """A missing field, or one of another kind, is a problem at its place. Integers and floats are allowed."""
     for field in ("temperature", "dust"):
         check(kind, {"field": field, **more})
     place = "/tasks/1/config/field"
     message = "the events that reach port 'in' have no field 'temprature'"
-    assert [(place, "unknown-field-upstream", message, "did you mean 'temperature'?")] == told(
+    assert [(place, "unknown-field-upstream", message, "did you mean 'temperature'?")] == problems_with(
         kind, {"field": "temprature", **more}
     )
     for field, what in (("sensor", "string"), ("time", "timestamp"), ("raw", "json")):
         message = f"the field '{field}' is of kind {what} at port 'in'"
-        assert [(place, "wrong-kind-upstream", message, "name a field of kind float or integer")] == told(
+        assert [(place, "wrong-kind-upstream", message, "choose a field of kind float or integer")] == problems_with(
             kind, {"field": field, **more}
         )
 
 
 def test_a_block_window_average_emits_its_keys_and_the_mean() -> None:
-    """The mean is a float even of integers, and even where it is a key; nothing else is left."""
+    """The mean is always a float, even of integers and if it is a key. Other fields are dropped."""
     flow = check("block_window_average", {"field": "dust", "by": ["sensor"]})
     assert {"by": ["sensor"], "field": "dust", "window": 10} == flow.tasks[1].config
     config = {"field": "dust", "by": ("sensor", "time")}
@@ -161,29 +165,36 @@ def test_a_block_window_average_emits_its_keys_and_the_mean() -> None:
     assert {"dust": "float"} == leaving("block_window_average", {"field": "dust"})
     assert {"dust": "float"} == leaving("block_window_average", {"field": "dust", "by": ("dust",)})
     check("block_window_average", {"field": "dust"}, "see_float", "dust")
-    assert "unknown-field-upstream" == told("block_window_average", {"field": "dust"}, "see_string", "sensor")[0][1]
+    assert (
+        "unknown-field-upstream"
+        == problems_with("block_window_average", {"field": "dust"}, "see_string", "sensor")[0][1]
+    )
 
 
 def test_a_window_has_at_least_one_event() -> None:
-    """And a whole number of them."""
+    """And a whole number of events."""
     check("block_window_average", {"field": "dust", "window": 1})
     config: dict[str, Any] = {"field": "dust", "window": 0}
-    assert [("/tasks/1/config/window", "wrong-value")] == [found[:2] for found in told("block_window_average", config)]
+    assert [("/tasks/1/config/window", "wrong-value")] == [
+        found[:2] for found in problems_with("block_window_average", config)
+    ]
     config["window"] = 1.5
-    assert [("/tasks/1/config/window", "wrong-type")] == [found[:2] for found in told("block_window_average", config)]
+    assert [("/tasks/1/config/window", "wrong-type")] == [
+        found[:2] for found in problems_with("block_window_average", config)
+    ]
 
 
 @pytest.mark.parametrize(("kind", "more"), [("count", {}), ("block_window_average", {"field": "dust"})])
 def test_keys_have_to_be_there_upstream(kind: str, more: dict[str, Any]) -> None:
-    """Each is told at its place, once; they may be of any kind."""
+    """Each missing key is a problem at its place, once. Keys may be of any kind."""
     check(kind, {"by": ["sensor", "time", "temperature", "dust", "raw"], **more})
     assert [("/tasks/1/config/by/1", "unknown-field-upstream"), ("/tasks/1/config/by/2", "unknown-field-upstream")] == [
-        found[:2] for found in told(kind, {"by": ["sensor", "x", "y"], **more})
+        found[:2] for found in problems_with(kind, {"by": ["sensor", "x", "y"], **more})
     ]
 
 
 def test_a_count_emits_its_keys_and_the_count() -> None:
-    """An integer, also where a key has its name."""
+    """An integer, even if a key has its name."""
     assert {"by": []} == check("count", {}).tasks[1].config
     assert {"count": "integer"} == leaving("count", {})
     assert {"count": "integer", "sensor": "string"} == leaving("count", {"by": ("sensor",)})
@@ -191,10 +202,10 @@ def test_a_count_emits_its_keys_and_the_count() -> None:
 
 
 def test_pi_is_computed_anew_for_every_event() -> None:
-    """Nothing of the event is left; at least one step is taken."""
+    """Other fields are dropped. At least one iteration is needed."""
     assert {"iterations": 1_600} == check("pi_viete", {}).tasks[1].config
     assert {"pi": "float"} == leaving("pi_viete", {})
     check("pi_viete", {"iterations": 1})
     assert [("/tasks/1/config/iterations", "wrong-value")] == [
-        found[:2] for found in told("pi_viete", {"iterations": 0})
+        found[:2] for found in problems_with("pi_viete", {"iterations": 0})
     ]

@@ -1,4 +1,4 @@
-"""The vault: what is kept secret is found by its owner and name alone, and by nobody who lacks the key."""
+"""The vault: a secret is found only by its owner and name, and only with the key."""
 
 import stat
 from pathlib import Path
@@ -19,7 +19,7 @@ NAMES = st.one_of(
 def test_every_secret_is_found_again(
     kept: dict[tuple[str, str], str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Whatever owners and names are called; and each is listed with its owner."""
+    """With any names of owners and secrets. Each is listed with its owner."""
     root = tmp_path_factory.mktemp("root")
     for (owner, name), secret in kept.items():
         Vault(root).put(owner, name, secret)
@@ -29,7 +29,7 @@ def test_every_secret_is_found_again(
 
 
 def test_files_and_key_are_for_their_owner_only(tmp_path: Path) -> None:
-    """And no file but the key tells a secret to who has not the key."""
+    """And no file but the key reveals a secret without it."""
     vault = Vault(tmp_path)
     vault.put("ann", "lake", "sesame")
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -40,7 +40,7 @@ def test_files_and_key_are_for_their_owner_only(tmp_path: Path) -> None:
 
 
 def test_a_secret_is_replaced_and_removed(tmp_path: Path) -> None:
-    """Each time the version is another one, so that whoever holds a secret looks again."""
+    """The version changes each time, so that a process with an old secret reads it again."""
     vault = Vault(tmp_path)
     versions = [vault.version]
     vault.put("ann", "lake", "one")
@@ -51,24 +51,24 @@ def test_a_secret_is_replaced_and_removed(tmp_path: Path) -> None:
     assert (True, False) == (vault.remove("ann", "lake"), vault.remove("ann", "lake"))
     versions.append(vault.version)
     assert 4 == len(set(versions))
-    with pytest.raises(NoSecret, match="there is no secret 'lake' of 'ann'; put it with `braid secrets put lake`"):
+    with pytest.raises(NoSecret, match="'ann' has no secret 'lake'; put it with `braid secrets put lake`"):
         vault.reveal("ann", "lake")
 
 
-def test_a_secret_is_nobody_elses(tmp_path: Path) -> None:
-    """Not even for who moves its file, nor with another key; and the message says what to do."""
+def test_a_secret_belongs_to_its_owner(tmp_path: Path) -> None:
+    """Moving its file does not help, nor does another key. The message contains a remedy."""
     vault = Vault(tmp_path)
     vault.put("ann", "lake", "sesame")
     vault.put("bob", "lake", "his own")
     folder = tmp_path / VAULT_FOLDER
     (folder / "=bob" / "=lake").write_bytes((folder / "=ann" / "=lake").read_bytes())
-    with pytest.raises(NoSecret, match="put it anew with `braid secrets put lake`"):
+    with pytest.raises(NoSecret, match="put it again with `braid secrets put lake`"):
         vault.reveal("bob", "lake")
-    for content, told in ((None, "is missing; bring it back"), (b"short", "holds no key"), (None, "is missing")):
+    for content, reason in ((None, "is missing; restore it"), (b"short", "is not a key"), (None, "is missing")):
         (tmp_path / VAULT_KEY).unlink(missing_ok=True)
         if content is not None:
             (tmp_path / VAULT_KEY).write_bytes(content)
-        with pytest.raises(NoSecret, match=told):
+        with pytest.raises(NoSecret, match=reason):
             vault.reveal("ann", "lake")
     vault.put("bob", "lake", "anew")
     assert "anew" == vault.reveal("bob", "lake")

@@ -1,10 +1,9 @@
-"""Golden cases: what runs before, what is submitted or removed, and the whole picture after it, worked out by hand.
+"""Golden cases: what runs before, what is submitted or removed, and what runs after, worked out by hand.
 
-A case first does the steps in `running before`: most submit a dataflow, `{"removed": id}` removes one again. Then it
-does its own. In the picture a running task is named by the first place where it is found, as `dataflow.task`, and told
-in full: its type and config, the number of the step that started it (`since`), its users, the other places where it is
-found (`also`), its scope where it has one, and its inputs as `port < parent.port`. A running DAG is named by its
-sources.
+A case first does the steps in `running before`: most submit a dataflow, `{"removed": id}` removes one. Then it does its
+own step. The picture names a running task by the first place where it is found, as `dataflow.task`. It has the task's
+type and config, the number of the step that started it (`since`), its users, the other places where it is found
+(`also`), its scope if it has one, and its inputs as `port < parent.port`. A running DAG is named by its sources.
 """
 
 import json
@@ -207,14 +206,14 @@ def _each(cases: Iterable[Case]) -> pytest.MarkDecorator:
 
 @_each(CASES)
 def test_a_step_leads_to_its_picture(case: Case) -> None:
-    """What a case submits or removes leaves exactly what the case says."""
+    """A submission or removal leaves exactly what the case names."""
     actual = picture_after(case)
     assert case.after == actual, _difference(case.after, actual)
 
 
 @_each(case for case in CASES if "refused" not in case.after)
 def test_tasks_start_after_their_parents_and_stop_before_them(case: Case) -> None:
-    """A change tells what starts from the sources down, and what stops from the sinks up."""
+    """A change lists starts from the sources down, and stops from the sinks up."""
     change = change_of(running_before(case), case.step)
     downwards = [*change.starts, *reversed(change.stops)]
     place = {task.instance: number for number, task in enumerate(downwards)}
@@ -224,7 +223,7 @@ def test_tasks_start_after_their_parents_and_stop_before_them(case: Case) -> Non
 
 @_each(case for case in CASES if case.submitted is not None and "refused" not in case.after)
 def test_removing_what_was_submitted_leads_back(case: Case) -> None:
-    """After a case's submission is removed, the picture is that of before, and what stops is what started."""
+    """What runs is as before, and the stopped tasks are those that were started."""
     before = running_before(case)
     submission = change_of(before, case.step)
     running = applied(before, submission)
@@ -237,7 +236,7 @@ def test_removing_what_was_submitted_leads_back(case: Case) -> None:
 
 @_each(case for case in CASES if case.removed is not None)
 def test_submitting_again_starts_what_stopped_and_nothing_else(case: Case) -> None:
-    """Where a removed dataflow comes back, what stopped starts as new instances and what was released is reused."""
+    """Stopped tasks start as new instances, and released ones are reused."""
     before = running_before(case)
     removal = change_of(before, case.step)
     written = next(step for step in case.before if isinstance(step, Submission) and step.id == case.removed)
@@ -248,6 +247,6 @@ def test_submitting_again_starts_what_stopped_and_nothing_else(case: Case) -> No
 
 
 def test_every_title_is_given_once() -> None:
-    """A title finds its case."""
+    """So a title identifies its case."""
     titles = [case.title for case in CASES]
     assert sorted(set(titles)) == sorted(titles)

@@ -22,7 +22,8 @@ from bridge.transport.mqtt_client import MqttClient
 from bridge.transport.protocol_version import detect_protocol
 from dags import Kind
 from engine.host.keeper import HostKeeper
-from engine.plan import CutWish, Delivery, Edge, Forward, Ingress, Plan, Slot, written_cut, written_plan
+from engine.plan import CutRequest, Delivery, Edge, Forward, Ingress, Plan, Slot
+from engine.plan_messages import written_cut, written_plan
 from engine.records.job_folder import JobFolder, job_folder, spool_folder
 from engine.records.record import Table
 from engine.records.record_store import RecordStore
@@ -117,11 +118,11 @@ class Hosting:
 
     def cut(self, name: str, *streams: str) -> None:
         """Ask for a cut in raw spools."""
-        self.client.publish(topics.host(HOST, "cut"), written_cut(CutWish(cut=name, streams=streams)))
+        self.client.publish(topics.host(HOST, "cut"), written_cut(CutRequest(cut=name, streams=streams)))
 
     def release(self, name: str) -> None:
         """Let the states of a cut go."""
-        self.client.publish(topics.host(HOST, "cut"), written_cut(CutWish(cut=name, release=True)))
+        self.client.publish(topics.host(HOST, "cut"), written_cut(CutRequest(cut=name, release=True)))
 
     def publish(self, topic: str, events: Iterable[Mapping[str, Any]]) -> None:
         """Publish raw events, one a message."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.plan import Forward, Import, Plan
+from engine.plan import Forward, Plan, StateImport
 from tests.integration.hosting import Hosting, bridged, counted, delivery, job, numbers, raw, slot
 
 pytestmark = [pytest.mark.full, pytest.mark.spark]
@@ -93,7 +93,7 @@ class Town:
         plan = job(self.warmed.job, *slots, reads=reads)
         return replace(
             plan,
-            imports=tuple(Import(instance=each.instance, job=kept[each.instance][0], cut=cut) for each in slots),
+            imports=tuple(StateImport(instance=each.instance, job=kept[each.instance][0], cut=cut) for each in slots),
             deliveries=tuple(replace(each, epoch=9) for each in plan.deliveries),
         )
 
@@ -103,7 +103,7 @@ class Town:
             self.hosting.send(
                 replace(
                     each,
-                    imports=tuple(Import(instance=one.instance, job=each.job, cut=cut) for one in moved),
+                    imports=tuple(StateImport(instance=one.instance, job=each.job, cut=cut) for one in moved),
                     forwards=tuple(replace(one, epoch=epoch) for one in each.forwards),
                     deliveries=tuple(
                         replace(one, epoch=epoch) if one.instance == self.sink else one for one in each.deliveries

@@ -223,7 +223,7 @@ def test_a_job_whose_plan_names_another_host_ends_here(hosting: Hosting) -> None
         ),
         (
             lambda plan: replace(plan, slots=(*plan.slots, slot(9_001, "output", 9_002))),
-            "instance 9001 takes from 9002, which neither runs here nor enters",
+            "instance 9001 reads from 9002, which neither runs here nor enters",
         ),
         (
             lambda plan: replace(plan, ingress=(*plan.ingress, raw("elsewhere", 9_001, start=7))),

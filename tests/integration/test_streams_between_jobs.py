@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from bridge import topics
-from engine.plan import Delivery, Forward, Import
+from engine.plan import Delivery, Forward, StateImport
 from engine.records.record_store import RecordStore
-from engine.records.staged_state import unpacked_value
+from tests.engine.records.unpacked import unpacked_value
 from tests.integration.hosting import HOST, Hosting, bridged, counted, delivery, job, numbers, raw, slot
 
 pytestmark = pytest.mark.spark
@@ -110,7 +110,7 @@ def test_a_task_moves_with_its_state_to_another_job(hosting: Hosting) -> None:
                 reads=(replace(chain.raw, start=told["positions"][chain.raw.stream]),),
                 forwards=(Forward(instance=chain.count, epoch=2),),
             ),
-            imports=(Import(instance=chain.count, job=old.job, cut=cut),),
+            imports=(StateImport(instance=chain.count, job=old.job, cut=cut),),
         )
     )
     hosting.publish(chain.topic, numbers(90, 120))
@@ -138,7 +138,7 @@ def test_a_task_moves_away_from_what_feeds_it(hosting: Hosting) -> None:
     hosting.publish(chain.topic, numbers(45, 60))
     hosting.until(lambda: hosting.in_effect(left), "the old job forwards")
     hosting.until(lambda: hosting.taken(chain.upper.job, chain.count) == 60, "it has counted all")
-    imports = tuple(Import(instance=each.instance, job=chain.upper.job, cut=cut) for each in (second, sink))
+    imports = tuple(StateImport(instance=each.instance, job=chain.upper.job, cut=cut) for each in (second, sink))
     taken = job(f"apart{chain.count}", second, sink, reads=(bridged(chain.count),))
     hosting.run(replace(taken, imports=imports, deliveries=(replace(chain.delivery, epoch=2),)))
     hosting.publish(chain.topic, numbers(60, 70))
@@ -272,7 +272,7 @@ def test_state_that_nobody_keeps_cannot_be_brought_along(hosting: Hosting) -> No
     hosting.run(chain.upper)
     plan = replace(
         job(f"new{chain.count}", chain.counting, reads=(chain.raw,)),
-        imports=(Import(instance=chain.count, job=chain.upper.job, cut="never"),),
+        imports=(StateImport(instance=chain.count, job=chain.upper.job, cut="never"),),
     )
     hosting.send(plan)
     [why] = hosting.until(lambda: hosting.refusals(plan.job), "the plan is refused")

@@ -22,7 +22,8 @@ from bridge import topics
 from dags.task_type import State
 from engine import installed_catalogue
 from engine.job.lifecycle import JobState
-from engine.plan import CutWish, written_cut
+from engine.plan import CutRequest
+from engine.plan_messages import written_cut
 from manager.answers import DataflowState, Stop, SubmitAnswer, TenantForm
 from manager.client.client import Client
 from tests.integration.serving import Served
@@ -149,11 +150,11 @@ class Play:
             }
 
         spools = self.served.heard(topics.host(self.served.host, "status"))[-1]["spools"]
-        self._wish(CutWish(cut=cut, streams=tuple(each for each in spools if each.startswith("source/"))))
+        self._wish(CutRequest(cut=cut, streams=tuple(each for each in spools if each.startswith("source/"))))
         self.served.until(passed, f"{cut} to have been everywhere")
-        self._wish(CutWish(cut=cut, release=True))
+        self._wish(CutRequest(cut=cut, release=True))
 
-    def _wish(self, wish: CutWish) -> None:
+    def _wish(self, wish: CutRequest) -> None:
         self.served.line.publish(topics.host(self.served.host, "cut"), written_cut(wish))
 
     def _settled(self) -> bool:

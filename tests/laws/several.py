@@ -20,8 +20,8 @@ from engine.job.pace import next_batch
 from engine.job.start import Standing, begins, brought, check_return, returning
 from engine.kernel.batch import Arrived, run_batch
 from engine.offset import Offset
-from engine.plan import Entry, Import, Plan, Port
-from engine.records.job_folder import KeptCut
+from engine.plan import Entry, Plan, Port, StateImport
+from engine.records.kept_cuts import KeptCut
 from engine.records.record import EmittedEvents, Record, Table
 from engine.records.state import InstanceStates
 
@@ -184,7 +184,7 @@ class Town:
             self.put(stream, frame.events, marker=frame.marker)
         return True
 
-    def state(self, wanted: Import) -> Table:
+    def state(self, wanted: StateImport) -> Table:
         """What an instance kept at a cut."""
         kept = self.members[wanted.job].kept
         [table] = [table for cut, table in kept.items() if cut.name == wanted.cut and wanted.instance in cut.instances]

@@ -19,11 +19,13 @@ from hypothesis import strategies as st
 
 from dags import Kind
 from engine.behaviour import each_event
-from engine.plan import Delivery, Edge, Forward, Import, Ingress, Plan, Port, RefusedPlan, Slot
+from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Port, Slot, StateImport
+from engine.plan_messages import RefusedPlan
 from engine.records.record import Table
-from engine.records.staged_state import NUMBERS, Staged, unpacked_value
+from engine.records.staged_state import NUMBERS, Staged
 from engine.supply import Bridged, Subscribed
 from tests.engine.kernels import enters, events, slot
+from tests.engine.records.unpacked import unpacked_value
 from tests.laws.several import Town
 
 Event = Mapping[str, Any]
@@ -329,7 +331,9 @@ def test_a_new_job_goes_on_where_the_old_ones_were_cut(chance: Random) -> None:
         replace(
             plan,
             ingress=tuple(replace(each, start=starts[each.stream]) for each in plan.ingress),
-            imports=tuple(Import(instance=each.instance, job=kept[each.instance][0], cut=CUT) for each in taken.slots),
+            imports=tuple(
+                StateImport(instance=each.instance, job=kept[each.instance][0], cut=CUT) for each in taken.slots
+            ),
         )
     )
     scene.live(chance.randint(0, 8))
@@ -350,7 +354,7 @@ def test_who_left_at_a_cut_comes_back_however_far_each_job_has_come(chance: Rand
     chance.shuffle(concerned)
     for name in concerned:
         own = scene.running.among(leaving).plan(name)
-        brought = tuple(Import(instance=each.instance, job=name, cut=CUT) for each in own.slots)
+        brought = tuple(StateImport(instance=each.instance, job=name, cut=CUT) for each in own.slots)
         plan = scene.running.plan(name)
         raised = tuple(replace(each, epoch=2) for each in plan.forwards)
         scene.town.member(name).log(replace(plan, imports=brought, forwards=raised))
@@ -377,7 +381,7 @@ def test_who_comes_back_cannot_share_a_stream_that_was_read_on() -> None:
     town.settle()
     town.put("raw/t", events([{"n": 1, "k": "x"}], FIELDS))
     town.settle()
-    back = replace(both, imports=(Import(instance=11, job="a", cut=CUT),))
+    back = replace(both, imports=(StateImport(instance=11, job="a", cut=CUT),))
     with pytest.raises(RefusedPlan, match="instance 11 left job 'a' at the cut 'c', with 'raw/t' at 1"):
         member.log(back)
     assert Port(10, "out") not in town.crossings

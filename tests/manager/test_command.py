@@ -35,7 +35,7 @@ def test_check_names_every_problem_and_goes_on_with_the_next_document(tmp_path: 
     result = braid("check", bad, tmp_path / "none.json", EXAMPLES["school"], "--sources", SOURCES)
     assert result.stderr.splitlines() == [
         f"{bad}: /tasks/0/type: unknown task type 'outptu'; did you mean 'output'?",
-        f"{bad}: /more: unknown field 'more'; remove it; known are 'version', 'name', 'tasks', 'streams'",
+        f"{bad}: /more: unknown field 'more'; remove it; the known fields are 'version', 'name', 'tasks', 'streams'",
         f"{tmp_path}/none.json: No such file or directory; name a file that can be read",
     ]
     assert result.stdout.splitlines() == [f"{EXAMPLES['school']}: good; of 4 distinct tasks it shares none"]
@@ -94,10 +94,10 @@ def test_check_knows_task_types_of_files_and_modules(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("place", "complaint"),
     [
-        ("none.py", "what 'none.py' names cannot be loaded: FileNotFoundError"),
-        ("no_such_tasks", "what 'no_such_tasks' names cannot be loaded: ModuleNotFoundError"),
+        ("none.py", "'none.py' cannot be loaded: FileNotFoundError"),
+        ("no_such_tasks", "'no_such_tasks' cannot be loaded: ModuleNotFoundError"),
         ("own_tasks.py:NOTHING", "cannot be loaded: AttributeError"),
-        ("own_tasks.py:NUMBER", "offers int, which is neither a task type nor a namespace"),
+        ("own_tasks.py:NUMBER", "provides int, which is neither a task type nor a namespace"),
         ("bad_tasks.py", "cannot be loaded: ValueError: task type 'own:bad' has the default output_schema"),
     ],
 )

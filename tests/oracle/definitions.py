@@ -150,7 +150,7 @@ def _label(task: Mapping[str, Any], tenant: str) -> tuple[Any, ...]:
     config = kind.config.model_validate_json(json.dumps(task["config"]))
     if kind.normalise is not None:
         config = kind.normalise(config)
-    # A secret belongs to whoever names it.
+    # A secret belongs to the tenant that names it.
     owner = tenant if any(isinstance(value, Secret) for _, value in config) else None
     return kind.name, kind.version, config, owner
 

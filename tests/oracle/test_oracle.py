@@ -1,4 +1,4 @@
-"""Signatures, merge and unmerge agree with a second implementation straight from the definitions."""
+"""Signatures, merge and unmerge against a second implementation from the definitions."""
 
 import pytest
 from hypothesis import given
@@ -25,10 +25,10 @@ from tests.strategies import START, Document, Submit, Walk, families, replay, wa
 
 @given(family=families(least=2, most=2))
 def test_equal_signatures_are_isomorphic_ancestor_graphs(family: tuple[Document, ...]) -> None:
-    """Two tasks of a dataflow or of two have equal signatures exactly when they are equivalent by definition."""
-    told = [(flow(written), plain(written, "ann")) for written in family]
-    for signed, defined in told:
-        for other_signed, other_defined in told:
+    """Two tasks of one or two dataflows have equal signatures exactly if they are equivalent by definition."""
+    flows = [(flow(written), plain(written, "ann")) for written in family]
+    for signed, defined in flows:
+        for other_signed, other_defined in flows:
             for task in signed.places:
                 for other in other_signed.places:
                     assert equivalent(defined, task, other_defined, other) == (
@@ -38,7 +38,7 @@ def test_equal_signatures_are_isomorphic_ancestor_graphs(family: tuple[Document,
 
 @given(walk=walks(most=6))
 def test_walks_agree_with_the_definitions(walk: Walk) -> None:
-    """Each step starts and stops what the definitions say, and then tasks, streams and DAGs run as they say."""
+    """Each step starts and stops the right tasks; tasks, streams and DAGs then agree with the definitions."""
     before: dict[str, Plain] = {}
     for step, stage in zip(walk.steps, replay(walk), strict=True):
         if isinstance(step, Submit):
@@ -115,7 +115,7 @@ def test_ancestors_alone_do_not_make_tasks_equivalent(
     other: str,
     literally: bool,  # noqa: FBT001 - a column of the table
 ) -> None:
-    """Sinks that the paper's bijection of ancestors takes for one are apart, because their streams differ."""
+    """The paper's bijection of ancestors equates these sinks, but their streams differ."""
     first, second = plain(document(one), "ann"), plain(document(other), "ann")
     assert literally_equivalent(first, "k", second, "k") is literally
     assert not equivalent(first, "k", second, "k")

@@ -1,4 +1,4 @@
-"""Rates, work and work saved agree with counting every path from a source, dataflow by dataflow."""
+"""Rates, work and savings against the count of every path from a source, dataflow by dataflow."""
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -38,7 +38,7 @@ COST: Mapping[str, Fraction] = {"source": Fraction(1, 4), "sink": Fraction(1, 8)
 
 @given(walk=walks(most=6))
 def test_work_is_that_of_every_path(walk: Walk) -> None:
-    """The work of what runs, and of each dataflow alone, is what its events on every path from a source cost."""
+    """For what runs, and for each dataflow alone, it is the cost of events on every path from a source."""
     submitted: dict[str, Plain] = {}
     for step, stage in zip(walk.steps, replay(walk), strict=True):
         if isinstance(step, Submit):
@@ -53,13 +53,13 @@ def test_work_is_that_of_every_path(walk: Walk) -> None:
 
 
 def test_rates_of_interleaved_streams_add_up() -> None:
-    """A task with several inputs takes the events of all of them, an edge that is there twice brings them twice."""
+    """A task takes the events of all its inputs, and a double edge brings them twice."""
     found = flows(numbered(flow("s:source > a:map > j:join.left > k:sink s > b:map > j.left s > j.right")), lambda _: 5)
     assert [5, 5, 15, 15] == sorted(each.taken for each in found.values())
 
 
-def test_selectivity_thins_what_is_below() -> None:
-    """What a task keeps to itself is no work for the tasks below it."""
+def test_selectivity_reduces_the_work_downstream() -> None:
+    """Events that a task drops are no work for later tasks."""
     dataflow = numbered(flow("s:source > w:window > m:map > k:sink"))
     found = works(dataflow, lambda _: 6, cost=each_task, selectivity=_selectivity)
     assert {"source": 6, "window": 6, "map": 2, "sink": 2} == {
@@ -69,7 +69,7 @@ def test_selectivity_thins_what_is_below() -> None:
 
 @pytest.mark.parametrize(("cost", "saved"), [(each_step, 0.0), (each_task, 1 / 6)])
 def test_a_shared_source_is_worth_what_an_event_costs_there(cost: Callable[[Weighed], Amount], saved: float) -> None:
-    """Sharing a source alone saves nothing where sources cost nothing, and a task of six where all cost alike."""
+    """It saves nothing if sources cost nothing, and one task of six if all cost the same."""
     running = RunningGraph()
     alone = Fraction()
     for name, factor in (("first", 2), ("second", 3)):
@@ -81,19 +81,19 @@ def test_a_shared_source_is_worth_what_an_event_costs_there(cost: Callable[[Weig
 
 
 def test_a_type_declares_of_how_many_events_it_makes_one() -> None:
-    """Where nothing else is known of a task's selectivity, and its config says how many it gathers."""
+    """It counts if the task's selectivity is unknown otherwise, and the config has the number."""
     dataflow = flow("s:source > w:window{'size': 4} > m:map > k:sink")
     found = flows(numbered(dataflow), lambda _: 6)
     assert [6, 6, 1.5, 1.5] == [found[dataflow.places[task]].taken for task in "swmk"]
 
 
-def test_nothing_that_runs_saves_nothing_of_nothing() -> None:
-    """Of no work no part can be saved."""
+def test_an_empty_graph_saves_nothing() -> None:
+    """No work can be saved."""
     assert work_saved(0, 0) is None
 
 
-def test_counts_tell_kinds_of_tasks_apart() -> None:
-    """Sources, steps and outputs are counted by their ports."""
+def test_counts_distinguish_kinds_of_tasks() -> None:
+    """Sources, steps and outputs, by their ports."""
     dataflow = flow("s:source > a:map > b:map{'add': 3} > k:sink a > l:sink")
     found = counted(task.type for task in dataflow.tasks)
     assert TaskCounts(sources=1, steps=2, outputs=2) == found

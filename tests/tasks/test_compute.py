@@ -1,4 +1,4 @@
-"""Computation for its own sake, against its definitions."""
+"""Computation for measurements, checked against its definitions."""
 
 import math
 from collections import deque
@@ -36,12 +36,12 @@ def viete(events: Iterator[Any], iterations: int) -> Iterator[At]:
 @few
 @given(events=EVENTS, iterations=st.integers(1, 30))
 def test_pi_is_the_product_of_nested_roots(events: list[dict[str, Any]], iterations: int) -> None:
-    """To the last bit, however many events are computed at once."""
+    """To the last bit, for any number of events at once."""
     agrees(pi_viete, {"iterations": iterations}, events, lambda seen: viete(seen, iterations), exact=True)
 
 
 def test_with_the_steps_of_the_benchmark_it_is_pi() -> None:
-    """As near as the rounding of so many factors allows; many events at once give the same as one."""
+    """Within the rounding of its factors. Many events at once give the same as one."""
     (one,) = try_out(pi_viete, {}, [{"a": 1}])["out"]
     assert math.isclose(math.pi, one["pi"], rel_tol=1e-12)
     assert [{"pi": 2.0 / (math.sqrt(2.0) / 2.0)}] * 5_000 == try_out(pi_viete, {"iterations": 1}, [{"a": 1}] * 5_000)[
@@ -52,12 +52,12 @@ def test_with_the_steps_of_the_benchmark_it_is_pi() -> None:
 @few
 @given(events=EVENTS)
 def test_a_noop_passes_everything_on(events: list[dict[str, Any]]) -> None:
-    """Nulls, infinities and all."""
+    """Including nulls and infinities."""
     agrees(noop, {}, events, lambda seen: (("out", event) for event in seen), exact=True)
 
 
 def test_a_step_of_any_name_computes_pi() -> None:
-    """With parameters of any name, whose values are part of what is shared; it needs a name."""
+    """With parameters of any name, whose values affect sharing. A step needs a name."""
     catalogue = installed_catalogue()
     found = catalogue.find("opmw:Stemmer")
     assert found is not None
@@ -82,7 +82,7 @@ def sets(events: Iterator[At], ports: int, iterations: int) -> Iterator[At]:
 @few
 @given(data=st.data(), ports=st.integers(2, 4), iterations=st.integers(1, 5))
 def test_a_joining_step_fires_once_per_complete_set(data: st.DataObject, ports: int, iterations: int) -> None:
-    """At the event that completes it, however many events of one input come before those of another."""
+    """At the event that completes it, even if many events of one input come first."""
     port = st.integers(1, ports).map("in{}".format)
     events = data.draw(
         st.lists(st.tuples(port, st.fixed_dictionaries({"a": st.none() | st.integers(0, 9)})), max_size=24)
@@ -99,7 +99,7 @@ def test_a_joining_step_fires_once_per_complete_set(data: st.DataObject, ports: 
 
 @given(st.lists(st.sampled_from(["in1", "in2", "in3"]), max_size=30), st.randoms())
 def test_a_joining_step_gives_the_same_however_its_inputs_interleave(came: list[str], random: Any) -> None:
-    """As many events as the input with the fewest had, and the same state: what came more often waits."""
+    """As many events as the shortest input has, and the same state."""
     mixed = random.sample(came, len(came))
     found = []
     for ports in (came, mixed):
@@ -111,8 +111,8 @@ def test_a_joining_step_gives_the_same_however_its_inputs_interleave(came: list[
     assert min(map(came.count, ("in1", "in2", "in3"))) == found[0][0]
 
 
-def test_the_config_of_a_joining_step_says_how_many_inputs_it_has() -> None:
-    """Each has a port of its own; one input is nothing to join, and a type needs a name."""
+def test_the_config_of_a_joining_step_sets_its_inputs() -> None:
+    """Each has its own port. One input is refused, and a type needs a name."""
     catalogue = installed_catalogue()
     found = catalogue.find("opmw-join:Merge")
     assert found is not None
@@ -126,7 +126,7 @@ def test_the_config_of_a_joining_step_says_how_many_inputs_it_has() -> None:
 
 @pytest.mark.parametrize("type_", ["opmw:Stemmer", "opmw:a b", "noop", "pi_viete"])
 def test_its_implementation_is_found_by_name(type_: str) -> None:
-    """A namespace is implemented by one entry point; its steps run under their own names."""
+    """One entry point implements a namespace, whose steps run under their own names."""
     slot = Slot(instance=1, type=type_, version=2 if type_ == "pi_viete" else 1, config="{}", inputs=())
     assert slot.type == type_
     assert len(try_out(type_, {"iterations": 2} if type_ != "noop" else {}, [{"a": 1}])["out"]) == 1

@@ -1,4 +1,4 @@
-"""What is not configured is as in RIoTBench."""
+"""Defaults are those of RIoTBench."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,13 +34,13 @@ def defaults(config: type[Config], names: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", BENCHMARK)
-def test_what_is_not_configured_is_as_in_the_benchmark(name: str) -> None:
-    """Sizes of windows and sketches, and that filters make null what does not belong."""
+def test_defaults_are_those_of_the_benchmark(name: str) -> None:
+    """Sizes of windows and sketches, and filters that make values null."""
     (kind,) = (each for each in TYPES if each.name == name)
     assert BENCHMARK[name] == defaults(kind.config, BENCHMARK[name])
 
 
 def test_each_of_several_sets_is_as_large_as_one() -> None:
-    """Where a filter looks several fields up."""
+    """If a filter looks up several fields."""
     wanted = {"expected": 20_000_000, "false_positives": 0.01}
     assert wanted == defaults(Members, wanted)

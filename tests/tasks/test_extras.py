@@ -32,14 +32,14 @@ SCHEMA = Schema.of(v=Kind.FLOAT, w=Kind.INTEGER)
 def test_a_package_that_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, type_: str, config: dict[str, Any], package: str, remedy: str
 ) -> None:
-    """With what to install; only tasks that need it miss it, and only when they are made."""
+    """With a remedy. Only tasks that need it fail, and only when they are made."""
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(NoBehaviour, match=re.escape(f"{remedy} on every worker")):
         try_out(type_, config, [], SCHEMA)
 
 
 def test_no_package_is_loaded_before_it_is_needed() -> None:
-    """Documents are checked, and all else is run, without those of the extras."""
+    """Documents are checked, and other tasks run, without the extras."""
     code = (
         "import sys; import engine.tasks; from engine.behaviour import *; places = installed_behaviours(); "
         "[implementation_of(name, places) for name in places if 'outside' not in places[name]]; "

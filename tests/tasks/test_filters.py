@@ -1,4 +1,4 @@
-"""Filters against their definitions, and the models that they look values up in."""
+"""Filters checked against their definitions, and the models that they use."""
 
 import hashlib
 import math
@@ -35,8 +35,8 @@ def within(value: float | None, least: float, most: float) -> bool:
 
 @few
 @given(values=st.lists(NUMBERS, max_size=10), outside=OUTSIDE)
-def test_what_is_in_range_passes(values: list[float | None], outside: str) -> None:
-    """Else its event is dropped, or the field becomes null."""
+def test_numbers_in_range_pass(values: list[float | None], outside: str) -> None:
+    """Otherwise the event is dropped, or the field becomes null."""
 
     def reference(events: Iterator[dict[str, Any]]) -> Iterator[At]:
         for event in events:
@@ -58,7 +58,7 @@ RANGES = {"a": {"min": -1, "max": 5}, "b": {"min": 0, "max": 0}}
     outside=OUTSIDE,
 )
 def test_several_fields_have_their_ranges(events: list[dict[str, Any]], outside: str) -> None:
-    """All have to be in range; only those that are not become null."""
+    """All have to be in range. Only the others become null."""
 
     def reference(seen: Iterator[dict[str, Any]]) -> Iterator[At]:
         for event in seen:
@@ -77,7 +77,7 @@ def test_several_fields_have_their_ranges(events: list[dict[str, Any]], outside:
     outside=OUTSIDE,
 )
 def test_each_kind_of_measurement_has_its_range(events: list[dict[str, Any]], outside: str) -> None:
-    """What has no range passes with any value."""
+    """A measurement without a range passes with any value."""
 
     def reference(seen: Iterator[dict[str, Any]]) -> Iterator[At]:
         for event in seen:
@@ -106,8 +106,8 @@ EVENTS = st.lists(
 
 @few
 @given(events=EVENTS, outside=OUTSIDE, nulls=st.sampled_from([None, "warmth"]))
-def test_what_is_known_passes(events: list[dict[str, Any]], outside: str, nulls: str | None) -> None:
-    """Where so few are known, no stranger is taken for one; the field that becomes null may be another."""
+def test_known_values_pass(events: list[dict[str, Any]], outside: str, nulls: str | None) -> None:
+    """With so few, no other value passes by mistake. Another field may become null."""
     nulls = nulls if outside == "null" else None
 
     def reference(seen: Iterator[dict[str, Any]]) -> Iterator[At]:
@@ -124,7 +124,7 @@ def test_what_is_known_passes(events: list[dict[str, Any]], outside: str, nulls:
 @few
 @given(events=EVENTS, outside=OUTSIDE)
 def test_several_fields_have_to_be_known(events: list[dict[str, Any]], outside: str) -> None:
-    """Each in its own set; numbers by their digits."""
+    """Each in its own set. Numbers are looked up as texts."""
 
     def reference(seen: Iterator[dict[str, Any]]) -> Iterator[At]:
         for event in seen:
@@ -136,8 +136,8 @@ def test_several_fields_have_to_be_known(events: list[dict[str, Any]], outside: 
     agrees(multi_bloom_filter, {"filters": filters, "outside": outside}, events, reference, SENSORS, exact=True)
 
 
-def test_few_strangers_pass() -> None:
-    """About as many as the config allows, and every member does."""
+def test_few_unknown_values_pass() -> None:
+    """About as many as the config allows. Every member passes."""
     known = [f"member {at}" for at in range(2_000)]
     config = {"field": "id", "known": known, "expected": 2_000, "false_positives": 0.05, "outside": "drop"}
     assert 2_000 == len(try_out(bloom_filter, config, [{"id": each} for each in known])["out"])
@@ -163,12 +163,12 @@ def models(seen: Iterator[dict[str, Any]]) -> Iterator[At]:
 @few
 @given(ids=st.lists(st.sampled_from(["a", "b", "c", "d", None]), max_size=12))
 def test_a_model_is_made_of_every_block(ids: list[str | None]) -> None:
-    """At the event that completes it, and it is the same in whatever order its members came."""
+    """At the event that completes it. The order of members does not matter."""
     agrees(bloom_filter_train, TRAIN, [{"id": each} for each in ids], models, BOTH["in"], exact=True)
 
 
 def test_a_model_is_the_same_on_every_machine() -> None:
-    """And from release to release: this one was written down."""
+    """And in every release: this one was written down."""
     (event,) = try_out(bloom_filter_train, {"field": "id", "every": 1, "expected": 5}, [{"id": "a"}])["out"]
     assert "bloom1:5:0.01:BgAAAAAAAAAAAAIQLgA=" == event["model"]
 
@@ -187,7 +187,7 @@ MODEL_A, MODEL_B = (
     outside=OUTSIDE,
 )
 def test_the_latest_model_counts(events: list[At], outside: str) -> None:
-    """Until there is one everything passes; a text that is none is parked and changes nothing."""
+    """Before the first one everything passes. A text that is not a model is parked and changes nothing."""
 
     def reference(seen: Iterator[At]) -> Iterator[At]:
         known: str | None = None
@@ -224,9 +224,9 @@ def test_the_latest_model_counts(events: list[At], outside: str) -> None:
         MODEL_A["model"].replace("BgAA", "////"),
     ],
 )
-def test_a_text_that_is_no_model_is_refused(model: str) -> None:
-    """Whatever is wrong with it; it costs neither much memory nor time."""
-    with pytest.raises(Parked, match="is no Bloom filter"):
+def test_a_text_that_is_not_a_model_is_refused(model: str) -> None:
+    """Whatever its fault, without much memory or time."""
+    with pytest.raises(Parked, match="is not a Bloom filter"):
         try_out(trained_bloom_filter, {"field": "id"}, [("model", {"model": model})], BOTH)
 
 
@@ -247,7 +247,7 @@ class Folder:
 
 
 def test_a_model_may_lie_in_a_file(tmp_path: Path) -> None:
-    """Under the digest that the config names, so that another file is not taken for it."""
+    """With the digest in the config, so that another file is refused."""
     (tmp_path / "known").write_text(MODEL_A["model"] + "\n", encoding="ascii")
     digest = hashlib.sha256((tmp_path / "known").read_bytes()).hexdigest()
     config = {"field": "id", "file": {"place": "known"}, "sha256": digest}
@@ -260,20 +260,20 @@ def test_a_model_may_lie_in_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("implementation", "config", "told"),
+    ("implementation", "config", "reason"),
     [
-        (multi_range_filter, {"ranges": {"a": {"min": 2, "max": 1}}}, "min 2 is above max 1"),
-        (multi_range_filter, {"ranges": RANGES, "named_by": "a"}, "named_by and field belong together"),
+        (multi_range_filter, {"ranges": {"a": {"min": 2, "max": 1}}}, "min 2 is greater than max 1"),
+        (multi_range_filter, {"ranges": RANGES, "named_by": "a"}, "named_by and field must be given together"),
         (multi_range_filter, {"ranges": RANGES, "named_by": "a", "field": "a"}, "are the same"),
-        (bloom_filter, {"field": "a"}, "one of the two"),
-        (bloom_filter, {"field": "a", "known": ["x"], "sha256": "0" * 64}, "file and sha256 belong together"),
-        (bloom_filter, {"field": "a", "known": ["x"], "outside": "drop", "nulls": "b"}, "nulls only means something"),
-        (trained_bloom_filter, {"field": "a", "outside": "drop", "nulls": "b"}, "nulls only means something"),
+        (bloom_filter, {"field": "a"}, "give either the values as known"),
+        (bloom_filter, {"field": "a", "known": ["x"], "sha256": "0" * 64}, "file and sha256 must be given together"),
+        (bloom_filter, {"field": "a", "known": ["x"], "outside": "drop", "nulls": "b"}, "nulls has no effect"),
+        (trained_bloom_filter, {"field": "a", "outside": "drop", "nulls": "b"}, "nulls has no effect"),
     ],
 )
 def test_a_config_that_contradicts_itself_is_refused(
-    implementation: AnyImplementation, config: dict[str, Any], told: str
+    implementation: AnyImplementation, config: dict[str, Any], reason: str
 ) -> None:
-    """Before anything runs, and it says where."""
-    with pytest.raises(ValueError, match=told):
+    """Before anything runs, with the place."""
+    with pytest.raises(ValueError, match=reason):
         try_out(implementation, config, [])

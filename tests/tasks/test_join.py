@@ -1,4 +1,4 @@
-"""Joins, against their definition."""
+"""Joins, checked against their definition."""
 
 import math
 from datetime import timedelta
@@ -47,7 +47,7 @@ def test_a_join(  # noqa: PLR0913, PLR0917 - what is drawn
     most: int,
     measured: bool,  # noqa: FBT001 - drawn
 ) -> None:
-    """Of events whose fields are merged, and of measurements that become fields, one of which hides another field."""
+    """Of events whose fields are merged, and of measurements that become fields, one of which replaces another."""
     observed = NAMES if measured else []
     agrees(
         join_by_id,
@@ -67,8 +67,8 @@ def test_a_join(  # noqa: PLR0913, PLR0917 - what is drawn
     )
 
 
-def test_ids_that_are_whole_leave_nothing() -> None:
-    """What is kept is what waits: the clock, and for one id its place in the queue and its fields."""
+def test_complete_ids_leave_no_state() -> None:
+    """The state is the clock, and for each waiting id its place in the queue and its fields."""
     trial = Trial("join_by_id", {"by": ["id"], "expected": 2}, {"in": SCHEMA})
     for number in (*range(50), *range(49)):
         trial.take([("in", {"id": f"m{number}", "time": EPOCH, "number": number})])
@@ -76,8 +76,8 @@ def test_ids_that_are_whole_leave_nothing() -> None:
     assert 3 == len(left)
 
 
-def test_an_id_that_was_given_up_begins_anew() -> None:
-    """Its first part leaves by a port of its own when time tells that it is too old."""
+def test_an_expired_id_starts_again() -> None:
+    """Its incomplete event leaves at its own port when it is too old."""
     rows = [
         {"id": "a", "time": EPOCH + timedelta(seconds=second), "dust": dust, "light": light}
         for second, dust, light in ((0, 1.0, None), (60, None, 2.0), (61, 3.0, 4.0))
@@ -90,11 +90,11 @@ def test_an_id_that_was_given_up_begins_anew() -> None:
 def test_a_measurement_that_is_not_observed_is_refused() -> None:
     """The reason names it."""
     config = {"by": ["id"], "expected": 2, "observed": ["dust"]}
-    with pytest.raises(Parked, match="the field 'field' is 'snow', which is no measurement that is observed"):
+    with pytest.raises(Parked, match="the field 'field' is 'snow', which is not an observed measurement"):
         try_out("join_by_id", config, [{"id": "a", "time": EPOCH, "field": "snow", "value": 1.0}])
 
 
 def test_an_id_has_fields_of_its_own() -> None:
-    """A measurement's field differs from event to event."""
-    with pytest.raises(ValidationError, match="the id's field 'value' is that of a measurement too"):
+    """The field of a measurement differs from event to event."""
+    with pytest.raises(ValidationError, match="the field 'value' is used for both the id and a measurement"):
         JoinByIdConfig(by=("value",), expected=2, observed=("dust",))

@@ -1,4 +1,4 @@
-"""What tenants may not do outside: connect within the operator's network, and fill the disk of the hosts."""
+"""Limits of tenants outside: no connections within the operator's network, and no full disks of hosts."""
 
 import json
 import shutil
@@ -18,8 +18,8 @@ from engine.side_effect import OutsideUnreachable
 from tests.tasks.worksite import Worksite, allow, keep_secret
 
 NOT_LISTED = (
-    "its host is not on the internet, and tasks connect to others only where an operator has listed the host or its "
-    "network in the file 'reachable' of the root"
+    "its host is not on the internet; tasks may connect to it only if an operator lists the host or its network in "
+    "the file 'reachable' of the root"
 )
 
 
@@ -27,8 +27,8 @@ HOSTS = ["127.0.0.1", "localhost", "0x7f.1", "0", "169.254.169.254", "10.0.0.1"]
 
 
 @pytest.mark.parametrize("host", [*HOSTS, "[::1]", "[::ffff:127.0.0.1]"])
-def test_a_database_is_none_of_the_operators(tmp_path: Path, host: str) -> None:
-    """However its address is written; the URL is not told, and no event is tried alone."""
+def test_a_database_of_the_operator_is_barred(tmp_path: Path, host: str) -> None:
+    """In any notation of its address. The URL is not shown, and no event is tried alone."""
     database = keep_secret(tmp_path, "warehouse", f"postgresql://me:sesame@{host}/d")
     insert = Worksite(tmp_path, "table_insert", {"n": Kind.INTEGER}, database=database, table="t", fields=["n"])
     expected = f"engine.side_effect.OutsideUnreachable: the database 'warehouse' cannot be used: {NOT_LISTED}"
@@ -36,8 +36,8 @@ def test_a_database_is_none_of_the_operators(tmp_path: Path, host: str) -> None:
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_folder_is_none_of_the_operators(tmp_path: Path, host: str) -> None:
-    """Before anything is connected to, as its file system would do at once."""
+def test_a_folder_of_the_operator_is_barred(tmp_path: Path, host: str) -> None:
+    """Before the file system connects."""
     folder = keep_secret(tmp_path, "lake", f"ftp://me:sesame@{host}/x")
     upload = Worksite(tmp_path, "blob_upload", {"text": Kind.STRING}, to=folder, field="text")
     (reason,) = upload.parked([{"text": "warm"}])
@@ -45,8 +45,8 @@ def test_a_folder_is_none_of_the_operators(tmp_path: Path, host: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "127.0.0.0/8"])
-def test_a_url_leads_where_the_operator_allows_it(tmp_path: Path, name: str) -> None:
-    """From the next batch on, by an address or a network; nobody listens there."""
+def test_a_url_may_lead_to_a_listed_host(tmp_path: Path, name: str) -> None:
+    """From the next batch on, by an address or a network."""
     database = keep_secret(tmp_path, "warehouse", "postgresql://me:sesame@127.0.0.1:1/d")
     insert = Worksite(tmp_path, "table_insert", {"n": Kind.INTEGER}, database=database, table="t", fields=["n"])
     assert [True] == [NOT_LISTED in reason for reason in insert.parked([{"n": 1}])]
@@ -70,7 +70,7 @@ def test_a_url_leads_where_the_operator_allows_it(tmp_path: Path, name: str) -> 
     ],
 )
 def test_each_address_of_a_host_has_to_be_allowed(addresses: list[str], names: list[str], expected: bool) -> None:  # noqa: FBT001 - it is a column of the table
-    """One that is not would be enough to get in."""
+    """A single other address would be enough to get in."""
     assert expected is allowed("warehouse", [ip_address(each) for each in addresses], names)
 
 
@@ -94,10 +94,8 @@ def test_a_host_that_is_not_found_is_barred(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_every_host_that_a_secret_names_is_looked_at(
-    url: str, options: dict[str, Any], expected: tuple[str, ...]
-) -> None:
-    """In its URL and its options; what should be a URL and names no host has an empty one, which is never found."""
+def test_every_host_of_a_secret_is_checked(url: str, options: dict[str, Any], expected: tuple[str, ...]) -> None:
+    """In its URL and its options. A URL without a host counts as an empty one, which is never found."""
     assert expected == hosts_of(FILE_SYSTEMS[url.partition(":")[0]], url, options)
 
 
@@ -109,17 +107,17 @@ def test_every_host_that_a_secret_names_is_looked_at(
     ],
 )
 def test_an_account_leads_to_no_other_host(tmp_path: Path, secret: dict[str, str]) -> None:
-    """Its name becomes part of a host's."""
+    """Its name becomes part of a host's name."""
     to = keep_secret(tmp_path, "lake", json.dumps(secret))
     (reason,) = Worksite(tmp_path, "blob_upload", {"text": Kind.STRING}, to=to, field="text").parked([{"text": "warm"}])
-    assert "the secret 'lake' names no account or no container as Azure calls them; correct it" in reason
+    assert "the secret 'lake' has no valid name of an account or container of Azure; correct it" in reason
 
 
-def test_a_remote_shelf_asks_before_each_connection() -> None:
-    """The addresses of a name may be others by then."""
-    told = ["", "it moved"]
+def test_a_remote_store_asks_before_each_connection() -> None:
+    """The addresses of a name may change."""
+    reasons = ["", "it moved"]
     shelf = RemoteFileStore(
-        fsspec.filesystem("memory"), "memory://asks/", "lake", renames=False, why_not=lambda: told.pop(0)
+        fsspec.filesystem("memory"), "memory://asks/", "lake", renames=False, why_not=lambda: reasons.pop(0)
     )
     shelf.put("a", b"warm")
     with pytest.raises(OutsideUnreachable, match="lake cannot be read: it moved"):
@@ -127,8 +125,8 @@ def test_a_remote_shelf_asks_before_each_connection() -> None:
 
 
 def test_only_a_worker_knows_where_a_secret_may_lead(tmp_path: Path) -> None:
-    """Whoever reads a document cannot ask."""
-    with pytest.raises(LookupError, match="only to a host's worker"):
+    """Code that only reads a document cannot ask."""
+    with pytest.raises(LookupError, match="resolved only in a host's worker"):
         Secret(secret="lake").barred("127.0.0.1")  # noqa: S106 - a name
     assert NOT_LISTED == HostOutside(tmp_path).barred("127.0.0.1")
 
@@ -152,12 +150,12 @@ def test_places_leave_room_on_the_disk(
     total: int,
     refused: bool,  # noqa: FBT001 - it is a column of the table
 ) -> None:
-    """For what hosts record: files and rows are parked, and files are still read."""
+    """Files and rows are parked, and files are still read."""
     LocalFileStore(tmp_path).put("before", b"warm")
     monkeypatch.setattr(shutil, "disk_usage", lambda _folder: Usage(total, total - free, free))
     insert = Worksite(tmp_path, "table_insert", {"n": Kind.INTEGER}, database={"place": "db"}, table="t", fields=["n"])
     sink = Worksite(tmp_path, "file_sink", {"n": Kind.INTEGER}, to={"place": "own"})
     parked = [*insert.parked([{"n": 1}]), *sink.parked([{"n": 1}])]
     assert (2 if refused else 0) == len(parked)
-    assert all("have to stay so; make room" in reason for reason in parked)
+    assert all("must stay free; make room" in reason for reason in parked)
     assert b"warm" == LocalFileStore(tmp_path).read("before", 4)

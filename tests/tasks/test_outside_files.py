@@ -1,4 +1,4 @@
-"""Files: blobs, archives and sinks; each is there whole, once, and nowhere but where its tenant may write."""
+"""Files: blobs, archives and sinks are written whole, once, and only where their tenant may write."""
 
 import base64
 import io
@@ -42,7 +42,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_blob_is_named_by_its_content_or_by_a_field(tmp_path: Path) -> None:
-    """The receipt is its name; equal contents are one blob, and of a name the last content stays."""
+    """The receipt is its name. Equal contents are one blob, and for a name the last content counts."""
     events = [{"name": f"{at % 2}/x.svg", "text": text} for at, text in enumerate(("warm", "cold", "warm"))]
     by_content = Worksite(tmp_path, "blob_upload", BLOBS, to=HERE, field="text", suffix=".svg")
     by_content.arrive(events)
@@ -57,7 +57,7 @@ def test_a_blob_is_named_by_its_content_or_by_a_field(tmp_path: Path) -> None:
 
 
 def test_a_blob_is_read_by_the_name_in_its_receipt(tmp_path: Path) -> None:
-    """As text or in base64, bytes for bytes; what is missing, too large or no text is refused."""
+    """As text or in base64, byte for byte. Missing, too large and binary ones are refused."""
     raw = bytes(range(256))
     upload = Worksite(tmp_path, "blob_upload", BLOBS, to=HERE, field="text", encoding="base64", name="name")
     upload.run([{"name": "a.bin", "text": base64.b64encode(raw).decode()}, {"name": "b", "text": "d2FybQ=="}])
@@ -68,24 +68,26 @@ def test_a_blob_is_read_by_the_name_in_its_receipt(tmp_path: Path) -> None:
     assert [{"receipt": "warm", "_rest": None}] == text.run([{"receipt": "b"}])
     wanted = ["a.bin", "c", "b", None, "../b"]
     reasons = text.parked([{"receipt": each} for each in wanted])
-    assert ["the file 'a.bin' has more than 4 bytes", "there is no file 'c'", "the field 'receipt' is null"] == [
-        reason.split(": ", 1)[1].split(",")[0] for reason in reasons[:3]
-    ]
-    assert "the field 'receipt' holds no name of a file: '../b'" in reasons[3]
+    assert [
+        "the file 'a.bin' has more than 4 bytes; raise `most_bytes`",
+        "there is no file 'c'",
+        "the field 'receipt' is null",
+    ] == [reason.split(": ", 1)[1].split(",")[0] for reason in reasons[:3]]
+    assert "the field 'receipt' is not the name of a file: '../b'" in reasons[3]
     assert 4 == len(reasons)
     plain = Worksite(tmp_path, "blob_download", names, of=HERE)
     (reason,) = plain.parked([{"receipt": "a.bin"}])
-    assert "'a.bin' holds no text in UTF-8; read it with encoding base64" in reason
+    assert "'a.bin' is not a text in UTF-8; read it with encoding base64" in reason
 
 
 @pytest.mark.parametrize(
     "name", ["", "/etc/passwd", "..", "../x", "a/../x", "a//x", "a/", ".x", "a/.x", "a\\x", "a\nx", "tmp/a", "x" * 301]
 )
-def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_name_that_leads_outside_is_refused(tmp_path: Path, name: str) -> None:
     """Before anything is written."""
     site = Worksite(tmp_path, "blob_upload", BLOBS, to=HERE, field="text", name="name")
     (reason,) = site.parked([{"name": name, "text": "warm"}])
-    assert reason.startswith("ValueError: the field 'name' holds no name of a file: ")
+    assert reason.startswith("ValueError: the field 'name' is not the name of a file: ")
     assert {} == files_in(tmp_path / "files")
 
 
@@ -94,10 +96,10 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> No
     ["own", "/etc", "file:///etc", "local:///etc", "memory://x", "simplecache::s3://x/y", "s3://x::file:///etc"],
 )
 def test_a_secret_leads_to_no_file_of_the_host(tmp_path: Path, url: str) -> None:
-    """Whatever its URL says; and the URL is not told."""
+    """For any URL, which is not shown."""
     site = Worksite(tmp_path, "blob_upload", BLOBS, to=keep_secret(tmp_path, "lake", url), field="text")
     (reason,) = site.parked([{"text": "warm"}])
-    assert "the secret 'lake' holds no URL of a bucket or folder; it begins with one of abfs://, " in reason
+    assert "the secret 'lake' is not the URL of a bucket or folder; begin it with one of abfs://, " in reason
     assert url not in reason
 
 
@@ -106,21 +108,21 @@ def test_a_secret_leads_to_no_file_of_the_host(tmp_path: Path, url: str) -> None
     [
         (
             "s3://sesame/x",
-            "says nothing of credentials; make it a JSON object with 'url' and 'key' and 'secret' or 'anon'",
+            "has no credentials; make it a JSON object with 'url' and 'key' and 'secret' or 'anon'",
         ),
         (
             {"url": "s3://sesame", "profile": "default"},
-            "has the option 'profile', which is not for tenants; leave it out",
+            "has the option 'profile', which tenants may not use; remove it",
         ),
-        ({"url": "s3://sesame", "anon": False}, "has an 'anon' that is not true; give credentials, or leave it out"),
-        ({"url": "gs://sesame", "token": "google_default"}, "has a 'token' that is no JSON object; put the service"),
+        ({"url": "s3://sesame", "anon": False}, "has an 'anon' that is not true; remove it, and give credentials"),
+        ({"url": "gs://sesame", "token": "google_default"}, "has a 'token' that is not a JSON object; put the service"),
         ("sftp://sesame.example/x", "has no user and password in its URL; put them there"),
         ("{sesame", "is neither a URL nor JSON"),
-        ({"key": "sesame"}, "holds no URL of a bucket or folder"),
+        ({"key": "sesame"}, "is not the URL of a bucket or folder"),
     ],
 )
 def test_a_secret_brings_its_own_credentials(tmp_path: Path, secret: Any, why: str) -> None:
-    """The host's own, which a file system would find by itself, are its operator's."""
+    """Those of the host, which a file system would find, are its operator's."""
     text = secret if isinstance(secret, str) else json.dumps(secret)
     site = Worksite(tmp_path, "blob_upload", BLOBS, to=keep_secret(tmp_path, "lake", text), field="text")
     (reason,) = site.parked([{"text": "warm"}])
@@ -129,8 +131,8 @@ def test_a_secret_brings_its_own_credentials(tmp_path: Path, secret: Any, why: s
 
 
 @pytest.mark.parametrize("renames", [False, True])
-def test_a_remote_shelf_is_as_a_local_one(tmp_path: Path, *, renames: bool) -> None:
-    """Puts in place of what was there, reads up to a bound, knows what is missing; and what fails tells no URL."""
+def test_a_remote_store_is_like_a_local_one(tmp_path: Path, *, renames: bool) -> None:
+    """It replaces files, limits their size and reports missing ones. Errors do not show the URL."""
     system = fsspec.filesystem("memory")
     remote = RemoteFileStore(system, f"memory://{tmp_path.name}-{renames}/", "lake", renames=renames)
     for shelf in (LocalFileStore(tmp_path), remote):
@@ -167,8 +169,8 @@ def zipped(events: Iterator[dict[str, Any]]) -> Iterator[At]:
 
 @settings(max_examples=20)
 @given(st.lists(st.fixed_dictionaries({"name": st.sampled_from(["a", "b", "c/d"]), "text": st.text()}), max_size=12))
-def test_files_are_zipped_so_many_at_a_time(files: list[dict[str, str]]) -> None:
-    """Wherever batches are cut; an event without content or with a bad name is parked."""
+def test_files_are_zipped_in_blocks(files: list[dict[str, str]]) -> None:
+    """For any batches. An event without content or with a bad name is parked."""
     poisonous: list[dict[str, Any]] = [
         {"name": "a", "text": None},
         {"name": None, "text": "x"},
@@ -185,8 +187,8 @@ class Alone(Unwatched):
 
 @settings(max_examples=10)
 @given(data=st.data())
-def test_a_file_sink_writes_each_event_once_whatever_is_run_again(data: st.DataObject) -> None:
-    """A file for each batch, whose receipt tells its name; as JSON lines or Parquet."""
+def test_a_file_sink_writes_each_event_once_even_if_batches_are_repeated(data: st.DataObject) -> None:
+    """One file per batch, named by its receipt, as JSON lines or Parquet."""
     kind = data.draw(st.sampled_from(["jsonl", "parquet"]))
     with TemporaryDirectory() as folder:
         root = Path(folder)
@@ -215,7 +217,7 @@ def _numbers(kind: str, content: bytes) -> list[int]:
 
 
 def test_a_file_sink_that_cannot_write_parks_all_at_once(tmp_path: Path) -> None:
-    """As the disk says, without the path."""
+    """With the disk's reason, without the path."""
     own(tmp_path).parent.mkdir(parents=True)
     own(tmp_path).write_text("in the way")
     site = Worksite(tmp_path, "file_sink", {"n": Kind.INTEGER}, to=HERE)
@@ -225,17 +227,17 @@ def test_a_file_sink_that_cannot_write_parks_all_at_once(tmp_path: Path) -> None
 
 
 def test_a_null_sink_takes_everything(tmp_path: Path) -> None:
-    """And gives nothing."""
+    """And emits nothing."""
     record = Worksite(tmp_path, "null_sink", {"n": Kind.INTEGER}).batch([{"n": 1}])
     assert ((), (), 1) == (record.emitted, record.dead, record.meters[2].taken)
 
 
-def test_what_is_published_leaves_in_the_record_with_its_number(tmp_path: Path) -> None:
-    """Events pass on with receipts; a batch that is run again gives the same numbers."""
+def test_messages_leave_in_the_record_with_their_numbers(tmp_path: Path) -> None:
+    """Events pass on with receipts. A repeated batch gives the same numbers."""
     site = Worksite(tmp_path, "mqtt_publish", {"n": Kind.INTEGER}, topic="city/models")
     site.run([{"n": 1}])
     site.arrive([{"n": 2}, {"n": 3}])
-    told = [
+    emitted = [
         {
             each.origin.port: (each.first, each.events.to_pylist() if each.events is not None else None)
             for each in record.emitted
@@ -243,10 +245,10 @@ def test_what_is_published_leaves_in_the_record_with_its_number(tmp_path: Path) 
         for record in (site.die(), site.batch())
     ]
     messages = [{"topic": "city/models", "event": f'{{"n":{n}}}'} for n in (2, 3)]
-    assert (1, messages) == told[0]["*messages"]
-    assert told[0] == told[1]
+    assert (1, messages) == emitted[0]["*messages"]
+    assert emitted[0] == emitted[1]
     receipts = [(n, f"city/models#s:{n - 1}.0") for n in (2, 3)]
-    assert receipts == [(each["n"], each["receipt"]) for each in told[1]["out"][1] or ()]
+    assert receipts == [(each["n"], each["receipt"]) for each in emitted[1]["out"][1] or ()]
 
 
 @pytest.mark.parametrize("topic", ["braid/1/jobs/1/plan", "$SYS/x", "a/#", "+/a"])
@@ -254,5 +256,5 @@ def test_nothing_is_published_on_topics_of_others(tmp_path: Path, topic: str) ->
     """Neither on Braid's own nor on the broker's."""
     site = Worksite(tmp_path, "mqtt_publish", {"n": Kind.INTEGER}, topic=topic)
     (reason,) = site.parked([{"n": 1}])
-    assert f"{topic!r} is no topic of raw events" in reason
+    assert f"{topic!r} is not a topic for raw events" in reason
     assert Port(2, "*messages") not in {each.origin for each in site.batch([{"n": 2}]).emitted}

@@ -21,42 +21,40 @@ PLACES = {"reveal": "tests.tasks.revealing:reveal"}
 
 
 def test_a_secret_reaches_its_task_with_the_next_batch(tmp_path: Path) -> None:
-    """Without a new plan; until then events are parked by its name, and no file but the key leads to it."""
+    """Without a new plan. Before, events are parked by its name, and no file but the key reveals it."""
     with closing(Spool(spool_folder(tmp_path, "s"), most_bytes=1_000_000)) as spool:
         job = TwinJob(tmp_path, "j", PLACES)
         password = {"secret": "key", "owner": "ann"}
         slots = (slot(2, "reveal", 1, password=password), slot(3, "reveal", 1, password={**password, "owner": "bob"}))
         forwards = (Forward(instance=2), Forward(instance=3))
         job.log(Plan(job="j", host="h", version=1, slots=slots, ingress=(enters("s", 1),), forwards=forwards))
-        told: list[list[object]] = []
+        lengths: list[list[object]] = []
         for secret in (None, "sesame", "open sesame"):
             if secret is not None:
                 Vault(tmp_path).put("ann", "key", secret)
             spool.append([Item(count=1, stamp=0, payload=packed(events([{"b": 1}])))])
             job.settle()
             record = job.store.read(job.store.batches()[-1])
-            told.append([each.events.to_pylist() for each in record.emitted if each.events is not None])
-            missing = [
-                f"there is no secret 'key' of {who!r}" for who in (("ann", "bob") if secret is None else ("bob",))
-            ]
+            lengths.append([each.events.to_pylist() for each in record.emitted if each.events is not None])
+            missing = [f"{who!r} has no secret 'key'" for who in (("ann", "bob") if secret is None else ("bob",))]
             assert missing == [each.reason.split("NoBehaviour: ")[1].split(";")[0] for each in record.dead]
-    assert [[], [[{"length": 6}]], [[{"length": 11}]]] == told
+    assert [[], [[{"length": 6}]], [[{"length": 11}]]] == lengths
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"sesame" in path.read_bytes()]
 
 
-def test_what_a_config_names_is_known_to_a_worker_alone(tmp_path: Path) -> None:
-    """Who reads or shows a config sees the reference; who would use it elsewhere is told why not."""
+def test_references_are_resolved_only_in_a_worker(tmp_path: Path) -> None:
+    """Other code sees the reference, and an error if it tries to resolve it."""
     Vault(tmp_path).put("ann", "key", "sesame")
     plan = json.dumps({"password": {"secret": "key", "owner": "ann"}})
     config = RevealConfig.model_validate_json(plan, context={"outside": HostOutside(tmp_path)})
     assert "sesame" == config.password.revealed
     assert "sesame" not in f"{config!r} {config} {config.model_dump()} {config.model_dump_json()}"
-    with pytest.raises(LookupError, match="only to a host's worker"):
+    with pytest.raises(LookupError, match="resolved only in a host's worker"):
         _ = Secret(secret="key").revealed  # noqa: S106 - a name
 
 
 def test_each_tenant_has_files_of_its_own(tmp_path: Path) -> None:
-    """No name of a tenant leads to another's, nor out of the folder; and somebody has to own them."""
+    """No name of a tenant leads to another's files, or outside. Every place needs an owner."""
     outside = HostOutside(tmp_path)
     files = tmp_path / "files"
     found = [Path(outside.place(owner, "a/b")) for owner in ("ann", "bob", "..", "ann/../bob", ".")]
@@ -64,12 +62,12 @@ def test_each_tenant_has_files_of_its_own(tmp_path: Path) -> None:
     assert all(
         path.resolve().is_relative_to(files.resolve()) and len(path.relative_to(files).parts) == 3 for path in found
     )
-    with pytest.raises(NoBehaviour, match="nobody owns the place 'a'"):
+    with pytest.raises(NoBehaviour, match="the place 'a' has no owner"):
         outside.place("", "a")
 
 
-def test_a_root_has_one_name_for_good(tmp_path: Path) -> None:
-    """Whoever asks for it, and another root has another; no key comes of it."""
+def test_a_root_has_a_permanent_id(tmp_path: Path) -> None:
+    """Each root has its own, and the id does not create a key."""
     names = [HostOutside(tmp_path / root).deployment for root in ("one", "one", "two")]
     assert names[0] == names[1] != names[2]
     assert not (tmp_path / "one" / VAULT_KEY).exists()

@@ -1,4 +1,4 @@
-"""Tables: every event is written once, whatever is run again, and rows come back as they were written."""
+"""Tables: every event is written once, even if batches are repeated, and rows come back as they were written."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -21,7 +21,8 @@ FIELDS = {"t": Kind.FLOAT, "n": Kind.INTEGER, "room": Kind.STRING, "at": Kind.TI
 INSERT: dict[str, Any] = {"database": {"place": "own.db"}, "table": "readings", "fields": ["n", "room", "t"]}
 
 REFUSED = (
-    "engine.implementations.outside.databases.Refused: the database 'own.db' refuses it: UNIQUE constraint failed: "
+    "engine.implementations.outside.databases.DatabaseRefusal: "
+    "the database 'own.db' refuses it: UNIQUE constraint failed: "
     "readings.room"
 )
 
@@ -47,14 +48,14 @@ def as_rows(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 class Alone(Unwatched):
-    """Has every event run alone, as one that is suspected of having killed its worker."""
+    """Makes every event run alone, like those of a suspect."""
 
     def alone(self, instance: int) -> bool:
         return instance == 2
 
 
 def test_each_event_becomes_a_row_and_passes_on_with_its_receipt(tmp_path: Path) -> None:
-    """The receipt says in which table, and under which name the event is known there."""
+    """The receipt names the table and the event."""
     site = Worksite(tmp_path, "table_insert", FIELDS, **INSERT)
     left = site.run(numbered(0, 3))
     assert [(0, "own.db/readings#s:0.0"), (1, "own.db/readings#s:1.0"), (2, "own.db/readings#s:2.0")] == [
@@ -65,8 +66,8 @@ def test_each_event_becomes_a_row_and_passes_on_with_its_receipt(tmp_path: Path)
 
 @settings(max_examples=15)
 @given(data=st.data())
-def test_whatever_dies_between_effect_and_record_is_written_once(data: st.DataObject) -> None:
-    """Batches are run again any number of times, whole or event by event, by the same worker or another one."""
+def test_events_are_written_once_if_a_worker_dies_before_the_record(data: st.DataObject) -> None:
+    """Batches are repeated any number of times, whole or event by event, by any worker."""
     with TemporaryDirectory() as folder:
         root = Path(folder)
         site = Worksite(root, "table_insert", FIELDS, **{**INSERT, "batch": 2})
@@ -85,7 +86,7 @@ def test_whatever_dies_between_effect_and_record_is_written_once(data: st.DataOb
 
 
 def test_an_event_that_is_parked_upstream_the_second_time_shifts_no_other(tmp_path: Path) -> None:
-    """Names follow the raw events, and not how many came before."""
+    """Names follow the raw events, not the number of earlier events."""
 
     class Parks(Unwatched):
         def alone(self, instance: int) -> bool:
@@ -103,7 +104,7 @@ def test_an_event_that_is_parked_upstream_the_second_time_shifts_no_other(tmp_pa
 
 
 def test_a_bad_event_is_parked_and_the_others_are_written(tmp_path: Path) -> None:
-    """NaN, whatever breaks a rule of the table, and nothing else; null is a value."""
+    """NaN, and values that break a rule of the table. Null is a value."""
     site = Worksite(tmp_path, "table_insert", FIELDS, **INSERT)
     site.run(numbered(0, 1))
     engine = create_engine(sqlite_of(tmp_path))
@@ -115,7 +116,7 @@ def test_a_bad_event_is_parked_and_the_others_are_written(tmp_path: Path) -> Non
     events[5] = {**events[5], "room": "r0"}
     events[7] = {**events[7], "t": None}
     assert [
-        "ValueError: the field 't' is nan, which is no number that a table takes",
+        "ValueError: the field 't' is nan, which tables do not accept",
         REFUSED,
     ] == site.parked(events)
     good = [each for at, each in enumerate(events) if at not in {3, 5}]
@@ -123,7 +124,7 @@ def test_a_bad_event_is_parked_and_the_others_are_written(tmp_path: Path) -> Non
 
 
 def test_a_database_that_cannot_be_reached_is_tried_once_a_batch(tmp_path: Path) -> None:
-    """Nothing tells the URL; all events are parked, and none is tried alone."""
+    """The URL is not shown. All events are parked, and none is tried alone."""
     url = keep_secret(tmp_path, "warehouse", "postgresql://me:sesame@127.0.0.1:1/nowhere")
     allow(tmp_path, "127.0.0.1")
     site = Worksite(tmp_path, "table_insert", FIELDS, **{**INSERT, "database": url})
@@ -137,14 +138,14 @@ def test_a_database_that_cannot_be_reached_is_tried_once_a_batch(tmp_path: Path)
 @pytest.mark.parametrize(
     ("secret", "why"),
     [
-        (None, "there is no secret 'warehouse' of 'ann'; put it with `braid secrets put warehouse`"),
-        ("sesame", "the secret 'warehouse' holds no URL of a database; put one there"),
+        (None, "'ann' has no secret 'warehouse'; put it with `braid secrets put warehouse`"),
+        ("sesame", "the secret 'warehouse' is not the URL of a database; put one there"),
         (
             "sqlite:////etc/passwd",
-            "the URL of no database server, but of 'sqlite'; for SQLite name a place instead",
+            "is that of 'sqlite', not of a database server; for SQLite, use a place instead",
         ),
         *(
-            (url, "names no host, or has an option other than application_name, charset, sslmode; correct it")
+            (url, "has no host, or an option other than application_name, charset, sslmode; correct it")
             for url in (
                 "postgresql:///braid",
                 "postgresql://braid@h/braid?unix_sock=/run/5432",
@@ -154,7 +155,7 @@ def test_a_database_that_cannot_be_reached_is_tried_once_a_batch(tmp_path: Path)
     ],
 )
 def test_a_secret_that_is_missing_or_unfit_fails_the_task_by_name(tmp_path: Path, secret: str | None, why: str) -> None:
-    """With what to do; the secret itself is told to nobody."""
+    """With a remedy. The secret itself is not shown."""
     if secret is not None:
         keep_secret(tmp_path, "warehouse", secret)
     site = Worksite(tmp_path, "table_insert", FIELDS, **{**INSERT, "database": {"secret": "warehouse"}})
@@ -184,7 +185,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[d
 def test_rows_of_every_kind_come_back_in_the_order_of_the_column(
     tmp_path: Path, database: tuple[dict[str, str], str]
 ) -> None:
-    """Those within both bounds, for each event that asks; and none is written twice where batches are run again."""
+    """Those within both bounds, per event. Repeated batches write none twice."""
     named, url = database
     times = [datetime(2026, 1, 1, 0, 0, second, 500_000, tzinfo=UTC) for second in range(5)]
     rows = [{"n": 4 - n, "room": "ä", "t": n / 3, "at": times[n], "on": n > 2} for n in range(5)]
@@ -212,6 +213,6 @@ def test_rows_of_every_kind_come_back_in_the_order_of_the_column(
     nothing = dict.fromkeys(("room", "t", "at", "on"))
     assert [*({"who": "x", **rows[n]} for n in (3, 2, 1)), {"who": "y", "n": 9, **nothing}] == found
     assert [
-        "ValueError: more than 4 rows lie between 'low' = 0 and 'high' = 9; ask for fewer, or raise `most`",
-        "ValueError: the field 'low' is null, and no bound",
+        "ValueError: more than 4 rows are between 'low' = 0 and 'high' = 9; query fewer, or raise `most`",
+        "ValueError: the field 'low' is null, but a bound needs a value",
     ] == asking.parked([{"low": 0, "high": 9}, {"low": None, "high": 9}])

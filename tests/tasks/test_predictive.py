@@ -1,4 +1,4 @@
-"""Predictive tasks, against their definitions."""
+"""Predictive tasks, checked against their definitions."""
 
 import json
 import math
@@ -60,7 +60,7 @@ def line(**changed: Any) -> str:
 @settings(max_examples=8)
 @given(st.lists(EVENT, min_size=15, max_size=30), st.integers(1, 8))
 def test_growing_trees(events: list[Event], window: int) -> None:
-    """A tree per window of events that lack nothing, as the library grows it; equal events give equal text."""
+    """One tree per window of complete events, the same as the library's. Equal events give equal text."""
     agrees(
         predictive.decision_tree_train,
         {"fields": FIELDS, "window": window},
@@ -72,7 +72,7 @@ def test_growing_trees(events: list[Event], window: int) -> None:
 
 
 def test_a_tree_that_was_grown_classifies_as_the_library_does() -> None:
-    """Of 300 events one model, which is taken for others; also for numbers that lie between floats of 32 bits."""
+    """For 300 events, and for numbers between floats of 32 bits."""
     random = Random(4)
     rows: list[Event] = [
         {"v": v, "w": w, "class": "best" if v * w > 1 else "bad" if v < 0.1 else "good"}
@@ -112,7 +112,7 @@ NO_MODELS = [("model", {"model": text}) for text in (None, "{}")]
 @settings(max_examples=10)
 @given(placed(MODELS))
 def test_classifying(events: list[At]) -> None:
-    """As the last tree tells; without one, or where a field is null, there is no class. Lines are passed over."""
+    """By the latest tree. Without one, or if a field is null, there is no class. Regressions are skipped."""
     agrees(
         predictive.decision_tree_classify,
         {"fields": FIELDS},
@@ -126,7 +126,7 @@ def test_classifying(events: list[At]) -> None:
 @settings(max_examples=10)
 @given(placed(LINES))
 def test_predicting(events: list[At]) -> None:
-    """As the last line tells, field by field in its order. Trees are passed over."""
+    """By the latest regression, field by field in order. Trees are skipped."""
     agrees(
         predictive.linear_regression_predict,
         {"fields": FIELDS},
@@ -139,14 +139,14 @@ def test_predicting(events: list[At]) -> None:
 
 
 def test_a_number_on_a_threshold_goes_left() -> None:
-    """As a float of 32 bits: 0.1 is a little more there than the threshold 0.1 is."""
+    """As a float of 32 bits: 0.1 is a little more there than the threshold 0.1."""
     rows = [{"v": v, "w": w} for v, w in ((0.0, 2), (0.09999999, 2), (0.1, 1), (0.1, 2))]
     found = try_out("decision_tree_classify", {"fields": FIELDS, "initial": tree()}, rows)["out"]
     assert ["bad", "bad", "good", "best"] == [each["class"] for each in found]
 
 
 def test_equal_events_grow_equal_trees() -> None:
-    """Also where several questions are as good as each other."""
+    """Even if several splits are equally good."""
     fields = [f"v{number}" for number in range(8)]
     rows = [dict.fromkeys(fields, float(number)) | {"class": "few" if number < 5 else "many"} for number in range(10)]
     config = {"fields": fields, "window": 10}
@@ -154,7 +154,7 @@ def test_equal_events_grow_equal_trees() -> None:
 
 
 def test_a_first_model_may_be_given() -> None:
-    """It holds until one comes; a model that is none is refused with the document."""
+    """It holds until another arrives. A text that is not a model is refused with the document."""
     rows: list[At] = [("in", {"v": 0.0, "w": 0}), ("model", {"model": tree(classes=["C", "B", "A"])})]
     found = try_out("decision_tree_classify", {"fields": FIELDS, "initial": tree()}, [*rows, rows[0]])["out"]
     assert ["bad", "C"] == [each["class"] for each in found]
@@ -165,39 +165,41 @@ def test_a_first_model_may_be_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "reason"),
     [
-        ({"left": [0, -1, 3, -1, -1]}, "node 0 leads to none that comes after it"),
-        ({"right": [2, -1, 5, -1, -1]}, "node 2 leads to none that comes after it"),
-        ({"left": [1, -1, -1, -1, -1]}, "node 2 leads to none that comes after it"),
+        ({"left": [0, -1, 3, -1, -1]}, "node 0 does not lead to a later node"),
+        ({"right": [2, -1, 5, -1, -1]}, "node 2 does not lead to a later node"),
+        ({"left": [1, -1, -1, -1, -1]}, "node 2 does not lead to a later node"),
         ({"left": [1, -1, -9, -1, -1]}, "Expected `int` >= -1"),
-        ({"field": [0, 0, 2, 0, 0]}, "node 2 asks for none of its fields"),
-        ({"field": [-1, 0, 1, 0, 0]}, "node 0 asks for none of its fields"),
-        ({"leaf": [0, 0, 1, 1, 3]}, "a node's class is none of its classes"),
-        ({"threshold": [0.1]}, "its lists of nodes are empty, or not of one length"),
-        ({name: [] for name in LEAF}, "its lists of nodes are empty, or not of one length"),
+        ({"field": [0, 0, 2, 0, 0]}, "the field of node 2 does not exist"),
+        ({"field": [-1, 0, 1, 0, 0]}, "the field of node 0 does not exist"),
+        ({"leaf": [0, 0, 1, 1, 3]}, "the class of a node does not exist"),
+        ({"threshold": [0.1]}, "its lists of nodes are empty or differ in length"),
+        ({name: [] for name in LEAF}, "its lists of nodes are empty or differ in length"),
         ({"threshold": ["0.1"]}, "Expected `float`, got `str`"),
         ({"fields": ["v", "x"]}, "the model needs the field 'x', which this task does not read; add it to 'fields'"),
     ],
 )
-def test_a_tree_is_whole_or_refused(changed: dict[str, Any], told: str) -> None:
-    """Before any event is led through it."""
-    with pytest.raises(Parked, match=told):
+def test_a_tree_is_whole_or_refused(changed: dict[str, Any], reason: str) -> None:
+    """Before it classifies any event."""
+    with pytest.raises(Parked, match=reason):
         try_out("decision_tree_classify", {"fields": FIELDS}, [("model", {"model": tree(**changed)})], BOTH)
 
 
 def test_a_line_is_whole_or_refused() -> None:
-    """It has a coefficient for each field, and numbers only; what it predicts is a number too."""
-    for text, told in (
-        ("", "the text is no model: Input data was truncated"),
-        ("[" * 100_000, "the text is no model"),
+    """It needs a coefficient for each field, and finite numbers. Its predictions must be finite too."""
+    for text, reason in (
+        ("", "the text is not a model: Input data was truncated"),
+        ("[" * 100_000, "the text is not a model"),
         (line(coefficients=[1.0]), "it has 1 coefficients for 2 fields"),
         (line().replace("0.5", "1e999"), "Number out of range|not finite"),
-        (line(fields=["v" * 4_000_000]), "characters; it may have 4,000,000"),
+        (line(fields=["v" * 4_000_000]), "characters; the most allowed are 4,000,000"),
     ):
-        with pytest.raises(Parked, match=told):
+        with pytest.raises(Parked, match=reason):
             try_out("linear_regression_predict", {"fields": FIELDS}, [("model", {"model": text})], BOTH)
-    with pytest.raises(Parked, match="the field 'prediction' would be inf; what it is computed of is too large"):
+    with pytest.raises(
+        Parked, match="the field 'prediction' would be inf; the numbers that it is computed from are too large"
+    ):
         try_out(
             "linear_regression_predict",
             {"fields": ["v"], "initial": line(fields=["v"], coefficients=[10.0])},
@@ -215,7 +217,7 @@ def test_models_come_back_as_they_were_written() -> None:
 
 
 def test_fitting_a_line() -> None:
-    """A model per window of events that lack nothing, which is that of the normal equations."""
+    """One model per window of complete events, that of the normal equations."""
     random = Random(5)
     rows: list[dict[str, Any]] = [
         {"v": random.uniform(-9, 9), "w": random.randrange(-9, 9), "sold": random.uniform(0, 9)} for _ in range(40)
@@ -233,7 +235,7 @@ def test_fitting_a_line() -> None:
 @settings(max_examples=10)
 @given(st.lists(EVENT, min_size=15, max_size=30), st.integers(1, 8))
 def test_fitting_lines(events: list[Event], window: int) -> None:
-    """The same text wherever batches are cut; also where fields are too few, or all alike, to tell a line."""
+    """The same text for any batches, even if fields are too few or all alike."""
 
     def in_one_batch(seen: Any) -> Any:
         for rows in references.whole(seen, ["v", "w"], window):
@@ -268,7 +270,7 @@ def test_fitting_lines(events: list[Event], window: int) -> None:
     st.sampled_from([[], ["k"]]),
 )
 def test_estimating_errors(events: list[At], by: list[str]) -> None:
-    """Against the last average of the key; none without it, and none over 0."""
+    """By the latest average of the key. There is none without it, or if it is 0."""
     agrees(
         predictive.error_estimate,
         {"observed": "v", "average": "mean", "by": by},
@@ -290,7 +292,7 @@ def test_estimating_errors(events: list[At], by: list[str]) -> None:
     st.integers(2, 5),
 )
 def test_annotating_classes(events: list[Event], window: int, many: int) -> None:
-    """A window at a time, in as many parts as there are classes."""
+    """One window at a time, in equal parts."""
     classes = [f"class {number}" for number in range(many)]
     agrees(
         predictive.annotate_class,
@@ -303,8 +305,8 @@ def test_annotating_classes(events: list[Event], window: int, many: int) -> None
     )
 
 
-def test_classes_are_learned_from_as_they_leave() -> None:
-    """What is annotated can be trained on: a number that decides its own class is learned without fault."""
+def test_classes_can_be_learned() -> None:
+    """A tree learns a number that determines its own class without errors."""
     rows = [{"v": float(number % 300)} for number in range(300)]
     annotated = try_out("annotate_class", {"field": "v"}, rows)["out"]
     assert dict.fromkeys(("BAD", "GOOD", "VERYGOOD", "EXCELLENT"), 75) == {

@@ -1,4 +1,4 @@
-"""Statistics over the events of a stream, against their definitions."""
+"""Statistics over the events of a stream, checked against their definitions."""
 
 import json
 import math
@@ -51,7 +51,7 @@ def test_an_average_of_blocks(events: list[Event], by: list[str], window: int) -
 @few
 @given(ROWS, BY)
 def test_a_count(events: list[Event], by: list[str]) -> None:
-    """Every event is counted, whatever it holds."""
+    """Every event counts."""
     agrees(stream_statistics.count, {"by": by}, events, lambda seen: references.count(seen, by), SCHEMA)
 
 
@@ -69,8 +69,8 @@ def test_a_kalman_filter(events: list[Event], by: list[str], process: float, sen
     )
 
 
-def test_a_kalman_filter_goes_to_what_is_measured() -> None:
-    """With the benchmark's noises: at once from a first guess of which nothing is known, then slowly."""
+def test_a_kalman_filter_approaches_the_measurements() -> None:
+    """With the benchmark's noises: at once from an uncertain first estimate, then slowly."""
     found = [each["v"] for each in try_out("kalman_filter", {"field": "v"}, [{"v": 10.0}] * 3 + [{"v": 20.0}])["out"]]
     assert [9.895, 9.956, 9.978, 14.678] == [round(value, 3) for value in found]
 
@@ -78,7 +78,7 @@ def test_a_kalman_filter_goes_to_what_is_measured() -> None:
 @few
 @given(ROWS, BY, st.integers(1, 4))
 def test_interpolation(events: list[Event], by: list[str], window: int) -> None:
-    """A null becomes the mean of the last values that were none; what it became is no value."""
+    """A null becomes the mean of the last values, and does not count as a value itself."""
     agrees(
         stream_statistics.interpolate,
         {"field": "v", "by": by, "window": window},
@@ -93,12 +93,12 @@ def test_interpolation(events: list[Event], by: list[str], window: int) -> None:
 @few
 @given(ROWS, BY, st.sampled_from([1, 7, 10, 512]), st.sampled_from(["v", "w", "k"]))
 def test_the_second_order_moment(events: list[Event], by: list[str], counters: int, field: str) -> None:
-    """For values of any kind; both zeros are one value."""
-    told = [{**event, "v": event["v"] + 0.0 if event["v"] is not None else None} for event in events]
+    """For values of any kind. Both zeros are one value."""
+    normalised = [{**event, "v": event["v"] + 0.0 if event["v"] is not None else None} for event in events]
     agrees(
         stream_statistics.second_order_moment,
         {"field": field, "by": by, "counters": counters},
-        told,
+        normalised,
         lambda seen: (
             (port, {"second_order_moment": event["second_order_moment"], **original})
             for (port, event), original in _beside(references.second_order_moment, seen, field, by, counters)
@@ -123,7 +123,7 @@ def _beside(reference: Any, seen: Any, field: str, by: list[str], counters: int)
 
 
 def test_the_second_order_moment_is_near() -> None:
-    """With many counters it is as near as the algorithm promises; 0.0 and -0.0 are one value."""
+    """Within the algorithm's error for many counters. Both zeros are one value."""
     rows = [{"v": float(value)} for value in range(1, 40) for _ in range(value)]
     exact = sum(value * value for value in range(1, 40))
     (*_, last) = try_out("second_order_moment", {"field": "v", "counters": 512}, rows)["out"]
@@ -141,7 +141,7 @@ def test_the_second_order_moment_is_near() -> None:
     st.integers(4, 7),
 )
 def test_a_distinct_count(events: list[Event], by: list[str], log: int) -> None:
-    """The estimate is the same wherever batches are cut, which takes the sketch through its state."""
+    """The estimate is the same for any batches, which pass the sketch through its state."""
     agrees(
         stream_statistics.distinct_approx_count,
         {"field": "v", "by": by, "buckets": 2**log},
@@ -154,7 +154,7 @@ def test_a_distinct_count(events: list[Event], by: list[str], log: int) -> None:
 
 @pytest.mark.parametrize("values", [[f"sensor {n}" for n in range(20_000)], [n / 7 for n in range(20_000)]])
 def test_a_distinct_count_is_near(values: list[Any]) -> None:
-    """Within four times the relative error that its buckets promise, for texts and numbers; null and again are none."""
+    """Within four times the relative error of its buckets, for texts and numbers. Nulls do not count."""
     rows = [{"v": value} for value in [*values, None, *values]]
     (*_, last) = try_out("distinct_approx_count", {"field": "v"}, rows)["out"]
     assert math.isclose(len(values), last["distinct"], rel_tol=4 * 1.04 / math.sqrt(1_024))
@@ -165,28 +165,28 @@ def test_a_distinct_count_is_near(values: list[Any]) -> None:
     [(["", "a", "", None], 2), ([True, False, None, True], 2), ([1, -1, 2**63 - 1, 1], 3), ([0.0, -0.0, 1.5], 2)],
 )
 def test_few_values_are_counted_exactly(values: list[Any], expected: int) -> None:
-    """The empty text is a text, both zeros are one."""
+    """The empty text is a text, and both zeros are one."""
     (*_, last) = try_out("distinct_approx_count", {"field": "v"}, [{"v": value} for value in values])["out"]
     assert expected == round(last["distinct"], 3)
 
 
-def test_what_is_not_finite_is_not_counted() -> None:
-    """It is parked, with the field and the value."""
+def test_a_number_that_is_not_finite_is_parked() -> None:
+    """With the field and the value."""
     for type_ in ("distinct_approx_count", "second_order_moment"):
         with pytest.raises(Parked, match="the field 'v' is nan; it needs a finite number"):
             try_out(type_, {"field": "v"}, [{"v": math.nan}])
 
 
 def test_buckets_are_a_power_of_two() -> None:
-    """The next one is named."""
-    with pytest.raises(ValidationError, match="1000 buckets are not a power of two; take 1024"):
+    """The error names the next one."""
+    with pytest.raises(ValidationError, match="1000 is not a power of two; use 1024"):
         DistinctApproxCountConfig(field="v", buckets=1_000)
 
 
 @few
 @given(ROWS, BY, st.integers(1, 4), st.permutations(["v", "w", "n"]))
 def test_accumulating(events: list[Event], by: list[str], window: int, fields: list[str]) -> None:
-    """Fields become arrays of what they held, nulls included; a field of the key too where it is collected."""
+    """Fields become arrays of their values, including nulls, even a collected field of the key."""
     agrees(
         stream_statistics.accumulate,
         {"fields": fields, "by": by, "window": window},
@@ -214,7 +214,7 @@ def test_a_sliding_regression(events: list[Event], by: list[str], train: int, pr
 
 @given(st.lists(VALUES, min_size=2, max_size=12))
 def test_a_sliding_regression_is_the_line_of_least_squares(values: list[float]) -> None:
-    """By the textbook, in fractions, over running numbers that begin at 1."""
+    """By the textbook, in fractions, over running numbers from 1."""
     train = len(values)
     (*_, last) = try_out(
         "sliding_linear_regression", {"field": "v", "train": train}, [{"v": value} for value in values]
@@ -228,8 +228,8 @@ def test_a_sliding_regression_is_the_line_of_least_squares(values: list[float]) 
     assert last["predicted"] == pytest.approx(math.fsum(expected) / 10, rel=1e-9, abs=1e-6)
 
 
-def test_what_a_shorter_window_finds_is_used() -> None:
-    """Where the state holds more than a window, as after a reconfiguration, the last values count."""
+def test_a_shorter_window_uses_the_last_values() -> None:
+    """If the state has more values than a window, as after a change of config."""
     for type_, config, expected in (
         ("interpolate", {"field": "v", "window": 2}, {"v": 3.5}),
         ("accumulate", {"fields": ["v"], "window": 2}, {"v": "[1.0,2.0,3.0,4.0,null]"}),
@@ -244,8 +244,8 @@ def test_what_a_shorter_window_finds_is_used() -> None:
 
 @pytest.mark.parametrize("type_", ["block_window_average", "interpolate", "kalman_filter", "sliding_linear_regression"])
 def test_a_text_is_no_number(type_: str) -> None:
-    """A stream whose schema is not declared may hold one; the reason says what to name instead."""
-    with pytest.raises(ValueError, match="the field 'v' holds string and no numbers"):
+    """A stream without a declared schema may contain one. The reason contains a remedy."""
+    with pytest.raises(ValueError, match="the field 'v' is of type string, not a number"):
         try_out(type_, {"field": "v"}, [{"v": "warm"}])
 
 
@@ -257,7 +257,7 @@ def test_a_text_is_no_number(type_: str) -> None:
     ],
 )
 def test_blocks_of_several_keys_end_in_the_order_of_events(type_: str, config: dict[str, Any]) -> None:
-    """As a batch has to have it; a task that gives them by key is run event by event, which is slow."""
+    """As a batch requires. Otherwise the task would run event by event, which is slow."""
     trial = Trial(type_, config | {"by": ["k"], "window": 2}, {"in": SCHEMA})
     rows = rows_of([{"k": key, "v": 1.0} for key in "abcbaac"], arrow(SCHEMA))
     origin = trial.behaviour("in", rows, trial.state)["out"].origin

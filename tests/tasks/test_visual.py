@@ -1,4 +1,4 @@
-"""Plots: what is drawn, read back from the picture, and that equal events give equal bytes."""
+"""Plots: read back from the SVG, and equal bytes for equal events."""
 
 import math
 import re
@@ -58,10 +58,10 @@ def in_one_batch(config: dict[str, Any], type_: str, lacking: tuple[str, ...]) -
         (multi_line_plot, {"field": "value", "x": "at", "by": [], "window": 5}, ("value", "at", "field")),
     ],
 )
-def test_a_picture_does_not_hang_on_where_batches_end(
+def test_a_plot_does_not_depend_on_the_ends_of_batches(
     implementation: Any, config: dict[str, Any], lacking: tuple[str, ...]
 ) -> None:
-    """Equal events give equal bytes, in a picture for every window of events that lack nothing."""
+    """Equal events give equal bytes, in one plot per window of complete events."""
     agrees(
         implementation,
         config,
@@ -100,16 +100,16 @@ def pictures(events: list[Event], config: dict[str, Any], *, line: bool) -> list
             lines.setdefault(each["field"] if line else "value", []).append((across, each["value"]))
         since = f"at: seconds since {block[0]['at'].isoformat()[:19]}.000Z" if config["x"] else "number"
         # A single line has no legend.
-        told = lines if len(lines) > 1 else {"value": next(iter(lines.values()))}
-        found.append((event["k"], Drawn(across=since, up="value", lines=told)))
+        shown = lines if len(lines) > 1 else {"value": next(iter(lines.values()))}
+        found.append((event["k"], Drawn(across=since, up="value", lines=shown)))
         block.clear()
     return found
 
 
 @settings(max_examples=15)
 @given(st.lists(EVENT, min_size=10, max_size=30), st.integers(2, 6), st.sampled_from([None, "at"]), st.booleans())
-def test_a_picture_shows_the_points_of_its_window(events: list[Event], window: int, x: str | None, line: bool) -> None:  # noqa: FBT001 - hypothesis calls it
-    """Read back by its axes: each point in its place, in its line and in its turn, under what it is named."""
+def test_a_plot_shows_the_points_of_its_window(events: list[Event], window: int, x: str | None, line: bool) -> None:  # noqa: FBT001 - hypothesis calls it
+    """Each point in its place, in its line and in order, with its labels."""
     config = {"field": "value", "x": x, "by": ["k"], "window": window}
     made = try_out("multi_line_plot" if line else "line_plot", config, events, SCHEMA)["out"]
     expected = pictures(events, config, line=line)
@@ -131,8 +131,8 @@ WINDOW = st.lists(st.tuples(st.sampled_from(["dust", "light", "warmth"]), NUMBER
 @pytest.mark.full
 @settings(max_examples=25)
 @given(st.lists(WINDOW, min_size=2, max_size=4))
-def test_a_picture_has_nothing_of_those_before_it(windows: list[list[tuple[str, float]]]) -> None:
-    """It is the same, byte for byte, in a process that has drawn others as in one that draws its first."""
+def test_a_plot_has_nothing_of_earlier_ones(windows: list[list[tuple[str, float]]]) -> None:
+    """It has the same bytes as the first plot of a process."""
 
     def shown(window: list[tuple[str, float]]) -> str:
         rows = [{"field": name, "value": value} for name, value in window]
@@ -145,8 +145,8 @@ def test_a_picture_has_nothing_of_those_before_it(windows: list[list[tuple[str, 
         assert shown(window) == after
 
 
-def test_what_could_not_be_drawn_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the next picture."""
+def test_a_failed_plot_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the next plot."""
     rows = [{"t": 1.0}, {"t": 2.0}]
     plain = try_out("line_plot", {"field": "t", "window": 2}, rows)
 
@@ -160,22 +160,22 @@ def test_what_could_not_be_drawn_leaves_nothing_behind(monkeypatch: pytest.Monke
     assert plain == try_out("line_plot", {"field": "t", "window": 2}, rows)
 
 
-def test_a_picture_has_no_date() -> None:
-    """It would be another at every time."""
+def test_a_plot_has_no_date() -> None:
+    """Its bytes would change with time."""
     (picture,) = try_out("line_plot", {"field": "t", "window": 2}, [{"t": 1.0}, {"t": 4.0}])["out"]
     assert "<dc:date>" not in picture["svg"]
 
 
 def test_several_lines_over_time() -> None:
-    """One for each name, with a legend; times are told by the seconds since the first."""
+    """One for each name, with a legend. Times are seconds since the first one."""
     (picture,) = try_out("multi_line_plot", {"field": "value", "x": "at", "window": 10}, ROWS, SCHEMA)["out"]
     assert [4, 6] == [len(points) for points in drawn(picture["svg"]).values()]
-    told = texts(picture["svg"])
-    assert {"dust", "light", "value", "at: seconds since 1970-01-01T00:00:00.000Z"} <= set(told)
+    shown = texts(picture["svg"])
+    assert {"dust", "light", "value", "at: seconds since 1970-01-01T00:00:00.000Z"} <= set(shown)
 
 
 def test_names_of_lines_are_only_text() -> None:
-    """No formula, no markup, no sign that XML cannot hold; and none that the legend would hide."""
+    """No formula, no markup, no character that XML does not allow, and none that the legend would hide."""
     names = ["$x^$", "<b>&", "_hidden", "a\x00b", "線", ""]
     rows = [{"field": name, "value": 1.0} for name in names]
     with warnings.catch_warnings():
@@ -184,8 +184,8 @@ def test_names_of_lines_are_only_text() -> None:
     assert {"$x^$", "<b>&", "_hidden", "a\N{REPLACEMENT CHARACTER}b", "線"} <= set(texts(picture["svg"]))
 
 
-def test_a_picture_heeds_no_settings() -> None:
-    """Whatever else in the process has set matplotlib to, and it is left so."""
+def test_a_plot_ignores_settings() -> None:
+    """Other settings of matplotlib in the process have no effect, and stay."""
     rows = [{"t": 1.0}, {"t": 2.0}]
     plain = try_out("line_plot", {"field": "t", "window": 2}, rows)
     with mpl.rc_context({"lines.linewidth": 9.0, "svg.hashsalt": "pepper"}):
@@ -195,13 +195,13 @@ def test_a_picture_heeds_no_settings() -> None:
 
 @pytest.mark.parametrize("values", [(0.0, 5e-324), (1e30, -1e30), (7.0, 7.0), (1.0, 1 + 2**-52)])
 def test_any_two_numbers_are_drawn(values: tuple[float, float]) -> None:
-    """The smallest, the greatest, equal ones and next to equal ones."""
+    """The smallest, the greatest, equal and almost equal ones."""
     rows = [{"t": value} for value in values]
     (picture,) = try_out("line_plot", {"field": "t", "x": "t", "window": 2}, rows)["out"]
     assert all(math.isfinite(x) and math.isfinite(y) for x, y in drawn(picture["svg"])["line-0"])
 
 
 def test_a_number_too_large_to_draw_is_refused() -> None:
-    """Alone, before it could spoil the picture that others are in."""
+    """Alone, before it could spoil a plot with others."""
     with pytest.raises(Parked, match=re.escape("the field 't' is 1e+31; plots draw numbers up to 1e+30")):
         try_out("line_plot", {"field": "t"}, [{"t": 1e31}])

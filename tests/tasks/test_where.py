@@ -1,4 +1,4 @@
-"""Expressions against a scalar interpreter, and what is told of those that do not suit their events."""
+"""Expressions checked against a scalar interpreter, and the problems of unsuitable ones."""
 
 import json
 import math
@@ -118,8 +118,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 
 @few
 @given(expression=TRUTHS, events=EVENTS)
-def test_what_is_true_passes(expression: Node, events: list[dict[str, Any]]) -> None:
-    """Not what is false, nor what is null; written down and read again it is the same."""
+def test_true_events_pass(expression: Node, events: list[dict[str, Any]]) -> None:
+    """False and null ones do not. The expression survives being written and read."""
     text = written(expression)
     again = read(text)
     assert again == read(written(again))
@@ -155,23 +155,28 @@ def refused(expression: str) -> tuple[str, str, str, str]:
     ("expression", "code", "message", "remedy"),
     [
         ("c > 1", "unknown-field-upstream", "have no field 'c'", "they have"),
-        ('a > "is"', "wrong-kind-upstream", "'>' cannot compare a of kind float and \"is\" of kind string", "one kind"),
-        ("a + b", "wrong-kind-upstream", "the expression is of kind float", "compare it with something"),
-        ("not a", "wrong-kind-upstream", "a is of kind float, which 'not' cannot take", "one of kind boolean"),
-        ("f < true", "wrong-kind-upstream", "'<' cannot compare f of kind boolean", "one kind"),
-        ("j = 'x'", "wrong-kind-upstream", "'=' cannot compare j of kind json", "one kind"),
+        (
+            'a > "is"',
+            "wrong-kind-upstream",
+            "'>' cannot compare a of kind float and \"is\" of kind string",
+            "the same kind",
+        ),
+        ("a + b", "wrong-kind-upstream", "the expression is of kind float", "make it true or false"),
+        ("not a", "wrong-kind-upstream", "a is of kind float, which 'not' cannot take", "an operand of kind boolean"),
+        ("f < true", "wrong-kind-upstream", "'<' cannot compare f of kind boolean", "the same kind"),
+        ("j = 'x'", "wrong-kind-upstream", "'=' cannot compare j of kind json", "the same kind"),
         ("-f = 1", "wrong-kind-upstream", "f is of kind boolean, which 'minus' cannot take", "float or integer"),
-        ("\"at noon\" > 'noon'", "wrong-kind-upstream", "'noon' is no moment", "ISO 8601"),
-        ("a in (1, 'x')", "wrong-kind-upstream", "'in' cannot compare a of kind float", "one kind"),
+        ("\"at noon\" > 'noon'", "wrong-kind-upstream", "'noon' is not a time", "ISO 8601"),
+        ("a in (1, 'x')", "wrong-kind-upstream", "'in' cannot compare a of kind float", "the same kind"),
     ],
 )
 def test_an_expression_that_does_not_suit_its_events_is_refused(
     expression: str, code: str, message: str, remedy: str
 ) -> None:
-    """When it is submitted, at its place, with what is wrong and what to do."""
-    place, found, told, advice = refused(expression)
+    """When it is submitted, at its place, with a remedy."""
+    place, found, reported, advice = refused(expression)
     assert ("/tasks/1/config/expression", code) == (place, found)
-    assert message in told
+    assert message in reported
     assert remedy in advice
 
 
@@ -180,27 +185,27 @@ def test_an_expression_that_does_not_suit_its_events_is_refused(
     [
         ("", "the expression ends too early"),
         ("a >", "the expression ends too early"),
-        ("a >> 1", "the expression cannot be read from character 4 on: '> 1'"),
-        ("a = 'x", "the expression cannot be read from character 5 on"),
-        ("a = 1 and or f", "the expression cannot be read from character 11 on"),
-        ("a in (b)", "what stands in the list after 'in'"),
+        ("a >> 1", "the expression has an error at character 4: '> 1'"),
+        ("a = 'x", "the expression has an error at character 5"),
+        ("a = 1 and or f", "the expression has an error at character 11"),
+        ("a in (b)", "the list after 'in' may contain only"),
         ("a > 1e999", "the number 1e999 is too large"),
         ("b > 9223372036854775808", "the number 9223372036854775808 is too large"),
         ("not " * 60 + "f", "the expression has more than 500 parts"),
         ("not " * 5_000 + "f", "the expression has more than 500 parts"),
         (" and ".join(["f"] * 600), "the expression has more than 500 parts"),
-        ("__import__('os')", "the expression cannot be read from character 11 on"),
+        ("__import__('os')", "the expression has an error at character 11"),
     ],
 )
-def test_a_text_that_is_no_expression_is_refused(expression: str, message: str) -> None:
-    """With the place where it goes wrong."""
-    place, code, told, _ = refused(expression)
+def test_a_text_that_is_not_an_expression_is_refused(expression: str, message: str) -> None:
+    """With the place of the error."""
+    place, code, reported, _ = refused(expression)
     assert ("/tasks/1/config", "wrong-value") == (place, code)
-    assert message in told
+    assert message in reported
 
 
 def test_expressions_that_read_as_the_same_are_shared() -> None:
-    """However they are spaced, and whatever case their words have."""
+    """With any spaces, and words in any case."""
     found = {
         written(read(text))
         for text in ("a>1 AND (b <> 2 and f)", "((a > 1)) and b != 2 And f", "a > 1 and b != 2 and f")
@@ -209,7 +214,7 @@ def test_expressions_that_read_as_the_same_are_shared() -> None:
 
 
 def test_integers_that_grow_too_large_park_their_event() -> None:
-    """And it says of what."""
+    """The reason contains the values."""
     events = [{"b": 2**62}]
-    with pytest.raises(Parked, match=r"the expression cannot be computed of \{'b': 4611686018427387904\}: overflow"):
+    with pytest.raises(Parked, match=r"the expression cannot be computed for \{'b': 4611686018427387904\}: overflow"):
         try_out(where, {"expression": "b * 4 > 0"}, events)

@@ -1,4 +1,4 @@
-"""Windows over event time, against their definition."""
+"""Windows over event time, checked against their definition."""
 
 import math
 from datetime import timedelta
@@ -40,7 +40,7 @@ def at(second: float, value: float | None = 1.0) -> Event:
 @settings(max_examples=15)
 @given(ROWS, BY, st.integers(1, 5), st.integers(0, 4), st.booleans())
 def test_a_tumbling_window(events: list[Event], by: list[str], size: int, lateness: int, rising: bool) -> None:  # noqa: FBT001 - drawn
-    """Also before 1970, with keys that are null, and with events in order or not."""
+    """Also before 1970, with null keys, and with events in any order."""
     agrees(
         tumbling_window,
         {"time": "at", "field": "v", "by": by, "size_ms": size, "lateness_ms": lateness},
@@ -55,7 +55,7 @@ def test_a_tumbling_window(events: list[Event], by: list[str], size: int, latene
 
 
 def test_lateness_keeps_a_window_open() -> None:
-    """An event that is late within it counts; what is later leaves by the other port, as it came."""
+    """An event within the lateness counts. A later one leaves at the other port unchanged."""
     config = {"time": "at", "field": "v", "size_ms": 1_000, "lateness_ms": 500}
     found = try_out("tumbling_window", config, [at(0.1), at(1.4), at(0.9, 3.0), at(1.5), at(0.8)])
     assert [(2, 4.0)] == [(each["count"], each["sum"]) for each in found["out"]]
@@ -63,7 +63,7 @@ def test_lateness_keeps_a_window_open() -> None:
 
 
 def test_a_closed_window_leaves_nothing() -> None:
-    """What is kept is what is open."""
+    """The state is the open windows."""
     trial = Trial("tumbling_window", {"time": "at", "field": "v", "size_ms": 1_000}, {"in": SCHEMA})
     trial.take([("in", {**at(second), "k": f"sensor {second}"}) for second in range(20)])
     left = [key for group in trial.state.changes().values() for key, value in group.items() if value is not None]
@@ -74,11 +74,11 @@ def test_a_time_is_needed() -> None:
     """The reason names the field."""
     with pytest.raises(Parked, match="the field 'at' is null; it needs a value"):
         try_out("tumbling_window", {"time": "at", "field": "v"}, [at(1), {"at": None, "v": 1.0}])
-    with pytest.raises(ValueError, match="the field 'v' holds double and no times"):
+    with pytest.raises(ValueError, match="the field 'v' is of type double, not a time"):
         try_out("tumbling_window", {"time": "v", "field": "v"}, [at(1)])
 
 
-def test_a_key_is_not_called_as_what_is_emitted() -> None:
+def test_a_key_must_not_have_the_name_of_an_emitted_field() -> None:
     """One of the two would hide the other."""
-    with pytest.raises(ValidationError, match="'mean' has the name of what a window emits; rename it upstream"):
+    with pytest.raises(ValidationError, match="'mean' has the name of a field of the window; rename it upstream"):
         TumblingWindowConfig(time="at", field="v", by=("mean",))

@@ -1,4 +1,4 @@
-"""What writes to and reads from the world outside: tables, files, blobs, topics.
+"""Tasks that write to or read from the outside world: tables, files, blobs, topics.
 
-Each behaviour opens what it needs for one call and closes it again, so that nothing is held between batches.
+Each behaviour opens its connections for one call, so that nothing is open between batches.
 """

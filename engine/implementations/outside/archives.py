@@ -1,4 +1,4 @@
-"""Archives: files of several events in one."""
+"""Archives: the files of several events in one."""
 
 import base64
 import io
@@ -18,11 +18,11 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 """The same in every archive, so that the same files make the same archive."""
 _SCHEMA = pa.schema({"archive": pa.string(), "files": pa.int64()})
 _WAITING = ("waiting",)
-"""Where the state has the number of files of the archive that is not full yet; each file is kept by its place."""
+"""The state's key for the number of files in the incomplete archive. Each file is kept under its place."""
 
 
 def _zip_files(config: ZipFilesConfig) -> Behaviour:
-    """An archive leaves at the event that completes it; of a name that comes twice in it, both files are in it.
+    """Emits an archive at the event that completes it. Two files of the same name are both in it.
 
     >>> from engine.trial import try_out
     >>> files = [{"name": f"{i}.txt", "text": "warm"} for i in range(5)]
@@ -50,7 +50,7 @@ def _zip_files(config: ZipFilesConfig) -> Behaviour:
 
 
 def _keep(state: Staged, files: Sequence[tuple[str, bytes]], before: int, *, anew: bool) -> None:
-    """Keep the files that wait, of which those that waited before are kept already unless they have left."""
+    """Keep the files that wait. Earlier ones are already kept, unless they have left."""
     for place in range(0 if anew else before, len(files)):
         state.put((place,), files[place])
     for place in range(len(files), before):
@@ -69,4 +69,3 @@ def _zipped(files: Sequence[tuple[str, bytes]]) -> bytes:
 
 
 zip_files = Implementation(type=ZIP_FILES, make=_zip_files)
-"""Packs files into archives."""

@@ -1,4 +1,4 @@
-"""Blobs: files of one event each."""
+"""Blobs: files, one per event."""
 
 import hashlib
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ from engine.tasks.outside import BLOB_DOWNLOAD, BLOB_UPLOAD, BlobDownloadConfig,
 
 
 def _blob_upload(config: BlobUploadConfig) -> Behaviour:
-    """A blob that is named by its content is the same whenever it is written; one with a name is the last of its name.
+    """A blob without a name is named by its content. A blob with a name replaces the one of the same name.
 
-    A replay writes the same blobs in the same order, so nothing is left of having written them before.
+    A repeated batch writes the same blobs in the same order, so it has no further effect.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -39,7 +39,7 @@ def _blob_upload(config: BlobUploadConfig) -> Behaviour:
             if config.name
             else [f"{hashlib.sha256(blob).hexdigest()}{config.suffix}" for blob in blobs]
         )
-        # Of a name that comes twice the last one stays.
+        # For a repeated name, the last blob counts.
         for name, blob in dict(zip(names, blobs, strict=True)).items():
             kept.put(name, blob)
         return {"out": PortEmission(with_receipts(events, names))}
@@ -49,7 +49,7 @@ def _blob_upload(config: BlobUploadConfig) -> Behaviour:
 
 
 def _blob_download(config: BlobDownloadConfig) -> Behaviour:
-    """A blob that several events name is read once for each call.
+    """A blob that several events name is read once per call.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -80,6 +80,4 @@ def _blob_download(config: BlobDownloadConfig) -> Behaviour:
 
 
 blob_upload = Implementation(type=BLOB_UPLOAD, make=_blob_upload)
-"""Writes each event's content to a file of its own."""
 blob_download = Implementation(type=BLOB_DOWNLOAD, make=_blob_download)
-"""Reads the files that events name."""

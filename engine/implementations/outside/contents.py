@@ -1,4 +1,4 @@
-"""Contents: what fields hold for files, as text or as bytes in base64."""
+"""Contents of files in fields, as text or as bytes in base64."""
 
 import base64
 import binascii
@@ -11,12 +11,12 @@ from engine.tasks.outside import Encoding, Where
 
 
 def label(where: Where) -> str:
-    """What a secret or a place is called in receipts and errors."""
+    """The name of a secret or place, for receipts and errors."""
     return where.secret if isinstance(where, Secret) else where.place
 
 
 def texts(events: pa.RecordBatch, field: str) -> list[str]:
-    """The values of a field of texts; none may be null."""
+    """The texts of a field. Raises if one is null."""
     values: list[str] = events.column(field).to_pylist()
     if None in values:
         raise ValueError(f"the field {field!r} is null")
@@ -24,12 +24,12 @@ def texts(events: pa.RecordBatch, field: str) -> list[str]:
 
 
 def contents(events: pa.RecordBatch, field: str, encoding: Encoding) -> list[bytes]:
-    """The contents in a field."""
+    """The contents of a field."""
     return [_content(each, field, encoding) for each in texts(events, field)]
 
 
 def field_value(content: bytes, name: str, encoding: Encoding) -> str:
-    """A content as a field holds it.
+    """The field value of a content.
 
     >>> field_value(b"warm", "a.txt", "base64"), field_value(b"warm", "a.txt", "text")
     ('d2FybQ==', 'warm')
@@ -39,11 +39,11 @@ def field_value(content: bytes, name: str, encoding: Encoding) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError:
-        raise ValueError(f"{name!r} holds no text in UTF-8; read it with encoding base64") from None
+        raise ValueError(f"{name!r} is not a text in UTF-8; read it with encoding base64") from None
 
 
 def refused(field: str, value: Any, why: str) -> ValueError:
-    """Why an event cannot be taken, with the value as far as it is short."""
+    """The error for an event that cannot be taken, with the beginning of the value."""
     return ValueError(f"the field {field!r} {why}: {str(value)[:100]!r}")
 
 
@@ -53,4 +53,4 @@ def _content(value: str, field: str, encoding: Encoding) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except binascii.Error:
-        raise refused(field, value, "holds no base64") from None
+        raise refused(field, value, "is not base64") from None

@@ -1,4 +1,4 @@
-"""Databases: what a secret or a place of a config leads to, opened for one call."""
+"""Databases, named by a secret or a place, and connected to for one call."""
 
 import re
 import ssl
@@ -28,20 +28,20 @@ from engine.side_effect import OutsideUnreachable
 from engine.tasks.outside import Where
 
 _SERVERS = frozenset({"mariadb", "mssql", "mysql", "oracle", "postgresql"})
-"""Databases that are reached over a network. Others are files of the host, of which tenants have places only."""
+"""The database servers that tenants may use. Other databases are files of the host, for which tenants use places."""
 _OPTIONS = frozenset({"application_name", "charset", "sslmode"})
-"""What a URL may say besides; other options lead drivers to files and sockets of the host."""
-_WAITING = 10
-"""Seconds that a database may take to answer, far below what a task may take."""
+"""The options that a URL may have. Others could lead drivers to files and sockets of the host."""
+_TIMEOUT = 10
+"""The seconds that a database may take to answer, far less than a task may take."""
 _PASSWORD = re.compile(r"//[^/@\s]*@")
 
 
 class DatabaseRefusal(ValueError):
-    """A database does not take what it is given; says why."""
+    """A database refuses a statement. Says why."""
 
 
 class Database:
-    """One database; it is connected to for each call, since a second passes between two."""
+    """One database. It is connected to for each call, since calls are about a second apart."""
 
     def __init__(self, where: Where) -> None:
         self._where = where
@@ -49,7 +49,7 @@ class Database:
         self._engine = _engine(where)
 
     def check_room(self) -> None:
-        """Raise where it is a file on a disk that is too full to write more."""
+        """Raise if it is a file on a disk that is too full."""
         if isinstance(self._where, Place):
             folder = Path(self._where.path).parent
             make_folder(folder)
@@ -57,7 +57,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """A connection whose work counts as a whole, or not at all."""
+        """A connection whose work is committed as a whole, or not at all."""
         if isinstance(self._where, Place):
             make_folder(Path(self._where.path).parent)
         elif why := self._where.barred(str(self._engine.url.host)):
@@ -66,9 +66,9 @@ class Database:
             with self._engine.begin() as connection:
                 yield connection
         except (OperationalError, InterfaceError) as error:
-            raise OutsideUnreachable(f"the database {self.label!r} cannot be used: {_said(error)}") from None
+            raise OutsideUnreachable(f"the database {self.label!r} cannot be used: {_reason(error)}") from None
         except DBAPIError as error:
-            raise DatabaseRefusal(f"the database {self.label!r} refuses it: {_said(error)}") from None
+            raise DatabaseRefusal(f"the database {self.label!r} refuses it: {_reason(error)}") from None
         except SQLAlchemyError as error:
             raise ValueError(f"the database {self.label!r} cannot do it: {type(error).__name__}") from None
 
@@ -76,20 +76,20 @@ class Database:
 def _engine(where: Where) -> Engine:
     if isinstance(where, Place):
         url = URL.create("sqlite", database=where.path)
-        return create_engine(url, poolclass=NullPool, connect_args={"timeout": _WAITING})
+        return create_engine(url, poolclass=NullPool, connect_args={"timeout": _TIMEOUT})
     try:
         url = make_url(where.revealed)
     except (ArgumentError, ValueError):
-        raise NoBehaviour(f"the secret {where.secret!r} holds no URL of a database; put one there") from None
+        raise NoBehaviour(f"the secret {where.secret!r} is not the URL of a database; put one there") from None
     if url.get_backend_name() not in _SERVERS:
         raise NoBehaviour(
-            f"the secret {where.secret!r} holds the URL of no database server, but of {url.get_backend_name()!r}; for "
-            "SQLite name a place instead"
+            f"the URL in the secret {where.secret!r} is that of {url.get_backend_name()!r}, not of a database server; "
+            "for SQLite, use a place instead"
         )
     if not url.host or "/" in url.host or set(url.query) - _OPTIONS:
         known = ", ".join(sorted(_OPTIONS))
         raise NoBehaviour(
-            f"the URL in the secret {where.secret!r} names no host, or has an option other than {known}; correct it"
+            f"the URL in the secret {where.secret!r} has no host, or an option other than {known}; correct it"
         )
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+pg8000")
@@ -104,7 +104,7 @@ def _engine(where: Where) -> Engine:
 def _arguments(url: URL) -> dict[str, Any]:
     if url.get_driver_name() != "pg8000":
         return {"sslmode": url.query["sslmode"]} if "sslmode" in url.query else {}
-    arguments: dict[str, Any] = {"timeout": _WAITING}
+    arguments: dict[str, Any] = {"timeout": _TIMEOUT}
     match url.query.get("sslmode"):
         case "require":
             arguments["ssl_context"] = True
@@ -113,8 +113,8 @@ def _arguments(url: URL) -> dict[str, Any]:
     return arguments
 
 
-def _said(error: DBAPIError) -> str:
-    """What a driver says of an error, in one line, without what may be secret."""
-    told = error.orig.args[0] if error.orig is not None and error.orig.args else error.orig
-    text = told.get("M", "") if isinstance(told, dict) else str(told)
+def _reason(error: DBAPIError) -> str:
+    """The message of a driver's error, in one line, without secrets."""
+    message = error.orig.args[0] if error.orig is not None and error.orig.args else error.orig
+    text = message.get("M", "") if isinstance(message, dict) else str(message)
     return _PASSWORD.sub("//***@", " ".join(text.split())[:300])

@@ -1,4 +1,4 @@
-"""Room: how much of the disk tenants leave to everything else."""
+"""The disk space that tenants must leave free."""
 
 import shutil
 from pathlib import Path
@@ -6,17 +6,17 @@ from pathlib import Path
 from engine.side_effect import OutsideUnreachable
 
 _SPARE = 2**30
-"""Bytes that stay free, so that what hosts record and keep finds room whatever tenants write."""
+"""The bytes that stay free for records and other files of hosts."""
 _PART = 20
-"""On a small disk one part in so many stays free."""
+"""On a small disk, one part in this many stays free."""
 
 
 def check_room(folder: Path) -> None:
-    """Raise where a disk is so full that tenants may write no more; the folder is there."""
+    """Raise if the disk of an existing folder is too full for tenants to write."""
     usage = shutil.disk_usage(folder)
     spare = min(_SPARE, usage.total // _PART)
     if usage.free < spare:
         raise OutsideUnreachable(
-            f"no more is written to places: {usage.free:,} bytes of the disk are free, and {spare:,} have to stay so; "
+            f"the disk is too full to write to places: {usage.free:,} bytes are free, and {spare:,} must stay free; "
             "make room"
         )

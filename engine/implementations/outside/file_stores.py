@@ -1,4 +1,4 @@
-"""Shelves: folders and buckets in which files are put whole, under names."""
+"""File stores: folders and buckets in which files are written as a whole, under names."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -21,21 +21,21 @@ _LONGEST = 300
 
 
 class Missing(LookupError):
-    """A file_store has no file of a name."""
+    """A file store has no file of that name."""
 
 
 class FileStore(Protocol):
-    """Where files are put and read."""
+    """A place for files."""
 
     def put(self, name: str, content: bytes) -> None:
-        """Put a file, in place of what had its name; it is there whole or not at all."""
+        """Write a file as a whole. Replaces the file of that name."""
 
     def read(self, name: str, most: int) -> bytes:
-        """A file; `ValueError` where it has more than so many bytes."""
+        """Read a file. Raises `ValueError` if it has more than `most` bytes."""
 
 
 def file_store(where: Where) -> FileStore:
-    """What a config names."""
+    """The file store that a config names."""
     if isinstance(where, Place):
         return LocalFileStore(Path(where.path))
     found = opened(where)
@@ -47,15 +47,15 @@ def file_store(where: Where) -> FileStore:
 
 
 def check_name(field: str, name: str) -> str:
-    """Refuse a name that leads elsewhere, or that some file system does not take.
+    """Refuse a name that leads outside the folder, or that some file systems do not accept.
 
     >>> check_name("file", "2026/street.svg")
     '2026/street.svg'
     """
     if len(name) > _LONGEST or not _NAME.fullmatch(name) or "tmp" in name.split("/"):
         raise ValueError(
-            f"the field {field!r} holds no name of a file: {name[:100]!r}; names have letters, digits and _=.,@+- in "
-            "levels divided by /, none beginning with a dot, none called tmp"
+            f"the field {field!r} is not the name of a file: {name[:100]!r}; use letters, digits and _=.,@+- in levels "
+            "divided by /, none of which begins with a dot or is tmp"
         )
     return name
 
@@ -67,7 +67,7 @@ class LocalFileStore:
         self._folder = folder
 
     def put(self, name: str, content: bytes) -> None:
-        """As `FileStore` says."""
+        """See `FileStore`."""
         path = self._folder / name
         try:
             make_folder(path.parent)
@@ -77,7 +77,7 @@ class LocalFileStore:
             raise OutsideUnreachable(f"{name} cannot be written: {error.strerror}") from None
 
     def read(self, name: str, most: int) -> bytes:
-        """As `FileStore` says."""
+        """See `FileStore`."""
         try:
             with (self._folder / name).open("rb") as file:
                 return _bounded(name, file.read(most + 1), most)
@@ -98,7 +98,7 @@ class RemoteFileStore:
         self._why_not = why_not
 
     def put(self, name: str, content: bytes) -> None:
-        """As `FileStore` says."""
+        """See `FileStore`."""
         path = f"{self._path}/{name}"
         with self._reaching("written"):
             if not self._renames:
@@ -110,7 +110,7 @@ class RemoteFileStore:
             self._system.mv(made, path)
 
     def read(self, name: str, most: int) -> bytes:
-        """As `FileStore` says."""
+        """See `FileStore`."""
         with self._reaching("read"):
             try:
                 content: bytes = self._system.cat_file(f"{self._path}/{name}", start=0, end=most + 1)
@@ -129,12 +129,12 @@ class RemoteFileStore:
             raise OutsideUnreachable(f"{self._label} cannot be {done}: {why}")
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - each file system raises errors of its own
-            # Its words may repeat the URL.
+        except Exception as error:  # noqa: BLE001 - each file system raises its own errors
+            # The message may contain the URL.
             raise OutsideUnreachable(f"{self._label} cannot be {done}: {type(error).__name__}") from None
 
 
 def _bounded(name: str, content: bytes, most: int) -> bytes:
     if len(content) > most:
-        raise ValueError(f"the file {name!r} has more than {most:,} bytes, which are the most; raise `most_bytes`")
+        raise ValueError(f"the file {name!r} has more than {most:,} bytes; raise `most_bytes`")
     return content

@@ -1,4 +1,4 @@
-"""Publishing: events that leave as messages of raw events."""
+"""MQTT: events that are published as raw events."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ _MESSAGES = pa.schema({"topic": pa.string(), "event": pa.string()})
 
 
 def _mqtt_publish(config: MqttPublishConfig) -> Behaviour:
-    """Events pass on at once; their messages are sent when the batch is recorded.
+    """Events are passed on at once. Their messages are sent after the batch is recorded.
 
     >>> from engine.trial import try_out
     >>> try_out("mqtt_publish", {"topic": "ann/models"}, [{"model": 7}])["out"]
@@ -38,4 +38,3 @@ def _mqtt_publish(config: MqttPublishConfig) -> Behaviour:
 
 
 mqtt_publish = Implementation(type=MQTT_PUBLISH, make=_mqtt_publish)
-"""Has each event published as a raw event."""

@@ -1,4 +1,4 @@
-"""Receipts: events with what was written where."""
+"""Receipts: events with the place where they were written."""
 
 from collections.abc import Sequence
 
@@ -8,12 +8,12 @@ from engine.tasks.outside import RECEIPT
 
 
 def with_receipts(events: pa.RecordBatch, receipts: Sequence[str]) -> pa.RecordBatch:
-    """Events, each with its receipt; it takes the place of one that it has already."""
+    """Add receipts to events, in place of earlier ones."""
     return with_field(events, RECEIPT, pa.array(receipts, pa.string()))
 
 
 def with_field(events: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
-    """Events with one field more, or another one of its name."""
+    """Add a field to events, or replace the one of that name."""
     at = events.schema.get_field_index(name)
     field = pa.field(name, values.type)
     return events.append_column(field, values) if at < 0 else events.set_column(at, field, values)

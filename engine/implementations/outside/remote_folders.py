@@ -1,7 +1,7 @@
-"""Remotes: what the secret of a bucket or folder elsewhere says, held against what tenants may reach from a host.
+"""Remote folders and buckets, opened by the secrets of tenants.
 
-A secret is a URL, or a JSON object with `url` and the credentials. They have to be in it: a host may have credentials
-of its own, for its operator's buckets, and file systems would use them where none are given.
+A secret is a URL, or a JSON object with `url` and the credentials. It must contain credentials, because a host may have
+its own for its operator's buckets, and file systems use these if none are given.
 """
 
 import json
@@ -19,16 +19,16 @@ from engine.behaviour import NoBehaviour
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSystemKind:
-    """A kind of file system that tenants may reach."""
+    """A kind of file system that tenants may use."""
 
     needs: tuple[frozenset[str], ...] = ()
-    """One of these sets of options has to be given; none where user and password stand in the URL."""
+    """The alternative sets of required options; empty if user and password are in the URL."""
     takes: frozenset[str] = frozenset()
-    """Options that may be given besides."""
+    """Optional options."""
     always: Mapping[str, Any] | None = None
-    """Options that it always gets, so that it does not look for credentials of the host."""
+    """Options that are always set, so that it does not look for credentials of the host."""
     renames: bool = False
-    """Whether a file is written under another name first; else one is there whole or not at all."""
+    """True if a file is first written under another name, because its writes are not atomic."""
 
 
 _ANYBODY = frozenset({"anon"})
@@ -51,55 +51,55 @@ _CONTAINER = re.compile(r"[a-z0-9$-]+(@[a-z0-9]{3,24}\.(blob|dfs)\.core\.windows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedFolder:
-    """A folder or bucket that a secret leads to; made by `opened`."""
+    """The folder or bucket of a secret; made by `opened`."""
 
     system: Any
-    """The file system, as fsspec has it."""
+    """The fsspec file system."""
     path: str
-    """Where it lies there."""
+    """The path in the file system."""
     renames: bool
-    """As its kind says."""
+    """As in its kind."""
     hosts: tuple[str, ...]
-    """The hosts that the secret itself names; others are those of a cloud, which its file system knows."""
+    """The hosts that the secret names. Hosts of a cloud are known to its file system."""
 
 
 def opened(secret: Secret) -> OpenedFolder:
-    """What a secret leads to; no error tells what the secret holds."""
+    """Open the folder or bucket of a secret. Errors do not reveal the secret."""
     url, options = _read(secret)
     found = _URL.fullmatch(url)
     name = found[1] if found and "::" not in url else ""
     if (kind := FILE_SYSTEMS.get(name)) is None:
-        # Others lead to the host's own files, or hold theirs in memory.
+        # Others lead to files or memory of the host.
         known = ", ".join(f"{each}://" for each in FILE_SYSTEMS)
-        raise _unfit(secret, f"holds no URL of a bucket or folder; it begins with one of {known}")
+        raise _unfit(secret, f"is not the URL of a bucket or folder; begin it with one of {known}")
     if why := _lacking(kind, url, options):
         raise _unfit(secret, why)
     hosts = hosts_of(kind, url, options)
-    # Some file systems connect as soon as they are made.
+    # Before the file system is made, since some connect at once.
     if not kind.needs and (why := barred(secret, hosts)):
         raise _unfit(secret, f"cannot be used: {why}")
     try:
         system, path = fsspec.core.url_to_fs(url, **options, **(kind.always or {}))
     except ImportError:
-        raise NoBehaviour(f"what {name}:// needs is not installed; install its package on every worker") from None
-    except Exception as error:  # noqa: BLE001 - each file system raises errors of its own, which may repeat the URL
-        raise _unfit(secret, f"leads nowhere: {type(error).__name__}") from None
+        raise NoBehaviour(f"the package for {name}:// is not installed; install it on every worker") from None
+    except Exception as error:  # noqa: BLE001 - each file system raises its own errors, which may contain the URL
+        raise _unfit(secret, f"cannot be opened: {type(error).__name__}") from None
     return OpenedFolder(system=system, path=path, renames=kind.renames, hosts=hosts)
 
 
 def barred(secret: Secret, hosts: Iterable[str]) -> str:
-    """Why a task may not connect to hosts that a secret names; empty where it may."""
+    """Why a task may not connect to the hosts of a secret; empty if it may."""
     return next((why for host in hosts if (why := secret.barred(host))), "")
 
 
 def hosts_of(kind: FileSystemKind, url: str, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The hosts that a secret names; an empty one where it should name one and does not."""
+    """The hosts that a secret names. A missing host is an empty text."""
     if not kind.needs:
         return (urlsplit(url).hostname or "",)
     named = [options["endpoint_url"]] if "endpoint_url" in options else []
     if kind is _GCS:
-        # A service account's key says where it is exchanged for a token.
-        named += [told for name, told in options["token"].items() if name.endswith(("_uri", "_url"))]
+        # A service account's key contains the URL where it is exchanged for a token.
+        named += [url for name, url in options["token"].items() if name.endswith(("_uri", "_url"))]
     return tuple(urlsplit(str(each)).hostname or "" for each in named)
 
 
@@ -108,37 +108,37 @@ def _read(secret: Secret) -> tuple[str, dict[str, Any]]:
     if not text.startswith("{"):
         return text, {}
     try:
-        told: dict[str, Any] = json.loads(text)
+        options: dict[str, Any] = json.loads(text)
     except ValueError:
-        raise _unfit(secret, "is neither a URL nor JSON") from None
-    return str(told.pop("url", "")), told
+        raise _unfit(secret, "is neither a URL nor JSON; correct it") from None
+    return str(options.pop("url", "")), options
 
 
 def _lacking(kind: FileSystemKind, url: str, options: Mapping[str, Any]) -> str:
-    """Why a secret's options will not do; empty where they will."""
+    """A fault in the options of a secret; empty if there is none."""
     known = kind.takes.union(*kind.needs)
     if unknown := sorted(options.keys() - known):
-        return f"has the option {unknown[0]!r}, which is not for tenants; leave it out"
+        return f"has the option {unknown[0]!r}, which tenants may not use; remove it"
     if kind.needs and not any(each <= options.keys() for each in kind.needs):
         wanted = " or ".join(" and ".join(map(repr, sorted(each))) for each in kind.needs)
-        return f"says nothing of credentials; make it a JSON object with 'url' and {wanted}"
+        return f"has no credentials; make it a JSON object with 'url' and {wanted}"
     if "anon" in options and options["anon"] is not True:
-        return "has an 'anon' that is not true; give credentials, or leave it out"
+        return "has an 'anon' that is not true; remove it, and give credentials"
     if not kind.needs and not urlsplit(url).password:
         return "has no user and password in its URL; put them there"
     return _misfit(kind, url, options)
 
 
 def _misfit(kind: FileSystemKind, url: str, options: Mapping[str, Any]) -> str:
-    """Why what a secret says to a cloud will not do; empty where it will."""
+    """A fault in the options for a cloud; empty if there is none."""
     if kind is _GCS and not isinstance(options["token"], dict):
-        # A text would name a file of the host, or its own identity.
-        return "has a 'token' that is no JSON object; put the service account's key there as it is"
+        # A text would name a file or the identity of the host.
+        return "has a 'token' that is not a JSON object; put the service account's key there unchanged"
     if kind is _AZURE and not (
         _ACCOUNT.fullmatch(str(options["account_name"])) and _CONTAINER.fullmatch(urlsplit(url).netloc)
     ):
-        # The account's name becomes that of a host.
-        return "names no account or no container as Azure calls them; correct it"
+        # The account's name becomes part of a host's name.
+        return "has no valid name of an account or container of Azure; correct it"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Sinks that write files, or nothing."""
+"""Sinks that write files, or drop events."""
 
 import io
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _RECEIPTS = pa.schema({"file": pa.string(), "events": pa.int64()})
 
 
 def _file_sink(config: FileSinkConfig) -> Behaviour:
-    """A batch is run again with all its events or not at all, so its file takes the place of the one before.
+    """A repeated batch has the same events, so its file replaces the earlier one.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -40,7 +40,7 @@ def _file_sink(config: FileSinkConfig) -> Behaviour:
             file = f"{writer}/{quote(names.batch, safe='').replace('%', '=')}.{config.format}"
             kept.put(file, _lines(events) if config.format == "jsonl" else _parquet(events))
             receipts.append({"file": file, "events": len(events)})
-        # As with an output, what a sink emits is delivered to its tenant.
+        # The emissions of a sink are delivered to its tenant, as for an output.
         return {
             "out": PortEmission(
                 pa.RecordBatch.from_pylist(receipts, schema=_RECEIPTS),
@@ -63,7 +63,7 @@ def _parquet(events: pa.RecordBatch) -> bytes:
 
 
 def _null_sink(_config: NullSinkConfig) -> Behaviour:
-    """What comes goes nowhere.
+    """Emits nothing.
 
     >>> from engine.trial import try_out
     >>> try_out("null_sink", {}, [{"t": 21.5}])
@@ -73,6 +73,4 @@ def _null_sink(_config: NullSinkConfig) -> Behaviour:
 
 
 file_sink = Implementation(type=FILE_SINK, make=_file_sink)
-"""Writes files of JSON lines or Parquet."""
 null_sink = Implementation(type=NULL_SINK, make=_null_sink)
-"""Drops what it takes."""

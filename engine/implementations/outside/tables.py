@@ -1,4 +1,4 @@
-"""Tables: rows that events write, and rows that they ask for."""
+"""Tables: tasks that write and query rows."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,19 +51,19 @@ WRITTEN = Table(
     Column("job", String(64), nullable=False),
     Column("batch", BigInteger, nullable=False),
 )
-"""Which events were written: the names of the newest batches' ones."""
+"""The names of the written events of recent batches."""
 _REMEMBERED = 1_000
-"""So many batches back names are kept; only the last few may be run again."""
-_FORGETTING = 64
-"""One of so many batches forgets old names."""
+"""The number of batches whose names are kept. Only the last few can be repeated."""
+_FORGET_EVERY = 64
+"""Old names are deleted once in this many batches."""
 _AT_ONCE = 500
-"""Names that one query asks for."""
+"""The most names in one query."""
 
 
 def _table_insert(config: TableInsertConfig) -> Behaviour:
-    """Rows and the names of their events are written in one transaction, and an event whose name is there is passed by.
+    """Writes rows and the names of their events in one transaction. Skips events whose names are already there.
 
-    Whoever still runs the same batch at the same time meets the names that the other one wrote, fails, and is try_out
+    If two workers run the same batch at the same time, one of them fails on the names that the other wrote, and tries
     again.
 
     >>> from pathlib import Path
@@ -80,15 +80,15 @@ def _table_insert(config: TableInsertConfig) -> Behaviour:
     database = Database(config.database)
 
     def write(_port: str, events: pa.RecordBatch, _state: Staged, names: EventNames) -> Mapping[str, PortEmission]:
-        told = names.each()
-        if told:
+        event_names = names.each()
+        if event_names:
             _check(events, config.fields)
             try:
                 _insert(database, config, events, names)
             except DatabaseRefusal:
                 _insert(database, config, events, names)
         place = f"{database.label}/{config.table}"
-        return {"out": PortEmission(with_receipts(events, [f"{place}#{name}" for name in told]))}
+        return {"out": PortEmission(with_receipts(events, [f"{place}#{name}" for name in event_names]))}
 
     act: Act = write
     return ActingBehaviour(act=act)
@@ -105,10 +105,10 @@ def _insert(database: Database, config: TableInsertConfig, events: pa.RecordBatc
         named = dict(zip(names.each(), rows, strict=True))
         for name in _written(connection, names.writer, list(named)):
             del named[name]
-        told = {"writer": names.writer, "job": names.origins.job, "batch": names.origins.batch}
-        _in_batches(connection, WRITTEN, [{**told, "event": name} for name in named], config.batch)
+        common = {"writer": names.writer, "job": names.origins.job, "batch": names.origins.batch}
+        _in_batches(connection, WRITTEN, [{**common, "event": name} for name in named], config.batch)
         _in_batches(connection, target, list(named.values()), config.batch)
-        if names.origins.batch % _FORGETTING == 0:
+        if names.origins.batch % _FORGET_EVERY == 0:
             old = WRITTEN.c.batch < names.origins.batch - _REMEMBERED
             connection.execute(
                 delete(WRITTEN).where(WRITTEN.c.writer == names.writer, WRITTEN.c.job == names.origins.job, old)
@@ -117,9 +117,9 @@ def _insert(database: Database, config: TableInsertConfig, events: pa.RecordBatc
 
 def _written(connection: Connection, writer: str, names: Sequence[str]) -> Iterator[str]:
     for first in range(0, len(names), _AT_ONCE):
-        asked = names[first : first + _AT_ONCE]
+        some = names[first : first + _AT_ONCE]
         yield from connection.scalars(
-            select(WRITTEN.c.event).where(WRITTEN.c.writer == writer, WRITTEN.c.event.in_(asked))
+            select(WRITTEN.c.event).where(WRITTEN.c.writer == writer, WRITTEN.c.event.in_(some))
         ).all()
 
 
@@ -134,16 +134,16 @@ def _table(config: TableInsertConfig, schema: pa.Schema) -> Table:
 
 
 def _check(events: pa.RecordBatch, fields: Sequence[str]) -> None:
-    """Refuse what no table should hold."""
+    """Refuse NaN and infinities."""
     for field in fields:
         values = events.column(field)
         if pa.types.is_floating(values.type) and not pc.all(pc.is_finite(values.drop_null())).as_py():
             value = next(each for each in values.to_pylist() if each is not None and not math.isfinite(each))
-            raise ValueError(f"the field {field!r} is {value}, which is no number that a table takes")
+            raise ValueError(f"the field {field!r} is {value}, which tables do not accept")
 
 
 def _table_range_query(config: TableRangeQueryConfig) -> Behaviour:
-    """Rows come in the order of the column, and where it is the same in the order of the other columns.
+    """Rows are ordered by the column, then by the other columns.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -159,7 +159,7 @@ def _table_range_query(config: TableRangeQueryConfig) -> Behaviour:
     >>> folder.cleanup()
     """
     database = Database(config.database)
-    asked = table(
+    source = table(
         config.table, column(config.column), *(column(name, _TYPES.get(kind)) for name, kind in _read(config))
     )
 
@@ -169,7 +169,7 @@ def _table_range_query(config: TableRangeQueryConfig) -> Behaviour:
         if len(events):
             with database.transaction() as connection:
                 for at, (low, high) in enumerate(_bounds(events, config)):
-                    rows = _between(connection, config, asked, low, high)
+                    rows = _between(connection, config, source, low, high)
                     origins += [at] * len(rows)
                     for name, values in found.items():
                         values += [row[name] for row in rows]
@@ -189,21 +189,21 @@ def _read(config: TableRangeQueryConfig) -> list[tuple[str, Kind]]:
 def _bounds(events: pa.RecordBatch, config: TableRangeQueryConfig) -> Iterator[tuple[Any, Any]]:
     for field in (config.low, config.high):
         if events.column(field).null_count:
-            raise ValueError(f"the field {field!r} is null, and no bound")
+            raise ValueError(f"the field {field!r} is null, but a bound needs a value")
     yield from zip(events.column(config.low).to_pylist(), events.column(config.high).to_pylist(), strict=True)
 
 
 def _between(
-    connection: Connection, config: TableRangeQueryConfig, asked: Any, low: Any, high: Any
+    connection: Connection, config: TableRangeQueryConfig, source: Any, low: Any, high: Any
 ) -> Sequence[Mapping[str, Any]]:
-    wanted = [asked.c[name] for name in config.columns]
-    within = asked.c[config.column].between(low, high)
-    order = [asked.c[config.column], *wanted]
+    wanted = [source.c[name] for name in config.columns]
+    within = source.c[config.column].between(low, high)
+    order = [source.c[config.column], *wanted]
     found = connection.execute(select(*wanted).where(within).order_by(*order).limit(config.most + 1))
     rows = found.mappings().all()
     if len(rows) > config.most:
         raise ValueError(
-            f"more than {config.most:,} rows lie between {config.low!r} = {low} and {config.high!r} = {high}; ask for "
+            f"more than {config.most:,} rows are between {config.low!r} = {low} and {config.high!r} = {high}; query "
             "fewer, or raise `most`"
         )
     return list(map(dict, rows))
@@ -211,15 +211,13 @@ def _between(
 
 def _column(name: str, kind: Kind, values: list[Any]) -> pa.Array:
     if kind is Kind.FLOAT:
-        # Numbers of databases may be decimal.
+        # A database may return decimals.
         values = [None if value is None else float(value) for value in values]
     try:
         return pa.array(values, ARROW_TYPES[kind])
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise ValueError(f"the column {name!r} does not hold what its kind, {kind}, says: {error}") from None
+        raise ValueError(f"the column {name!r} has values that are not of kind {kind}: {error}") from None
 
 
 table_insert = Implementation(type=TABLE_INSERT, make=_table_insert)
-"""Writes a row for each event."""
 table_range_query = Implementation(type=TABLE_RANGE_QUERY, make=_table_range_query)
-"""Asks for the rows between two bounds."""

@@ -1,7 +1,7 @@
-"""Predictive tasks: learning models from events, and using them on others.
+"""Predictive tasks: they train models on events, and apply them to others.
 
-`learning` makes models, and the classes to learn from; `applying` uses models, and tells how wrong they are. What is
-named here is what the entry points name.
+`trainers` make models, and the classes to learn from. `predictors` apply models, and estimate their errors. The entry
+points name the behaviours here.
 """
 
 from engine.implementations.predictive.predictors import (

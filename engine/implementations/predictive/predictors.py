@@ -1,6 +1,6 @@
-"""Using models that come as events, and telling how wrong they are.
+"""Predictors: they apply models that arrive as events, and estimate their errors.
 
-A model counts from its own place among the events on. It is kept as the text that it came as.
+A model applies to the events after it. The state is its text.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,16 +26,16 @@ from engine.tasks.predictive import (
 )
 
 _MODEL = ("model",)
-"""Where the state has the last model."""
+"""The state's key for the latest model."""
 
 M = TypeVar("M", LinearRegression, DecisionTree)
 
 
 def _decision_tree_classify(config: DecisionTreeClassifyConfig) -> Behaviour:
-    """The class of the leaf that an event's numbers lead to. Only the last model is kept.
+    """The class is that of the leaf for the event's numbers. The state is the latest model.
 
-    A model of another kind is passed over, so that models of several kinds may come by one stream. A text that is no
-    model, or a tree that asks for fields that the task does not read, is parked; the model before it goes on.
+    Models of several kinds may arrive in one stream. A text that is not a model is parked, and so is a tree that needs
+    fields that the task does not read. Then the earlier model stays.
 
     >>> from engine.trial import try_out
     >>> cold = [{"t": 4.0, "class": "cold"}, {"t": 5.0, "class": "cold"}]
@@ -46,7 +46,7 @@ def _decision_tree_classify(config: DecisionTreeClassifyConfig) -> Behaviour:
     """
 
     def classify(events: pa.RecordBatch, tree: DecisionTree | None) -> pa.RecordBatch:
-        # What cannot be used is found also where there is no model yet.
+        # First, so that unfit numbers are found even before the first model.
         columns, present = _features(events, config.fields)
         if tree is None:
             return replaced(events, "class", pa.nulls(events.num_rows, pa.string()))
@@ -58,11 +58,11 @@ def _decision_tree_classify(config: DecisionTreeClassifyConfig) -> Behaviour:
 
 
 def _walk(tree: DecisionTree, columns: Mapping[str, Floats], count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The leaf that each event comes to."""
+    """The leaf of each event."""
     left, right, field = (np.array(each, np.int64) for each in (tree.left, tree.right, tree.field))
     threshold = np.array(tree.threshold)
     with np.errstate(over="ignore"):
-        # What no such float can hold is more than any threshold, or less.
+        # A number beyond float32 becomes infinite, and is beyond every threshold too.
         values = np.array([columns[name] for name in tree.fields]).reshape(len(tree.fields), count).astype(np.float32)
     at = np.zeros(count, np.int64)
     walking = np.flatnonzero(left[at] >= 0)
@@ -75,10 +75,10 @@ def _walk(tree: DecisionTree, columns: Mapping[str, Floats], count: int) -> np.n
 
 
 def _linear_regression_predict(config: LinearRegressionPredictConfig) -> Behaviour:
-    """The intercept and, one after the other, each field times its coefficient. Only the last model is kept.
+    """Adds to the intercept each field times its coefficient, in their order. The state is the latest model.
 
-    A model of another kind is passed over, so that models of several kinds may come by one stream. A text that is no
-    model, or one that needs fields that the task does not read, is parked; the model before it goes on.
+    Models of several kinds may arrive in one stream. A text that is not a model is parked, and so is a model that needs
+    fields that the task does not read. Then the earlier model stays.
 
     >>> from engine.trial import try_out
     >>> model = '{"kind":"linear_regression","fields":["t"],"intercept":1.0,"coefficients":[3.0]}'
@@ -105,7 +105,7 @@ def _applied(
     config: DecisionTreeClassifyConfig | LinearRegressionPredictConfig,
     apply: Callable[[pa.RecordBatch, M | None], pa.RecordBatch],
 ) -> Behaviour:
-    """What keeps the last model that came, and applies it to the events that come."""
+    """A behaviour that keeps the latest model, and applies it to events."""
 
     @lru_cache(maxsize=2)
     def model_of(text: str) -> M | None:
@@ -125,7 +125,7 @@ def _applied(
 
 
 def _features(events: pa.RecordBatch, fields: Sequence[str]) -> tuple[dict[str, Floats], Flags]:
-    """The numbers of each field, and where none is null."""
+    """The numbers of each field, and the events in which none is null."""
     read = {name: floats(events, name) for name in fields}
     return {name: each.values for name, each in read.items()}, np.logical_and.reduce(
         [each.present for each in read.values()]
@@ -133,9 +133,7 @@ def _features(events: pa.RecordBatch, fields: Sequence[str]) -> tuple[dict[str, 
 
 
 def _error_estimate(config: ErrorEstimateConfig) -> Behaviour:
-    """What is observed less what was predicted, over the last average of the key. Of each key the average is kept.
-
-    An average that is null is passed over.
+    """Skips averages that are null. The state is the latest average per key.
 
     >>> from engine.trial import try_out
     >>> rows = [("average", {"mean": 20.0}), ("in", {"prediction": 21.0, "t": 22.0})]
@@ -148,33 +146,30 @@ def _error_estimate(config: ErrorEstimateConfig) -> Behaviour:
         if port == "average":
             averages, present = floats(events, config.average)
             for key, places in groups:
-                told = [place for place in places if present[place]]
-                if told:
-                    state.put(key, float(averages[told[-1]]))
+                known = [place for place in places if present[place]]
+                if known:
+                    state.put(key, float(averages[known[-1]]))
             return {}
         observed, predicted = floats(events, config.observed), floats(events, config.prediction)
-        known = np.zeros(events.num_rows)
+        average = np.zeros(events.num_rows)
         for key, places in groups:
-            known[places] = state.get(key) or 0.0
-        usable = observed.present & predicted.present & (known != 0)
+            average[places] = state.get(key) or 0.0
+        usable = observed.present & predicted.present & (average != 0)
         with np.errstate(over="ignore", invalid="ignore"):
-            error = (observed.values - predicted.values) / np.where(usable, known, 1.0)
+            error = (observed.values - predicted.values) / np.where(usable, average, 1.0)
         return {"out": PortEmission(_finite(events, "error", error, usable))}
 
     return behave
 
 
 def _finite(events: pa.RecordBatch, name: str, values: Floats, present: Flags) -> pa.RecordBatch:
-    """The events with what was computed; raises where that is beyond all numbers."""
+    """Add computed numbers to the events. Raises if one is not finite."""
     beyond = values[present & ~np.isfinite(values)]
     if len(beyond):
-        raise ValueError(f"the field {name!r} would be {beyond[0]}; what it is computed of is too large")
+        raise ValueError(f"the field {name!r} would be {beyond[0]}; the numbers that it is computed from are too large")
     return replaced(events, name, nullable(np.where(present, values, 0.0), present))
 
 
 decision_tree_classify = Implementation(type=DECISION_TREE_CLASSIFY, make=_decision_tree_classify)
-"""Classes by decision tree."""
 error_estimate = Implementation(type=ERROR_ESTIMATE, make=_error_estimate)
-"""How wrong predictions are."""
 linear_regression_predict = Implementation(type=LINEAR_REGRESSION_PREDICT, make=_linear_regression_predict)
-"""Numbers by linear regression."""

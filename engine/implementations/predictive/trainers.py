@@ -1,4 +1,4 @@
-"""Making models from blocks of events, with scikit-learn, and the classes to learn from."""
+"""Trainers: they make models from blocks of events, with scikit-learn, and the classes to learn from."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
@@ -24,14 +24,15 @@ from engine.tasks.predictive import (
 
 _LARGEST = float(np.finfo(np.float32).max)
 _SMALLEST_LEAF = 2
-"""Events that a leaf has at least, as in the benchmark's trees."""
+"""The fewest events of a leaf, as in the benchmark's trees."""
 _MODEL = pa.schema({"model": pa.string()})
 
 
 def _decision_tree_train(config: DecisionTreeTrainConfig) -> Behaviour:
-    """A tree at the event that completes a window; questions are chosen by entropy, leaves have two events at least.
+    """Emits a tree at the event that completes a window.
 
-    Equal events give an equal model. The events of the window that has begun are kept.
+    Splits are chosen by entropy, and leaves have at least two events. Equal events give equal models. The state is the
+    events of the incomplete window.
 
     >>> from engine.trial import try_out
     >>> rows = [{"t": t, "class": "cold" if t < 10 else "warm"} for t in (4.0, 21.0, 5.0, 22.0)]
@@ -39,7 +40,7 @@ def _decision_tree_train(config: DecisionTreeTrainConfig) -> Behaviour:
     '{"kind":"decision_tree","fields":["t"],"classes":["cold","warm"],"left":[1,-1,-1]'
     """
     try:
-        from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415 - whoever learns nothing need not have it
+        from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415 - an optional package, which only trainers need
     except ImportError as error:
         raise _lacking("decision_tree_train", error) from None
 
@@ -63,9 +64,9 @@ def _decision_tree_train(config: DecisionTreeTrainConfig) -> Behaviour:
 
 
 def _linear_regression_train(config: LinearRegressionTrainConfig) -> Behaviour:
-    """The coefficients of least squares, at the event that completes a window.
+    """Emits the coefficients of least squares at the event that completes a window.
 
-    The events of the window that has begun are kept.
+    The state is the events of the incomplete window.
 
     >>> from engine.tasks.models import LinearRegression, read_model
     >>> from engine.trial import try_out
@@ -97,14 +98,14 @@ def _lacking(type_: str, error: ImportError) -> NoBehaviour:
 
 def _train(
     config: DecisionTreeTrainConfig | LinearRegressionTrainConfig,
-    told: tuple[str, Callable[[pa.RecordBatch, str], pa.Array]],
+    target: tuple[str, Callable[[pa.RecordBatch, str], pa.Array]],
     fit: Callable[[Floats, list[Any]], str],
 ) -> Behaviour:
-    """A model at every event that completes a window, from those that lack nothing."""
-    answer, read_answer = told
+    """A behaviour that emits a model at every event that completes a window. Skips events with nulls."""
+    name, read_target = target
 
     def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
-        read = [*(_numbers(events, name) for name in config.fields), read_answer(events, answer)]
+        read = [*(_numbers(events, field) for field in config.fields), read_target(events, name)]
         present = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in read])
         known = np.flatnonzero(present)
         columns = [column.take(pa.array(known)).to_pylist() for column in read]
@@ -117,26 +118,27 @@ def _train(
 
 
 def _numbers(events: pa.RecordBatch, name: str) -> pa.Array:
-    """A field as models learn from it; a number that would spoil its whole window is refused at once."""
+    """The numbers of a field for training. A number that would spoil its whole window is refused at once."""
     values, present = floats(events, name)
     large = values[np.abs(values) > _LARGEST]
     if len(large):
-        raise ValueError(f"the field {name!r} is {large[0]}; models learn from numbers up to {_LARGEST:.3g}")
+        raise ValueError(f"the field {name!r} is {large[0]}; the largest number to learn from is {_LARGEST:.3g}")
     return nullable(values, present)
 
 
 def _labels(events: pa.RecordBatch, name: str) -> pa.Array:
     column = events.column(name)
     if not pa.types.is_string(column.type):
-        raise ValueError(f"the field {name!r} holds {column.type} and no texts; name a field of kind string")
+        raise ValueError(f"the field {name!r} is of type {column.type}, not a text; choose a field of kind string")
     return column
 
 
 def _annotate_class(config: AnnotateClassConfig) -> Behaviour:
-    """The events of a window, each with the part in which its number lies; a part's greatest number belongs to it.
+    """A class includes its greatest number.
 
-    The parts have as many numbers each, but that equal numbers are in the first part that one of them is in. An event
-    whose number is null has no class, and counts for the window. The events of the window that has begun are kept.
+    The classes have the same number of events, except that equal numbers are all in the lowest class of any of them.
+    An event whose number is null has no class, but counts for the window. The state is the events of the incomplete
+    window.
 
     >>> from engine.trial import try_out
     >>> rows = [{"t": t} for t in (7.0, 1.0, 3.0, 5.0)]
@@ -163,14 +165,11 @@ def _annotate_class(config: AnnotateClassConfig) -> Behaviour:
 
 def _classes(values: Sequence[float | None], classes: Sequence[str]) -> list[str | None]:
     ranked = sorted(value for value in values if value is not None)
-    # The place of the last number of each part, rounded up.
+    # The index of the last number of each class, rounded up.
     bounds = [ranked[-(-len(ranked) * part // len(classes)) - 1] for part in range(1, len(classes))] if ranked else []
     return [None if value is None else classes[bisect_left(bounds, value)] for value in values]
 
 
 annotate_class = Implementation(type=ANNOTATE_CLASS, make=_annotate_class)
-"""Classes to learn from."""
 decision_tree_train = Implementation(type=DECISION_TREE_TRAIN, make=_decision_tree_train)
-"""Decision trees."""
 linear_regression_train = Implementation(type=LINEAR_REGRESSION_TRAIN, make=_linear_regression_train)
-"""Linear regressions."""

@@ -1,7 +1,7 @@
-"""Statistics over the events of a stream, for each key.
+"""Statistics over the events of a stream, per key.
 
-`averages` has the folds over values, `counts` what counts events or estimates counts, and `lines` the regression.
-What is named here is what the entry points name.
+`averages` contains folds over values, `counts` counts and their estimates, and `lines` the regression. The entry points
+name the behaviours here.
 """
 
 from engine.implementations.stream_statistics.averages import (

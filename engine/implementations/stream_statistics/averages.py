@@ -1,6 +1,6 @@
 """Folds over the values of a key, one after the other in the order of events.
 
-So the last digit does not hang on where a batch ends. `sum` would be free to round otherwise, and is not used.
+So the last digit does not depend on the boundaries of batches. `sum` may round in another way, and is not used.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,13 +28,13 @@ from engine.tasks.stream_statistics import (
 
 
 def _block_window_average(config: BlockWindowAverageConfig) -> Behaviour:
-    """The mean of each block, at the event that completes it.
+    """Emits the mean at the event that completes a block.
 
-    A null is passed over: it neither counts nor weighs. Integers are added as floats. Of each key a size and a sum are
-    kept.
+    Integers are added as floats. The state is a count and a sum per key.
 
     >>> from engine.trial import try_out
-    >>> try_out("block_window_average", {"field": "t", "window": 2}, [{"t": 20.0}, {"t": None}, {"t": 21.0}, {"t": 5.0}])
+    >>> rows = [{"t": 20.0}, {"t": None}, {"t": 21.0}, {"t": 5.0}]
+    >>> try_out("block_window_average", {"field": "t", "window": 2}, rows)
     {'out': [{'t': 20.5}]}
     """
     by = tuple(dict.fromkeys(config.by))
@@ -55,7 +55,7 @@ def _block_window_average(config: BlockWindowAverageConfig) -> Behaviour:
 def _means(
     events: pa.RecordBatch, numbers: Floats, by: tuple[str, ...], window: int, state: Staged
 ) -> tuple[Numbers, Floats]:
-    """The events that complete a block, by index, and the means; key by key."""
+    """The indexes of the events that complete a block, and the means, key by key."""
     groups = keyed(events, by)
     values = numbers[groups.order].tolist()
     ends: list[int] = []
@@ -64,7 +64,7 @@ def _means(
         size, total = before = state.get(key) or [0, 0.0]
         first = begin
         while first < end:
-            # A block that was kept under a longer window may be full already; the next event ends it.
+            # A block kept under a longer window may be complete already; the next event ends it.
             piece = values[first : min(end, first + max(window - size, 1))]
             for value in piece:
                 total += value
@@ -82,9 +82,9 @@ def _means(
 
 
 def _kalman_filter(config: KalmanFilterConfig) -> Behaviour:
-    """The estimate of a value that drifts, from a sensor that errs; the first guess is 0.
+    """Estimates a drifting value from a noisy sensor. The first estimate is 0.
 
-    Of each key the estimate and its variance are kept.
+    The state is the estimate and its variance, per key.
 
     >>> from engine.trial import try_out
     >>> out = try_out("kalman_filter", {"field": "t"}, [{"t": 10.0}, {"t": 12.0}, {"t": None}])["out"]
@@ -116,7 +116,7 @@ def _kalman_filter(config: KalmanFilterConfig) -> Behaviour:
 
 
 def _interpolate(config: InterpolateConfig) -> Behaviour:
-    """Every null becomes the mean of the last values before it that were none; those are kept of each key.
+    """Nulls are not values. The state is the last `window` values per key.
 
     >>> from engine.trial import try_out
     >>> try_out("interpolate", {"field": "t"}, [{"t": 20.0}, {"t": 21.0}, {"t": None}])["out"][-1]
@@ -152,10 +152,9 @@ def _mean(values: list[float]) -> float | None:
 
 
 def _accumulate(config: AccumulateConfig) -> Behaviour:
-    """The values of `window` events in one event, at the last of them, each field as a JSON array.
+    """Emits an event at the last of `window` events, with each field as a JSON array.
 
-    A timestamp is its milliseconds since the epoch, and a null is null. Of each key the values are kept of the events
-    that are no whole window yet.
+    A timestamp is written as milliseconds since 1970. The state is the values of the incomplete window, per key.
 
     >>> from engine.trial import try_out
     >>> rows = [{"t": 20.0, "room": "a"}, {"t": 21.5, "room": "b"}]
@@ -171,12 +170,12 @@ def _accumulate(config: AccumulateConfig) -> Behaviour:
         columns = [plain(events.column(field)) for field in fields]
         found = blocks(keyed(events, config.by), columns, config.window, state)
         ends = np.array([block.end for block in found], np.int64)
-        told = {
+        arrays = {
             field: pa.array(_arrays(block.columns[at] for block in found), pa.string())
             for at, field in enumerate(fields)
         }
         kept = {field: events.column(field).take(pa.array(ends)) for field in by}
-        return {"out": PortEmission(pa.record_batch(kept | told), ends)}
+        return {"out": PortEmission(pa.record_batch(kept | arrays), ends)}
 
     return behave
 
@@ -186,10 +185,6 @@ def _arrays(lists: Iterable[list[Any]]) -> list[str]:
 
 
 accumulate = Implementation(type=ACCUMULATE, make=_accumulate)
-"""Several events in one."""
 block_window_average = Implementation(type=BLOCK_WINDOW_AVERAGE, make=_block_window_average)
-"""The mean of every block of events."""
 interpolate = Implementation(type=INTERPOLATE, make=_interpolate)
-"""A field without gaps."""
 kalman_filter = Implementation(type=KALMAN_FILTER, make=_kalman_filter)
-"""A smoothed field."""

@@ -1,4 +1,4 @@
-"""How many: of events, of distinct values, and how evenly values come."""
+"""Counts of events and of distinct values, and the evenness of values."""
 
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -29,9 +29,9 @@ Matrix = npt.NDArray[np.int64]
 
 
 def _count(config: CountConfig) -> Behaviour:
-    """At every event how many there were for its key, itself included; null is a key like any other.
+    """The event itself is included. Null is a key like any other.
 
-    Of each key the number is kept.
+    The state is the number per key.
 
     >>> from engine.trial import try_out
     >>> try_out("count", {"by": ["room"]}, [{"room": "a"}, {"room": "b"}, {"room": "a"}])["out"][-1]
@@ -52,11 +52,11 @@ def _count(config: CountConfig) -> Behaviour:
 
 
 def _second_order_moment(config: SecondOrderMomentConfig) -> Behaviour:
-    """The estimate of Alon, Matias and Szegedy: each counter adds up a random sign of every value.
+    """Each counter adds a random sign of every value.
 
-    A value's signs are bits of its digest, so that equal values have equal signs wherever they are seen. The mean of
-    the counters' squares is the estimate. A null does not count, and its event tells the estimate so far. Of each key
-    the counters are kept.
+    The signs of a value are bits of its digest, so that equal values always have equal signs. The estimate is the mean
+    of the counters' squares. A null does not count, and its event gets the estimate so far. The state is the counters
+    per key.
 
     >>> from engine.trial import try_out
     >>> try_out("second_order_moment", {"field": "t"}, 3 * [{"t": 20.0}])["out"][-1]
@@ -79,12 +79,12 @@ def _second_order_moment(config: SecondOrderMomentConfig) -> Behaviour:
 
 
 def _signs(column: pa.Array, counters: int) -> Matrix:
-    """For every event the sign that it has for each counter; 0 for nulls."""
+    """The sign of every event for each counter; 0 for nulls."""
     encoded = column.dictionary_encode()
     values = plain(encoded.dictionary)
     digests = b"".join(blake2b(packed_key((value,)), digest_size=64).digest() for value in values)
     bits = np.unpackbits(np.frombuffer(digests, np.uint8).reshape(-1, 64), axis=1)[:, :counters]
-    # One row more, where nulls point.
+    # One more row, for nulls.
     signs = np.concatenate([2 * bits.astype(np.int64) - 1, np.zeros((1, counters), np.int64)])
     found: Matrix = signs[encoded.indices.fill_null(len(values)).to_numpy()]
     return found
@@ -98,7 +98,7 @@ def _running(groups: Keyed, steps: Matrix, before: Matrix) -> Matrix:
 
 
 def _mean_square(counters: Matrix) -> npt.NDArray[np.float64]:
-    # One after the other, because a sum over an axis is free to round by the number of rows.
+    # One after the other, because the rounding of a sum over an axis may depend on the number of rows.
     total: npt.NDArray[np.float64] = np.zeros(len(counters))
     for column in counters.T.astype(np.float64):
         total += column * column
@@ -107,10 +107,10 @@ def _mean_square(counters: Matrix) -> npt.NDArray[np.float64]:
 
 
 def _distinct_approx_count(config: DistinctApproxCountConfig) -> Behaviour:
-    """The estimate of a HyperLogLog sketch of Apache DataSketches, one byte for each bucket.
+    """Estimates by a HyperLogLog sketch of Apache DataSketches, with one byte per bucket.
 
-    A null does not count, and its event tells the estimate so far. Of each key the sketch is kept: as many bytes as
-    buckets, and some.
+    A null does not count, and its event gets the estimate so far. The state is the sketch per key, which takes a little
+    more bytes than it has buckets.
 
     >>> from engine.trial import try_out
     >>> out = try_out("distinct_approx_count", {"field": "room"}, [{"room": "a"}, {"room": "b"}, {"room": "a"}])["out"]
@@ -118,7 +118,7 @@ def _distinct_approx_count(config: DistinctApproxCountConfig) -> Behaviour:
     [1, 2, 2]
     """
     try:
-        from datasketches import hll_sketch, tgt_hll_type  # noqa: PLC0415 - whoever sketches nothing need not have it
+        from datasketches import hll_sketch, tgt_hll_type  # noqa: PLC0415 - an optional package, for this task only
     except ImportError as error:
         raise NoBehaviour(
             f"distinct_approx_count needs Apache DataSketches ({error}); install braid[sketches] on every worker"
@@ -130,7 +130,7 @@ def _distinct_approx_count(config: DistinctApproxCountConfig) -> Behaviour:
 
     def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         check_finite(events, config.field)
-        values = [_told(value) for value in plain(events.column(config.field))]
+        values = [_sketched(value) for value in plain(events.column(config.field))]
         found = np.empty(len(values))
         for key, places in each_key(keyed(events, config.by)):
             seen = sketch(state.get(key))
@@ -139,21 +139,18 @@ def _distinct_approx_count(config: DistinctApproxCountConfig) -> Behaviour:
                 if value is not None:
                     seen.update(value)
                 found[place] = seen.get_estimate()
-            # As it is in memory: packed tighter, it would come back in another order.
+            # As in memory: the compact form would come back in another order.
             state.put(key, bytes(seen.serialize_updatable()))
         return {"out": PortEmission(replaced(events, "distinct", pa.array(found)))}
 
     return behave
 
 
-def _told(value: Any) -> Any:
-    """A value as sketches take it; they would pass over an empty text."""
+def _sketched(value: Any) -> Any:
+    """A value for a sketch, which would skip an empty text."""
     return f"={value}" if isinstance(value, str) else value
 
 
 count = Implementation(type=COUNT, make=_count)
-"""How many events there were so far."""
 distinct_approx_count = Implementation(type=DISTINCT_APPROX_COUNT, make=_distinct_approx_count)
-"""How many values are distinct."""
 second_order_moment = Implementation(type=SECOND_ORDER_MOMENT, make=_second_order_moment)
-"""How uneven values are."""

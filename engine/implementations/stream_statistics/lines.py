@@ -15,9 +15,9 @@ from engine.tasks.stream_statistics import SLIDING_LINEAR_REGRESSION, SlidingLin
 
 
 def _sliding_linear_regression(config: SlidingLinearRegressionConfig) -> Behaviour:
-    """At every value the next ones on the line of least squares through the last ones, by their running number.
+    """The line is that of least squares.
 
-    A null is no value: it has no number, and its event has no prediction. Of each key the last values are kept.
+    A null has no running number, and its event no prediction. The state is the last `train` values per key.
 
     >>> from engine.trial import try_out
     >>> rows = [{"t": 20.0}, {"t": 21.0}, {"t": 22.0}]
@@ -25,7 +25,7 @@ def _sliding_linear_regression(config: SlidingLinearRegressionConfig) -> Behavio
     {'t': 22.0, 'predicted': 23.5, 'predictions': '[23.0,24.0]'}
     """
     train = config.train
-    # The line is the same wherever numbers begin, so that those of a window begin at minus its half.
+    # The line does not depend on the first number, so the numbers of a window are centred at 0.
     numbers = np.arange(train) - (train - 1) / 2
     spread = float(np.sum(numbers * numbers))
     ahead = (train - 1) / 2 + np.arange(1, config.predict + 1)
@@ -33,7 +33,7 @@ def _sliding_linear_regression(config: SlidingLinearRegressionConfig) -> Behavio
     def behave(_port: str, events: pa.RecordBatch, state: Staged) -> Mapping[str, PortEmission]:
         read, present = floats(events, config.field)
         windows = _windows(events, read, np.flatnonzero(present), config, state)
-        # Value after value, for all events at once: a product of matrices is free to round by their shape.
+        # Value after value, for all events at once: the rounding of a matrix product may depend on its shape.
         total, slant = np.zeros(len(windows.ends)), np.zeros(len(windows.ends))
         for at, number in enumerate(numbers.tolist()):
             values = windows.values[windows.ends - (train - 1) + at]
@@ -43,24 +43,24 @@ def _sliding_linear_regression(config: SlidingLinearRegressionConfig) -> Behavio
         lines = mean[:, None] + slope[:, None] * ahead
         middle = np.zeros(events.num_rows)
         middle[windows.events] = mean + slope * ((ahead[0] + ahead[-1]) / 2)
-        told: list[str | None] = [None] * events.num_rows
+        texts: list[str | None] = [None] * events.num_rows
         for event, line in zip(windows.events.tolist(), lines.tolist(), strict=True):
-            told[event] = msgspec.json.encode(line).decode()
+            texts[event] = msgspec.json.encode(line).decode()
         has = np.zeros(events.num_rows, np.bool_)
         has[windows.events] = True
         rows = replaced(events, "predicted", nullable(middle, has))
-        return {"out": PortEmission(replaced(rows, "predictions", pa.array(told, pa.string())))}
+        return {"out": PortEmission(replaced(rows, "predictions", pa.array(texts, pa.string())))}
 
     return behave
 
 
 class _Windows(NamedTuple):
     values: Floats
-    """The values of a key that were kept and those that came, then those of the next key."""
+    """The kept and the new values of a key, then those of the next key."""
     ends: Numbers
-    """Where in them the windows end that are full."""
+    """The indexes in `values` at which a full window ends."""
     events: Numbers
-    """For each of these the event that it ends with."""
+    """The last event of each of these windows."""
 
 
 def _windows(
@@ -78,7 +78,7 @@ def _windows(
         values += kept
         values += new[first:end]
         state.put(key, values[max(begun, len(values) - config.train) :])
-        # How many of the new ones end no full window yet.
+        # The number of new values that do not end a full window.
         short = max(config.train - 1 - len(kept), 0)
         ends += range(begun + len(kept) + short, len(values))
         came += range(first + short, end)
@@ -86,4 +86,3 @@ def _windows(
 
 
 sliding_linear_regression = Implementation(type=SLIDING_LINEAR_REGRESSION, make=_sliding_linear_regression)
-"""The next values, as far as a line tells."""

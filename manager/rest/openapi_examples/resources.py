@@ -346,7 +346,7 @@ _TOO_SMALL = FieldError(
     pointer="/query/limit",
     code="wrong-value",
     message="the value should be greater than or equal to 1",
-    remedy="give one that does not break this rule",
+    remedy="change it to follow this rule",
 )
 _UNKNOWN = FieldError(
     pointer="/tasks/1/type",

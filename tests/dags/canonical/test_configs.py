@@ -1,4 +1,4 @@
-"""Configs held against the schema of their type."""
+"""Configs checked against the schema of their type."""
 
 from datetime import date
 from enum import Enum
@@ -61,11 +61,11 @@ class CheckedConfig(Config):
 
 
 MANY = catalogue_with(TaskType(name="many", config=ManyConfig), TaskType(name="checked", config=CheckedConfig))
-BREAKS = "give one that does not break this rule"
+BREAKS = "change it to follow this rule"
 
 
-def told(config: dict[str, Any], kind: str = "many") -> list[Problem]:
-    """What is told of a config."""
+def config_problems(config: dict[str, Any], kind: str = "many") -> list[Problem]:
+    """The problems of a config."""
     written = document(f"s:source > m:{kind} > k:sink")
     written["tasks"][1]["config"] = config
     return problems(written, catalogue=MANY)
@@ -101,16 +101,16 @@ def wrong(place: str, code: str, message: str, remedy: str) -> list[Problem]:
         ({"from": 5}, "/from", "a string"),
     ],
 )
-def test_a_value_of_the_wrong_type_is_told_at_its_place(config: dict[str, Any], place: str, wanted: str) -> None:
-    """Nothing is converted: in the words of JSON, it says what should stand there."""
-    assert wrong(place, "wrong-type", f"the value should be {wanted}", f"give {wanted}") == told(config)
+def test_a_value_of_the_wrong_type_is_a_problem_at_its_place(config: dict[str, Any], place: str, wanted: str) -> None:
+    """Nothing is converted. The message names the expected JSON type."""
+    assert wrong(place, "wrong-type", f"the value should be {wanted}", f"give {wanted}") == config_problems(config)
 
 
 def test_an_integer_field_takes_no_large_float() -> None:
-    """A float field takes it. What is told of the integer field is the limit, not that the number is no integer."""
+    """A float field does. The problem of the integer field is the limit, not the type."""
     message = "the integer is beyond ±2^53, where JSON numbers lose digits"
-    found = told({"whole": 1e16, "number": 1e16})
-    assert wrong("/whole", "integer-too-large", message, "give a smaller one") == found
+    found = config_problems({"whole": 1e16, "number": 1e16})
+    assert wrong("/whole", "integer-too-large", message, "use a smaller one") == found
 
 
 @pytest.mark.parametrize(
@@ -118,17 +118,17 @@ def test_an_integer_field_takes_no_large_float() -> None:
     [
         ({"whole": 10}, "/whole", "wrong-value", "the value should be less than or equal to 9", BREAKS),
         ({"choice": "blue"}, "/choice", "wrong-value", "the value should be 'red' or 'green'", BREAKS),
-        ({"text": "a"}, "/text", "too-short", "the text needs a length of at least 2", "lengthen it"),
+        ({"text": "a"}, "/text", "too-short", "the text must have a length of at least 2", "make it longer"),
         ({"text": "abcd"}, "/text", "too-long", "the text is longer than 3 characters", "shorten it"),
         (
             {"text": "AB"},
             "/text",
             "wrong-value",
-            "the text holds characters that are not allowed here",
-            "let it match ^[a-z]*$",
+            "the text contains characters that are not allowed here",
+            "use a text that matches ^[a-z]*$",
         ),
-        ({"three": [1, 2]}, "/three", "too-short", "the array needs at least 3 entries", "add what is missing"),
-        ({"names": []}, "/names", "too-short", "the array needs at least 1 entries", "add what is missing"),
+        ({"three": [1, 2]}, "/three", "too-short", "the array must have a length of at least 3", "add entries"),
+        ({"names": []}, "/names", "too-short", "the array must have a length of at least 1", "add entries"),
         ({"pair": [1]}, "/pair/1", "missing-field", "the field '1' is missing", "add it"),
         ({"inner": {}}, "/inner/high", "missing-field", "the field 'high' is missing", "add it"),
         ({"inner": {"high": 1, "hihg": 1}}, "/inner/hihg", "unknown-field", "unknown field 'hihg'", "remove it"),
@@ -136,29 +136,29 @@ def test_an_integer_field_takes_no_large_float() -> None:
         ({"form": ""}, "/form", "unknown-field", "unknown field 'form'", "did you mean 'from'?"),
     ],
 )
-def test_a_value_that_breaks_a_rule_is_told_the_rule(
+def test_a_value_that_breaks_a_rule_names_the_rule(
     config: dict[str, Any], place: str, code: str, message: str, remedy: str
 ) -> None:
-    """Bounds, choices, lengths, patterns, and fields that are missing or unknown."""
-    assert wrong(place, code, message, remedy) == told(config)
+    """Bounds, choices, lengths, patterns, and missing or unknown fields."""
+    assert wrong(place, code, message, remedy) == config_problems(config)
 
 
-def test_an_unknown_field_is_told_what_the_config_has() -> None:
+def test_an_unknown_field_lists_the_fields_of_the_config() -> None:
     """By the names that documents use, which may be aliases."""
     known = "'flag', 'whole', 'number', 'text', 'choice', 'names', 'pair', 'table', 'inner', 'several', … (13 in all)"
-    expected = wrong("/zzz", "unknown-field", "unknown field 'zzz'", f"remove it; known are {known}")
-    assert expected == told({"zzz": 1})
+    expected = wrong("/zzz", "unknown-field", "unknown field 'zzz'", f"remove it; the known fields are {known}")
+    assert expected == config_problems({"zzz": 1})
 
 
-def test_alternatives_are_told_each_at_the_same_place() -> None:
-    """The pointer leads into the document, which knows nothing of alternatives."""
+def test_problems_of_alternatives_have_the_same_place() -> None:
+    """The pointer leads into the document, which has no level for alternatives."""
     assert [
         *wrong("/several", "wrong-type", "the value should be an integer", "give an integer"),
         *wrong("/several/1", "wrong-type", "the value should be an integer", "give an integer"),
-    ] == told({"several": [1, "x"]})
+    ] == config_problems({"several": [1, "x"]})
 
 
-def test_all_problems_of_all_configs_are_told() -> None:
+def test_all_problems_of_all_configs_are_reported() -> None:
     """In the order of the tasks and their keys."""
     written = document(
         "s:source{'sorce': 'weather'} > a:map{'add': 'x', 'ad': 1} > b:window{'size': 0} > k:sink{'x': 1}"
@@ -176,32 +176,32 @@ def test_all_problems_of_all_configs_are_told() -> None:
 @pytest.mark.parametrize(
     ("x", "place", "message"),
     [
-        (1, "/x", "the value one is taken already"),
+        (1, "/x", "the value is not valid: one is taken already"),
         (2, "/x", "the value is not allowed here"),
-        (3, "/x", "the value three is too many"),
+        (3, "/x", "the value is not valid: three is too many"),
         (4, "/x", "the value is not allowed here"),
-        (6, "", "the value never 6"),
+        (6, "", "the value is not valid: never 6"),
     ],
 )
-def test_what_a_validator_says_is_told(x: int, place: str, message: str) -> None:
-    """Errors and assertions of a type's own checks, with words or without."""
-    assert wrong(place, "wrong-value", message, BREAKS) == told({"x": x}, "checked")
+def test_the_message_of_a_validator_is_reported(x: int, place: str, message: str) -> None:
+    """Errors and assertions of a type's own checks, with or without a message."""
+    assert wrong(place, "wrong-value", message, BREAKS) == config_problems({"x": x}, "checked")
 
 
 def test_a_validator_that_fails_is_the_types_own_problem() -> None:
-    """Any other exception is not the tenant's doing."""
+    """Any other exception is not the tenant's fault."""
     assert [
         problem(
             "/tasks/1",
             "task-type-failed",
             "the task type 'checked' failed on this task: KeyError: 'five'",
-            "report it to whoever provides the type",
+            "report it to the provider of the type",
         )
-    ] == told({"x": 5}, "checked")
+    ] == config_problems({"x": 5}, "checked")
 
 
 def test_defaults_are_filled_in() -> None:
-    """The canonical config is complete, by the names that documents use."""
+    """The canonical config is complete, with the names that documents use."""
     written = document("s:source > m:many > k:sink")
     assert {
         "anything": None,
@@ -221,7 +221,7 @@ def test_defaults_are_filled_in() -> None:
 
 
 def test_a_canonical_config_is_one_line_of_sorted_json() -> None:
-    """RFC 8785: no blanks, keys by UTF-16 code units, numbers as ECMAScript writes them, text unescaped."""
+    """RFC 8785: no blanks, keys by UTF-16 code units, numbers as in ECMAScript, text unescaped."""
     written = document("s:source > m:many > k:sink")
     table = {"b": [], "a": [1], "\ufb33": [], "\U0001f600": [], "\u20ac": []}
     written["tasks"][1]["config"] = {"table": table, "number": 1e21, "anything": [0.1, 1e-7, 1e20, "\u00e9\n"]}
@@ -231,8 +231,8 @@ def test_a_canonical_config_is_one_line_of_sorted_json() -> None:
     assert '"table":{"a":[1],"b":[],"\u20ac":[],"\U0001f600":[],"\ufb33":[]}' in text
 
 
-def test_a_canonical_config_holds_what_json_can_hold() -> None:
-    """Dates and choices are written as documents have them."""
+def test_a_canonical_config_contains_json_values() -> None:
+    """Dates and choices are written as in documents."""
 
     class Colour(Enum):
         RED = "red"
@@ -250,28 +250,28 @@ def test_a_canonical_config_holds_what_json_can_hold() -> None:
 
 
 def test_a_type_normalises_its_configs() -> None:
-    """What means the same becomes the same."""
+    """Configs that mean the same become the same."""
     flow = canonicalise(document("s:source > a:anyorder{'names': ['b', 'a']} > k:sink"))
     assert {"names": ["a", "b"]} == flow.tasks[1].config
 
 
 @pytest.mark.parametrize("nonsense", [None, {}, "text", MapConfig()])
 def test_a_normalise_that_gives_nonsense_is_the_types_own_problem(nonsense: Any) -> None:
-    """Anything but a config of the type."""
+    """It returns something other than a config of the type."""
     catalogue = catalogue_with(TaskType(name="odd", config=NoConfig, normalise=lambda _: nonsense))
     given = type(nonsense).__name__
     assert [
         problem(
             "/tasks/1",
             "task-type-failed",
-            f"the task type 'odd' failed on this task: TypeError: normalise gave {given}, not NoConfig",
-            "report it to whoever provides the type",
+            f"the task type 'odd' failed on this task: TypeError: normalise returned {given}, not NoConfig",
+            "report it to the provider of the type",
         )
     ] == problems(document("s:source > o:odd > k:sink"), catalogue=catalogue)
 
 
 def test_a_normalise_that_raises_is_the_types_own_problem() -> None:
-    """A config that it cannot construct is no fault of the document's."""
+    """A config that it cannot construct is not the document's fault."""
 
     def broken(_config: AnyOrderConfig) -> AnyOrderConfig:
         return AnyOrderConfig(names=5)  # type: ignore[arg-type]
@@ -282,19 +282,19 @@ def test_a_normalise_that_raises_is_the_types_own_problem() -> None:
     assert found.message.startswith("the task type 'odd' failed on this task: ValidationError: 1 validation error for")
 
 
-def test_so_many_problems_of_one_config_are_one() -> None:
-    """Beyond a thousand they are counted, not listed."""
+def test_too_many_problems_of_one_config_become_one() -> None:
+    """More than a thousand are counted, not listed."""
     place, code = "/tasks/1/config", "too-many-problems"
     message = "the config breaks the schema of 'many' in 1,001 places"
-    assert [problem(place, code, message, "compare it with what the type takes")] == told(
+    assert [problem(place, code, message, "compare it with the schema of the type")] == config_problems(
         {"table": {"": [None] * 1_001}}
     )
-    found = told({"table": {"": [None] * 1_000}})
+    found = config_problems({"table": {"": [None] * 1_000}})
     assert [f"{place}/table//{i}" for i in range(1_000)] == [problem.pointer for problem in found]
 
 
-def test_after_so_many_problems_the_configs_of_further_tasks_are_not_told() -> None:
-    """But what else is wrong with the document is."""
+def test_checks_of_configs_stop_after_a_thousand_problems() -> None:
+    """Other checks of the document continue."""
     streams = [{"from": "x", "to": "k"}]
     tasks = [{"id": f"m{i}", "type": "many", "config": {"names": [0] * 400}} for i in range(4)]
     tasks += [{"id": "k", "type": "sink", "config": {"extra": 1}}]
@@ -305,7 +305,7 @@ def test_after_so_many_problems_the_configs_of_further_tasks_are_not_told() -> N
 
 
 def test_configs_are_strict_frozen_and_complete() -> None:
-    """A config cannot be changed, and takes no NaN, even from the type itself."""
+    """A config cannot be changed, and accepts no NaN, even from the type itself."""
     with pytest.raises(ValidationError, match="frozen"):
         MapConfig().add = 1  # type: ignore[misc]
     with pytest.raises(ValidationError, match="finite"):
@@ -319,14 +319,14 @@ def test_configs_are_strict_frozen_and_complete() -> None:
     [set[str], frozenset[str], frozenset, dict[str, set[int]], tuple[frozenset[str], ...], set[int] | None],
 )
 def test_a_config_has_no_sets(annotation: Any) -> None:
-    """Their order would change from run to run, and signatures with it."""
-    message = "the config field 'many' is a set, whose order changes from run to run, and with it the signature"
+    """Their order, and so the signatures, would change from run to run."""
+    message = "the config field 'many' is a set; its order changes from run to run, and so would the signature"
     with pytest.raises(TypeError, match=message):
         type("SetConfig", (Config,), {"__annotations__": {"fine": int, "many": annotation}, "__module__": __name__})
 
 
 def test_a_secret_may_stand_anywhere_in_a_config() -> None:
-    """In lists and objects it carries its owner as well."""
+    """In lists and objects it has its owner as well."""
 
     class LoginsConfig(Config):
         logins: dict[str, tuple[Secret, ...]]

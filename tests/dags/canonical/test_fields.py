@@ -1,4 +1,4 @@
-"""Schemas followed from the sources down, and the fields that tasks read."""
+"""Schemas derived from the sources down, and the fields that tasks read."""
 
 from typing import Any
 
@@ -76,7 +76,7 @@ CATALOGUE = catalogue_with(
 )
 
 
-def told(text: str, **more: Any) -> list[Problem]:
+def field_problems(text: str, **more: Any) -> list[Problem]:
     return problems(document(text), catalogue=CATALOGUE, **more)
 
 
@@ -90,91 +90,93 @@ def wrong_kind(pointer: str, field: str, kind: str, remedy: str, port: str = "in
     return problem(pointer, "wrong-kind-upstream", message, remedy)
 
 
-def test_a_field_that_the_schema_lacks_is_told_with_the_nearest() -> None:
-    """At the place in the config that names it; else with all there are."""
-    assert [unknown("/tasks/1/config/field", "vallue", "in", "did you mean 'value'?")] == told(
+def test_a_missing_field_suggests_the_most_similar() -> None:
+    """At its place in the config. Without a similar one, all are listed."""
+    assert [unknown("/tasks/1/config/field", "vallue", "in", "did you mean 'value'?")] == field_problems(
         "s:source > a:number{'field': 'vallue'} > k:sink"
     )
-    assert [unknown("/tasks/1/config/field", "zzz", "in", "they have 'place', 'value'")] == told(
+    assert [unknown("/tasks/1/config/field", "zzz", "in", "they have 'place', 'value'")] == field_problems(
         "s:source > a:number{'field': 'zzz'} > k:sink"
     )
     assert [
         unknown("/tasks/1/config/fields/0", "zzz", "in", "they have 'place', 'value'"),
         unknown("/tasks/1/config/fields/2", "values", "in", "did you mean 'value'?"),
-    ] == told("s:source > a:need{'fields': ['zzz', 'value', 'values']}")
+    ] == field_problems("s:source > a:need{'fields': ['zzz', 'value', 'values']}")
 
 
-def test_a_field_of_another_kind_is_told_what_it_may_be() -> None:
+def test_a_field_of_another_kind_lists_the_allowed_kinds() -> None:
     """A number may be an integer or a float."""
-    assert [wrong_kind("/tasks/1/config/field", "place", "string", "name a field of kind float or integer")] == told(
-        "s:source > a:number{'field': 'place'} > k:sink"
-    )
-    assert [wrong_kind("/tasks/1/config/field", "value", "integer", "name a field of kind json or string")] == told(
-        "s:source > a:text > k:sink"
-    )
+    assert [
+        wrong_kind("/tasks/1/config/field", "place", "string", "choose a field of kind float or integer")
+    ] == field_problems("s:source > a:number{'field': 'place'} > k:sink")
+    assert [
+        wrong_kind("/tasks/1/config/field", "value", "integer", "choose a field of kind json or string")
+    ] == field_problems("s:source > a:text > k:sink")
 
 
-def test_a_field_that_the_type_itself_names_is_told_at_the_task() -> None:
-    """There is no place in the config for it."""
+def test_a_field_named_by_the_type_is_a_problem_of_the_task() -> None:
+    """It has no place in the config."""
     words = Source(name="words", owner="ann", schema=Schema.of(value=Kind.STRING))
     written = "s:source{'source': 'words'} > a:map > k:sink"
-    remedy = "name a field of kind float or integer"
-    assert [wrong_kind("/tasks/1", "value", "string", remedy)] == told(written, sources={"words": words})
+    remedy = "choose a field of kind float or integer"
+    assert [wrong_kind("/tasks/1", "value", "string", remedy)] == field_problems(written, sources={"words": words})
     empty = Source(name="words", owner="ann", schema=Schema.of())
-    assert [unknown("/tasks/1", "value", "in", "they have none")] == told(written, sources={"words": empty})
+    assert [unknown("/tasks/1", "value", "in", "they have none")] == field_problems(written, sources={"words": empty})
 
 
 def test_schemas_follow_what_tasks_do() -> None:
-    """A field that is added, dropped or changed on the way is so further down."""
+    """A field that a task adds, drops or changes is different downstream."""
     canonicalise(document("s:source > a:add{'field': 'x'} > b:number{'field': 'x'} > k:sink"), catalogue=CATALOGUE)
-    assert [unknown("/tasks/2/config/field", "value", "in", "they have 'place'")] == told(
+    assert [unknown("/tasks/2/config/field", "value", "in", "they have 'place'")] == field_problems(
         "s:source > a:drop > b:number > k:sink"
     )
-    assert [wrong_kind("/tasks/2/config/field", "place", "float", "name a field of kind json or string")] == told(
-        "s:source > a:add{'field': 'place'} > b:text{'field': 'place'} > k:sink"
-    )
+    assert [
+        wrong_kind("/tasks/2/config/field", "place", "float", "choose a field of kind json or string")
+    ] == field_problems("s:source > a:add{'field': 'place'} > b:text{'field': 'place'} > k:sink")
 
 
 def test_where_streams_meet_only_what_they_share_is_there() -> None:
-    """A field that one of them lacks, or has as another kind, is not there."""
+    """A field that one of them lacks, or has as another kind, is missing."""
     drop = "s:source > a:map > m:number > k:sink s > b:drop > m"
-    assert [unknown("/tasks/2/config/field", "value", "in", "they have 'place'")] == told(drop)
+    assert [unknown("/tasks/2/config/field", "value", "in", "they have 'place'")] == field_problems(drop)
     scale = "s:source > a:map > m:number > k:sink s > b:scale > m"
-    assert [unknown("/tasks/2/config/field", "value", "in", "they have 'place'")] == told(scale)
+    assert [unknown("/tasks/2/config/field", "value", "in", "they have 'place'")] == field_problems(scale)
     canonicalise(document("s:source > a:scale > m:number > k:sink s > b:scale{'factor': 2} > m"), catalogue=CATALOGUE)
 
 
 def test_each_port_has_a_schema_of_its_own() -> None:
-    """What a task reads at one, it need not have at the other."""
+    """A field that a task reads at one port may be missing at another."""
     well = "s:source > a:drop{'field': 'place'} > j:both.left > k:sink s > b:drop > j.right"
     canonicalise(document(well), catalogue=CATALOGUE)
     swapped = "s:source > a:drop{'field': 'place'} > j:both.right > k:sink s > b:drop > j.left"
     assert [
         unknown("/tasks/2", "value", "left", "they have 'place'"),
         unknown("/tasks/2", "place", "right", "they have 'value'"),
-    ] == told(swapped)
+    ] == field_problems(swapped)
     below = well.replace("k:sink", "n:number > k:sink")
-    assert [unknown("/tasks/3/config/field", "value", "in", "they have 'place'")] == told(below)
+    assert [unknown("/tasks/3/config/field", "value", "in", "they have 'place'")] == field_problems(below)
 
 
 def test_key_fields_have_to_be_there_at_every_port() -> None:
-    """At the task, unless the type reads them by name, which is told once; without state per key they do not count."""
-    assert [unknown("/tasks/1", "x", "in", "they have 'place', 'value'")] == told(
+    """At the task, unless the type reads them by name. Without state per key they do not count."""
+    assert [unknown("/tasks/1", "x", "in", "they have 'place', 'value'")] == field_problems(
         "s:source > a:keyed{'fields': ['place', 'x']} > k:sink"
     )
     assert [
         unknown("/tasks/1", "x", "right", "they have 'place', 'value'"),
         unknown("/tasks/1/config/fields/0", "x", "left", "they have 'place', 'value'"),
-    ] == told("s:source > a:keyed2{'fields': ['x']}.left > k:sink s > a.right")
+    ] == field_problems("s:source > a:keyed2{'fields': ['x']}.left > k:sink s > a.right")
     canonicalise(document("s:source > a:stateless{'fields': ['x']} > k:sink"), catalogue=CATALOGUE)
 
 
 def test_a_task_with_problems_hides_those_further_down() -> None:
-    """What leaves it is unknown; tasks beside it are told."""
+    """Its output is unknown. Tasks beside it are checked."""
     assert [
         unknown("/tasks/1/config/field", "x", "in", "they have 'place', 'value'"),
         unknown("/tasks/4/config/field", "z", "in", "they have 'place', 'value'"),
-    ] == told("s:source > a:number{'field': 'x'} > b:number{'field': 'y'} > k:sink s > c:number{'field': 'z'} > k")
+    ] == field_problems(
+        "s:source > a:number{'field': 'x'} > b:number{'field': 'y'} > k:sink s > c:number{'field': 'z'} > k"
+    )
     assert [("/tasks/1/config/field", "wrong-type")] == codes(
         document("s:source > a:add{'field': 1} > b:number{'field': 'y'} > k:sink"), catalogue=CATALOGUE
     )
@@ -184,7 +186,7 @@ def test_a_task_with_problems_hides_those_further_down() -> None:
 
 
 def test_a_task_that_cannot_be_followed_hides_none_beside_it() -> None:
-    """One of unknown type, one below a task with problems, one with an unfed port: other ways are followed on."""
+    """An unknown type, a task below one with problems, and an unfed port. Other branches are checked."""
     unlike = "s > c:map > d:map > e:number{'field': 'z'} > k"
     place = "/tasks/{}/config/field"
     for text, first in (
@@ -198,16 +200,16 @@ def test_a_task_that_cannot_be_followed_hides_none_beside_it() -> None:
 
 
 def test_every_source_is_followed() -> None:
-    """Each with its own schema."""
+    """Each has its own schema."""
     other = Source(name="other", owner="ann", schema=Schema.of(x=Kind.FLOAT))
     text = "s:source > a:number{'field': 'x'} > k:sink t:source{'source': 'other'} > b:number > k"
     assert [
         unknown("/tasks/1/config/field", "x", "in", "they have 'place', 'value'"),
         unknown("/tasks/4/config/field", "value", "in", "they have 'x'"),
-    ] == told(text, sources={**SOURCES, "other": other})
+    ] == field_problems(text, sources={**SOURCES, "other": other})
 
 
-def test_fields_are_told_together_with_dead_ends_and_wrong_streams() -> None:
+def test_fields_are_reported_with_dead_ends_and_wrong_streams() -> None:
     """As far as the schemas are known."""
     written = document("s:source > a:number{'field': 'x'} > k:sink s > b:number{'field': 'y'}")
     assert [
@@ -223,13 +225,13 @@ def test_fields_are_told_together_with_dead_ends_and_wrong_streams() -> None:
     ] == codes(written, catalogue=CATALOGUE)
 
 
-def test_a_task_is_held_against_its_inputs_only_when_all_ports_are_fed() -> None:
-    """An unfed port is the problem to solve first."""
+def test_a_task_is_checked_only_if_all_ports_are_fed() -> None:
+    """An unfed port is the first problem to solve."""
     assert [("/tasks/1", "unfed-port")] == codes(document("s:source > j:both.left > k:sink"), catalogue=CATALOGUE)
 
 
 def test_fields_are_compared_as_they_are_written() -> None:
-    """Composed and decomposed letters are two fields."""
+    """Composed and decomposed letters are different fields."""
     letters = Source(name="letters", owner="ann", schema=Schema.of({"\u00e9": Kind.FLOAT}))
     written = document("s:source{'source': 'letters'} > n:number > k:sink")
     written["tasks"][1]["config"] = {"field": "\u00e9"}
@@ -239,20 +241,20 @@ def test_fields_are_compared_as_they_are_written() -> None:
     assert "unknown-field-upstream" == found.code
 
 
-def test_a_stream_has_only_so_many_fields() -> None:
-    """Two hundred and fifty; the first task beyond is told, and nothing that follows it."""
+def test_a_stream_has_a_maximum_of_fields() -> None:
+    """Two hundred and fifty. The first task beyond it is reported, and none after it."""
     wide = {name: Schema.of({f"f{i}": Kind.FLOAT for i in range(size)}) for name, size in (("a", 248), ("b", 249))}
     sources = {name: Source(name=name, owner="ann", schema=schema) for name, schema in wide.items()}
     chain = "> x:add{'field': 'x'} > y:add{'field': 'y'} > k:sink"
     canonicalise(document("s:source{'source': 'a'} " + chain), catalogue=CATALOGUE, sources=sources)
     message = "the events that leave this task have 251 fields"
-    assert [problem("/tasks/2", "too-many-fields", message, "keep to 250")] == told(
+    assert [problem("/tasks/2", "too-many-fields", message, "have at most 250")] == field_problems(
         "s:source{'source': 'b'} " + chain.replace("> k", "> z:add{'field': 'z'} > k"), sources=sources
     )
     assert 250 == MOST_FIELDS
 
 
-def test_after_so_many_missing_fields_the_rest_is_not_looked_at() -> None:
+def test_checks_of_fields_stop_after_a_thousand_problems() -> None:
     """Of one task, or of many."""
     many = {"fields": [f"x{i}" for i in range(1_500)]}
     written = document("s:source > k:need")
@@ -280,7 +282,7 @@ def test_a_read_without_kinds_takes_any(kind: Kind) -> None:
 
 
 def test_the_source_has_the_schema_that_was_registered_at_every_port() -> None:
-    """Also where a source type has several."""
+    """Even if a source type has several ports."""
     twin = TaskType(name="twin", config=NamesSource, inputs=(), outputs=("a", "b"))
     catalogue = Catalogue.of([*CATALOGUE.types.values(), twin])
     written = document("s:twin{'source': 'weather'} s.a > k:need{'fields': ['x']} s.b > l:need{'fields': ['y']}")
@@ -291,7 +293,7 @@ def test_the_source_has_the_schema_that_was_registered_at_every_port() -> None:
 
 
 def test_a_task_knows_which_of_its_fields_are_json() -> None:
-    """At each port those that all streams have there, declared by the source or derived by a task, for sinks too."""
+    """At each port, those that all its streams have, from the source or from a task, for sinks too."""
     nest = TaskType(
         name="nest", config=FieldConfig, output_schema=lambda c, i: {"out": i["in"].plus(c.field, Kind.JSON)}
     )

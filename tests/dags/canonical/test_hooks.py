@@ -1,4 +1,4 @@
-"""Task types that others wrote: whatever they raise or answer is one problem of the task, never a traceback."""
+"""Third-party task types: an exception or a wrong result is one problem of the task, never a traceback."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from tests.catalogue import NoConfig
 from tests.dags.refusal import FreeConfig, catalogue_with, problem, problems
 from tests.notation import document
 
-REMEDY = "report it to whoever provides the type"
+REMEDY = "report it to the provider of the type"
 
 
 class Speechless(Exception):
@@ -33,8 +33,8 @@ def answering(answer: Any) -> Callable[..., Any]:
     return lambda *_: answer
 
 
-def told(**hooks: Any) -> list[Problem]:
-    """What a document is told that has a task of a type with these hooks."""
+def hook_problems(**hooks: Any) -> list[Problem]:
+    """The problems of a document with a task of a type with these hooks."""
     odd = TaskType(**{"name": "odd", "config": NoConfig, **hooks})
     return problems(document("s:source > o:odd > a:map > k:sink"), catalogue=catalogue_with(odd))
 
@@ -51,33 +51,33 @@ def failed(what: str, task: int = 1) -> list[Problem]:
         (KeyError("field"), "KeyError: 'field'"),
         (ValueError(), "ValueError: "),
         (RecursionError("too deep"), "RecursionError: too deep"),
-        (Speechless(), "Speechless: it does not say why"),
+        (Speechless(), "Speechless: no reason given"),
         (ValueError("half \ud800"), "ValueError: half \\ud800"),
     ],
 )
 def test_a_hook_that_raises_is_one_problem_of_its_task(hook: str, error: Exception, said: str) -> None:
-    """With the error's name and words, as far as it has any that can be written."""
-    found = told(**{hook: raising(error)})
+    """With the error's type and message, as far as they are printable."""
+    found = hook_problems(**{hook: raising(error)})
     assert failed(said) == found
     str(found[0]).encode()
 
 
 def test_key_fields_that_raise_are_one_problem_of_their_task() -> None:
-    """Where state is kept per key."""
-    assert failed("KeyError: 'x'") == told(state=State.KEY, key_fields=raising(KeyError("x")))
+    """If state is kept per key."""
+    assert failed("KeyError: 'x'") == hook_problems(state=State.KEY, key_fields=raising(KeyError("x")))
 
 
 @pytest.mark.parametrize(("at", "place"), [("", "/tasks/1"), ("by/0", "/tasks/1/config/by/0")])
-def test_what_a_type_finds_unsuitable_is_told_at_its_place(at: str, place: str) -> None:
-    """In the type's own words, and as what the tenant can mend."""
-    found = told(output_schema=raising(Unsuitable("a is no b", "give it a b", at)))
+def test_an_unsuitable_config_is_a_problem_at_its_place(at: str, place: str) -> None:
+    """In the type's own words, as a problem that the tenant can fix."""
+    found = hook_problems(output_schema=raising(Unsuitable("a is no b", "give it a b", at)))
     assert [problem(place, "wrong-kind-upstream", "a is no b", "give it a b")] == found
 
 
-def test_what_is_no_error_is_not_caught() -> None:
-    """An interrupt stops the check."""
+def test_an_interrupt_is_not_caught() -> None:
+    """It stops the check."""
     with pytest.raises(KeyboardInterrupt):
-        told(reads=raising(KeyboardInterrupt()))
+        hook_problems(reads=raising(KeyboardInterrupt()))
 
 
 @pytest.mark.parametrize(
@@ -85,23 +85,23 @@ def test_what_is_no_error_is_not_caught() -> None:
     [({}, "none"), ({"out": Schema.of(), "more": Schema.of()}, "'out', 'more'"), ({"even": Schema.of()}, "'even'")],
 )
 def test_schemas_for_other_ports_are_one_problem(answer: Any, listed: str) -> None:
-    """They are named."""
-    message = f"the task type 'odd' gives schemas for {listed}, not for its ports"
-    assert [problem("/tasks/1", "task-type-failed", message, REMEDY)] == told(output_schema=answering(answer))
+    """The problem names them."""
+    message = f"the task type 'odd' returned schemas for {listed}, not for its ports"
+    assert [problem("/tasks/1", "task-type-failed", message, REMEDY)] == hook_problems(output_schema=answering(answer))
 
 
 @pytest.mark.parametrize("answer", [None, 5, "out", ["out"], {"out": None}, {"out": {"a": "float"}}, {"out": Schema}])
-def test_an_output_schema_that_is_none_is_one_problem(answer: Any) -> None:
-    """Of the task whose type answered, and of no other."""
-    [found] = told(output_schema=answering(answer))
+def test_a_wrong_output_schema_is_one_problem(answer: Any) -> None:
+    """Of the task whose type returned it, and of no other."""
+    [found] = hook_problems(output_schema=answering(answer))
     assert ("/tasks/1", "task-type-failed", REMEDY) == (found.pointer, found.code, found.remedy)
 
 
 @pytest.mark.parametrize("answer", [None, {"a": "float"}, Schema])
-def test_what_should_be_a_schema_and_is_none_is_told(answer: Any) -> None:
-    """Not left to the next task to find out."""
-    expected = failed("TypeError: output_schema gave something else than a schema")
-    assert expected == told(output_schema=answering({"out": answer}))
+def test_a_value_that_is_not_a_schema_is_a_problem(answer: Any) -> None:
+    """Before the next task uses it."""
+    expected = failed("TypeError: output_schema returned something other than a schema")
+    assert expected == hook_problems(output_schema=answering({"out": answer}))
 
 
 @pytest.mark.parametrize(
@@ -117,28 +117,28 @@ def test_what_should_be_a_schema_and_is_none_is_told(answer: Any) -> None:
         (Read(at="", field="value", kinds=5),),  # type: ignore[arg-type]
     ],
 )
-def test_reads_that_are_none_are_one_problem(answer: Any) -> None:
-    """Not a list of reads, or reads of what cannot be."""
+def test_wrong_reads_are_one_problem(answer: Any) -> None:
+    """Not a list of reads, or impossible reads."""
     for state in State:
-        [found] = told(reads=answering(answer), state=state)
+        [found] = hook_problems(reads=answering(answer), state=state)
         assert ("/tasks/1", "task-type-failed", REMEDY) == (found.pointer, found.code, found.remedy)
 
 
 @pytest.mark.parametrize("answer", [None, 5, (5,), ([],)])
-def test_key_fields_that_are_none_are_one_problem(answer: Any) -> None:
+def test_wrong_key_fields_are_one_problem(answer: Any) -> None:
     """Not a tuple of names."""
-    [found] = told(state=State.KEY, key_fields=answering(answer))
+    [found] = hook_problems(state=State.KEY, key_fields=answering(answer))
     assert ("/tasks/1", "task-type-failed", REMEDY) == (found.pointer, found.code, found.remedy)
 
 
 def test_key_fields_that_are_one_text_are_not_taken_letter_by_letter() -> None:
-    """The comma that makes a tuple is easily forgotten."""
-    said = "TypeError: key_fields gave a text, not a tuple of field names"
-    assert failed(said) == told(state=State.KEY, key_fields=answering("place"))
+    """The comma of a tuple is easily forgotten."""
+    said = "TypeError: key_fields returned a text, not a tuple of field names"
+    assert failed(said) == hook_problems(state=State.KEY, key_fields=answering("place"))
 
 
-def test_each_task_of_a_failing_type_is_told_and_the_others_are_checked() -> None:
-    """Failing on one task says nothing about the rest of the document."""
+def test_each_task_of_a_failing_type_is_a_problem_and_others_are_checked() -> None:
+    """A failure on one task does not affect the rest of the document."""
     odd = TaskType(name="odd", config=NoConfig, reads=raising(KeyError("x")))
     text = "s:source > o:odd > k:sink s > p:odd > k s > c:count{'by': 'x'} > k"
     found = problems(document(text), catalogue=catalogue_with(odd))
@@ -152,19 +152,19 @@ def test_a_source_type_that_loses_its_source_is_one_problem() -> None:
     """A source task is never signed without its source."""
     odd = TaskType(name="odd", config=NamesSource, inputs=(), normalise=answering(NoConfig()))
     text = "s:odd{'source': 'diary'} > a:map > k:sink"
-    said = "TypeError: normalise gave NoConfig, not NamesSource"
+    said = "TypeError: normalise returned NoConfig, not NamesSource"
     assert failed(said, 0) == problems(document(text), catalogue=catalogue_with(odd))
 
 
 @pytest.mark.parametrize("value", [2**53 + 1, "\ud800", {1: [10**30]}, object()])
 def test_a_config_that_cannot_be_written_is_one_problem(value: Any) -> None:
-    """What no document can hold, and only the type itself can have made."""
-    [found] = told(config=FreeConfig, normalise=answering(FreeConfig(value=value)))
+    """No document can contain it, so only the type itself can have made it."""
+    [found] = hook_problems(config=FreeConfig, normalise=answering(FreeConfig(value=value)))
     assert ("/tasks/1", "task-type-failed", REMEDY) == (found.pointer, found.code, found.remedy)
 
 
-def test_an_answer_is_handed_on() -> None:
-    """With the arguments that the hook was to have."""
+def test_the_result_of_a_hook_is_returned() -> None:
+    """The hook gets its arguments."""
     assert Schema.of(a=Kind.FLOAT) == ask(0, "t", Schema.of, {"a": Kind.FLOAT})
     assert [3, 1] == ask(0, "t", sorted, [1, 3], reverse=True)
     assert failed("ZeroDivisionError: division by zero", 7) == [ask(7, "odd", lambda: 1 / 0)]

@@ -1,4 +1,4 @@
-"""What may be shared, and what is confined to its dataflow."""
+"""Scopes: tasks that may be shared, and tasks confined to their dataflow."""
 
 import pytest
 
@@ -15,21 +15,21 @@ def scopes(text: str, dataflow: str = "flow") -> dict[str, str | None]:
 
 
 def test_deterministic_tasks_without_effect_are_shared() -> None:
-    """With state or without."""
+    """With or without state."""
     text = "s:source > a:map > c:count > w:window > p:split..even > j:join.left > k:sink s > j.right"
     assert dict.fromkeys(("s", "a", "c", "w", "p", "j", "k")) == scopes(text)
 
 
 @pytest.mark.parametrize("kind", ["random", "look", "write"])
 def test_a_task_that_may_not_be_shared_confines_all_that_follow_it(kind: str) -> None:
-    """What is above or beside it stays shared."""
+    """Tasks above or beside it stay shared."""
     assert {"s": None, "a": None, "r": "r", "b": "r", "k": "r", "c": None, "l": None} == scopes(
         f"s:source > a:map > r:{kind} > b:map > k:sink a > c:map{{'add': 1}} > l:sink"
     )
 
 
 def test_a_fresh_task_confines_all_that_follow_it() -> None:
-    """Also a fresh source."""
+    """Even a fresh source."""
     assert {"s": None, "a": "a", "b": "a", "k": "a"} == scopes("s:source > a!:map > b:map > k:sink")
     assert {"s": "s", "a": "s", "k": "s"} == scopes("s!:source > a:map > k:sink")
 
@@ -40,12 +40,12 @@ def test_a_sink_with_an_effect_is_confined_alone() -> None:
 
 
 def test_a_task_that_may_not_be_shared_below_another_has_its_own_scope() -> None:
-    """Each is told apart from the other."""
+    """So the two differ."""
     assert {"s": None, "a": "a", "b": "b", "k": "b"} == scopes("s:source > a:random > b:random > k:sink")
 
 
 def test_a_task_below_several_scopes_has_its_own() -> None:
-    """Of two confined tasks, or of a shared and a confined one; below it, its scope is inherited."""
+    """Below two confined tasks, or a shared and a confined one. Its descendants inherit its scope."""
     assert {"s": None, "a": "a", "b": "b", "j": "j", "k": "j"} == scopes(
         "s:source > a:random > j:join.left > k:sink s > b:random > j.right"
     )
@@ -53,14 +53,14 @@ def test_a_task_below_several_scopes_has_its_own() -> None:
 
 
 def test_a_task_below_one_scope_by_several_ways_inherits_it() -> None:
-    """Scopes are the same however often they come."""
+    """Repeated scopes count once."""
     assert {"s": None, "r": "r", "a": "r", "b": "r", "j": "r", "k": "r"} == scopes(
         "s:source > r:random > a:map > j:join.left > k:sink r > b:map{'add': 1} > j.right"
     )
 
 
 def test_a_scope_names_its_dataflow_and_task() -> None:
-    """So that no two dataflows have one in common."""
+    """So no two dataflows have the same scope."""
     text = "s:source > a:random > k:sink"
     canonical = flow(text, dataflow="d1")
     assert Scope(dataflow="d1", task="a") == canonical.tasks[canonical.places["k"]].key.scope
@@ -70,7 +70,7 @@ def test_a_scope_names_its_dataflow_and_task() -> None:
 
 
 def test_a_scope_does_not_change_the_signature() -> None:
-    """Two tasks may compute the same and yet run side by side."""
+    """Two tasks may compute the same and still run side by side."""
     canonical = flow("s:source > a!:map > k:sink s > b:map > l:sink")
     tasks = {name: canonical.tasks[place] for name, place in canonical.places.items()}
     for one, other in ("ab", "kl"):

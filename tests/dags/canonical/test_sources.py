@@ -12,15 +12,15 @@ POWER = document("s:source{'source': 'power'} > k:sink")
 WEATHER = document("s:source > k:sink")
 
 
-def test_an_unknown_source_is_told_with_the_nearest_readable_one() -> None:
+def test_an_unknown_source_suggests_a_similar_readable_one() -> None:
     """At the field that names it."""
     message = "unknown source 'wether'"
     expected = [problem("/tasks/0/config/source", "unknown-source", message, "did you mean 'weather'?")]
     assert expected == problems(document("s:source{'source': 'wether'} > k:sink"))
 
 
-def test_an_unknown_source_that_resembles_none_is_told_what_may_be_used() -> None:
-    """The names of sources that the tenant may not read stay secret, in what is near and in what is listed."""
+def test_an_unknown_source_lists_those_that_may_be_used() -> None:
+    """Sources that the tenant may not read are neither suggested nor listed."""
     written = document("s:source{'source': 'xyz'} > k:sink")
     message = "unknown source 'xyz'"
     for tenant, listed in (
@@ -37,8 +37,8 @@ def test_an_unknown_source_that_resembles_none_is_told_what_may_be_used() -> Non
     )
 
 
-def test_a_source_that_may_not_be_read_answers_as_if_there_were_none() -> None:
-    """Word for word, so that nobody learns what others have registered."""
+def test_an_unreadable_source_looks_like_an_unknown_one() -> None:
+    """The problem has the same text, so that tenants do not learn of the sources of others."""
     without = {name: source for name, source in SOURCES.items() if name != "diary"}
     assert problems(DIARY, tenant="eve") == problems(DIARY, tenant="eve", sources=without)
     assert [("/tasks/0/config/source", "unknown-source")] == [
@@ -46,8 +46,8 @@ def test_a_source_that_may_not_be_read_answers_as_if_there_were_none() -> None:
     ]
 
 
-def test_who_may_read_a_source_is_its_owner_the_named_and_for_public_ones_everybody() -> None:
-    """Being named counts only where the visibility says so."""
+def test_a_source_is_readable_by_its_owner_named_tenants_or_all() -> None:
+    """Named tenants count only with that visibility."""
     canonicalise(DIARY, tenant="ann")
     canonicalise(POWER, tenant="ann")
     canonicalise(POWER, tenant="bob")
@@ -68,8 +68,8 @@ def test_who_may_read_a_source_is_its_owner_the_named_and_for_public_ones_everyb
     ]
 
 
-def test_every_source_task_is_told_its_own_problem() -> None:
-    """Also where one of them is fine."""
+def test_every_source_task_has_its_own_problem() -> None:
+    """Even if one of them is correct."""
     written = document("s:source{'source': 'x'} > k:sink t:source > k u:source{'source': 'y'} > k")
     assert [("/tasks/0/config/source", "unknown-source"), ("/tasks/3/config/source", "unknown-source")] == codes(
         written
@@ -77,7 +77,7 @@ def test_every_source_task_is_told_its_own_problem() -> None:
 
 
 def test_one_registered_source_under_two_names_is_one() -> None:
-    """What counts is how it is registered; within a dataflow its tasks collapse."""
+    """The registered name counts. Within a dataflow its tasks collapse."""
     sources = {"here": SOURCES["weather"], "there": SOURCES["weather"]}
     here, there = (document(f"s:source{{'source': '{name}'}} > k:sink") for name in sources)
     assert signature(here, "k", sources=sources) == signature(there, "k", sources=sources)
@@ -89,7 +89,7 @@ def test_one_registered_source_under_two_names_is_one() -> None:
 
 
 def test_sources_of_one_name_and_different_owners_differ() -> None:
-    """Though tenants write the same document."""
+    """Even if tenants submit the same document."""
     mine, yours = (Source(name="weather", owner=owner, schema=SCHEMA) for owner in ("ann", "bob"))
     ann = signature(WEATHER, "s", sources={"weather": mine}, tenant="ann")
     bob = signature(WEATHER, "s", sources={"weather": yours}, tenant="bob")
@@ -97,7 +97,7 @@ def test_sources_of_one_name_and_different_owners_differ() -> None:
 
 
 def test_a_source_of_another_name_or_schema_is_another() -> None:
-    """A field more, or of another kind, and everything downstream is signed anew; the order of fields is nothing."""
+    """One more field, or another kind, changes all tasks downstream. The order of fields has no effect."""
 
     def signed(schema: Schema, name: str = "weather") -> bytes:
         return signature(WEATHER, "k", sources={"weather": Source(name=name, owner="ann", schema=schema)})
@@ -114,7 +114,7 @@ def test_a_source_of_another_name_or_schema_is_another() -> None:
 
 
 def test_visibility_has_no_part_in_the_signature() -> None:
-    """Who may read a source can change without any task becoming another."""
+    """The readers of a source can change without changing any task."""
     signatures = {
         signature(
             WEATHER, "k", sources={"weather": Source(name="weather", owner="ann", schema=SCHEMA, visibility=each)}
@@ -143,7 +143,7 @@ def test_source_types_may_have_more_to_configure() -> None:
 
 
 def test_checking_a_document_looks_up_its_own_sources_only() -> None:
-    """However many there are; all of them are looked at, once, only to say what may be used."""
+    """All sources are read, once, only for a suggestion."""
     registered = Counting({**SOURCES, **{f"s{i}": SOURCES["diary"] for i in range(300)}})
     canonicalise(document("s:source > k:sink t:source{'source': 'traffic'} > k"), sources=registered)
     assert (2, 0) == (registered.lookups, registered.walks)

@@ -1,4 +1,4 @@
-"""Finding the types that tasks name."""
+"""The types that tasks name."""
 
 import json
 from typing import Any
@@ -9,8 +9,8 @@ from tests.dags.refusal import canonicalise, catalogue_with, codes, problem, pro
 from tests.notation import document
 
 
-def test_an_unknown_type_is_told_with_the_nearest_known_one() -> None:
-    """At the task's type; the nearest is the one with the fewest letters different."""
+def test_an_unknown_type_suggests_a_similar_one() -> None:
+    """At the task's type. The most similar one has the fewest different letters."""
     expected = [
         problem("/tasks/1/type", "unknown-type", "unknown task type 'coutn'", "did you mean 'count'?"),
         problem("/tasks/2/type", "unknown-type", "unknown task type 'skale'", "did you mean 'scale'?"),
@@ -18,8 +18,8 @@ def test_an_unknown_type_is_told_with_the_nearest_known_one() -> None:
     assert expected == problems(document("s:source > a:coutn > b:skale > k:sink"))
 
 
-def test_an_unknown_type_that_resembles_none_is_told_what_there_is() -> None:
-    """Namespaces are listed with a star."""
+def test_an_unknown_type_lists_the_known_ones() -> None:
+    """Namespaces have a star."""
     catalogue = Catalogue.of(
         [
             TaskType(name="source", config=NoConfig),
@@ -27,39 +27,39 @@ def test_an_unknown_type_that_resembles_none_is_told_what_there_is() -> None:
             Namespace("opmw:", lambda _: None),
         ]
     )
-    remedy = "known are 'sink', 'source', 'opmw:*'"
+    remedy = "the known types are 'sink', 'source', 'opmw:*'"
     expected = [problem("/tasks/0/type", "unknown-type", "unknown task type 'xyz'", remedy)]
     assert expected == problems(document("a:xyz > k:sink"), catalogue=catalogue)
 
 
 def test_a_name_that_its_namespace_does_not_know_is_unknown() -> None:
-    """The nearest may be the namespace itself."""
+    """The most similar one may be the namespace itself."""
     expected = problem("/tasks/1/type", "unknown-type", "unknown task type 'lab:7'", "did you mean 'lab:*'?")
     assert [expected] == problems(document("s:source > a:lab:7 > k:sink"))
 
 
 def test_a_namespace_gives_types_of_its_own() -> None:
-    """They work like any other."""
+    """They work like any other type."""
     flow = canonicalise(document("s:source > a:lab:still{'add': 1} > k:sink"))
     assert ("lab:still", {"add": 1}) == (flow.tasks[1].type.name, flow.tasks[1].config)
 
 
 def test_a_misspelt_type_makes_no_dead_ends() -> None:
-    """Whether it is a source, a sink, or on the only way between them, nothing else is told."""
+    """For a source, a sink or a task between them, nothing else is reported."""
     assert [("/tasks/0/type", "unknown-type")] == codes(document("s:sorce > a:map > k:sink"))
     assert [("/tasks/1/type", "unknown-type")] == codes(document("s:source > a:mapp > b:scale > k:sink"))
     assert [("/tasks/2/type", "unknown-type")] == codes(document("s:source > a:map > k:sinkk"))
 
 
 def test_a_misspelt_type_takes_any_config_and_any_port() -> None:
-    """What it takes is unknown, so that nothing is said about it."""
+    """These are unknown, so they are not checked."""
     written = document("s:source > a:mapp{'nonsense': 1} > k:sink")
     written["streams"][0]["to_port"] = "left"
     assert [("/tasks/1/type", "unknown-type")] == codes(written)
 
 
 def test_each_name_is_looked_up_once() -> None:
-    """A namespace makes its type once for all the tasks that name it, and is asked once for what it does not know."""
+    """For all tasks that name it, whether the namespace knows it or not."""
     asked: list[str] = []
 
     def resolve(name: str) -> AnyTaskType | None:
@@ -89,7 +89,7 @@ def test_a_namespace_that_raises_is_a_problem_of_each_of_its_tasks() -> None:
             f"/tasks/{task}",
             "task-type-failed",
             "the task type 'q:x' failed on this task: LookupError: q:x",
-            "report it to whoever provides the type",
+            "report it to the provider of the type",
         )
 
     written = document("s:source > a:q:x > b:q:x > c:map > k:sink")
@@ -97,22 +97,23 @@ def test_a_namespace_that_raises_is_a_problem_of_each_of_its_tasks() -> None:
 
 
 def test_a_namespace_that_gives_nonsense_is_a_problem_of_the_task() -> None:
-    """Something that is no task type, or a type of another name, under which it could be taken for that type."""
+    """Something that is not a task type, or a type of another name."""
     written = document("s:source > a:q:x > k:sink")
-    for given, told in (("text", "str"), (TaskType(name="map", config=MapConfig), "'map'")):
+    for given, description in (("text", "str"), (TaskType(name="map", config=MapConfig), "'map'")):
         nonsense: Any = given
         catalogue = catalogue_with(Namespace("q:", {"q:x": nonsense}.get))
         expected = problem(
             "/tasks/1",
             "task-type-failed",
-            f"the task type 'q:x' failed on this task: TypeError: the namespace 'q:' gave {told} instead of 'q:x'",
-            "report it to whoever provides the type",
+            "the task type 'q:x' failed on this task: TypeError: "
+            f"the namespace 'q:' returned {description} instead of 'q:x'",
+            "report it to the provider of the type",
         )
         assert [expected] == problems(written, catalogue=catalogue)
 
 
 def test_types_are_found_by_their_exact_name() -> None:
-    """Neither case nor Unicode form is forgiven."""
+    """Case and Unicode form matter."""
     catalogue = catalogue_with(TaskType(name="caf\u00e9", config=NoConfig))
     written = document("s:source > a:map > k:sink")
     written["tasks"][1]["type"] = "caf\u00e9"

@@ -1,4 +1,4 @@
-"""Streams joined to the ports of their tasks."""
+"""Streams connected to the ports of their tasks."""
 
 from typing import Any
 
@@ -13,17 +13,17 @@ def unknown_task(pointer: str, name: str) -> Problem:
 
 
 def repeated_stream(i: int, first: int) -> Problem:
-    message = f"the stream repeats stream {first}: the same two tasks and ports"
+    message = f"the stream repeats stream {first}: it connects the same tasks and ports"
     return problem(f"/streams/{i}", "repeated-stream", message, "remove one of the two")
 
 
 def repeated_id(i: int, name: str, first: int) -> Problem:
-    message = f"the id '{name}' is also that of task {first}"
-    return problem(f"/tasks/{i}/id", "repeated-id", message, "give each task an id of its own")
+    message = f"the id '{name}' is already that of task {first}"
+    return problem(f"/tasks/{i}/id", "repeated-id", message, "give each task its own id")
 
 
 def self_loop(i: int, name: str) -> Problem:
-    message = f"the stream leads from '{name}' back to itself"
+    message = f"the stream leads from '{name}' to itself"
     return problem(f"/streams/{i}", "self-loop", message, "remove it; a dataflow has no cycles")
 
 
@@ -32,8 +32,8 @@ def linked(text: str, *streams: dict[str, Any]) -> dict[str, Any]:
     return {**document(text), "streams": list(streams)}
 
 
-def test_unknown_ids_are_told_at_each_end() -> None:
-    """Shortened where they are long, escaped where they cannot be printed."""
+def test_unknown_ids_are_reported_at_each_end() -> None:
+    """Long ids are shortened, and unprintable ones escaped."""
     long = "x" * 100
     written = document("s:source > k:sink")
     written["streams"] += [{"from": "x", "to": "y"}, {"from": long, "to": "k"}, {"from": "s", "to": "a\nb"}]
@@ -46,14 +46,14 @@ def test_unknown_ids_are_told_at_each_end() -> None:
 
 
 def test_an_unknown_id_makes_no_dead_ends() -> None:
-    """What it should have led to is not known."""
+    """The intended task is unknown."""
     assert [unknown_task("/streams/1/to", "'kk'")] == problems(
         linked("s:source > a:map > k:sink", {"from": "s", "to": "a"}, {"from": "a", "to": "kk"})
     )
 
 
 def test_ids_are_compared_as_they_are_written() -> None:
-    """Never normalised: a composed and a decomposed letter are two ids, and so are capitals and blanks."""
+    """Composed and decomposed letters, capitals and blanks differ."""
     written = linked(
         "s:source a:map b:map k:sink",
         *({"from": "s", "to": name} for name in ("\u00e9", "e\u0301")),
@@ -67,7 +67,7 @@ def test_ids_are_compared_as_they_are_written() -> None:
 
 
 def test_a_source_takes_no_stream_and_a_sink_gives_none() -> None:
-    """At the end of the stream that is wrong, whether a port is named or not."""
+    """At the wrong end of the stream, with or without a named port."""
     written = document("s:source > a:map > k:sink")
     written["streams"] += [
         {"from": "a", "to": "s"},
@@ -75,8 +75,8 @@ def test_a_source_takes_no_stream_and_a_sink_gives_none() -> None:
         {"from": "k", "to": "s", "to_port": "in"},
     ]
     remedy = "remove the stream, or change the task's type"
-    source = "'s' is a source; sources have no input"
-    sink = "'k' is a sink; sinks have no output"
+    source = "the task 's' is a source; sources have no input"
+    sink = "the task 'k' is a sink; sinks have no output"
     assert [
         problem("/streams/2/to", "source-with-inputs", source, remedy),
         problem("/streams/3/from", "sink-with-outputs", sink, remedy),
@@ -85,8 +85,8 @@ def test_a_source_takes_no_stream_and_a_sink_gives_none() -> None:
     ] == problems(written)
 
 
-def test_a_port_may_be_left_out_only_where_there_is_one() -> None:
-    """Where a task has several, they are named."""
+def test_a_port_may_be_left_out_only_if_it_is_the_only_one() -> None:
+    """If a task has several, they are listed."""
     written = linked(
         "s:source p:split j:join k:sink",
         {"from": "s", "to": "p"},
@@ -95,7 +95,8 @@ def test_a_port_may_be_left_out_only_where_there_is_one() -> None:
     )
 
     def missing_port(name: str, field: str, ports: str) -> Problem:
-        message = f"'{name}' has several ports on this side and the stream names none"
+        side = "output" if field == "from_port" else "input"
+        message = f"the task '{name}' has several {side} ports, and the stream names none"
         return problem("/streams/1", "missing-port", message, f"add '{field}', one of {ports}")
 
     from_split = missing_port("p", "from_port", "'even', 'odd'")
@@ -105,8 +106,8 @@ def test_a_port_may_be_left_out_only_where_there_is_one() -> None:
     assert [from_split] == problems(written)
 
 
-def test_an_unknown_port_is_told_with_the_nearest_or_all() -> None:
-    """Ports of the other side do not count, and names are exact."""
+def test_an_unknown_port_suggests_a_similar_one_or_lists_all() -> None:
+    """Only ports of that side count, and names are exact."""
     written = linked(
         "s:source p:split j:join k:sink",
         {"from": "s", "from_port": "even", "to": "p", "to_port": "out"},
@@ -119,30 +120,30 @@ def test_an_unknown_port_is_told_with_the_nearest_or_all() -> None:
         return problem(f"/streams/{place}", "unknown-port", message, remedy)
 
     assert [
-        unknown_port("0/from_port", "'s' of type 'source' has no port 'even' on this side", "it has 'out'"),
-        unknown_port("0/to_port", "'p' of type 'split' has no port 'out' on this side", "it has 'in'"),
-        unknown_port("1/from_port", "'p' of type 'split' has no port 'evn' on this side", "did you mean 'even'?"),
-        unknown_port("1/to_port", "'j' of type 'join' has no port 'Left' on this side", "did you mean 'left'?"),
-        unknown_port("2/to_port", "'j' of type 'join' has no port 'zzz' on this side", "it has 'left', 'right'"),
+        unknown_port("0/from_port", "the task 's' of type 'source' has no output port 'even'", "it has 'out'"),
+        unknown_port("0/to_port", "the task 'p' of type 'split' has no input port 'out'", "it has 'in'"),
+        unknown_port("1/from_port", "the task 'p' of type 'split' has no output port 'evn'", "did you mean 'even'?"),
+        unknown_port("1/to_port", "the task 'j' of type 'join' has no input port 'Left'", "did you mean 'left'?"),
+        unknown_port("2/to_port", "the task 'j' of type 'join' has no input port 'zzz'", "it has 'left', 'right'"),
     ] == problems(written)
 
 
 def test_a_stream_back_to_its_own_task_is_a_self_loop() -> None:
-    """Told once, and not as a cycle; any ports."""
+    """Reported once, and not as a cycle, with any ports."""
     assert [self_loop(2, "a")] == problems(document("s:source > a:map > k:sink a > a"))
     written = document("s:source > p:split..even > j:join.left > k:sink p.odd > j.right j > j.left")
     assert [self_loop(4, "j")] == problems(written)
 
 
-def test_a_repeated_stream_is_told_with_the_first() -> None:
-    """Each repetition, also of repetitions; nothing else follows from it."""
+def test_a_repeated_stream_is_reported_with_the_first() -> None:
+    """For each repetition, without further problems."""
     written = document("s:source > a:map > k:sink")
     written["streams"] += [{"from": "a", "to": "k"}, {"from": "a", "to": "k"}, {"from": "s", "to": "a"}]
     assert [repeated_stream(2, 1), repeated_stream(3, 1), repeated_stream(4, 0)] == problems(written)
 
 
 def test_a_default_port_repeats_the_same_port_by_name() -> None:
-    """What counts is where the stream ends, not how it is written."""
+    """The end of the stream counts, not its notation."""
     written = document("s:source > k:sink")
     written["streams"] += [
         {"from": "s", "to": "k", "to_port": "in"},
@@ -153,7 +154,7 @@ def test_a_default_port_repeats_the_same_port_by_name() -> None:
 
 
 def test_streams_between_other_ports_of_the_same_tasks_are_no_repetition() -> None:
-    """Two tasks may be joined as often as they have ports."""
+    """Two tasks may be connected by all their ports."""
     flow = canonicalise(
         document("s:source > p:split p.even > j:join.left p.even > j.right p.odd > j.left p.odd > j.right j > k:sink")
     )
@@ -164,21 +165,21 @@ def test_streams_between_other_ports_of_the_same_tasks_are_no_repetition() -> No
 
 
 def test_a_repeated_stream_hides_no_dead_end() -> None:
-    """Both are told at once."""
+    """Both are reported at once."""
     written = document("s:source > k:sink s > a:map")
     written["streams"].append({"from": "s", "to": "k"})
     assert [("/tasks/2", "fruitless-task"), ("/streams/2", "repeated-stream")] == codes(written)
 
 
-def test_a_repeated_id_is_told_at_every_task_but_the_first() -> None:
-    """With the first one's place."""
+def test_a_repeated_id_is_reported_at_every_task_but_the_first() -> None:
+    """With the index of the first task."""
     written = document("s:source > a:map > k:sink")
     written["tasks"] += [{"id": "a", "type": "scale"}, {"id": "a", "type": "map"}, {"id": "k", "type": "sink"}]
     assert [repeated_id(3, "a", 1), repeated_id(4, "a", 1), repeated_id(5, "k", 2)] == problems(written)
 
 
 def test_streams_to_a_repeated_id_are_no_second_problem() -> None:
-    """Which of the two they mean is anybody's guess: what looks like a repetition, a loop or a cycle may be none."""
+    """An apparent repetition, loop or cycle may be none, since the intended task is unknown."""
     written = linked(
         "s:source a:map b:map k:sink",
         {"from": "s", "to": "a"},

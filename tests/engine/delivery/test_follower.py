@@ -56,7 +56,7 @@ def test_what_was_gone_of_a_batch_is_not_counted_as_what_came_in(tmp_path: Path)
     scene = Scene(tmp_path)
     for many in (2, 3, 4):
         scene.batch(many)
-    scene.folder.say_gone({"s": scene.position - 3})
+    scene.folder.save_gone({"s": scene.position - 3})
     follower = scene.follower()
     follower.follow()
     assert {"s": 3} == follower.told.entered
@@ -254,7 +254,7 @@ def test_positions_are_passed_once_no_batch_can_read_them_again(tmp_path: Path) 
         scene.batch(1)
     follower.follow()
     assert {"s": 14} == follower.passed()
-    scene.folder.release_cut("c")
+    scene.folder.cuts.release("c")
     assert {"s": 24 - REWIND} == follower.passed()
 
 
@@ -275,7 +275,7 @@ def test_a_cut_keeps_its_records_until_it_is_released(tmp_path: Path) -> None:
     assert expected == set(scene.store.state_at(at, (7,))[7][0])
     before = scene.store.batches().start
     assert before <= at
-    scene.folder.release_cut("c")
+    scene.folder.cuts.release("c")
     for _ in range(40):
         scene.batch(1, keys=[b"x"])
     follower.follow()
@@ -323,7 +323,7 @@ class Following(RuleBasedStateMachine):
         self.scene.plan(forwarded=forwarded, delivered=True)
         self.scene.batch()
 
-    @precondition(lambda self: not self.scene.folder.kept_cuts())
+    @precondition(lambda self: not self.scene.folder.cuts.all())
     @rule()
     def take_cut(self) -> None:
         self.cut = self.scene.batch(cut="c", keys=[b"cut"])
@@ -331,7 +331,7 @@ class Following(RuleBasedStateMachine):
 
     @rule()
     def release(self) -> None:
-        self.scene.folder.release_cut("c")
+        self.scene.folder.cuts.release("c")
 
     @rule()
     def follow(self) -> None:
@@ -376,7 +376,7 @@ class Following(RuleBasedStateMachine):
     def states_can_be_made(self) -> None:
         if batches := self.scene.store.batches():
             self.scene.store.state(batches.stop)
-        for _ in self.scene.folder.kept_cuts():
+        for _ in self.scene.folder.cuts.all():
             assert b"cut" in self.scene.store.state_at(self.cut, (7,))[7][0]
 
 

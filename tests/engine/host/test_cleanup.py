@@ -9,7 +9,8 @@ import pytest
 from bridge import FolderReader, Item, Lease, Spool, commit, leave
 from engine.host import cleanup
 from engine.host.cleanup import KEEPING, sweep
-from engine.records.job_folder import JobFolder, KeptCut, job_folder, spool_folder
+from engine.records.job_folder import JobFolder, job_folder, spool_folder
+from engine.records.kept_cuts import KeptCut
 from tests.engine.host.test_spools import filled
 
 NOW = 2_000_000_000.0
@@ -24,7 +25,7 @@ def stopped(root: Path, name: str, ago: float) -> JobFolder:
     """The folder of a job that was stopped so long ago."""
     folder = job_folder(root, name)
     folder.make()
-    folder.say_stopped()
+    folder.mark_stopped()
     back(folder.path / "stopped", ago)
     return folder
 
@@ -57,11 +58,11 @@ def test_a_job_that_was_stopped_long_ago_leaves_no_folder(tmp_path: Path) -> Non
 
 
 def runs(folder: JobFolder) -> None:
-    folder.say_running()
+    folder.mark_running()
 
 
 def keeps_a_cut(folder: JobFolder) -> None:
-    folder.keep_cut(KeptCut("c", 3, (1,), {"raw": 5}))
+    folder.cuts.keep(KeptCut("c", 3, (1,), {"raw": 5}))
 
 
 @pytest.mark.parametrize("tell", [runs, keeps_a_cut])

@@ -26,8 +26,9 @@ from engine.job import job, pace_keeper
 from engine.job.pace import ReadableSpool
 from engine.job.pace_keeper import PaceServer
 from engine.offset import Offset
-from engine.plan import Import, Ingress, Plan
-from engine.records.job_folder import JobFolder, KeptCut, job_folder, spool_folder
+from engine.plan import Ingress, Plan, StateImport
+from engine.records.job_folder import JobFolder, job_folder, spool_folder
+from engine.records.kept_cuts import KeptCut
 from engine.records.record import Cut, Record
 from engine.records.record_file import written_record
 from engine.records.record_store import RecordStore
@@ -156,7 +157,7 @@ def torn_progress(root: Path) -> Path:
 
 
 def torn_cut(root: Path) -> Path:
-    path = job_folder(root, "a").cuts / f"c.{0:020d}"
+    path = job_folder(root, "a").cuts.path / f"c.{0:020d}"
     path.write_bytes(b'{"instances": [], "positions": {}}')
     return path
 
@@ -426,7 +427,7 @@ def test_a_job_that_is_stopped_holds_its_spools_until_its_cuts_are_released(made
     """So that whoever takes its states over finds the events behind them, also where the host was started anew."""
     made.take(plan("a"))
     folder, consumers = job_folder(made.root, "a"), spool_folder(made.root, "raw/a") / "consumers"
-    folder.keep_cut(KeptCut("c", 0, (ord("a"),), {"raw/a": 0}))
+    folder.cuts.keep(KeptCut("c", 0, (ord("a"),), {"raw/a": 0}))
     ended(made, "a")
     if restarts:
         made.again()
@@ -496,8 +497,8 @@ def test_who_comes_back_and_never_left_needs_no_cut(made: Made) -> None:
     """Whoever makes the plan need not know whether the job has come to the cut; one that nobody knows is refused."""
     made.take(plan("a"))
     made.take(replace(plan("a", 2), ingress=(), at_cut="m"))
-    back = replace(plan("a", 3), imports=(Import(instance=ord("a"), job="a", cut="m"),))
-    unknown = replace(plan("a", 3), imports=(Import(instance=7, job="a", cut="m"),))
+    back = replace(plan("a", 3), imports=(StateImport(instance=ord("a"), job="a", cut="m"),))
+    unknown = replace(plan("a", 3), imports=(StateImport(instance=7, job="a", cut="m"),))
     made.take(unknown)
     assert 2 == made.status("a")["version"]
     made.take(back)

@@ -14,8 +14,10 @@ from dags import Kind
 from engine.host.consumers import HostConsumers
 from engine.host.spools import HostSpools
 from engine.job.job import SparkJob
-from engine.plan import Entry, Ingress, Plan, RefusedPlan, read_plan, written_plan
-from engine.records.job_folder import JobFolder, KeptCut, spool_folder
+from engine.plan import Entry, Ingress, Plan
+from engine.plan_messages import RefusedPlan, read_plan, written_plan
+from engine.records.job_folder import JobFolder, spool_folder
+from engine.records.kept_cuts import KeptCut
 from engine.supply import Bridged, Rated, Subscribed, Supply
 
 
@@ -351,7 +353,7 @@ def test_a_job_that_comes_back_passes_over_only_what_is_gone(  # noqa: PLR0913, 
     assert told == caplog.messages
     # A job that never left may have to run a batch again, and keeps what that needs.
     assert joins == consumers(spool_folder(tmp_path, "a"))["j"]
-    one.folder.say_stopped()
+    one.folder.mark_stopped()
     consuming.rejoin(cast("SparkJob", one))
     assert (gone, told) == (one.folder.gone(), caplog.messages)
 
@@ -366,7 +368,7 @@ def test_what_went_before_a_host_died_that_started_a_job_again_is_passed_over_by
     commit(spool_folder(tmp_path, "a"), "j", 3)
     one = job(tmp_path, "a", at={"a": 3})
     if stopped:
-        one.folder.say_stopped()
+        one.folder.mark_stopped()
     HostConsumers(tmp_path, spools).rejoin(cast("SparkJob", one))
     assert gone == one.folder.gone()
     # For whoever takes over at a cut of a stopped job, nothing may go that it has kept.
@@ -379,10 +381,10 @@ def test_a_job_leaves_what_it_reads_no_longer_once_no_cut_needs_it(tmp_path: Pat
     consuming.rejoin(cast("SparkJob", before))
     consuming.join(cast("SparkJob", job(tmp_path)), before.plan)
     after = job(tmp_path, "b")
-    after.folder.keep_cut(KeptCut("c", 3, (1,), {"a": 0}))
+    after.folder.cuts.keep(KeptCut("c", 3, (1,), {"a": 0}))
     consuming.tidy(cast("SparkJob", after))
     assert {"a", "b"} == spools.states().keys()
-    after.folder.release_cut("c")
+    after.folder.cuts.release("c")
     consuming.tidy(cast("SparkJob", after))
     assert {"b"} == spools.states().keys()
     assert {} == consumers(spool_folder(tmp_path, "a"))
@@ -391,9 +393,9 @@ def test_a_job_leaves_what_it_reads_no_longer_once_no_cut_needs_it(tmp_path: Pat
 @pytest.mark.parametrize(
     ("supply", "why"),
     [
-        (Subscribed(topic="a/+"), "'a/+' is no topic"),
-        (Subscribed(topic="braid/1/out"), "'braid/1/out' is no topic"),
-        (Subscribed(topic=""), "'' is no topic"),
+        (Subscribed(topic="a/+"), "'a/+' is not a topic"),
+        (Subscribed(topic="braid/1/out"), "'braid/1/out' is not a topic"),
+        (Subscribed(topic=""), "'' is not a topic"),
         (Rated(per_second=0.0), "per_second"),
     ],
 )

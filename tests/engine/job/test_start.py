@@ -6,8 +6,9 @@ import pytest
 
 from engine.job.start import Standing, begins, behind, brought, check_return, returning
 from engine.offset import Offset
-from engine.plan import Edge, Entry, Import, Ingress, Plan, RefusedPlan, Slot
-from engine.records.job_folder import KeptCut
+from engine.plan import Edge, Entry, Ingress, Plan, Slot, StateImport
+from engine.plan_messages import RefusedPlan
+from engine.records.kept_cuts import KeptCut
 from engine.supply import Bridged
 
 KEPT = [
@@ -18,7 +19,7 @@ KEPT = [
 ]
 
 
-def plan(*slots: int, start: int | None = None, imports: tuple[Import, ...] = ()) -> Plan:
+def plan(*slots: int, start: int | None = None, imports: tuple[StateImport, ...] = ()) -> Plan:
     return Plan(
         job="j",
         host="h",
@@ -33,8 +34,8 @@ def entry(number: int, what: Plan) -> Entry:
     return Entry(number=number, plan=what, starts={})
 
 
-BACK = Import(instance=7, job="j", cut="c")
-OTHER = Import(instance=7, job="another", cut="c")
+BACK = StateImport(instance=7, job="j", cut="c")
+OTHER = StateImport(instance=7, job="another", cut="c")
 
 
 def test_who_comes_back_is_found_in_the_first_part_of_its_cut() -> None:

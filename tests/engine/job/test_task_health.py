@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job.task_health import _BACK_OFF, BAD_BATCHES, WELL, Health, noted, overlaid, recalled, renewed, retried
-from engine.plan import Edge, Import, Plan, Slot, SlotState
+from engine.plan import Edge, Plan, Slot, SlotState, StateImport
 from engine.records.record import InstanceMeter
 
 GOOD, BAD, NOTHING = InstanceMeter(taken=5, emitted=5), InstanceMeter(taken=5, dead=5), InstanceMeter()
@@ -95,6 +95,11 @@ def test_what_the_plan_itself_holds_back_stays_held_back(state: SlotState) -> No
 def test_a_renewed_plan_takes_effect_at_once_and_imports_nothing_again() -> None:
     """What the plan in effect waited for and brought along is past."""
     plan = Plan(
-        job="j", host="h", version=1, slots=(slot(2),), at={"s": 4}, imports=(Import(instance=2, job="i", cut="c"),)
+        job="j",
+        host="h",
+        version=1,
+        slots=(slot(2),),
+        at={"s": 4},
+        imports=(StateImport(instance=2, job="i", cut="c"),),
     )
     assert renewed(plan, {}) == Plan(job="j", host="h", version=1, slots=(slot(2),))

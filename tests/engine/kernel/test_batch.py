@@ -1,4 +1,4 @@
-"""The kernel on plans small enough to see what has to come out."""
+"""The kernel with small plans, whose results are worked out by hand."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def numbered(*numbers: int, stream: str = "s", first: int = 0, stamp: int = 0) -
 
 
 def test_events_go_through_a_chain() -> None:
-    """Through a filter into an output, with the positions that the filter leaves."""
+    """Through a filter into an output, with the positions of the remaining events."""
     some = slot(2, "range_filter", 1, field="b", min=2, max=3, outside="drop")
     machine = Machine(entry=entry([some, slot(3, "output", 2)]))
     record = machine.run([numbered(1, 2, 3, 4)])
@@ -37,7 +37,7 @@ def test_events_go_through_a_chain() -> None:
 
 
 def test_a_tasks_edges_follow_each_other_for_each_cause() -> None:
-    """All that one raw event causes comes before the next; within it edge by edge, and copies side by side."""
+    """All events of one cause come before those of the next, edge by edge, with copies side by side."""
     slots = [
         slot(2, "echo", 1),
         slot(3, "range_filter", 2, field="copy", min=0, max=0, outside="drop"),
@@ -49,7 +49,7 @@ def test_a_tasks_edges_follow_each_other_for_each_cause() -> None:
 
 
 def test_ports_follow_each_other_for_each_cause() -> None:
-    """A task with two ports takes them in turn: by cause, then in the order of its edges."""
+    """A task with two ports takes events by cause, then in the order of its edges."""
     edges = [Edge(port="left", parent=1, times=2), Edge(port="right", parent=1)]
     record = Machine(entry=entry([slot(2, "join", *edges), slot(3, "output", 2)])).run([numbered(1, 2, 3)])
     assert [(1, None), (1, None), (2, 1), (2, 1), (3, 2), (3, 2)] == [
@@ -58,7 +58,7 @@ def test_ports_follow_each_other_for_each_cause() -> None:
 
 
 def test_a_task_runs_with_the_ports_that_are_fed_and_those_that_its_config_names() -> None:
-    """One with a port that nothing feeds takes what comes at the others; ports may be called whatever they are."""
+    """A port without a stream does not stop the others. Ports may have any name."""
     from_second = Edge(port="side", parent=2, parent_port=WAYS[1])
     slots = [
         slot(2, "route", 1),
@@ -72,7 +72,7 @@ def test_a_task_runs_with_the_ports_that_are_fed_and_those_that_its_config_names
 
 
 def test_streams_interleave_as_they_arrived() -> None:
-    """By stamp, then by name; a stream's own order holds even where its clock went back."""
+    """By stamp, then by name. The order within a stream is kept even if its clock went back."""
     machine = Machine(entry=entry([slot(3, "output", 1, 2)], [enters("s", 1), enters("t", 2)]))
     items = [
         numbered(1, stamp=10),
@@ -86,20 +86,20 @@ def test_streams_interleave_as_they_arrived() -> None:
 
 
 def test_a_port_has_the_fields_that_all_its_streams_have() -> None:
-    """Also in a batch in which only the richer stream has events, so that batches do not decide what is seen."""
+    """Even in a batch with events only in the richer stream."""
     poorer = enters("t", 2, {"b": Kind.INTEGER, "a": Kind.INTEGER})
     machine = Machine(entry=entry([slot(3, "output", 1, 2)], [enters("s", 1), poorer]))
     assert [{"b": 1, "_rest": None}] == left(machine.run([numbered(1)]), 3)
 
 
 def test_streams_may_have_no_field_in_common() -> None:
-    """Then events are just that, and can still be counted."""
+    """Then events have no fields, but can still be counted."""
     slots = [slot(2, "pi_viete", 1), slot(3, "count", 1), slot(4, "count", 2, 3), slot(5, "output", 4)]
     assert [1, 2, 3, 4] == values(Machine(entry=entry(slots)).run([numbered(1, 1)]), 5, "count")
 
 
-def test_what_a_bridge_brings_is_known_from_its_events() -> None:
-    """And remembered when a batch has none of them; before the first, the other streams decide alone."""
+def test_the_fields_of_a_bridged_stream_are_those_of_its_events() -> None:
+    """They are remembered in batches without events. Before the first event, the other streams decide."""
     bridged = Ingress(stream="t", instance=2, supply=Bridged())
     machine = Machine(entry=entry([slot(3, "output", 1, 2)], [enters("s", 1), bridged]))
     assert [{"a": None, "b": 1, "k": None, "_rest": None}] == left(machine.run([numbered(1)]), 3)
@@ -109,7 +109,7 @@ def test_what_a_bridge_brings_is_known_from_its_events() -> None:
 
 
 def test_a_bridge_that_changes_its_fields_is_followed() -> None:
-    """The newest fields hold for the batch: what older events lack is null, and what cannot become one is parked."""
+    """The latest fields hold for the batch. Missing ones are null, and events that cannot be converted are parked."""
     machine = Machine(entry=entry([slot(3, "output", 2)], [Ingress(stream="t", instance=2, supply=Bridged())]))
     old = pa.record_batch({"b": pa.array([1])})
     text = pa.record_batch({"b": pa.array(["x"])})
@@ -123,24 +123,24 @@ def test_a_bridge_that_changes_its_fields_is_followed() -> None:
 
 
 def test_numbers_go_on_from_batch_to_batch() -> None:
-    """They count what left since the instance began, marker included, for each port of its own."""
+    """They count per port since the instance began, including markers."""
     forwards = [Forward(instance=2, port="odd"), Forward(instance=2, port="even"), Forward(instance=1)]
     machine = Machine(entry=entry([slot(2, "split", 1)], forwards=forwards))
     first = machine.run([numbered(1, 2, 3)])
     second = machine.run([numbered(5, first=3)], end=Offset(entry=1, at={"s": 5}, cuts={"m": ("s",)}))
     third = machine.run([numbered(7, 8, first=5)])
-    told = [
+    outcomes = [
         [(each.origin.instance, each.origin.port, each.first, each.count, each.marker) for each in record.emitted]
         for record in (first, second, third)
     ]
-    assert [(2, "odd", 0, 2, ""), (2, "even", 0, 1, ""), (1, "out", 0, 3, "")] == told[0]
+    assert [(2, "odd", 0, 2, ""), (2, "even", 0, 1, ""), (1, "out", 0, 3, "")] == outcomes[0]
     markers = [(2, "odd", 3, 1, "m"), (2, "even", 1, 1, "m"), (1, "out", 4, 1, "m")]
-    assert [(2, "odd", 2, 1, ""), (1, "out", 3, 1, ""), *markers] == told[1]
-    assert [(2, "odd", 4, 1, ""), (2, "even", 2, 1, ""), (1, "out", 5, 2, "")] == told[2]
+    assert [(2, "odd", 2, 1, ""), (1, "out", 3, 1, ""), *markers] == outcomes[1]
+    assert [(2, "odd", 4, 1, ""), (2, "even", 2, 1, ""), (1, "out", 5, 2, "")] == outcomes[2]
 
 
 def test_a_marker_cuts_the_parts_that_it_went_through() -> None:
-    """Other parts of the plan run on: no marker leaves them, and no state of theirs is in the cut."""
+    """Other parts of the plan get no marker, and their states are not in the cut."""
     slots = [slot(3, "count", 1), slot(4, "count", 2), slot(5, "count", 4, state=SlotState.PAUSED)]
     forwards = [Forward(instance=3), Forward(instance=4)]
     machine = Machine(entry=entry(slots, [enters("s", 1), enters("t", 2)], forwards))
@@ -156,7 +156,7 @@ def test_a_marker_cuts_the_parts_that_it_went_through() -> None:
 
 
 def test_nothing_reaches_a_paused_task() -> None:
-    """It keeps its state; its neighbours miss nothing; active again, it goes on."""
+    """It keeps its state, and continues when it is active again. Its neighbours lose nothing."""
     slots = [slot(2, "count", 1), slot(3, "count", 1), slot(4, "output", 2), slot(5, "output", 3)]
     machine = Machine(entry=entry(slots))
     machine.run([numbered(1, 1)])
@@ -174,18 +174,18 @@ def test_nothing_reaches_a_paused_task() -> None:
     assert ([5], [3]) == (values(record, 4, "count"), values(record, 5, "count"))
 
 
-def test_what_reaches_a_failed_task_is_parked() -> None:
-    """With the reason for which it failed, because somebody needs it; what it would feed goes on without."""
+def test_events_of_a_failed_task_are_parked() -> None:
+    """With the reason of its failure. Tasks after it continue without them."""
     slots = [slot(2, "count", 1, state=SlotState.FAILED), slot(3, "output", 2), slot(4, "output", 1)]
     record = Machine(entry=entry(slots)).run([numbered(1, 2)])
-    told = "its task has failed: it was told to"
-    assert [(2, "in", told, 1), (2, "in", told, 2)] == dead(record)
+    reason = "its task has failed: it was stopped"
+    assert [(2, "in", reason, 1), (2, "in", reason, 2)] == dead(record)
     assert ([], [1, 2]) == (left(record, 3), values(record, 4))
     assert (2, 0, 2) == (record.meters[2].taken, record.meters[2].emitted, record.meters[2].dead)
 
 
 def test_an_instance_that_leaves_the_plan_is_forgotten() -> None:
-    """When the next plan begins, once; one that stays keeps its state."""
+    """Once, when the next plan begins. An instance that stays keeps its state."""
     slots = [slot(2, "count", 1), slot(3, "count", 1)]
     machine = Machine(entry=entry(slots))
     assert () == machine.run([numbered(1)]).dropped
@@ -198,7 +198,7 @@ def test_an_instance_that_leaves_the_plan_is_forgotten() -> None:
 
 
 def test_a_source_that_is_forwarded_keeps_its_number() -> None:
-    """Also when the plan changes: it has no slot, and is in the plan all the same."""
+    """Even if the plan changes, although it has no slot."""
     machine = Machine(entry=entry([], forwards=[Forward(instance=1)]))
     machine.run([numbered(1, 2)])
     machine.become(entry([slot(2, "output", 1)], forwards=[Forward(instance=1)], number=2))
@@ -207,7 +207,7 @@ def test_a_source_that_is_forwarded_keeps_its_number() -> None:
 
 
 def test_an_instance_brings_its_state_along() -> None:
-    """With its numbers, in place of whatever it once had here, and before its first event."""
+    """With its numbers, before its first event, in place of any state that it had here."""
     slots = [slot(2, "count", 1, by=["k"]), slot(3, "output", 2)]
     machine = Machine(entry=entry(slots))
     machine.run([arrived([{"k": "old"}])])
@@ -220,19 +220,19 @@ def test_an_instance_brings_its_state_along() -> None:
     assert [42, 2] == values(machine.run([arrived([{"k": "new"}, {"k": "old"}])]), 3, "count")
 
 
-def test_the_outcome_does_not_hang_on_what_ran_before_in_the_process() -> None:
-    """A batch that is run again from the same state gives the same record."""
+def test_the_outcome_does_not_depend_on_earlier_batches_of_the_process() -> None:
+    """A batch that is repeated from the same state gives the same record."""
     slots = [slot(2, "block_window_average", 1, field="b", window=2), slot(3, "output", 2, 1)]
     machines = [Machine(entry=entry(slots)) for _ in range(2)]
     machines[0].run([numbered(1)])
     machines[0].state.clear(-1)
     records = [machine.run([numbered(1, 2, 3)]) for machine in machines]
-    told = [(record.changes, left(record, 3), record.dead) for record in records]
-    assert told[0] == told[1]
+    outcomes = [(record.changes, left(record, 3), record.dead) for record in records]
+    assert outcomes[0] == outcomes[1]
 
 
 @pytest.mark.parametrize("items", [[], [arrived(events([]))]])
 def test_a_batch_without_events_does_nothing(items: list[Arrived]) -> None:
-    """It only warms the worker."""
+    """It only warms up the worker."""
     record = Machine(entry=entry([slot(2, "count", 1), slot(3, "output", 2)])).run(items)
     assert ((), (), {}, {}) == (record.emitted, record.dead, record.meters, record.changes)

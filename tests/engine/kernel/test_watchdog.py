@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from engine.kernel.watchdog import Attempt, Death, Verdict, judge, verdicts
+from engine.kernel.watchdog import Attempt, Death, TaskVerdict, judge, verdicts
 from engine.plan import Limits
 
 MOST_ATTEMPTS = 8
@@ -30,8 +30,8 @@ from engine.plan import Limits
 from engine.kernel.watchdog import Attempt
 from tests.engine.kernels import Machine, arrived, behaviours, dead, entry, left, slot
 
-folder, told = Path(sys.argv[1]), json.loads(sys.argv[2])
-bad = {(int(instance), b): what for instance, b, what in told["bad"]}
+folder, settings = Path(sys.argv[1]), json.loads(sys.argv[2])
+bad = {(int(instance), b): what for instance, b, what in settings["bad"]}
 seen = []
 
 def fall(what):
@@ -62,19 +62,19 @@ def wild(instance):
 def work():
     slots = [slot(2, "output", 1), slot(3, "output", 2), slot(4, "output", 1)]
     machine = Machine(entry=entry(slots), made={**behaviours(slots), 2: wild(2), 3: wild(3)})
-    limits = Limits(hang=told["hang"], memory=told["memory"])
-    with Attempt(folder, told["batch"], limits) as attempt:
+    limits = Limits(hang=settings["hang"], memory=settings["memory"])
+    with Attempt(folder, settings["batch"], limits) as attempt:
         running = attempt.running
         def watched(instance, event=None):
             running(instance, event)
-            # Stands for whoever kills workers at random.
-            if [instance, event and list(event)] in told["mine"]:
+            # Like a process that kills workers at random.
+            if [instance, event and list(event)] in settings["mine"]:
                 fall("kill")
         attempt.running = watched
-        if told["raises"]:
+        if settings["raises"]:
             attempt.running(2, (0, 0))
             raise RuntimeError("the kernel's own")
-        items = [arrived([{"b": b} for b in range(told["events"])])]
+        items = [arrived([{"b": b} for b in range(settings["events"])])]
         record = machine.run(items, watch=attempt)
         print(json.dumps({
             "dead": [[instance, reason, b] for instance, _, reason, b in dead(record)],
@@ -82,7 +82,7 @@ def work():
             "counted": machine.state.of(2).get(()),
         }), flush=True)
 
-for number in range(told["attempts"]):
+for number in range(settings["attempts"]):
     child = os.fork()
     if not child:
         try:
@@ -101,18 +101,18 @@ class Worked(NamedTuple):
     """What a series of attempts came to."""
 
     attempts: int
-    told: Mapping[str, Any]
+    report: Mapping[str, Any]
 
     @property
     def dead(self) -> list[tuple[int, str, int]]:
-        return [(instance, reason, b) for instance, reason, b in self.told["dead"]]
+        return [(instance, reason, b) for instance, reason, b in self.report["dead"]]
 
 
-def attempts(folder: Path, most: int, **told: Any) -> list[Any]:
+def attempts(folder: Path, most: int, **settings: Any) -> list[Any]:
     """What the attempts said, and with what each ended."""
     words = {"batch": 5, "events": 6, "bad": [], "mine": [], "raises": False, "hang": 60.0, "memory": 8_000_000_000}
     worker = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, "-c", WORKER, str(folder), json.dumps({**words, "attempts": most, **told})],
+        [sys.executable, "-c", WORKER, str(folder), json.dumps({**words, "attempts": most, **settings})],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -120,15 +120,15 @@ def attempts(folder: Path, most: int, **told: Any) -> list[Any]:
     return [json.loads(line) for line in worker.stdout.splitlines()]
 
 
-def work_off(folder: Path, bad: Sequence[tuple[int, Any, str]], **told: Any) -> Worked:
+def work_off(folder: Path, bad: Sequence[tuple[int, Any, str]], **settings: Any) -> Worked:
     """Attempts at one batch until one comes through."""
-    *ended, said, last = attempts(folder, MOST_ATTEMPTS, bad=bad, **told)
+    *ended, said, last = attempts(folder, MOST_ATTEMPTS, bad=bad, **settings)
     assert 0 == last
     return Worked(len(ended) + 1, said)
 
 
 def test_a_task_that_does_no_harm_is_not_suspected(tmp_path: Path) -> None:
-    """One attempt is enough, and leaves nothing behind."""
+    """One attempt is enough, and leaves no files."""
     worked = work_off(tmp_path, [])
     assert (1, []) == (worked.attempts, worked.dead)
     assert [] == list(tmp_path.iterdir())
@@ -136,16 +136,16 @@ def test_a_task_that_does_no_harm_is_not_suspected(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["exit", "kill"])
 def test_an_event_that_kills_the_worker_is_parked(tmp_path: Path, what: str) -> None:
-    """After three deaths; all other events go on, with the state that they make."""
+    """After three deaths. All other events pass, with the state that they make."""
     worked = work_off(tmp_path, [(2, 3, what)])
     assert (4, [(2, "killed its worker", 3)]) == (worked.attempts, worked.dead)
     good = [0, 1, 2, 4, 5]
-    assert {"left": [good, good, [*range(6)]], "counted": 5} == {key: worked.told[key] for key in ("left", "counted")}
+    assert {"left": [good, good, [*range(6)]], "counted": 5} == {key: worked.report[key] for key in ("left", "counted")}
 
 
 @pytest.mark.parametrize("what", ["hang", "sleep"])
 def test_an_event_that_hangs_is_parked(tmp_path: Path, what: str) -> None:
-    """After two deaths, because there is no doubt; the verdict says where it hung, and holds until the next batch."""
+    """After two deaths, because there is no doubt. The verdict names the place, and holds until the next batch."""
     worked = work_off(tmp_path, [(2, 3, what)], hang=1.0)
     assert (3, [(2, "hung for over 1 s", 3)]) == (worked.attempts, worked.dead)
     [verdict] = verdicts(tmp_path, 5)
@@ -156,66 +156,66 @@ def test_an_event_that_hangs_is_parked(tmp_path: Path, what: str) -> None:
 
 
 def test_a_task_that_takes_all_memory_is_parked(tmp_path: Path) -> None:
-    """Its own process refuses it the memory, so that nothing dies at all."""
+    """Its own process refuses the memory, so that nothing dies."""
     worked = work_off(tmp_path, [(2, 3, "hog")], memory=2_000_000_000)
     [(instance, reason, b)] = worked.dead
-    assert (1, 2, 3, 5) == (worked.attempts, instance, b, worked.told["counted"])
+    assert (1, 2, 3, 5) == (worked.attempts, instance, b, worked.report["counted"])
     assert "Unable to allocate 2.79 GiB" in reason
 
 
 def test_a_task_with_many_deadly_events_is_parked_from_the_third_on(tmp_path: Path) -> None:
-    """So that the attempts stay few; what came before them goes on."""
+    """This limits the attempts. Events before them pass."""
     worked = work_off(tmp_path, [(2, b, "kill") for b in range(2, 9)], events=10)
     assert MOST_ATTEMPTS == worked.attempts
-    rest = "3 events of the batch before it were parked: killed its worker"
+    rest = "3 earlier events of the batch were parked: killed its worker"
     assert [
         *((2, "killed its worker", b) for b in (2, 3, 4)),
         *((2, rest, b) for b in range(5, 10)),
     ] == worked.dead
-    assert [0, 1] == worked.told["left"][0]
+    assert [0, 1] == worked.report["left"][0]
 
 
-def test_two_deadly_tasks_are_told_apart(tmp_path: Path) -> None:
-    """Each loses its own event; that one is parked upstream does not make another event guilty downstream."""
+def test_two_deadly_tasks_are_distinguished(tmp_path: Path) -> None:
+    """Each loses its own event. Parking one upstream does not convict another event downstream."""
     worked = work_off(tmp_path, [(3, 4, "kill"), (2, 1, "hang")], hang=1.0)
     assert [(2, "hung for over 1 s", 1), (3, "killed its worker", 4)] == worked.dead
-    assert [[0, 2, 3, 4, 5], [0, 2, 3, 5], [*range(6)]] == worked.told["left"]
+    assert [[0, 2, 3, 4, 5], [0, 2, 3, 5], [*range(6)]] == worked.report["left"]
     assert 6 == worked.attempts
 
 
 def test_what_raises_and_what_kills_are_parked_each_for_its_reason(tmp_path: Path) -> None:
-    """Also where the suspect runs event by event."""
+    """Even if the suspect runs event by event."""
     worked = work_off(tmp_path, [(2, 1, "raise"), (2, 3, "kill"), (2, 5, "raise")])
     assert [(2, "ValueError: no", 1), (2, "killed its worker", 3), (2, "ValueError: no", 5)] == worked.dead
 
 
 def test_a_task_that_is_deadly_without_events_is_parked_whole(tmp_path: Path) -> None:
-    """It cannot even be asked what it emits."""
+    """Even an empty batch kills the worker."""
     worked = work_off(tmp_path, [(2, "empty", "exit")])
     assert (4, [(2, "killed its worker", b) for b in range(6)]) == (worked.attempts, worked.dead)
-    assert [*range(6)] == worked.told["left"][2]
+    assert [*range(6)] == worked.report["left"][2]
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("mine", [[[2, None]], [[2, None], [2, [3, 0]]], [[3, None], [4, None]]])
 def test_workers_killed_at_random_cost_no_event(tmp_path: Path, mine: list[Any]) -> None:
-    """Not even where it was twice the same innocent task."""
+    """Not even if the same innocent task ran twice."""
     for place in mine:
         assert [-signal.SIGKILL] == attempts(tmp_path, 1, mine=[place])
     worked = work_off(tmp_path, [])
     assert (1, []) == (worked.attempts, worked.dead)
-    assert [[*range(6)]] * 3 == worked.told["left"]
+    assert [[*range(6)]] * 3 == worked.report["left"]
     assert [] == list(tmp_path.iterdir())
 
 
 def test_an_attempt_that_ends_by_itself_accuses_nobody(tmp_path: Path) -> None:
-    """An error of the kernel or of the store is no task's death."""
+    """An error of the kernel or the store is not a task's death."""
     assert [1] * 4 == attempts(tmp_path, 4, raises=True)
     assert [] == list(tmp_path.iterdir())
 
 
 def test_an_attempt_that_still_lives_accuses_nobody(tmp_path: Path) -> None:
-    """An orphan may run on beside a newer attempt; only when it is dead its file counts."""
+    """An orphan may run beside a newer attempt. Its file counts only after its death."""
     child = (
         "import sys, time; from pathlib import Path; from engine.plan import Limits\n"
         "from engine.kernel.watchdog import Attempt\n"
@@ -241,7 +241,7 @@ def test_an_attempt_that_still_lives_accuses_nobody(tmp_path: Path) -> None:
 
 
 def test_deaths_count_for_their_batch_alone(tmp_path: Path) -> None:
-    """Those at another batch say nothing; they are forgotten once a later one is recorded."""
+    """Deaths at another batch do not count, and are removed once a later one is recorded."""
     attempts(tmp_path, 1, bad=[(2, 3, "kill")])
     with Attempt(tmp_path, 4, Limits()) as earlier:
         assert not earlier.alone(2)
@@ -252,7 +252,7 @@ def test_deaths_count_for_their_batch_alone(tmp_path: Path) -> None:
 
 
 def test_a_file_that_was_never_begun_accuses_nobody(tmp_path: Path) -> None:
-    """An attempt may die before it has written anything."""
+    """An attempt may die before it writes anything."""
     (tmp_path / f"{5:020d}-{1:020d}-abcdef01").touch()
     with Attempt(tmp_path, 5, Limits()):
         pass
@@ -260,7 +260,7 @@ def test_a_file_that_was_never_begun_accuses_nobody(tmp_path: Path) -> None:
 
 
 def test_a_verdict_is_kept_although_the_deaths_are_forgotten(tmp_path: Path) -> None:
-    """It is durable on its own, so that a replay obeys it."""
+    """It is durable, so that a repeated batch obeys it."""
     attempts(tmp_path, 3, bad=[(2, 3, "kill")])
     with pytest.raises(ZeroDivisionError), Attempt(tmp_path, 5, Limits()):
         raise ZeroDivisionError
@@ -268,7 +268,7 @@ def test_a_verdict_is_kept_although_the_deaths_are_forgotten(tmp_path: Path) -> 
         path.unlink()
     worked = work_off(tmp_path, [(2, 3, "kill")])
     assert (1, [(2, "killed its worker", 3)]) == (worked.attempts, worked.dead)
-    assert [Verdict(batch=5, instance=2, event=(3, 0), reason="killed its worker")] == verdicts(tmp_path, 5)
+    assert [TaskVerdict(batch=5, instance=2, event=(3, 0), reason="killed its worker")] == verdicts(tmp_path, 5)
 
 
 AT, ANYWHERE = Death(2, (3, 0), hung=False, traceback=""), Death(2, None, hung=False, traceback="")
@@ -294,13 +294,13 @@ OTHER = AT._replace(event=(3, 1))
         ([AT, AT._replace(instance=7), ANYWHERE], []),
     ],
 )
-def test_who_is_convicted(deaths: list[Death], convicted: list[Any]) -> None:
-    """Three deaths of an instance, two of them at one event; or one at an event where it surely hung."""
+def test_convictions(deaths: list[Death], convicted: list[Any]) -> None:
+    """After three deaths in an instance, two of them at one event, or one certain hang at an event."""
     assert convicted == [verdict.event for verdict in judge(5, deaths, 60)]
 
 
 def test_memory_is_limited_for_the_batch_alone(tmp_path: Path) -> None:
-    """A worker serves other jobs afterwards."""
+    """The worker serves other jobs afterwards."""
     before = resource.getrlimit(resource.RLIMIT_DATA)
     with Attempt(tmp_path, 5, Limits(memory=64_000_000_000)):
         assert (64_000_000_000, before[1]) == resource.getrlimit(resource.RLIMIT_DATA)

@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""Tests of the records, states and folder of a job."""

@@ -1,4 +1,4 @@
-"""The folder of a job: its log of plans, its runs, its cuts, whether it was stopped, and what went then."""
+"""The folder of a job: its log of plans, runs, cuts, stop mark and lost positions."""
 
 import os
 import shutil
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.plan import Entry, Plan
-from engine.records.job_folder import JobFolder, KeptCut, job_folder, spool_folder
+from engine.records.job_folder import JobFolder, job_folder, spool_folder
+from engine.records.kept_cuts import KeptCut
 from engine.records.record_file import RecordDamaged
 
 
@@ -23,14 +24,14 @@ def entry(number: int) -> Entry:
 
 
 def test_a_name_of_a_job_or_stream_is_no_path(tmp_path: Path) -> None:
-    """Whatever a job or stream is called, its folder lies where folders of its kind lie."""
+    """Its folder is always among those of its kind, for any name."""
     for name in ("../..", "a/b", "ü"):
         assert tmp_path / "jobs" == job_folder(tmp_path, name).path.parent
         assert tmp_path / "spools" == spool_folder(tmp_path, name).parent
 
 
 def test_spools_of_streams_with_long_names_have_folders_of_their_own(tmp_path: Path) -> None:
-    """A port may have 200 characters of four bytes each, which no file system takes as a name."""
+    """A port may have 200 characters of four bytes each, which is too long for a file name."""
     first, second = (spool_folder(tmp_path, f"bridge/7:{chr(0x1F600) * 199}{last}") for last in "ab")
     first.mkdir(parents=True)
     assert not second.exists()
@@ -46,7 +47,7 @@ def test_entries_are_found_as_they_were_logged(tmp_path: Path) -> None:
 
 
 def test_entries_are_forgotten_up_to_a_number(tmp_path: Path) -> None:
-    """The others stay as they were logged."""
+    """The others do not change."""
     folder = made(tmp_path)
     for number in range(1, 12):
         folder.log(entry(number))
@@ -57,7 +58,7 @@ def test_entries_are_forgotten_up_to_a_number(tmp_path: Path) -> None:
 
 
 def test_an_entry_is_that_of_the_job_that_has_the_name_now(tmp_path: Path) -> None:
-    """What was read of another one before says nothing of it."""
+    """An entry read for an earlier job is not reused."""
     for version in (1, 2):
         folder = made(tmp_path / "j")
         logged = replace(entry(1), plan=replace(entry(1).plan, version=version))
@@ -69,7 +70,7 @@ def test_an_entry_is_that_of_the_job_that_has_the_name_now(tmp_path: Path) -> No
 
 
 def test_a_folder_that_was_just_begun_has_no_entries(tmp_path: Path) -> None:
-    """A crash between making the folder and what lies in it leaves a job without plans."""
+    """A crash right after making the folder leaves a job without plans."""
     (tmp_path / "j").mkdir()
     assert [] == JobFolder(tmp_path / "j").entries(1)
 
@@ -80,20 +81,20 @@ def test_each_run_has_a_number_of_its_own(tmp_path: Path) -> None:
     assert ["00000003"] == [path.name for path in (tmp_path / "runs").iterdir() if path.is_file()]
 
 
-def test_a_job_is_stopped_until_it_is_told_to_run(tmp_path: Path) -> None:
-    """Whoever comes back finds which of the two was said last."""
+def test_a_job_is_stopped_until_it_is_marked_as_running(tmp_path: Path) -> None:
+    """A restarted host finds the last mark."""
     folder = made(tmp_path)
     assert not folder.is_stopped()
-    folder.say_stopped()
-    folder.say_stopped()
+    folder.mark_stopped()
+    folder.mark_stopped()
     assert made(tmp_path).is_stopped()
-    folder.say_running()
-    folder.say_running()
+    folder.mark_running()
+    folder.mark_running()
     assert not made(tmp_path).is_stopped()
 
 
 def test_a_cut_is_kept_until_it_is_released(tmp_path: Path) -> None:
-    """Every part of it, whatever its name; another cut whose name begins alike stays."""
+    """All its parts, for any name. Cuts whose names begin alike stay."""
     folder = made(tmp_path)
     cuts = [
         KeptCut("a/b", 3, (1, 2), {"s": 4}),
@@ -102,27 +103,27 @@ def test_a_cut_is_kept_until_it_is_released(tmp_path: Path) -> None:
         KeptCut("*", 6, (4,), {}),
     ]
     for cut in cuts:
-        folder.keep_cut(cut)
-        folder.keep_cut(cut)
-    assert sorted(cuts) == sorted(folder.kept_cuts())
-    folder.release_cut("a/b")
-    folder.release_cut("a/b")
-    assert sorted(cuts[2:]) == sorted(folder.kept_cuts())
-    folder.release_cut("*")
-    assert cuts[2:3] == folder.kept_cuts()
+        folder.cuts.keep(cut)
+        folder.cuts.keep(cut)
+    assert sorted(cuts) == sorted(folder.cuts.all())
+    folder.cuts.release("a/b")
+    folder.cuts.release("a/b")
+    assert sorted(cuts[2:]) == sorted(folder.cuts.all())
+    folder.cuts.release("*")
+    assert cuts[2:3] == folder.cuts.all()
 
 
-def test_what_is_gone_is_said_until_more_is(tmp_path: Path) -> None:
-    """Of a job of which nothing ever went nothing is said."""
+def test_lost_positions_are_kept_until_more_are_lost(tmp_path: Path) -> None:
+    """Without a loss there are none."""
     folder = made(tmp_path)
     assert {} == folder.gone()
     for gone in ({"raw/ü": 4}, {"raw/ü": 6, "s": 1}):
-        folder.say_gone(gone)
+        folder.save_gone(gone)
         assert gone == made(tmp_path).gone()
 
 
-def test_a_damaged_file_of_what_is_gone_is_named(tmp_path: Path) -> None:
-    """To take it for none would have the job wait for what is not there."""
+def test_a_damaged_file_of_lost_positions_is_named(tmp_path: Path) -> None:
+    """To ignore it would let the job wait for events that are lost."""
     (made(tmp_path).path / "gone").write_text("[")
     with pytest.raises(RecordDamaged, match=f"{tmp_path / 'gone'}"):
         made(tmp_path).gone()

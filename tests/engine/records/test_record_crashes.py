@@ -1,4 +1,4 @@
-"""Whoever writes or prunes records may die at any step."""
+"""Crashes at any step of writing or pruning records."""
 
 import signal
 import subprocess
@@ -23,9 +23,9 @@ from engine.records.record_store import RecordStore
 
 name, nth = sys.argv[2], int(sys.argv[3])
 
-def step(told):
+def step(done):
     global nth
-    if told == name:
+    if done == name:
         nth -= 1
         if nth == 0:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -56,7 +56,7 @@ def work_off(store: RecordStore, value: int) -> bool:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_killed_worker_leaves_a_whole_record_or_none(tmp_path: Path, step: str) -> None:
-    """A worker that dies while it writes leaves its record whole or no record, and the next one goes on from there."""
+    """And the next worker continues from there."""
     store = RecordStore(tmp_path)
     assert work_off(store, 0)
     die(tmp_path, step, 1, 1)
@@ -74,8 +74,8 @@ def test_a_killed_worker_leaves_a_whole_record_or_none(tmp_path: Path, step: str
 
 
 @pytest.mark.parametrize("nth", [1, 2, 5])
-def test_a_killed_pruning_leaves_no_hole(tmp_path: Path, nth: int) -> None:
-    """Whoever dies while pruning leaves the newest records without a hole, and the next pruning removes the rest."""
+def test_a_killed_prune_leaves_no_gap(tmp_path: Path, nth: int) -> None:
+    """The newest records stay complete, and the next prune removes the rest."""
     store = RecordStore(tmp_path)
     for value in range(6):
         assert work_off(store, value)
@@ -88,7 +88,7 @@ def test_a_killed_pruning_leaves_no_hole(tmp_path: Path, nth: int) -> None:
 
 
 def test_a_worker_whose_disk_is_full_leaves_no_record(tmp_path: Path) -> None:
-    """A full disk is told, nothing of the record stays, and the batch can be run again."""
+    """The error is reported, nothing of the record stays, and the batch can be repeated."""
     full = True
 
     def step(name: str) -> None:
@@ -104,7 +104,7 @@ def test_a_worker_whose_disk_is_full_leaves_no_record(tmp_path: Path) -> None:
 
 
 def test_an_orphaned_worker_changes_nothing(tmp_path: Path) -> None:
-    """A worker that was thought dead and comes back loses to the record that is there, and to its state."""
+    """A worker that was thought dead finds the existing record, which counts."""
     store = RecordStore(tmp_path)
     assert work_off(store, 0)
     orphan = store.state(1)

@@ -94,12 +94,12 @@ def stored(folder: Path, record: Record) -> Path:
 
 @given(RECORDS)
 def test_a_record_survives_as_a_file(tmp_path_factory: pytest.TempPathFactory, record: Record) -> None:
-    """What was written is read, down to the last event and key."""
+    """Down to the last event and key."""
     assert record == RecordFile(stored(tmp_path_factory.mktemp("record"), record)).record()
 
 
 def test_the_example_survives_as_a_file(tmp_path: Path) -> None:
-    """A record with some of everything is read as it was written, by parts as well as whole."""
+    """A record with some of everything, read by parts and as a whole."""
     file = RecordFile(stored(tmp_path, RECORD))
     assert RECORD == file.record()
     assert RECORD.changes == file.changes()
@@ -109,8 +109,8 @@ def test_the_example_survives_as_a_file(tmp_path: Path) -> None:
     assert RECORD.dead == file.dead()
 
 
-def test_a_record_of_an_older_release_is_read(tmp_path: Path) -> None:
-    """Its header tells no births; what left is of unknown birth."""
+def test_a_record_without_births_is_read(tmp_path: Path) -> None:
+    """Its events are of unknown birth."""
     path = stored(tmp_path, replace(RECORD, emitted=RECORD.emitted[:1]))
     before = path.read_bytes()
     line, rest = before.split(b"\n", 1)
@@ -122,17 +122,17 @@ def test_a_record_of_an_older_release_is_read(tmp_path: Path) -> None:
     assert (replace(RECORD.emitted[0], births=()),) == RecordFile(path).emitted()
 
 
-def test_the_header_says_what_left(tmp_path: Path) -> None:
-    """Without reading an event, the header tells the numbers of what left: one for each event, one for a marker."""
-    told = RecordFile(stored(tmp_path, RECORD)).header.emitted
+def test_the_header_has_the_numbers_of_emitted_events(tmp_path: Path) -> None:
+    """Without reading an event: one number per event, one per marker."""
+    emitted = RecordFile(stored(tmp_path, RECORD)).header.emitted
     assert [(1, 5, 3, ""), (1, 8, 1, "m"), (2, 2**62, 1, "")] == [
-        (each.origin.instance, each.first, each.count, each.marker) for each in told
+        (each.origin.instance, each.first, each.count, each.marker) for each in emitted
     ]
-    assert [each.count for each in RECORD.emitted] == [each.count for each in told]
+    assert [each.count for each in RECORD.emitted] == [each.count for each in emitted]
 
 
 def test_parts_are_read_alone(tmp_path: Path) -> None:
-    """Damage to events is no harm to whoever reads the state, and the other way round."""
+    """Damage to events does not affect reading the state, and vice versa."""
     path = stored(tmp_path, RECORD)
     content = path.read_bytes()
     header = RecordFile(path).header
@@ -146,9 +146,9 @@ def test_parts_are_read_alone(tmp_path: Path) -> None:
 
     assert RECORD.changes == damaged(parts + events.first).changes()
     assert RECORD.emitted == damaged(parts + header.changes.first).emitted()
-    with pytest.raises(RecordDamaged, match="a checksum does not hold"):
+    with pytest.raises(RecordDamaged, match="a checksum does not match"):
         damaged(parts + events.first).emitted()
-    with pytest.raises(RecordDamaged, match="a checksum does not hold"):
+    with pytest.raises(RecordDamaged, match="a checksum does not match"):
         damaged(parts + header.changes.first).changes()
 
 
@@ -158,15 +158,15 @@ def test_a_long_header_is_read_whole(tmp_path: Path) -> None:
     assert record == RecordFile(stored(tmp_path, record)).record()
 
 
-def test_a_reason_that_is_no_text_is_kept_as_far_as_it_is(tmp_path: Path) -> None:
-    """Half a character in the message of an exception does not keep a batch from being recorded."""
+def test_a_reason_with_lone_surrogates_is_kept_as_far_as_possible(tmp_path: Path) -> None:
+    """The message of an exception does not prevent the record of a batch."""
     record = replace(RECORD, dead=(replace(RECORD.dead[0], reason="no file \udce9"),))
     assert "no file ?" == RecordFile(stored(tmp_path, record)).dead()[0].reason
 
 
 @pytest.mark.parametrize("kept", [0, 1, 8, 100, 500, -1], ids="{} bytes".format)
 def test_a_torn_file_is_damage(tmp_path: Path, kept: int) -> None:
-    """Wherever a file was torn off it is named, with what to do, before any of it is believed."""
+    """The file is named, with a remedy, before any of its content is used."""
     path = stored(tmp_path, RECORD)
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(RecordDamaged) as damaged:
@@ -175,17 +175,17 @@ def test_a_torn_file_is_damage(tmp_path: Path, kept: int) -> None:
     assert str(damaged.value).endswith("; restore it")
 
 
-def test_another_version_is_told(tmp_path: Path) -> None:
-    """A file of a later version says so."""
+def test_another_version_is_refused(tmp_path: Path) -> None:
+    """The error names the version."""
     path = stored(tmp_path, RECORD)
     path.write_bytes(path.read_bytes().replace(b"braid record 1 ", b"braid record 12 "))
-    with pytest.raises(RecordDamaged, match="it has version 12 and this Braid reads 1; restore it"):
+    with pytest.raises(RecordDamaged, match="it has version 12, but this Braid reads version 1; restore it"):
         RecordFile(path)
 
 
 @given(st.data())
-def test_a_damaged_file_is_told(tmp_path_factory: pytest.TempPathFactory, draw: st.DataObject) -> None:
-    """Wherever bytes of a file are changed, reading all of it tells so, and never gives another record."""
+def test_a_damaged_file_is_detected(tmp_path_factory: pytest.TempPathFactory, draw: st.DataObject) -> None:
+    """Wherever its bytes change, reading all of it fails, and never gives another record."""
     path = stored(tmp_path_factory.mktemp("record"), RECORD)
     content = bytearray(path.read_bytes())
     at = draw.draw(st.integers(0, len(content) - 1))
@@ -203,6 +203,6 @@ def test_a_damaged_file_is_told(tmp_path_factory: pytest.TempPathFactory, draw: 
 
 
 def test_a_file_that_is_not_there_is_no_damage(tmp_path: Path) -> None:
-    """A record that does not exist is told apart from one that is damaged."""
+    """A missing record is distinguished from a damaged one."""
     with pytest.raises(FileNotFoundError):
         RecordFile(tmp_path / "record")

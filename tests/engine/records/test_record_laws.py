@@ -1,4 +1,4 @@
-"""What holds of states and records after any sequence of batches, prunings and late workers."""
+"""Laws of states and records after any sequence of batches, prunes and late workers."""
 
 import shutil
 import tempfile
@@ -12,8 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from engine.offset import Offset
 from engine.records.record import Record, Table
 from engine.records.record_store import RecordStore
-from engine.records.staged_state import NUMBERS, group_of, unpacked_value
+from engine.records.staged_state import NUMBERS
 from engine.records.state import InstanceStates
+from tests.engine.records.unpacked import group_of, unpacked_value
 
 INSTANCES = st.integers(1, 4)
 KEYS = st.integers(0, 11)

@@ -37,7 +37,7 @@ def work_off(store: RecordStore, state: InstanceStates, **puts: int) -> Record:
 
 
 def test_a_record_is_found_and_read(tmp_path: Path) -> None:
-    """A batch's record is found by its number, whole or its header alone; another batch has none."""
+    """By its batch, as a whole or the header alone. Other batches have none."""
     store = RecordStore(tmp_path)
     record = work_off(store, InstanceStates(), a=1)
     found = store.find(0)
@@ -57,7 +57,7 @@ def test_an_empty_store_has_nothing(tmp_path: Path) -> None:
 
 
 def test_the_first_record_of_a_batch_counts(tmp_path: Path) -> None:
-    """Whoever comes second is told so, and the first record stays as it is."""
+    """A second one is rejected, and the first does not change."""
     store = RecordStore(tmp_path)
     record = work_off(store, InstanceStates(), a=1)
     assert not store.write(replace(record, dropped=(9,)))
@@ -65,7 +65,7 @@ def test_the_first_record_of_a_batch_counts(tmp_path: Path) -> None:
 
 
 def test_a_state_is_made_from_records(tmp_path: Path) -> None:
-    """A worker that has seen nothing begins a batch with what all batches before left."""
+    """A new worker begins a batch with the state that all earlier batches left."""
     store, state = RecordStore(tmp_path), InstanceStates()
     for batch in range(5):
         work_off(store, state, **{f"k{batch}": batch, "same": batch})
@@ -77,7 +77,7 @@ def test_a_state_is_made_from_records(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seen", [-1, 1, 4, 7, 9])
 def test_a_worker_catches_up_from_any_version(tmp_path: Path, seen: int) -> None:
-    """A state of any version becomes the one before a batch: older ones, the same, and one that is ahead."""
+    """From older versions, the same version, and a later one."""
     store, state = RecordStore(tmp_path), InstanceStates()
     for batch in range(10):
         work_off(store, state, **{f"k{batch % 3}": batch})
@@ -91,7 +91,7 @@ def test_a_worker_catches_up_from_any_version(tmp_path: Path, seen: int) -> None
 
 
 def test_a_moved_instance_takes_its_state_as_of_the_cut(tmp_path: Path) -> None:
-    """All that an instance kept at a version is told, with its numbers, and nothing of others."""
+    """All its state at a version, with its numbers, and no state of others."""
     store, state = RecordStore(tmp_path), InstanceStates()
     for batch in range(6):
         state.of(2).put(("other",), batch)
@@ -103,8 +103,8 @@ def test_a_moved_instance_takes_its_state_as_of_the_cut(tmp_path: Path) -> None:
     assert {} == store.state_at(3, (5,))
 
 
-def test_what_is_needed_cannot_be_pruned(tmp_path: Path) -> None:
-    """Pruning removes what lies before a batch, and refuses what the newest state is made from."""
+def test_needed_records_cannot_be_pruned(tmp_path: Path) -> None:
+    """Pruning refuses to remove what the newest state is made from."""
     store, state = RecordStore(tmp_path), InstanceStates()
     state.of(1).put_many([b"%d" % n for n in range(500)], [b"value"] * 500)
     for batch in range(40):
@@ -113,7 +113,7 @@ def test_what_is_needed_cannot_be_pruned(tmp_path: Path) -> None:
     assert 0 == base
     store.prune(base)
     assert range(40) == store.batches()
-    with pytest.raises(ValueError, match=f"{tmp_path} cannot be pruned before batch 1: from 0 on it is needed"):
+    with pytest.raises(ValueError, match=f"{tmp_path} cannot be pruned before batch 1: 0 and later are needed"):
         store.prune(1)
     base = next(record.base for record in (work_off(store, state, a=0) for _ in range(1_000)) if record.base >= 5)
     kept = {
@@ -125,7 +125,7 @@ def test_what_is_needed_cannot_be_pruned(tmp_path: Path) -> None:
 
 
 def test_a_missing_record_is_damage(tmp_path: Path) -> None:
-    """A record that should be there and is not is named, instead of a state that lacks something."""
+    """It is named, instead of a state that lacks something."""
     store, state = RecordStore(tmp_path), InstanceStates()
     for batch in range(3):
         work_off(store, state, **{f"k{batch}": 1})
@@ -139,7 +139,7 @@ def test_a_missing_record_is_damage(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seen", [-1, 6, 12], ids=["loads", "catches up", "goes back"])
 def test_catching_up_that_failed_can_be_repeated(tmp_path: Path, seen: int) -> None:
-    """A state that met a damaged record becomes the right one once the record is restored."""
+    """Once a damaged record is restored, the state becomes right."""
     store, state = RecordStore(tmp_path), InstanceStates()
     for batch in range(13):
         work_off(store, state, **{f"k{batch}": batch, **{f"same{n}": batch for n in range(50)}})
@@ -149,7 +149,7 @@ def test_catching_up_that_failed_can_be_repeated(tmp_path: Path, seen: int) -> N
     content = path.read_bytes()
     changes = written_record(store.read(9)).index(msgspec.msgpack.encode(store.read(9).changes))
     path.write_bytes(content[:changes] + b"damaged" + content[changes + 7 :])
-    with pytest.raises(RecordDamaged, match="a checksum does not hold; restore it"):
+    with pytest.raises(RecordDamaged, match="a checksum does not match; restore it"):
         store.catch_up(behind, 10)
     path.write_bytes(content)
     store.catch_up(behind, 10)
@@ -157,13 +157,13 @@ def test_catching_up_that_failed_can_be_repeated(tmp_path: Path, seen: int) -> N
 
 
 def test_a_batch_without_predecessor_is_damage(tmp_path: Path) -> None:
-    """A job whose records are lost does not go on from nothing."""
+    """A job that lost its records does not start from nothing."""
     with pytest.raises(RecordDamaged, match="is missing; restore it"):
         RecordStore(tmp_path).state(17)
 
 
-def test_what_is_half_written_is_no_record(tmp_path: Path) -> None:
-    """Temporary files, and what a file system leaves beside the files, are no records."""
+def test_a_partly_written_file_is_no_record(tmp_path: Path) -> None:
+    """Nor are other files in the folder."""
     store = RecordStore(tmp_path)
     work_off(store, InstanceStates(), a=1)
     (tmp_path / ".nfs0001").write_bytes(b"")

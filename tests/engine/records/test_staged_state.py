@@ -1,4 +1,4 @@
-"""What a batch stages in an instance's state."""
+"""The changes that a batch stages in an instance's state."""
 
 import math
 from typing import Any
@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.records.staged_state import GROUPS, NUMBERS, Staged, group_of, packed_key, packed_value, unpacked_value
+from engine.records.staged_state import GROUPS, NUMBERS, Staged, packed_key, packed_value
+from tests.engine.records.unpacked import group_of, unpacked_value
 
 FIELDS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=3) | st.floats()
 VALUES = st.recursive(FIELDS.filter(lambda value: value == value), lambda each: st.lists(each, max_size=3))  # noqa: PLR0124 - no number equals itself unless it is one
@@ -54,8 +55,8 @@ def seen(staged: Staged) -> tuple[Any, ...]:
 
 
 @given(FEW, VALUES)
-def test_what_is_put_is_got(key: tuple[Any, ...], value: Any) -> None:
-    """A value comes back as it was put, until it is deleted."""
+def test_a_value_is_read_as_it_was_put(key: tuple[Any, ...], value: Any) -> None:
+    """Until it is deleted."""
     staged = fresh()
     staged.put(key, value)
     assert value == staged.get(key)
@@ -63,8 +64,8 @@ def test_what_is_put_is_got(key: tuple[Any, ...], value: Any) -> None:
     assert staged.get(key) is None
 
 
-def test_what_is_kept_is_seen_until_it_is_covered() -> None:
-    """A batch sees what batches before kept, then what it put or deleted itself."""
+def test_kept_values_are_seen_until_they_change() -> None:
+    """A batch sees the values of earlier batches, then its own changes."""
     staged = fresh()
     assert (10, None, 5) == (staged.get(("a",)), staged.get(("b",)), staged.number("out"))
     staged.put(("a",), 12)
@@ -74,7 +75,7 @@ def test_what_is_kept_is_seen_until_it_is_covered() -> None:
 
 @given(ACTIONS)
 def test_staging_is_what_a_dictionary_does(actions: list[Action]) -> None:
-    """Puts, deletions and packed ones in any order leave what they leave in a dictionary."""
+    """Puts and deletions in any order, packed or not, give the content of a dictionary."""
     staged, model, numbers = fresh(), dict[Any, Any](KEPT), {"out": 5, "left": 0}
     for what, on, value in actions:
         do(staged, [(what, on, value)])
@@ -88,7 +89,7 @@ def test_staging_is_what_a_dictionary_does(actions: list[Action]) -> None:
 
 @given(ACTIONS, ACTIONS, ACTIONS)
 def test_a_rollback_leaves_no_trace(before: list[Action], undone: list[Action], after: list[Action]) -> None:
-    """What was done since a mark is as if it had never been, also for what comes later."""
+    """Changes since a mark have no effect, even on later ones."""
     staged, spared = fresh(), fresh()
     do(staged, before)
     do(spared, before)
@@ -105,7 +106,7 @@ def test_a_rollback_leaves_no_trace(before: list[Action], undone: list[Action], 
 
 
 def test_numbers_go_on_from_where_they_were() -> None:
-    """Advancing a port gives the first of the numbers that it takes, and each port has its own."""
+    """Advancing a port returns the first number, and each port has its own."""
     staged = fresh()
     assert [5, 8, 8, 0, 9] == [
         staged.advance("out", 3),
@@ -118,7 +119,7 @@ def test_numbers_go_on_from_where_they_were() -> None:
 
 
 def test_changes_lie_in_the_groups_of_their_keys() -> None:
-    """What is staged is told by key group, deletions included, and nothing that is only kept."""
+    """Staged changes come by key group, with deletions, and without kept values."""
     staged = fresh()
     staged.put(("b",), 1)
     staged.delete(("a",))
@@ -129,7 +130,7 @@ def test_changes_lie_in_the_groups_of_their_keys() -> None:
 
 
 def test_equal_floats_are_one_key() -> None:
-    """Zeros of both signs are one key, and so is all that is no number; true, 1 and 1.0 stay three."""
+    """Zeros of both signs are one key, and so are all NaNs. True, 1 and 1.0 are three."""
     assert packed_key((0.0, 1)) == packed_key((-0.0, 1))
     assert packed_key((math.nan,)) == packed_key((-math.nan,)) == packed_key((float("inf") * 0,))
     assert 3 == len({packed_key((True,)), packed_key((1,)), packed_key((1.0,))})
@@ -137,12 +138,12 @@ def test_equal_floats_are_one_key() -> None:
 
 @given(st.tuples(FIELDS, FIELDS), st.tuples(FIELDS, FIELDS))
 def test_different_keys_are_packed_differently(one: tuple[Any, ...], other: tuple[Any, ...]) -> None:
-    """Two keys are packed equally only if they are equal, where nothing that is no number equals another such."""
+    """Two keys have equal bytes only if they are equal, with all NaNs equal."""
     if packed_key(one) == packed_key(other):
         assert str([0.0 if each == 0 else each for each in one]) == str([0.0 if each == 0 else each for each in other])
 
 
 def test_keys_and_values_go_in_pairs() -> None:
-    """As many values as keys are asked for."""
+    """The number of values must be that of keys."""
     with pytest.raises(ValueError, match="zip"):
         fresh().put_many([b"a", b"b"], [b"1"])

@@ -1,4 +1,4 @@
-"""The state of a job: what counts, and what it costs to keep it recoverable."""
+"""The state of a job: its versions, and the cost of keeping it recoverable."""
 
 from itertools import pairwise
 from typing import Any
@@ -7,8 +7,9 @@ import pytest
 
 from engine.offset import Offset
 from engine.records.record import Record, Table
-from engine.records.staged_state import NUMBERS, group_of, packed_key, packed_value
+from engine.records.staged_state import NUMBERS, packed_key, packed_value
 from engine.records.state import AT_LEAST_EVERY, InstanceStates
+from tests.engine.records.unpacked import group_of
 
 GROUPS_IN_ALL = 129
 
@@ -41,8 +42,8 @@ def kept_in(state: InstanceStates, group: int) -> dict[int, dict[bytes, bytes]]:
     return {instance: dict(groups[group]) for instance, groups in state.kept.items() if group in groups}
 
 
-def test_what_is_settled_counts() -> None:
-    """A batch's changes are seen by the next one, and those of an instance that is dropped are gone."""
+def test_settled_changes_count() -> None:
+    """The next batch sees them, and the state of a dropped instance is gone."""
     state = InstanceStates()
     settle(state, {1: {"a": 1, "b": 2}, 2: {"a": 3}})
     state.of(1).delete(("b",))
@@ -55,7 +56,7 @@ def test_what_is_settled_counts() -> None:
 
 
 def test_a_batch_sees_one_overlay_per_instance() -> None:
-    """Whoever asks for an instance's state within a batch gets the same, and the next batch gets another."""
+    """Within a batch, an instance's state is one object, and the next batch gets another."""
     state = InstanceStates()
     staged = state.of(1)
     staged.put(("a",), 1)
@@ -65,8 +66,8 @@ def test_a_batch_sees_one_overlay_per_instance() -> None:
     assert staged is not state.of(1)
 
 
-def test_what_is_discarded_never_was() -> None:
-    """A batch that is given up leaves the state as it was."""
+def test_discarded_changes_have_no_effect() -> None:
+    """The state is as before the batch."""
     state = InstanceStates()
     settle(state, {1: {"a": 1}})
     state.of(1).put(("a",), 2)
@@ -83,8 +84,8 @@ def test_a_batch_that_does_not_follow_is_refused() -> None:
         state.settle(Record(batch=1, start=Offset(), end=Offset()))
 
 
-def test_what_is_brought_counts_like_what_was_computed() -> None:
-    """An instance goes on with the state and the numbers that it had in another job."""
+def test_imported_state_counts_like_computed_state() -> None:
+    """An instance continues with the state and numbers of another job."""
     elsewhere, here = InstanceStates(), InstanceStates()
     elsewhere.of(1).advance("out", 7)
     settle(elsewhere, {1: {"a": 1}})
@@ -95,8 +96,8 @@ def test_what_is_brought_counts_like_what_was_computed() -> None:
     assert (1, 7) == (elsewhere.of(1).get(("a",)), elsewhere.of(1).number("out"))
 
 
-def test_an_image_is_all_that_a_group_holds() -> None:
-    """An image has the keys of every instance in its group as they are after the batch, and never changes after."""
+def test_an_image_is_the_whole_content_of_a_group() -> None:
+    """The keys of every instance in its group after the batch. It never changes later."""
     state = InstanceStates()
     records = [settle(state, {instance: dict.fromkeys(range(40), batch) for instance in (1, 2)}) for batch in range(3)]
     assert records[1].imaged
@@ -110,15 +111,15 @@ def test_an_image_is_all_that_a_group_holds() -> None:
 
 
 def test_a_small_state_is_in_every_record() -> None:
-    """Where a batch changes all that is kept, its record alone is enough."""
+    """If a batch changes the whole state, its record alone is enough."""
     state = InstanceStates()
     for _ in range(20):
         record = settle(state, {1: dict.fromkeys(range(50), "value")})
         assert record.batch == record.base
 
 
-def test_what_was_written_whole_needs_no_image() -> None:
-    """The first record holds its groups whole by its changes alone, and nothing is owed for them later."""
+def test_a_group_written_whole_needs_no_image() -> None:
+    """The changes of the first record are its groups' whole content, and need no image later."""
     state = InstanceStates()
     first = settle(state, {1: dict.fromkeys(range(2000), "value")})
     second = settle(state, {1: {0: "other"}})
@@ -128,7 +129,7 @@ def test_what_was_written_whole_needs_no_image() -> None:
 
 
 def test_images_cost_what_changes_cost() -> None:
-    """Over many batches no more is imaged than is changed, but for the one group in every few batches."""
+    """Over many batches, images are no larger than changes, except for one group every few batches."""
     state = InstanceStates()
     settle(state, {1: dict.fromkeys(range(5000), "value" * 3)})
     changed = imaged = 0
@@ -140,7 +141,7 @@ def test_images_cost_what_changes_cost() -> None:
 
 
 def test_old_records_are_not_needed_for_ever() -> None:
-    """Where nothing changes for long, every group still gets a new image within so many batches, in turn."""
+    """Without changes, every group still gets a new image in turn."""
     state = InstanceStates()
     state.of(1).advance("out", 5)
     settle(state, {instance: dict.fromkeys(range(400), "value") for instance in (1, 2)})
@@ -153,7 +154,7 @@ def test_old_records_are_not_needed_for_ever() -> None:
 
 
 def test_a_group_that_was_emptied_needs_no_record() -> None:
-    """What holds nothing any more keeps no record needed, neither by deletion nor by dropping."""
+    """After deletion or dropping, an empty group needs no old record."""
     state = InstanceStates()
     settle(state, {1: {"a": 1}})
     settle(state, {2: {"b": 1}})
@@ -164,7 +165,7 @@ def test_a_group_that_was_emptied_needs_no_record() -> None:
 
 
 def test_deleting_what_is_not_there_changes_nothing() -> None:
-    """A key that never was can be deleted, and keeps nothing alive."""
+    """A missing key can be deleted, and keeps no group alive."""
     state = InstanceStates()
     state.of(1).delete(("a",))
     record = settle(state)
@@ -173,7 +174,7 @@ def test_deleting_what_is_not_there_changes_nothing() -> None:
 
 
 def test_keys_are_kept_as_bytes() -> None:
-    """State holds packed keys and values, by instance and key group."""
+    """The state contains packed keys and values, by instance and key group."""
     state = InstanceStates()
     settle(state, {1: {"a": 1.5}})
     key = packed_key(("a",))

@@ -22,7 +22,7 @@ def begin(root: Path, name: str, at: int = 1) -> None:
     Lease(folder.path).release()
     # Clocks of file systems tick slowly, and no two jobs have a name at the same moment.
     os.utime(folder.path / "lease", (at, at))
-    folder.say_running()
+    folder.mark_running()
 
 
 def test_a_job_that_runs_is_remembered_with_its_state(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_the_state_of_a_job_that_was_stopped_is_given_up(tmp_path: Path) -> None
         begin(tmp_path, name)
         batch_task._worker(tmp_path, name)
     for name in ("a", "b"):
-        job_folder(tmp_path, name).say_stopped()
+        job_folder(tmp_path, name).mark_stopped()
     begin(tmp_path, "d")
     batch_task._worker(tmp_path, "d")
     assert {"c", "d"} == {job for _, job in batch_task._workers}

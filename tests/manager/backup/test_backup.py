@@ -22,7 +22,8 @@ from bridge import FolderReader, Spool, commit, consumers
 from bridge.intake import Expected
 from bridge.spools.log import read_mark
 from engine.plan import Forward
-from engine.records.job_folder import KeptCut, job_folder, spool_folder
+from engine.records.job_folder import job_folder, spool_folder
+from engine.records.kept_cuts import KeptCut
 from engine.records.record_file import Header
 from engine.records.record_store import RecordStore
 from engine.twin_job import TwinJob
@@ -252,7 +253,7 @@ def test_a_job_goes_on_from_its_last_finished_batch(root: Path, job: CountingJob
     assert job.plan_batch()
     job.receive(6)
     for batch in (finished - 1, finished):
-        job.folder.keep_cut(KeptCut(f"c{batch}", batch, (2,), {STREAM: 0}))
+        job.folder.cuts.keep(KeptCut(f"c{batch}", batch, (2,), {STREAM: 0}))
     assert kept(root) != state
     (job.folder.path / "published").write_text(json.dumps({"batch": job.twin.batch, "opened": [], "closing": []}))
     assert not back_up(root, url, tmp_path / "backup.tar").spools
@@ -262,7 +263,7 @@ def test_a_job_goes_on_from_its_last_finished_batch(root: Path, job: CountingJob
     assert (range(finished), state) == (RecordStore(there.records).batches(), kept(other))
     for name in ("offsets", "commits"):
         assert set(map(str, range(finished))) == {path.name for path in (there.checkpoint / name).iterdir()}
-    assert [finished - 1] == [cut.batch for cut in there.kept_cuts()]
+    assert [finished - 1] == [cut.batch for cut in there.cuts.all()]
     assert finished == json.loads((there.path / "published").read_bytes())["batch"]
     assert job.twin.batch == json.loads((job.folder.path / "published").read_bytes())["batch"]
     folder = spool_folder(other, STREAM)
@@ -288,7 +289,7 @@ def test_with_the_spools_nothing_is_lost(root: Path, job: CountingJob, tmp_path:
     job.receive(6, 1)
     (job.folder.attempts / f"{0:020d}-{0:020d}-00").write_text("of a process that lives")
     (job.folder.attempts / "1.json").write_text("a verdict")
-    job.folder.say_gone({"raw/before": 3})
+    job.folder.save_gone({"raw/before": 3})
     assert back_up(root, url, tmp_path / "backup.tar", with_spools=True).spools
     other = tmp_path / "other"
     restore(tmp_path / "backup.tar", other, sqlite_url(other / "braid.db"))
@@ -324,9 +325,9 @@ def test_what_is_gone_of_a_stopped_job_holds_up_no_backup_with_spools(
     with pytest.raises(BackupRefused, match="goes on too fast"):
         back_up(root, url, tmp_path / "damaged.tar", with_spools=True)
     if started:
-        job.folder.say_gone({STREAM: 5})
+        job.folder.save_gone({STREAM: 5})
     else:
-        job.folder.say_stopped()
+        job.folder.mark_stopped()
     assert back_up(root, url, tmp_path / "backup.tar", with_spools=True).spools
 
 
@@ -622,7 +623,7 @@ def test_secrets_come_back_and_can_be_read_with_their_key(root: Path, tmp_path: 
         assert "sesame" == vault.reveal("ann", "lake")
         assert 0o600 == stat.S_IMODE((other / "secrets.key").stat().st_mode)
         return
-    with pytest.raises(NoSecret, match=r"secrets\.key is missing; bring it back, or put the secrets anew"):
+    with pytest.raises(NoSecret, match=r"secrets\.key is missing; restore it, or put the secrets again"):
         vault.reveal("ann", "lake")
     vault.put("ann", "lake", "sesame")
     assert "sesame" == vault.reveal("ann", "lake")

@@ -269,7 +269,8 @@ def test_a_flag_of_another_form_is_told_before_anything_is_asked(braid: Braid) -
     assert (1, []) == (result.exit_code, braid.asked())
     assert (
         result.stderr
-        == "name: the text holds characters that are not allowed here; let it match ^[a-z0-9][a-z0-9-]{0,62}$\n"
+        == "name: the text contains characters that are not allowed here; "
+        "use a text that matches ^[a-z0-9][a-z0-9-]{0,62}$\n"
     )
 
 

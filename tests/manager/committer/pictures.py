@@ -9,7 +9,7 @@ from sqlmodel import Session, SQLModel, select
 
 from dags import Dataflow, canonicalise
 from dags import State as Remembers
-from engine.plan import read_plan, written_plan
+from engine.plan_messages import read_plan, written_plan
 from manager.answers import Start
 from manager.committed.sources import Readable
 from manager.committed.state import State, running_id

@@ -10,7 +10,8 @@ import pytest
 
 from bridge import topics
 from bridge.transport.memory_broker import MemoryBroker, MemoryClient
-from engine.plan import Plan, written_plan
+from engine.plan import Plan
+from engine.plan_messages import written_plan
 from manager.observations.listener import JobSight, Listener, ListenerLine
 
 BOUND = 30.0

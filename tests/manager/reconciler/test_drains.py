@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from engine.plan import CutWish
+from engine.plan import CutRequest
 from manager.committed.wanted import Draining
 from manager.observations.reports import HostSeen, JobSeen
 from manager.reconciler.drains import TRYING, WISHING, Drained, Wish, cut_of, drain
@@ -30,8 +30,8 @@ def test_each_host_is_asked_for_the_streams_that_it_supplies() -> None:
         "c": host("c", alive=False, s2="open"),
     }
     assert [
-        Wish(host="a", wish=CutWish(cut=CUT, streams=("source/1",))),
-        Wish(host="b", wish=CutWish(cut=CUT, streams=("source/2",))),
+        Wish(host="a", wish=CutRequest(cut=CUT, streams=("source/1",))),
+        Wish(host="b", wish=CutRequest(cut=CUT, streams=("source/2",))),
     ] == list(drain([FLOW], {}, hosts, {}, NOW))
 
 
@@ -60,8 +60,8 @@ def test_a_cut_that_does_not_come_about_is_given_up_for_another() -> None:
     later = NOW + TRYING + 1
     jobs, hosts = {"1": job("1", drain_d_1_0={2})}, {"h": host(s1="open")}
     assert [
-        Wish(host="h", wish=CutWish(cut="drain-d-1-1", streams=("source/1",))),
-        Wish(host="h", wish=CutWish(cut=CUT, release=True)),
+        Wish(host="h", wish=CutRequest(cut="drain-d-1-1", streams=("source/1",))),
+        Wish(host="h", wish=CutRequest(cut=CUT, release=True)),
     ] == list(drain([FLOW], jobs, hosts, {}, later))
     assert "drain-d-1-1" == cut_of(FLOW, later)
 
@@ -69,6 +69,6 @@ def test_a_cut_that_does_not_come_about_is_given_up_for_another() -> None:
 def test_only_cuts_of_dataflows_that_drained_are_released() -> None:
     """A cut that somebody else took is nothing to touch."""
     jobs = {"1": job("1", drain_d_9_0={2}, move_4={2})}
-    assert [Wish(host="h", wish=CutWish(cut="drain-d-9-0", release=True))] == list(
+    assert [Wish(host="h", wish=CutRequest(cut="drain-d-9-0", release=True))] == list(
         drain([], jobs, {"h": host()}, {}, NOW)
     )

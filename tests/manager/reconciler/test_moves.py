@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.plan import CutWish, Ingress, Plan
+from engine.plan import CutRequest, Ingress, Plan
 from engine.supply import Bridged
 from manager.committed.wanted import Moving
 from manager.observations.listener import JobSight, Sight
@@ -86,7 +86,7 @@ def test_the_cut_is_wished_for_where_its_streams_are_supplied() -> None:
     """Of the raw streams of what moves, again after a while, and not all the time."""
     cutting = moving(Phase.CUTTING)
     running = (job(OLD, in_effect=0), job(ALSO_OLD, in_effect=0), job(NEW))
-    assert [Wish(host="h", wish=CutWish(cut=CUT, streams=("source/1",)))] == due(cutting, sight(*running))
+    assert [Wish(host="h", wish=CutRequest(cut=CUT, streams=("source/1",)))] == due(cutting, sight(*running))
     assert [] == due(cutting, sight(*running, supplied="elsewhere"))
     assert [] == due(cutting, sight(*running), {CUT: NOW - WISHING / 2})
     assert 1 == len(due(cutting, sight(*running), {CUT: NOW - WISHING}))
@@ -156,9 +156,9 @@ def test_cuts_of_moves_that_are_over_are_released() -> None:
     cuts = {each: frozenset({2}) for each in (CUT, "move-6", "drain-d-1-0")}
     told = {"cuts": cuts, "cut_batches": dict.fromkeys(cuts, 8), "published": 9}
     kept = sight(job(OLD, **told))
-    release = Wish(host="h", wish=CutWish(cut="move-6", release=True))
+    release = Wish(host="h", wish=CutRequest(cut="move-6", release=True))
     assert [release] == due(moving(Phase.PREPARING), kept)
-    assert [Wish(host="h", wish=CutWish(cut=each, release=True)) for each in ("move-6", CUT)] == due(None, kept)
+    assert [Wish(host="h", wish=CutRequest(cut=each, release=True)) for each in ("move-6", CUT)] == due(None, kept)
     assert [] == due(None, kept, {"release move-6": NOW, f"release {CUT}": NOW})
     # What was emitted until then has to be sent first: the job may be stopped after that.
     assert [] == due(None, sight(job(OLD, **told | {"published": 8})))
@@ -177,5 +177,5 @@ def test_moves_that_are_disjoint_go_on_side_by_side() -> None:
     plans = {each: Plan(job=str(each), host="h", version=VERSION) for each in (far, farther)}
     both = (moving(Phase.CUTTING), Moving(move=other, plans=plans, streams=frozenset({"source/9"})))
     seen = sight(job(OLD), job(ALSO_OLD), job(NEW), job(far), job(farther))
-    wish = Wish(host="h", wish=CutWish(cut=CUT, streams=("source/1",)))
+    wish = Wish(host="h", wish=CutRequest(cut=CUT, streams=("source/1",)))
     assert [wish, Turn(move=other, event=TransitionEvent.READY)] == list(go_on(both, seen, {}, NOW))

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from bridge import topics
-from engine.plan import Feed, Plan, read_plan
+from engine.plan import Feed, Plan
+from engine.plan_messages import read_plan
 from manager.answers import EventAnswer
 from manager.committed.wanted import WantedJob
 from manager.planner import public_id

@@ -35,12 +35,12 @@ def join_by_id(  # noqa: PLR0913, PLR0917 - the config
 
 
 def merged(events: list[Event], observed: list[str]) -> Event:
-    told = [dict(each) for each in events]
+    copies = [dict(each) for each in events]
     if observed:
-        for each in told:
+        for each in copies:
             each[each.pop("field")] = each.pop("value")
     found: dict[str, Any] = {}
-    for each in told:
+    for each in copies:
         for field, value in each.items():
             if found.get(field) is None:
                 found[field] = value

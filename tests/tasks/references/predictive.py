@@ -51,8 +51,8 @@ def decision_tree_classify(events: Iterator[At], fields: list[str]) -> Iterator[
     model: dict[str, Any] | None = None
     for port, event in events:
         if port == "model":
-            told = json.loads(event["model"])
-            model = told if told["kind"] == "decision_tree" else model
+            model_read = json.loads(event["model"])
+            model = model_read if model_read["kind"] == "decision_tree" else model
             continue
         if model is None or any(event[field] is None for field in fields):
             yield "out", {**event, "class": None}
@@ -69,8 +69,8 @@ def linear_regression_predict(events: Iterator[At], fields: list[str]) -> Iterat
     model: dict[str, Any] | None = None
     for port, event in events:
         if port == "model":
-            told = json.loads(event["model"])
-            model = told if told["kind"] == "linear_regression" else model
+            model_read = json.loads(event["model"])
+            model = model_read if model_read["kind"] == "linear_regression" else model
         elif model is None or any(event[field] is None for field in fields):
             yield "out", {**event, "prediction": None}
         else:
@@ -107,8 +107,8 @@ def error_estimate(events: Iterator[At], by: list[str]) -> Iterator[At]:
                 averages[key_of(event, by)] = event["mean"]
             continue
         average = averages[key_of(event, by)]
-        told = average and event["v"] is not None and event["prediction"] is not None
-        yield "out", {**event, "error": (event["v"] - event["prediction"]) / average if told else None}
+        usable = average and event["v"] is not None and event["prediction"] is not None
+        yield "out", {**event, "error": (event["v"] - event["prediction"]) / average if usable else None}
 
 
 def annotate_class(events: Iterator[Event], classes: list[str], window: int) -> Iterator[At]:

@@ -103,7 +103,7 @@ def sliding_linear_regression(events: Iterator[Event], by: list[str], train: int
     """Numbers begin at minus half the window, in which the line is the same."""
     seen: dict[Any, list[float]] = defaultdict(list)
     for event in events:
-        told: dict[str, Any] = {"predicted": None, "predictions": None}
+        prediction: dict[str, Any] = {"predicted": None, "predictions": None}
         if event["v"] is not None:
             values = seen[key_of(event, by)]
             values.append(float(event["v"]))
@@ -113,6 +113,6 @@ def sliding_linear_regression(events: Iterator[Event], by: list[str], train: int
                 mean = added(values[-train:]) / train
                 slope = added([x * y for x, y in zip(xs, values[-train:], strict=True)]) / added([x * x for x in xs])
                 line = [mean + slope * (half + ahead) for ahead in range(1, predict + 1)]
-                told["predictions"] = msgspec.json.encode(line).decode()
-                told["predicted"] = mean + slope * (half + (1 + predict) / 2)
-        yield "out", {**event, **told}
+                prediction["predictions"] = msgspec.json.encode(line).decode()
+                prediction["predicted"] = mean + slope * (half + (1 + predict) / 2)
+        yield "out", {**event, **prediction}

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from bridge import topics
-from engine.plan import read_plan
+from engine.plan_messages import read_plan
 from manager.answers import Role, TenantForm
 from manager.cases.base import Caller
 from manager.reconciler.concerning import Committed

@@ -1,0 +1,122 @@
+"""Plans, requests for cuts and log entries as JSON, and the checks of a plan that was received."""
+
+import json
+from collections.abc import Iterator
+
+import networkx as nx
+from pydantic import TypeAdapter, ValidationError
+
+from bridge.events.json_depth import DEEPEST_PARKED, deeper_than
+from engine.plan import CutRequest, Delivery, Entry, Forward, Plan, SlotState
+from engine.supply import unfit
+
+
+class RefusedPlan(ValueError):
+    """A plan cannot be executed. Says which part of it, and what to do."""
+
+
+_PLAN = TypeAdapter(Plan)
+_ENTRY = TypeAdapter(Entry)
+_CUT = TypeAdapter(CutRequest)
+
+
+def read_plan(text: bytes) -> Plan:
+    """Read a plan from a message. Raises `RefusedPlan` with every reason."""
+    try:
+        plan = _PLAN.validate_json(text)
+    except ValidationError as error:
+        raise RefusedPlan(f"the plan cannot be read: {_details(error)}") from error
+    if problems := tuple(_problems(plan)):
+        raise RefusedPlan(f"version {plan.version} of job {plan.job!r} cannot be executed: {'; '.join(problems)}")
+    return plan
+
+
+def read_cut(text: bytes) -> CutRequest:
+    """Read a request for a cut from a message."""
+    try:
+        return _CUT.validate_json(text)
+    except ValidationError as error:
+        raise RefusedPlan(f"the request for a cut cannot be read: {_details(error)}") from error
+
+
+def written_cut(request: CutRequest) -> bytes:
+    """The message of a request for a cut."""
+    return _CUT.dump_json(request)
+
+
+def _details(error: ValidationError) -> str:
+    return "; ".join(f"{'/'.join(map(str, each['loc'])) or 'all'}: {each['msg'].lower()}" for each in error.errors())
+
+
+def written_plan(plan: Plan) -> bytes:
+    """The message of a plan."""
+    return _PLAN.dump_json(plan)
+
+
+def read_entry(text: bytes) -> Entry:
+    """Read an entry of a job's log."""
+    return _ENTRY.validate_json(text)
+
+
+def written_entry(entry: Entry) -> bytes:
+    """The file content of an entry."""
+    return _ENTRY.dump_json(entry)
+
+
+def _problems(plan: Plan) -> Iterator[str]:
+    names = [slot.instance for slot in plan.slots]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        yield f"instance {twice[0]} has two slots; give it one"
+        return
+    yield from _problems_of_wiring(plan)
+    yield from _problems_of_ends(plan)
+    yield from _problems_of_feeds(plan)
+    if plan.at and plan.at_cut:
+        yield "it names both positions and a cut to take effect at; choose one"
+    if plan.pace <= 0:
+        yield "its pace is not more than 0 seconds"
+
+
+def _problems_of_wiring(plan: Plan) -> Iterator[str]:
+    entering = {each.origin for each in plan.ingress}
+    for each in plan.ingress:
+        if why := unfit(each.supply):
+            yield f"the stream {each.stream!r} cannot be supplied: {why}"
+    known = {slot.instance: slot for slot in plan.slots}
+    if both := sorted(known.keys() & {each.instance for each in plan.ingress}):
+        yield f"instance {both[0]} has a slot and also enters; remove one of the two"
+    for slot in plan.slots:
+        for edge in slot.inputs if slot.state is SlotState.ACTIVE else ():
+            parent = known.get(edge.parent)
+            if edge.origin in entering:
+                continue
+            if parent is None:
+                yield f"instance {slot.instance} reads from {edge.parent}, which neither runs here nor enters"
+            elif parent.state is SlotState.PAUSED:
+                yield f"instance {slot.instance} is active and reads from {edge.parent}, which is paused"
+    if not nx.is_directed_acyclic_graph(plan.graph(plan.slots)):
+        yield "its instances form a cycle"
+
+
+def _problems_of_feeds(plan: Plan) -> Iterator[str]:
+    for each in plan.feeds:
+        try:
+            events = json.loads(each.events)
+        except (ValueError, RecursionError):
+            events = None
+        if not isinstance(events, list):
+            yield f"the events of feed {each.id} are not a JSON array"
+        elif any(deeper_than(event, DEEPEST_PARKED) for event in events):
+            yield f"an event of feed {each.id} is nested deeper than {DEEPEST_PARKED} levels; flatten it"
+
+
+def _problems_of_ends(plan: Plan) -> Iterator[str]:
+    if len({each.origin for each in plan.ingress}) < len(plan.ingress):
+        yield "two ingress streams stand for the same port of an instance; list it once"
+    if len({each.stream for each in plan.ingress}) < len({(each.stream, str(each.supply)) for each in plan.ingress}):
+        yield "one stream has two supplies; give the streams different names"
+    running = {slot.instance for slot in plan.slots} | {each.instance for each in plan.ingress}
+    leaving: tuple[Forward | Delivery, ...] = (*plan.forwards, *plan.deliveries)
+    for each in leaving:
+        if each.instance not in running:
+            yield f"the output of instance {each.instance} leaves the job, but the instance has no slot"
