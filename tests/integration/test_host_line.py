@@ -36,7 +36,7 @@ def lined(folder: Path, kind: BrokerKind, *, most_queued: int = 0) -> Iterator[t
     """A broker of the test's own, and a host's line to it."""
     users = {"braid": "a password of its own"}
     with start_broker(folder / "broker", users, kind=kind, max_queued_messages=most_queued) as broker:
-        line = HostConnection("h", broker.address("braid"), heard=lambda _message: None)
+        line = HostConnection("h", broker.address("braid"), on_message=lambda _message: None)
         line.begin()
         line.listen()
         try:
@@ -93,7 +93,7 @@ def test_what_cannot_be_read_is_told_no_faster_than_the_broker_answers(
 
         def tell(event: str) -> bool:
             try:
-                line.tell_unread(Unread(topic="t", event=event, reason="no number"))
+                line.publish_unread(Unread(topic="t", event=event, reason="no number"))
             except NotConnected:
                 return False
             return True
@@ -103,7 +103,7 @@ def test_what_cannot_be_read_is_told_no_faster_than_the_broker_answers(
         try:
             told = [tell(f"{number}") for number in range(5)]
             # Another topic has room of its own.
-            line.tell_unread(Unread(topic="u", event="6", reason="no number"))
+            line.publish_unread(Unread(topic="u", event="6", reason="no number"))
         finally:
             process.resume()
         assert [True, True, True, False, False] == told
@@ -119,11 +119,11 @@ def test_an_outage_of_any_length_ends_no_host(tmp_path: Path, kind: BrokerKind) 
         process.kill()
         process.wait()
         for number in range(70_000):
-            line.tell("metrics", {"n": number}, retain=False)
+            line.publish("metrics", {"n": number}, retain=False)
         broker.restart()
 
         def told() -> bool:
-            line.tell("metrics", {"n": -1}, retain=False)
+            line.publish("metrics", {"n": -1}, retain=False)
             return b'{"n": -1}' in got
 
         until(told, "what is measured after that")
@@ -147,8 +147,8 @@ def test_what_a_broker_may_have_lost_is_told_again(tmp_path: Path, kind: BrokerK
     """A status that is no news is published once, and once more after a reconnect: the broker may have lost it."""
     with lined(tmp_path, kind) as (broker, line), heard(broker, "status", lasting=False) as got:
         for _ in range(3):
-            line.tell("status", {"n": 1})
-        line.tell("status", {"n": 2})
+            line.publish("status", {"n": 1})
+        line.publish("status", {"n": 2})
         until(lambda: len(got) == 2, "both")
         with sending(broker) as client:
             client.publish("status", b"", retain=True)
@@ -156,7 +156,7 @@ def test_what_a_broker_may_have_lost_is_told_again(tmp_path: Path, kind: BrokerK
         broker.restart()
 
         def told_again() -> bool:
-            line.tell("status", {"n": 2})
+            line.publish("status", {"n": 2})
             return len(got) > 3
 
         until(told_again, "the second once more")

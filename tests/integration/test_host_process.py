@@ -35,7 +35,7 @@ with HostKeeper(sys.argv[1], Path(sys.argv[2]), Address.parse(sys.argv[3]), mast
 """
 BOUND = 180.0
 """Seconds that a busy machine may take to start Spark, and what else is awaited."""
-HANGING = BOUND + 2 * jvm_watch._POLL_SECONDS * jvm_watch.HANGS_AFTER
+HANGING = BOUND + 2 * jvm_watch._POLL_SECONDS * jvm_watch._HANGS_AFTER
 
 
 @pytest.fixture(scope="module")

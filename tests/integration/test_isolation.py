@@ -51,7 +51,7 @@ class Streams:
         self.receptions = Receptions(
             self.root, "h", self.address, self.protocol, on_unread=self.unread.append, clock=clock
         )
-        self.spools = HostSpools(self.root, self.receptions, clock=clock, grown=lambda _stream, _marked: None)
+        self.spools = HostSpools(self.root, self.receptions, clock=clock, on_growth=lambda _stream, _marked: None)
 
     def need(self, topic: str, *, most_bytes: int = 1 << 30) -> None:
         """Have a topic supplied that nobody has read yet, so that its spool keeps everything."""

@@ -42,13 +42,13 @@ def test_what_came_in_and_what_left_is_counted(tmp_path: Path) -> None:
     scene.batch(50)
     scene.batch(4)
     follower.follow()
-    assert ({"s": 9}, 59) == (follower.told.entered, follower.told.left)
+    assert ({"s": 9}, 59) == (follower.so_far.entered, follower.so_far.left)
     scene.sender.answer()
     follower.tidy()
     again = scene.follower()
     scene.batch(1)
     again.follow()
-    assert ({"s": 1}, 1, 2) == (again.told.entered, again.told.left, again.run)
+    assert ({"s": 1}, 1, 2) == (again.so_far.entered, again.so_far.left, again.run)
 
 
 def test_what_was_gone_of_a_batch_is_not_counted_as_what_came_in(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_what_was_gone_of_a_batch_is_not_counted_as_what_came_in(tmp_path: Path)
     scene.folder.say_gone({"s": scene.position - 3})
     follower = scene.follower()
     follower.follow()
-    assert {"s": 3} == follower.told.entered
+    assert {"s": 3} == follower.so_far.entered
 
 
 def test_a_restart_publishes_again_what_may_not_have_left(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_restart_publishes_again_what_may_not_have_left(tmp_path: Path) -> Non
     first, second, third = scene.sender.plain
     third.done()
     first.done()
-    assert 1 == follower.published
+    assert 1 == follower.first_unsent
     follower.tidy()
     again = scene.follower()
     again.follow()
@@ -96,7 +96,7 @@ def test_a_restart_publishes_nothing_again_that_has_left(tmp_path: Path) -> None
     again = scene.follower()
     assert [] == again.follow()
     assert [] == scene.sender.plain
-    assert {"s": 2} == again.told.positions
+    assert {"s": 2} == again.so_far.positions
 
 
 def test_while_the_broker_is_behind_records_wait_in_their_files(
@@ -164,7 +164,7 @@ def test_a_stream_opens_at_its_number_in_the_plan_that_forwards_it(tmp_path: Pat
     assert [(STREAM, 5), (STREAM, 7)] == [(stream, each.first) for stream, each in scene.sender.emitted]
     assert [5, 6, 7] == opened.numbers(5)
     assert [7] == opened.numbers(7)
-    assert {"7:out": 5} == follower.leaving()
+    assert {"7:out": 5} == follower.forwarder.unconfirmed()
 
 
 def test_a_closed_stream_has_nothing_that_left_after_its_end(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_a_closing_stream_survives_restarts(tmp_path: Path) -> None:
         [opened] = scene.sender.opened
         assert opened.closed
         assert [0, 1, 2] == opened.numbers(opened.first)
-        assert {"7:out": 0} == follower.leaving()
+        assert {"7:out": 0} == follower.forwarder.unconfirmed()
         follower.tidy()
     scene.sender.confirmed[STREAM] = EVERYTHING
     follower.tidy()
@@ -233,8 +233,8 @@ def test_an_epoch_that_is_too_low_is_told_and_stops_nothing_else(tmp_path: Path)
     scene.plan(forwarded=True, delivered=True, epoch=2)
     scene.batch(2)
     follower.follow()
-    assert "higher epoch" in follower.trouble
-    assert 1 == follower.told.batch
+    assert "higher epoch" in follower.forwarder.trouble
+    assert 1 == follower.so_far.batch
     assert [1] == [each.payload["first"] for each in scene.sender.plain]
 
 
@@ -244,18 +244,18 @@ def test_positions_are_passed_once_no_batch_can_read_them_again(tmp_path: Path) 
     follower = scene.follower()
     scene.batch(10)
     follower.follow()
-    assert {} == follower.passed()
+    assert {} == follower.needed_from()
     for _ in range(REWIND):
         scene.batch(1)
     follower.follow()
-    assert {"s": 10} == follower.passed()
+    assert {"s": 10} == follower.needed_from()
     scene.batch(1, cut="c")
     for _ in range(10):
         scene.batch(1)
     follower.follow()
-    assert {"s": 14} == follower.passed()
+    assert {"s": 14} == follower.needed_from()
     scene.folder.release_cut("c")
-    assert {"s": 24 - REWIND} == follower.passed()
+    assert {"s": 24 - REWIND} == follower.needed_from()
 
 
 def test_a_cut_keeps_its_records_until_it_is_released(tmp_path: Path) -> None:

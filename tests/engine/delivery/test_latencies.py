@@ -24,7 +24,7 @@ def test_percentiles_are_told_to_a_twentieth(aged: list[tuple[float, int]]) -> N
     latencies = Latencies()
     latencies.note(ONE, [born(age, many) for age, many in aged], NOW)
     exact = sorted(NOW - born(age).at / 1000 for age, many in aged for _ in range(many))
-    told = latencies.told(NOW).all
+    told = latencies.report(NOW).all
     for name, part in (("p50", 0.5), ("p99", 0.99)):
         least = max(_LEAST, percentile(exact, part))
         # What is told is rounded to a tenth of a millisecond.
@@ -37,7 +37,7 @@ def test_each_output_counts_for_itself_and_for_its_job() -> None:
     latencies.note(ONE, [born(1.0, 3)], NOW)
     latencies.note(OTHER, [born(4.0)], NOW)
     latencies.note(DataflowOutput(), [born(16.0)], NOW)
-    told = latencies.told(NOW)
+    told = latencies.report(NOW)
     assert {"d1": ["s"], "d2": ["t"]} == {dataflow: list(sinks) for dataflow, sinks in told.outputs.items()}
     found = [told.outputs["d1"]["s"]["p99"], told.outputs["d2"]["t"]["p50"], told.all["p50"], told.all["p99"]]
     assert [True] * 4 == [
@@ -48,19 +48,19 @@ def test_each_output_counts_for_itself_and_for_its_job() -> None:
 def test_what_is_not_known_or_long_past_does_not_count() -> None:
     """Nor is anything left of a time that a clock was set back from."""
     latencies = Latencies()
-    assert ({}, {}) == latencies.told(NOW)
+    assert ({}, {}) == latencies.report(NOW)
     latencies.note(ONE, [Birth(5, UNKNOWN)], NOW)
-    assert ({}, {}) == latencies.told(NOW)
+    assert ({}, {}) == latencies.report(NOW)
     latencies.note(ONE, [born(1.0)], NOW)
     latencies.note(OTHER, [born(1.0)], NOW + _WINDOW / 2)
     latencies.note(OTHER, [born(1.0)], NOW + 10 * _WINDOW)
-    assert {"d1", "d2"} == set(latencies.told(NOW + _WINDOW / 2).outputs)
-    assert {"d2"} == set(latencies.told(NOW + _WINDOW + SPAN).outputs)
-    assert ({}, {}) == latencies.told(NOW + 10 * _WINDOW)
+    assert {"d1", "d2"} == set(latencies.report(NOW + _WINDOW / 2).outputs)
+    assert {"d2"} == set(latencies.report(NOW + _WINDOW + SPAN).outputs)
+    assert ({}, {}) == latencies.report(NOW + 10 * _WINDOW)
 
 
 def test_a_clock_that_is_behind_tells_the_least() -> None:
     """What was born after it left, by another host's clock, is no younger than can be told."""
     latencies = Latencies()
     latencies.note(ONE, [born(-5.0)], NOW)
-    assert {"p50": _LEAST, "p99": _LEAST} == latencies.told(NOW).all
+    assert {"p50": _LEAST, "p99": _LEAST} == latencies.report(NOW).all

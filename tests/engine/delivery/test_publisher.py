@@ -41,18 +41,18 @@ def test_each_event_counts_once_for_each_output_when_the_broker_has_it() -> None
     events = pa.record_batch({"t": [LONG, LONG, ""]})
     emitted = EmittedEvents(origin=Port(7, "out"), first=5, events=events, births=(born(100.0), born(1.0, 2)))
     publishing.publish(0, PLAN, [emitted])
-    publishing.park(0, [Dead(instance=7, port="in", reason="it is none", events=events)])
+    publishing.publish_dead_letters(0, [Dead(instance=7, port="in", reason="it is none", events=events)])
     publishing.settle()
-    assert {} == publishing.latencies.told(NOW).all
+    assert {} == publishing.latencies.report(NOW).all
     assert [5, 6, 5, 6] == [each.payload["first"] for each in sender.plain[:4]]
     sender.plain.pop(0).done()
     publishing.settle()
-    told = publishing.latencies.told(NOW)
+    told = publishing.latencies.report(NOW)
     assert ["d"] == list(told.outputs)
     assert is_about(100.0, told.outputs["d"]["s"]["p50"])
     sender.answer()
     publishing.settle()
-    told = publishing.latencies.told(NOW)
+    told = publishing.latencies.report(NOW)
     assert ["d", "e"] == list(told.outputs)
     assert [told.all] * 2 == [sinks["s"] for sinks in told.outputs.values()]
     assert (True, True) == (is_about(1.0, told.all["p50"]), is_about(100.0, told.all["p99"]))
@@ -70,6 +70,6 @@ def test_what_a_task_publishes_counts_once_for_its_job() -> None:
     assert ["x", "x", "y"] == [each.topic for each in sender.plain]
     sender.answer()
     publishing.settle()
-    told = publishing.latencies.told(NOW)
+    told = publishing.latencies.report(NOW)
     assert {} == told.outputs
     assert (True, True) == (is_about(1.0, told.all["p50"]), is_about(100.0, told.all["p99"]))

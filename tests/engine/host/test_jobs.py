@@ -23,7 +23,7 @@ from engine.host.jobs import HostJobs
 from engine.host.spools import HostSpools
 from engine.job import job, pace_keeper
 from engine.job.pace import ReadableSpool
-from engine.job.pace_keeper import PaceServer
+from engine.job.pace_server import PaceServer
 from engine.offset import Offset
 from engine.plan import Import, Ingress, Plan
 from engine.records.job_folder import JobFolder, KeptCut, job_folder, spool_folder
@@ -70,8 +70,8 @@ class Line:
         self.told: dict[str, Mapping[str, Any]] = {}
         self.refused: list[str] = []
 
-    def tell(self, topic: str, told: Mapping[str, Any], *, retain: bool = True) -> None:  # noqa: ARG002 - a line's signature
-        self.told[topic] = json.loads(json.dumps(told))
+    def publish(self, topic: str, value: Mapping[str, Any], *, retain: bool = True) -> None:  # noqa: ARG002 - a connection's signature
+        self.told[topic] = json.loads(json.dumps(value))
 
     def refuse(self, _topic: str, why: str) -> None:
         self.refused.append(why)
@@ -89,18 +89,18 @@ class Made:
         self.line = Line()
         self.session = Session()
         self.pace = PaceServer(self.sockets / "pace")
-        self.spools = HostSpools(self.root, Broker(), clock=MemoryClock(), grown=lambda _stream, _marked: None)
+        self.spools = HostSpools(self.root, Broker(), clock=MemoryClock(), on_growth=lambda _stream, _marked: None)
         self.jobs = HostJobs(
             "h",
             self.root,
             cast("Any", self.session),
             pace=self.pace,
             sender=Sender(),
-            consuming=HostConsumers(self.root, self.spools),
-            line=self.line,
+            consumers=HostConsumers(self.root, self.spools),
+            publisher=self.line,
             behaviours={},
             clock=MemoryClock(),
-            asked=lambda _job: None,
+            on_ask=lambda _job: None,
         )
 
     def end(self) -> None:
@@ -287,7 +287,7 @@ def test_a_new_job_whose_spool_is_damaged_is_died_until_it_is_mended(made: Made)
     path.write_bytes(whole)
     made.jobs.look()
     assert {"a": "running", "b": "running"} == made.states()
-    assert {"raw/a": 2} == made.jobs._jobs["a"].entries[0].starts
+    assert {"raw/a": 2} == made.jobs._jobs["a"].plans.entries[0].starts
 
 
 def test_a_log_of_plans_that_is_damaged_ends_no_host(made: Made) -> None:
@@ -357,7 +357,7 @@ def test_plans_that_no_batch_runs_again_are_forgotten(made: Made) -> None:
     made.jobs.look()
     assert ("running", 11) == (made.status("a")["state"], made.status("a")["in_effect"])
     made.take(replace(plan("a", 12), ingress=(second,)))
-    assert [entry.number for entry in made.jobs._jobs["a"].entries] == list(range(oldest, 13))
+    assert [entry.number for entry in made.jobs._jobs["a"].plans.entries] == list(range(oldest, 13))
 
 
 def ended(made: Made, name: str) -> None:
@@ -443,7 +443,7 @@ def test_a_job_that_is_stopped_holds_its_spools_until_its_cuts_are_released(made
 
 def test_the_folder_of_a_job_goes_long_after_it_was_stopped(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     """And not that of one that runs; wanted again, it begins anew."""
-    monkeypatch.setattr(jobs, "SWEEPING", 0.0)
+    monkeypatch.setattr(jobs, "SWEEP_SECONDS", 0.0)
     for name in ("a", "b"):
         made.take(plan(name))
     ended(made, "a")
@@ -514,41 +514,41 @@ def test_what_comes_wakes_a_job_whose_next_plan_reads_it_no_longer(
     made.take(plan("a"))
     made.take(replace(plan("a", 2), ingress=(), at_cut="m"))
     running = made.jobs._jobs["a"]
-    assert running._keeper is not None
-    begun = running._keeper.end_after(Offset())
-    looked, look = threading.Event(), running._spools.readable
+    assert running.keeper is not None
+    begun = running.keeper.end_after(Offset())
+    looked, look = threading.Event(), running.spools.readable
 
     def looking(streams: Sequence[str]) -> Mapping[str, ReadableSpool]:
         looked.set()
         return look(streams)
 
-    monkeypatch.setattr(running._spools, "readable", looking)
+    monkeypatch.setattr(running.spools, "readable", looking)
     with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(running._keeper.end_after, begun)
+        answer = pool.submit(running.keeper.end_after, begun)
         try:
             assert looked.wait(BOUND)
             made.spools.mark("m", ["raw/a"])
-            made.jobs.grown("raw/b", marked=True)
-            made.jobs.grown("raw/a", marked=marked)
+            made.pace.note_growth("raw/b", marked=True)
+            made.pace.note_growth("raw/a", marked=marked)
             assert {"m": ("raw/a",)} == answer.result(BOUND).cuts
         finally:
-            running._keeper.stop()
+            running.keeper.stop()
 
 
 def test_of_a_query_that_asks_something_it_is_known_that_it_lives(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only once no question of its waits for an answer the JVM is asked, and a query that died is begun again."""
     made.take(plan("a"))
-    keeper = made.jobs._jobs["a"]._keeper
+    keeper = made.jobs._jobs["a"].keeper
     assert keeper is not None
     monkeypatch.setattr(made.session, "isActive", False)
     begun = keeper.end_after(Offset())
-    looked, look = threading.Event(), made.jobs._jobs["a"]._spools.readable
+    looked, look = threading.Event(), made.jobs._jobs["a"].spools.readable
 
     def looking(streams: Sequence[str]) -> Mapping[str, ReadableSpool]:
         looked.set()
         return look(streams)
 
-    monkeypatch.setattr(made.jobs._jobs["a"]._spools, "readable", looking)
+    monkeypatch.setattr(made.jobs._jobs["a"].spools, "readable", looking)
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(keeper.end_after, begun)
         try:
@@ -572,7 +572,7 @@ def test_a_job_that_gave_a_cut_up_says_so_until_it_is_released(made: Made, monke
     both = replace(plan("a"), ingress=(*plan("a").ingress, other))
     made.take(both)
     made.take(replace(both, version=2, ingress=(), at_cut="m"))
-    keeper = made.jobs._jobs["a"]._keeper
+    keeper = made.jobs._jobs["a"].keeper
     assert keeper is not None
     begun = keeper.end_after(Offset())
     made.spools.mark("m", ["raw/a"])

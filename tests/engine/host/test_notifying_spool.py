@@ -21,8 +21,8 @@ ACTS = st.lists(st.one_of(ITEMS, st.integers(0, 20), st.none()), max_size=12)
 """Items are appended; up to a position a consumer passes; None asks how far a batch should go."""
 
 
-def told(folder: Path, grown: Callable[[bool], None] = lambda _marked: None) -> NotifyingSpool:
-    return NotifyingSpool(folder, most_bytes=ROOMY, grown=grown)
+def made(folder: Path, on_growth: Callable[[bool], None] = lambda _marked: None) -> NotifyingSpool:
+    return NotifyingSpool(folder, most_bytes=ROOMY, on_growth=on_growth)
 
 
 def reached(spool: NotifyingSpool | FolderReader, start: int, size: int) -> SpoolReach | None:
@@ -38,7 +38,7 @@ def test_it_reaches_as_far_as_whoever_looks_into_its_folder(
 ) -> None:
     """Whenever it was asked first, and whatever was appended and removed before and after."""
     with TemporaryDirectory() as folder:
-        spool = told(Path(folder) / "spool")
+        spool = made(Path(folder) / "spool")
         commit(spool.folder, "job", 0)
         for act in acts:
             if act is None:
@@ -57,7 +57,7 @@ def test_it_reaches_as_far_as_whoever_looks_into_its_folder(
 
 def test_what_comes_while_it_looks_for_the_first_time_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not make whoever appends wait meanwhile."""
-    spool = told(tmp_path / "spool")
+    spool = made(tmp_path / "spool")
     spool.append([data(1)])
 
     def looking(folder: Path) -> SpoolIndex:
@@ -74,7 +74,7 @@ def test_what_comes_while_it_looks_for_the_first_time_is_found(tmp_path: Path, m
 
 def test_of_two_who_append_the_second_may_tell_first(tmp_path: Path) -> None:
     """What the other has appended is not passed over, nor taken twice."""
-    spool = told(tmp_path / "spool")
+    spool = made(tmp_path / "spool")
     index = SpoolIndex(spool.folder)
     appended = [[marker("m")], [data(1)], [data(2)]]
     first, second, third = ((spool.append(items), items) for items in appended)
@@ -88,7 +88,7 @@ def test_of_two_who_append_the_second_may_tell_first(tmp_path: Path) -> None:
 def test_it_tells_when_it_has_grown(tmp_path: Path) -> None:
     """Whoever is told finds what came; and hears whether a marker is among it, and nothing where nothing came."""
     heard: list[tuple[bool, int]] = []
-    spool = told(tmp_path / "spool", lambda marked: heard.append((marked, spool.reach(0, 0).end)))
+    spool = made(tmp_path / "spool", lambda marked: heard.append((marked, spool.reach(0, 0).end)))
     spool.append([data(1)])
     spool.append([])
     spool.append([data(2), marker("m")])
@@ -98,7 +98,7 @@ def test_it_tells_when_it_has_grown(tmp_path: Path) -> None:
 
 def test_a_job_looks_only_into_spools_that_others_fill(tmp_path: Path) -> None:
     """What its host fills knows itself; once the host fills it no more, the job looks into its folder."""
-    own, foreign = (told(spool_folder(tmp_path, name)) for name in ("own", "foreign"))
+    own, foreign = (made(spool_folder(tmp_path, name)) for name in ("own", "foreign"))
     owned = {"own": own}
     spools = JobSpools(tmp_path, owned.get)
     for spool in (own, foreign):

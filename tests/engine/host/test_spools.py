@@ -73,7 +73,7 @@ def broker() -> Broker:
 
 @pytest.fixture
 def spools(tmp_path: Path, broker: Broker) -> Iterator[HostSpools]:
-    made = HostSpools(tmp_path, broker, clock=MemoryClock(), grown=lambda _stream, _marked: None)
+    made = HostSpools(tmp_path, broker, clock=MemoryClock(), on_growth=lambda _stream, _marked: None)
     yield made
     made.close()
 
@@ -282,11 +282,10 @@ def job(path: Path, *streams: str, at: dict[str, int] | None = None) -> Any:
         name="j",
         folder=folder,
         follower=None,
-        entries=[entry],
-        plan=plan,
+        plans=SimpleNamespace(
+            entries=[entry], latest=entry, plan=plan, in_effect=lambda: [entry], positions=lambda: at or {}
+        ),
         streams=lambda: frozenset(streams),
-        in_effect=lambda: [entry],
-        position=lambda: at or {},
     )
 
 
@@ -377,7 +376,7 @@ def test_a_job_leaves_what_it_reads_no_longer_once_no_cut_needs_it(tmp_path: Pat
     """A stream goes on being supplied for whoever takes over at the cut."""
     consuming, before = HostConsumers(tmp_path, spools), job(tmp_path, "a", "b")
     consuming.rejoin(cast("SparkJob", before))
-    consuming.join(cast("SparkJob", job(tmp_path)), before.plan)
+    consuming.join(cast("SparkJob", job(tmp_path)), before.plans.plan)
     after = job(tmp_path, "b")
     after.folder.keep_cut(KeptCut("c", 3, (1,), {"a": 0}))
     consuming.tidy(cast("SparkJob", after))

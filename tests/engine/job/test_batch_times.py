@@ -31,17 +31,17 @@ def batch(times: BatchTimes, clock: Clock, seconds: float) -> None:
 def test_the_latest_batches_count(clock: Clock) -> None:
     """What is older than the window does not, nor does waiting for something to do."""
     times = BatchTimes(clock)
-    assert {} == times.told()
+    assert {} == times.percentiles()
     batch(times, clock, 9.0)
     clock.now += 10.0
     times.end()
     for seconds in (0.5, 0.25, 1.0):
         batch(times, clock, seconds)
-    assert {"p50": 0.5, "p99": 9.0} == times.told()
+    assert {"p50": 0.5, "p99": 9.0} == times.percentiles()
     clock.now += _WINDOW - 5.0
-    assert {"p50": 0.5, "p99": 1.0} == times.told()
+    assert {"p50": 0.5, "p99": 1.0} == times.percentiles()
     clock.now += _WINDOW
-    assert {} == times.told()
+    assert {} == times.percentiles()
 
 
 def test_of_many_batches_only_so_many_count(clock: Clock) -> None:
@@ -50,7 +50,7 @@ def test_of_many_batches_only_so_many_count(clock: Clock) -> None:
     batch(times, clock, 5.0)
     for _ in range(_MOST):
         batch(times, clock, 0.015625)
-    assert {"p50": 0.0156, "p99": 0.0156} == times.told()
+    assert {"p50": 0.0156, "p99": 0.0156} == times.percentiles()
 
 
 @given(st.lists(st.integers(min_value=0, max_value=99), min_size=1), st.sampled_from([0.01, 0.5, 0.99, 1.0]))

@@ -3,7 +3,7 @@
 import networkx as nx
 import pytest
 
-from engine.job.lifecycle import JOB_LIFE, ImpossibleTurn, JobEvent, JobState, turn
+from engine.job.lifecycle import JOB_LIFE, ImpossibleTurn, JobEvent, JobState, next_state
 
 
 def test_every_state_stands_in_the_table() -> None:
@@ -22,6 +22,6 @@ def test_from_everywhere_a_job_can_end() -> None:
 
 
 def test_an_event_that_cannot_be_is_refused() -> None:
-    """A turn that the table does not have raises rather than being passed over."""
+    """A next_state that the table does not have raises rather than being passed over."""
     with pytest.raises(ImpossibleTurn, match="a job that is stopped cannot meet"):
-        turn(JobState.STOPPED, JobEvent.STOP)
+        next_state(JobState.STOPPED, JobEvent.STOP)

@@ -17,7 +17,8 @@ from bridge.spools.log import Item, ItemKind
 from bridge.spools.memory_spool import MemorySpool
 from engine.job import pace, pace_keeper
 from engine.job.pace import ReadableSpool
-from engine.job.pace_keeper import PaceKeeper, PaceServer
+from engine.job.pace_keeper import PaceKeeper
+from engine.job.pace_server import PaceServer
 from engine.offset import Offset
 from engine.plan import Edge, Entry, Ingress, Plan, Slot
 from engine.spark.batch_task import report_recorded
@@ -43,6 +44,7 @@ class Scene:
         self.keeper = PaceKeeper(
             run=1,
             entries=lambda first: [each for each in self.entries if each.number >= first],
+            is_bridged=lambda stream: stream != "raw",
             spools=self,
             recorded=lambda _start: self.known,
             on_ask=self.asked.append,
@@ -147,8 +149,8 @@ def test_what_comes_over_a_bridge_wakes_who_waits_for_raw_events_only(monkeypatc
     scene.put("raw", wake=False)
     with asking(scene, start) as answer:
         scene.put("bridge", wake=False)
-        scene.keeper.grown("raw", bridged=False)
-        scene.keeper.grown("bridge", bridged=True)
+        scene.keeper.note_growth("raw", marked=False)
+        scene.keeper.note_growth("bridge", marked=False)
         assert {"raw": 2, "bridge": 2} == answer.result(BOUND).at
 
 
@@ -222,7 +224,7 @@ def test_what_a_plan_waits_for_is_found(monkeypatch: pytest.MonkeyPatch) -> None
     scene.log(at={"raw": 3})
     with asking(scene, start) as answer:
         scene.put("raw", wake=False)
-        scene.keeper.grown("raw", bridged=False)
+        scene.keeper.note_growth("raw", marked=False)
         assert Offset(run=1, entry=1, at={"raw": 3}) == answer.result(BOUND)
 
 

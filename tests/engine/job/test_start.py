@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.job.start import Standing, begins, behind, brought, check_return, returning
+from engine.job.start import Standing, brought, check_return, past_gone, returning, start_positions
 from engine.offset import Offset
 from engine.plan import Edge, Entry, Import, Ingress, Plan, RefusedPlan, Slot
 from engine.records.job_folder import KeptCut
@@ -54,15 +54,15 @@ def test_who_never_left_goes_on_as_it_is() -> None:
 def test_a_stream_goes_on_where_it_stands_until_it_is_sure_that_the_job_let_go() -> None:
     """Whatever position is named: between a record and the next end that is decided, either may be so."""
     reads = Standing({"s": 5}, plan(7), Offset(run=1, entry=1, at={"s": 6}))
-    assert {"s": 5} == begins(plan(7), {"s": 99}, reads)
-    assert {"s": 5} == begins(plan(7, start=9), {"s": 9}, reads)
-    assert {"s": 5} == begins(plan(7, start=9), {"s": 9}, reads._replace(decided=None))
+    assert {"s": 5} == start_positions(plan(7), {"s": 99}, reads)
+    assert {"s": 5} == start_positions(plan(7, start=9), {"s": 9}, reads)
+    assert {"s": 5} == start_positions(plan(7, start=9), {"s": 9}, reads._replace(decided=None))
     let_go = reads._replace(decided=Offset(run=1, entry=2))
-    assert {"s": 5} == begins(plan(7), {"s": 99}, let_go)
-    assert {"s": 9} == begins(plan(7, start=9), {"s": 9}, let_go)
-    assert {"s": 99} == begins(plan(7), {"s": 99}, Standing({}, plan(), None))
+    assert {"s": 5} == start_positions(plan(7), {"s": 99}, let_go)
+    assert {"s": 9} == start_positions(plan(7, start=9), {"s": 9}, let_go)
+    assert {"s": 99} == start_positions(plan(7), {"s": 99}, Standing({}, plan(), None))
     # The plan before it has the stream already.
-    assert {"s": 3} == begins(plan(7), {"s": 3}, reads, {"s": 3})
+    assert {"s": 3} == start_positions(plan(7), {"s": 3}, reads, {"s": 3})
 
 
 def test_who_left_cannot_come_back_where_others_read_on() -> None:
@@ -81,5 +81,5 @@ def test_who_left_cannot_come_back_where_others_read_on() -> None:
 def test_what_is_gone_lies_before_where_a_stream_begins() -> None:
     """The other streams begin where they did, and so does what has begun beyond."""
     ran = replace(entry(1, plan(2)), starts={"a": 3, "b": 4, "c": 9})
-    assert {"a": 5, "b": 4, "c": 9} == behind(ran, {"a": 5, "c": 6}).starts
-    assert ran == behind(ran, {})
+    assert {"a": 5, "b": 4, "c": 9} == past_gone(ran, {"a": 5, "c": 6}).starts
+    assert ran == past_gone(ran, {})

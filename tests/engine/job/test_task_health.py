@@ -3,7 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.job.task_health import _BACK_OFF, BAD_BATCHES, WELL, Health, noted, overlaid, recalled, renewed, retried
+from engine.job.task_health import (
+    _BACK_OFF,
+    BAD_BATCHES,
+    WELL,
+    Health,
+    after_batch,
+    at_time,
+    failed_in,
+    renewed_plan,
+    with_health,
+)
 from engine.plan import Edge, Import, Plan, Slot, SlotState
 from engine.records.record import InstanceMeter
 
@@ -13,7 +23,7 @@ GOOD, BAD, NOTHING = InstanceMeter(taken=5, emitted=5), InstanceMeter(taken=5, d
 def after(*meters: InstanceMeter, health: Health | None = None, killed: bool = False) -> Health:
     health = health or Health()
     for meter in meters:
-        health = noted(health, meter, killed=killed, reason="it broke", now=100.0)
+        health = after_batch(health, meter, killed=killed, reason="it broke", now=100.0)
     return health
 
 
@@ -50,15 +60,15 @@ def test_one_that_kills_its_worker_is_failed_although_it_took_events() -> None:
 def test_a_failed_one_is_tried_again_when_its_time_has_come() -> None:
     """It runs again after the back-off, and is failed at the first bad batch, for longer."""
     failed = after(BAD, BAD, BAD)
-    assert retried(failed, failed.retry - 0.1) == failed
-    again = retried(failed, failed.retry)
+    assert at_time(failed, failed.retry - 0.1) == failed
+    again = at_time(failed, failed.retry)
     assert again.reason == ""
     assert after(BAD, health=again).retry == 100.0 + _BACK_OFF[1]
 
 
 def test_long_health_forgets_earlier_failures() -> None:
     """After many good batches the next failure is a first one."""
-    again = retried(after(BAD, BAD, BAD), 1e9)
+    again = at_time(after(BAD, BAD, BAD), 1e9)
     assert after(*[GOOD] * WELL, BAD, BAD, BAD, health=again).retry == 100.0 + _BACK_OFF[0]
 
 
@@ -67,7 +77,7 @@ def test_the_back_off_grows_to_its_last() -> None:
     health = Health()
     waits = []
     for _ in range(len(_BACK_OFF) + 2):
-        health = after(BAD, BAD, BAD, health=retried(health, 1e9))
+        health = after(BAD, BAD, BAD, health=at_time(health, 1e9))
         waits.append(health.retry - 100.0)
     assert waits == [*_BACK_OFF, _BACK_OFF[-1], _BACK_OFF[-1]]
 
@@ -75,21 +85,21 @@ def test_the_back_off_grows_to_its_last() -> None:
 def test_a_plan_shows_who_is_failed_and_forgets_it_again() -> None:
     """A failed instance has a failed slot with reason and time, and an active one again once it is tried anew."""
     plan = Plan(job="j", host="h", version=1, slots=(slot(2), slot(3)))
-    failed = overlaid(plan, {3: Health(reason="it broke", retry=7.0)})
+    failed = with_health(plan, {3: Health(reason="it broke", retry=7.0)})
     assert [(each.state, each.reason, each.retry) for each in failed.slots] == [
         (SlotState.ACTIVE, "", None),
         (SlotState.FAILED, "it broke", 7.0),
     ]
-    assert recalled(failed) == {3: Health(times=1, reason="it broke", retry=7.0)}
-    assert overlaid(failed, {}) == plan
+    assert failed_in(failed) == {3: Health(times=1, reason="it broke", retry=7.0)}
+    assert with_health(failed, {}) == plan
 
 
 @given(st.sampled_from([SlotState.PAUSED, SlotState.FAILED]))
 def test_what_the_plan_itself_holds_back_stays_held_back(state: SlotState) -> None:
     """A host neither fails nor wakes what the manager paused or failed."""
     plan = Plan(job="j", host="h", version=1, slots=(slot(2, state),))
-    assert overlaid(plan, {2: Health(reason="it broke", retry=7.0)}) == plan
-    assert overlaid(plan, {}) == plan
+    assert with_health(plan, {2: Health(reason="it broke", retry=7.0)}) == plan
+    assert with_health(plan, {}) == plan
 
 
 def test_a_renewed_plan_takes_effect_at_once_and_imports_nothing_again() -> None:
@@ -97,4 +107,4 @@ def test_a_renewed_plan_takes_effect_at_once_and_imports_nothing_again() -> None
     plan = Plan(
         job="j", host="h", version=1, slots=(slot(2),), at={"s": 4}, imports=(Import(instance=2, job="i", cut="c"),)
     )
-    assert renewed(plan, {}) == Plan(job="j", host="h", version=1, slots=(slot(2),))
+    assert renewed_plan(plan, {}) == Plan(job="j", host="h", version=1, slots=(slot(2),))

@@ -103,7 +103,7 @@ def test_births_travel_from_the_raw_spool_to_the_subscribers(tmp_path: Path) -> 
         assert all(item.stamp >= 1_020_000 for item in spooled)
         # The broker's last answers are still to be heard.
         chain.whole()
-        told = chain.follower.latencies.told(chain.clock.now())
+        told = chain.follower.latencies.report(chain.clock.now())
         assert {"d": {"out": told.all}} == told.outputs
         assert (True, True) == (10.0 <= told.all["p50"], 20.0 <= told.all["p99"] < 25.0)
     finally:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from engine.spark import java
-from engine.spark.code_archive import PACKAGES, packed
+from engine.spark.code_archive import PACKAGES, pack_code
 from engine.spark.java import NoJava, find_java, java_version
-from engine.spark.session import is_local, retrying
+from engine.spark.session import is_local, retrying_master
 
 NEW = 'openjdk version "17.0.15" 2025-04-15'
 OLD = 'java version "1.8.0_292"'
@@ -91,7 +91,7 @@ def test_without_a_java_of_the_system_the_packaged_one_runs(tmp_path: Path, stat
         environment = surroundings(tmp_path, home=home, path=home)
     find_java(environment)
     assert environment["JAVA_HOME"].startswith(str(tmp_path / "caches"))
-    assert (java_version(runs(environment["JAVA_HOME"])) or 0) >= java.OLDEST
+    assert (java_version(runs(environment["JAVA_HOME"])) or 0) >= java.OLDEST_JAVA
 
 
 def test_the_packaged_one_is_wrapped_once(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_the_packaged_one_needs_no_place_to_stay(tmp_path: Path) -> None:
     (tmp_path / "caches").write_text("in the way")
     environment = surroundings(tmp_path)
     find_java(environment)
-    assert (java_version(runs(environment["JAVA_HOME"])) or 0) >= java.OLDEST
+    assert (java_version(runs(environment["JAVA_HOME"])) or 0) >= java.OLDEST_JAVA
 
 
 def test_without_any_java_it_is_said_what_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,13 +138,13 @@ def test_without_any_java_it_is_said_what_was_tried(tmp_path: Path, monkeypatch:
 )
 def test_a_local_master_tries_again(master: str, meant: str, local: bool) -> None:  # noqa: FBT001 - it is a parameter
     """Spark's own local masters give up a batch at its first failure; all others are taken as they are."""
-    assert meant == retrying(master)
+    assert meant == retrying_master(master)
     assert local == is_local(master)
 
 
 def test_an_archive_of_the_code_is_enough_to_run_batches(tmp_path: Path) -> None:
     """A Python without Braid imports from it all that a worker needs."""
-    archive = packed(tmp_path)
+    archive = pack_code(tmp_path)
     wanted = "engine.spark.batch_task, engine.spark.source, engine.implementations.stream_statistics"
     told = f"import sys; sys.path[:0] = [{str(archive)!r}]; import engine, {wanted}; print(engine.__file__)"
     ended = subprocess.run(  # noqa: S603 - our own Python
@@ -159,15 +159,15 @@ def test_the_archive_holds_every_module(tmp_path: Path) -> None:
     for package in PACKAGES:
         folder = Path(sys.modules[package].__file__ or "").parent
         wanted |= {f"{package}/{each.relative_to(folder).as_posix()}" for each in folder.rglob("*.py")}
-    with zipfile.ZipFile(packed(tmp_path)) as archive:
+    with zipfile.ZipFile(pack_code(tmp_path)) as archive:
         assert wanted == set(archive.namelist())
 
 
 def test_the_same_code_has_the_same_archive(tmp_path: Path) -> None:
     """Its name tells what is in it, so that hosts of one version share one, which is written once."""
-    first = packed(tmp_path / "a")
-    again = packed(tmp_path / "a")
-    elsewhere = packed(tmp_path / "b")
+    first = pack_code(tmp_path / "a")
+    again = pack_code(tmp_path / "a")
+    elsewhere = pack_code(tmp_path / "b")
     assert first == again
     assert first.name == elsewhere.name
     assert first.read_bytes() == elsewhere.read_bytes()
@@ -176,12 +176,12 @@ def test_the_same_code_has_the_same_archive(tmp_path: Path) -> None:
 
 def test_other_code_has_another_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host of a newer version does not take what an older one left."""
-    before = packed(tmp_path / "code")
+    before = pack_code(tmp_path / "code")
     for package, told in {"bridge": "", "dags": "", "engine": "NEW = True"}.items():
         (tmp_path / "new" / package).mkdir(parents=True)
         (tmp_path / "new" / package / "__init__.py").write_text(told)
     monkeypatch.setattr("importlib.resources.files", lambda package: tmp_path / "new" / package)
-    after = packed(tmp_path / "code")
+    after = pack_code(tmp_path / "code")
     assert before != after
     assert before.exists()
     assert after.stat().st_size < before.stat().st_size

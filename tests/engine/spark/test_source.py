@@ -9,11 +9,11 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from bridge import FolderReader, Item, PositionsGone, Spool, commit, packed
+from bridge import FolderReader, Item, MemoryClock, PositionsGone, Spool, commit, packed
 from engine.host.consumers import HostConsumers
 from engine.job.job import SparkJob
 from engine.job.pace import next_batch
-from engine.job.start import behind
+from engine.job.start import past_gone
 from engine.kernel.batch import Arrived
 from engine.kernel.batch_rows import Span, read_rows
 from engine.kernel.worker import Worker
@@ -56,9 +56,18 @@ def unrecorded(root: Path) -> None:
 
 def come_back(root: Path) -> None:
     """What the job's host does first when it starts it again."""
-    job = SparkJob(JOB, root, NO_SPARK, NO_SPARK, NO_SPARK, asked=lambda _job: None, owned=lambda _stream: None)
+    job = SparkJob(
+        JOB,
+        root,
+        NO_SPARK,
+        NO_SPARK,
+        NO_SPARK,
+        clock=MemoryClock(),
+        on_ask=lambda _job: None,
+        owned_spool=lambda _stream: None,
+    )
     HostConsumers(root, NO_HOST).rejoin(job)
-    job.give_up()
+    job.release()
 
 
 def read(root: Path, batch: Batch) -> tuple[Span, list[Arrived]]:
@@ -116,7 +125,7 @@ def test_what_comes_after_the_batch_that_a_job_was_stopped_in_is_read_from_where
         unrecorded(tmp_path)
         come_back(tmp_path)
         folder, end = job_folder(tmp_path, JOB), Offset.of_json(batch.end)
-        entries = [behind(entry, folder.gone()) for entry in folder.entries(1)]
+        entries = [past_gone(entry, folder.gone()) for entry in folder.entries(1)]
         warming = next_batch(end, run=2, entries=entries, spools={STREAM: FolderReader(spool.folder)})
         assert max(5, gone) == warming.end.at[STREAM]
         following = next_batch(warming.end, run=2, entries=entries, spools={STREAM: FolderReader(spool.folder)})
