@@ -1,4 +1,4 @@
-"""The spool of a stream that a host fills: what it knows of itself is what lies in its folder."""
+"""The spool that a host fills: its index always agrees with its folder."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.bridge.spools.test_log import data, marker
 ROOMY = 10**9
 ITEMS = st.lists(st.one_of(st.integers(1, 3).map(lambda many: data(*range(many))), st.just(marker("m"))), max_size=3)
 ACTS = st.lists(st.one_of(ITEMS, st.integers(0, 20), st.none()), max_size=12)
-"""Items are appended; up to a position a consumer passes; None asks how far a batch should go."""
+"""Steps: items are appended; a consumer commits a position; None asks for the reach of a batch."""
 
 
 def made(folder: Path, on_growth: Callable[[bool], None] = lambda _marked: None) -> NotifyingSpool:
@@ -33,10 +33,8 @@ def reached(spool: NotifyingSpool | FolderReader, start: int, size: int) -> Spoo
 
 
 @given(acts=ACTS, size=st.sampled_from([0, 300, 700, ROOMY]))
-def test_it_reaches_as_far_as_whoever_looks_into_its_folder(
-    acts: Sequence[Sequence[Item] | int | None], size: int
-) -> None:
-    """Whenever it was asked first, and whatever was appended and removed before and after."""
+def test_its_reach_agrees_with_a_reader_of_its_folder(acts: Sequence[Sequence[Item] | int | None], size: int) -> None:
+    """Whenever it is first asked for, and whatever is appended and removed before and after."""
     with TemporaryDirectory() as folder:
         spool = made(Path(folder) / "spool")
         commit(spool.folder, "job", 0)
@@ -55,8 +53,8 @@ def test_it_reaches_as_far_as_whoever_looks_into_its_folder(
         spool.close()
 
 
-def test_what_comes_while_it_looks_for_the_first_time_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not make whoever appends wait meanwhile."""
+def test_items_that_come_while_the_index_is_built_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Appends do not wait meanwhile."""
     spool = made(tmp_path / "spool")
     spool.append([data(1)])
 
@@ -72,8 +70,8 @@ def test_what_comes_while_it_looks_for_the_first_time_is_found(tmp_path: Path, m
     spool.close()
 
 
-def test_of_two_who_append_the_second_may_tell_first(tmp_path: Path) -> None:
-    """What the other has appended is not passed over, nor taken twice."""
+def test_of_two_appends_the_second_may_notify_first(tmp_path: Path) -> None:
+    """The items of the first are neither passed over nor taken twice."""
     spool = made(tmp_path / "spool")
     index = SpoolIndex(spool.folder)
     appended = [[marker("m")], [data(1)], [data(2)]]
@@ -85,8 +83,8 @@ def test_of_two_who_append_the_second_may_tell_first(tmp_path: Path) -> None:
     spool.close()
 
 
-def test_it_tells_when_it_has_grown(tmp_path: Path) -> None:
-    """Whoever is told finds what came; and hears whether a marker is among it, and nothing where nothing came."""
+def test_it_notifies_when_it_has_grown(tmp_path: Path) -> None:
+    """The listener finds the new items, and learns whether there is a marker; nothing new is no notification."""
     heard: list[tuple[bool, int]] = []
     spool = made(tmp_path / "spool", lambda marked: heard.append((marked, spool.reach(0, 0).end)))
     spool.append([data(1)])
@@ -96,8 +94,8 @@ def test_it_tells_when_it_has_grown(tmp_path: Path) -> None:
     spool.close()
 
 
-def test_a_job_looks_only_into_spools_that_others_fill(tmp_path: Path) -> None:
-    """What its host fills knows itself; once the host fills it no more, the job looks into its folder."""
+def test_a_job_reads_the_folders_of_foreign_spools_only(tmp_path: Path) -> None:
+    """A spool of its host is up to date; once the host does not fill it any more, the job reads its folder."""
     own, foreign = (made(spool_folder(tmp_path, name)) for name in ("own", "foreign"))
     owned = {"own": own}
     spools = JobSpools(tmp_path, owned.get)

@@ -1,4 +1,4 @@
-"""What a tree of processes spent between two looks: nothing twice, and nothing less than nothing."""
+"""The CPU time of a tree of processes between two looks: nothing counts twice, and nothing is negative."""
 
 import psutil
 import pytest
@@ -50,13 +50,13 @@ WITH_JVM = ROOT_LATER | {JVM: used("jvm", 4.0, 0.5)}
         ),
     ],
 )
-def test_what_was_spent_counts_once(ended: Tree, spent: dict[str, float]) -> None:
-    """What the dead had used before is not counted when they are reaped, and who is not reaped takes none away."""
+def test_cpu_time_counts_once(ended: Tree, spent: dict[str, float]) -> None:
+    """The earlier time of an ended process does not count when it is reaped; one that is not reaped takes none away."""
     assert spent == dict(spent_between(BEGUN, ended))
 
 
-def test_setting_the_clock_spends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process used before is not counted once more after the clock was set."""
+def test_setting_the_clock_uses_no_cpu_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The earlier time of a process does not count again after the clock was set."""
 
     def looked() -> Tree:
         return look(psutil.Process(), "driver", lambda _child, _parent, part: part)
