@@ -12,7 +12,6 @@ from bridge import FolderReader, commit, consumers, leave, position_since
 from bridge.spools.log import LOG, log_files
 from engine.host.spools import HostSpools
 from engine.job.job import SparkJob
-from engine.job.pace import ReadableSpool
 from engine.job.start import returning
 from engine.plan import Ingress, Plan, RefusedPlan
 from engine.records.job_folder import JobFolder, spool_folder
@@ -25,13 +24,9 @@ class HostConsumers:
 
     def __init__(self, root: Path, spools: HostSpools) -> None:
         self._root = root
-        self._spools = spools
+        self.spools = spools
         self._read: dict[str, frozenset[str]] = {}
         self._passed: dict[tuple[str, str], int] = {}
-
-    def owned_spool(self, stream: str) -> ReadableSpool | None:
-        """The spool of a stream that this host fills, else None; from any thread."""
-        return self._spools.owned(stream)
 
     def rejoin(self, job: SparkJob) -> None:
         """Have all streams of a job supplied before it runs again; pass over events that were removed meanwhile."""
@@ -49,7 +44,7 @@ class HostConsumers:
                     job.folder.say_gone(gone)
                     warning = "job %s reads %s on at %d: %d positions before that went while it was stopped"
                     log.warning(warning, job.name, stream, first, first - position)
-                self._spools.need(entry.plan, ingress)
+                self.spools.need(entry.plan, ingress)
 
     def join(self, job: SparkJob, plan: Plan) -> dict[str, int]:
         """Have the streams of a new plan supplied; the position that the job begins at in each new stream."""
@@ -60,14 +55,14 @@ class HostConsumers:
         # At once: the job may be stopped again before `tidy` is called.
         self._read[job.name] = self._read.get(job.name, frozenset()) | plan.streams
         for ingress in plan.ingress:
-            self._spools.need(plan, ingress)
+            self.spools.need(plan, ingress)
         return starts
 
     def unjoin(self, job: SparkJob, streams: frozenset[str]) -> None:
         """Leave streams at once that no batch has read."""
         for stream in streams:
             leave(spool_folder(self._root, stream), job.name)
-            self._spools.drop(job.name, stream)
+            self.spools.drop(job.name, stream)
 
     def tidy(self, job: SparkJob) -> None:
         """Commit the positions of a job, and leave the streams that it needs no longer."""
@@ -81,7 +76,7 @@ class HostConsumers:
         for stream in self._read.get(job.name, frozenset()) - streams:
             leave(spool_folder(self._root, stream), job.name)
             self._passed.pop((job.name, stream), None)
-            self._spools.drop(job.name, stream)
+            self.spools.drop(job.name, stream)
         self._read[job.name] = streams
 
     def forget(self, job: SparkJob) -> None:
@@ -95,7 +90,7 @@ class HostConsumers:
 
     def _end(self, job: SparkJob, stream: str) -> int:
         # A spool of another host was looked at by the job a moment ago, unless the job has just begun.
-        for found in (self._spools.end(stream), job.spools.end(stream)):
+        for found in (self.spools.end(stream), job.spools.end(stream)):
             if found is not None:
                 return found
         log = spool_folder(self._root, stream) / LOG

@@ -76,7 +76,7 @@ class HostJobs:
             sender=sender,
             clock=clock,
             on_ask=on_ask,
-            owned_spool=consumers.owned_spool,
+            owned_spool=consumers.spools.owned,
         )
         self._folders = HostFolders(root, host)
         self._admission = PlanAdmission(host, root, consumers, behaviours)

@@ -57,7 +57,7 @@ def main() -> None:
     def watch_jvm() -> None:
         found = await_end(session)
         if not ending.is_set() or found == "hangs":
-            log.error("the JVM %s; the host ends, to be started anew", found)
+            log.error("the JVM %s; the host ends, to be started again", found)
             _give_up(host, JVM_DIED)
 
     threading.excepthook = partial(_end_with_thread, host, session, ending)
@@ -83,7 +83,7 @@ def _run(host: SparkHost, session: "SparkSession", ending: threading.Event) -> b
     except Exception:
         if has_ended(session):
             # The main thread has noticed before the watch did.
-            log.exception("the JVM died; the host ends, to be started anew")
+            log.exception("the JVM died; the host ends, to be started again")
             _give_up(host, JVM_DIED)
         raise
     finally:
@@ -96,7 +96,7 @@ def _end_with_thread(
     # No other thread notices that one that receives, generates or sends is missing: the host would do half its work.
     error = (died.exc_type, died.exc_value or died.exc_type(), died.exc_traceback)
     name = died.thread.name if died.thread else "a thread"
-    log.error("%s died; the host ends, to be started anew", name, exc_info=error)
+    log.error("%s died; the host ends, to be started again", name, exc_info=error)
     if not ending.is_set():
         _give_up(host, JVM_DIED if has_ended(session) else THREAD_DIED)
 

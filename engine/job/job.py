@@ -241,7 +241,7 @@ class SparkJob:
             if self.state is JobState.CANCELLING:
                 self._query.cancel()
             else:
-                self.trouble = "the query does not stop; its host has to be started anew"
+                self.trouble = "the query does not stop; its host has to be restarted"
 
     def _turn(self, event: JobEvent) -> None:
         self.state = next_state(self.state, event)

@@ -27,10 +27,6 @@ class GarbageGuard:
         """Begin to freeze, in this process and those forked from it."""
         gc.callbacks.append(self._on_collection)
 
-    def end(self) -> None:
-        """Stop freezing."""
-        gc.callbacks.remove(self._on_collection)
-
     @contextmanager
     def batch(self) -> Iterator[None]:
         """Freeze nothing within this: many objects live only as long as their batch."""

@@ -24,7 +24,7 @@ def sparing() -> Iterator[GarbageGuard]:
     gc.freeze()
     found.begin()
     yield found
-    found.end()
+    gc.callbacks.remove(found._on_collection)
     gc.unfreeze()
 
 
