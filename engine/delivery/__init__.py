@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""The way out of a job: its records are followed, forwarded to other jobs, and published to tenants."""

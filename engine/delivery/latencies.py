@@ -1,7 +1,8 @@
-"""Latencies: how old what a job delivered was, from when Braid received its cause until the broker had the output.
+"""Latencies of a job: the time from when Braid received an event until the broker had the output that it caused.
 
-Counted in buckets that grow by a twentieth each, so that neither many outputs nor many events cost memory or time. A
-bucket counts as its upper bound: what is told is never less than it was, and at most a twentieth more.
+They are counted in buckets, each a twentieth wider than the one before, so that neither many outputs nor many events
+cost memory or time. A bucket counts as its upper bound: a reported latency is at most a twentieth too high, and never
+too low.
 """
 
 import math
@@ -13,19 +14,19 @@ from typing import NamedTuple
 from bridge.events.births import UNKNOWN, Birth
 
 _WINDOW = 60.0
-"""Seconds for which an output counts, to a span."""
+"""Seconds for which an output counts, rounded to a span."""
 SPAN = 10.0
 """Seconds that are counted together."""
 _LEAST = 0.001
-"""Seconds that every latency is told to be at least; clocks of hosts differ by about as much."""
+"""The shortest latency in seconds that is reported; clocks of hosts differ by about as much."""
 _GROWTH = math.log(1.05)
 
 Percentiles = Mapping[str, float]
-"""The median (`p50`) and the 99th percentile (`p99`) in seconds; nothing where nothing was counted."""
+"""The median (`p50`) and the 99th percentile (`p99`) in seconds; empty if nothing was counted."""
 
 
 class DataflowOutput(NamedTuple):
-    """A dataflow's output; a stream that a task publishes for others has neither name."""
+    """An output of a dataflow; messages on a task's own topics have neither name."""
 
     dataflow: str = ""
     sink: str = ""
@@ -35,29 +36,29 @@ class LatencyReport(NamedTuple):
     """The latencies of the latest outputs; made by `Latencies`."""
 
     all: Percentiles
-    """Of all that left the job for tenants and others outside."""
+    """Of everything that the job published."""
     outputs: Mapping[str, Mapping[str, Percentiles]]
-    """For each dataflow those of its sinks."""
+    """By dataflow and sink."""
 
 
 class Latencies:
-    """Of one job from one of its starts on; used by one thread."""
+    """The latencies since one start of a job; used by one thread."""
 
     def __init__(self) -> None:
         self._spans: dict[int, dict[DataflowOutput, Counter[int]]] = {}
-        """What was counted in each span, by bucket."""
+        """The counts of each span, by bucket."""
 
     def note(self, output: DataflowOutput, births: Iterable[Birth], at: float) -> None:
-        """Count events that the broker had at a moment, in seconds; those of unknown birth are left out."""
+        """Count events that the broker had at a moment, in seconds; events of unknown birth are left out."""
         for birth in births:
             if birth.at != UNKNOWN:
                 span = self._spans.setdefault(int(at // SPAN), {})
                 span.setdefault(output, Counter())[_bucket(at - birth.at / 1000)] += birth.many
 
-    def told(self, now: float) -> LatencyReport:
+    def report(self, now: float) -> LatencyReport:
         """The latencies of the last minute."""
         last = int(now // SPAN)
-        # A clock that was set back must not leave anything behind.
+        # Spans in the future go too: the clock may have been set back.
         for span in [span for span in self._spans if not last - _WINDOW / SPAN < span <= last]:
             del self._spans[span]
         every: Counter[int] = Counter()
@@ -88,5 +89,5 @@ def _percentiles(buckets: Mapping[int, int]) -> Percentiles:
 
 
 def _reached(ends: Sequence[int], part: float) -> int:
-    """The first place where so large a part of all is behind."""
+    """The first index at which the given part of all is reached."""
     return next(at for at, end in enumerate(ends) if end >= part * ends[-1])

@@ -1,4 +1,4 @@
-"""JobPublisher: what leaves a job for tenants and others outside, until the broker has it, and how old it was then."""
+"""The publisher of a job: sends its outputs and dead letters, and notes their ages when the broker has them."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,14 +17,19 @@ from engine.records.record import Dead, EmittedEvents
 from engine.side_effect import MESSAGES
 
 RUNS = 1 << 32
-"""The starts of a job that one epoch of a plan can tell apart."""
+"""The number of starts of a job within one epoch of a plan."""
+
+
+def run_epoch(epoch: int, run: int) -> int:
+    """The epoch on the wire: it rises with the epoch of the plan and with each start of the job."""
+    return epoch * RUNS + run
 
 
 class PlainSender(Protocol):
-    """What publishes plain messages; a sender of the bridge."""
+    """A sender of plain messages; the bridge's."""
 
     def send(self, topic: str, payload: bytes, done: Callable[[], None]) -> None:
-        """Send a message, and tell when the broker has it."""
+        """Send a message, and call `done` when the broker has it."""
 
 
 class _Sent(NamedTuple):
@@ -37,11 +42,11 @@ class _Sent(NamedTuple):
 
 
 class JobPublisher:
-    """One job's, from one of its starts on; called from the thread of its follower."""
+    """Publishes for one start of a job; called from the thread of its follower."""
 
     def __init__(self, sender: PlainSender, *, run: int, clock: Callable[[], float]) -> None:
         self.waiting_bytes = 0
-        """Of messages for which the broker owes an answer; `settle` brings it up to date."""
+        """The size of messages that the broker has not confirmed; `settle` brings it up to date."""
         self.latencies = Latencies()
         self._sender = sender
         self._run = run
@@ -51,7 +56,7 @@ class JobPublisher:
         self._confirmed: deque[tuple[_Sent, float]] = deque()
 
     def settle(self) -> None:
-        """Count what the broker has by now."""
+        """Count the messages that the broker has confirmed by now."""
         while self._confirmed:
             sent, at = self._confirmed.popleft()
             self.latencies.note(sent.output, sent.births, at)
@@ -61,12 +66,12 @@ class JobPublisher:
                 del self._unsent[sent.batch]
 
     def first_unsent(self, following: int) -> int:
-        """The first batch of which something may still have to be sent; `following` is the next to be taken up."""
+        """The first batch with a message that is not confirmed; else the one that follows."""
         self.settle()
         return min(self._unsent, default=following)
 
     def publish(self, batch: int, plan: Plan, left: Iterable[EmittedEvents]) -> None:
-        """Send events of a batch to those outside that get them."""
+        """Send a batch's events to the tenants that they are delivered to, and to topics that tasks publish on."""
         deliveries: dict[Port, list[Delivery]] = {}
         for delivery in plan.deliveries:
             deliveries.setdefault(delivery.origin, []).append(delivery)
@@ -77,36 +82,32 @@ class JobPublisher:
                 for delivery in deliveries.get(emitted.origin, []):
                     self._deliver(batch, delivery, emitted, emitted.events)
 
-    def park(self, batch: int, dead: Iterable[Dead]) -> None:
-        """Send what could not be taken in a batch."""
+    def publish_dead_letters(self, batch: int, dead: Iterable[Dead]) -> None:
+        """Send the events of a batch that no task could take."""
         first = 0
         for each in dead:
             for payload in dead_letter(each.instance, each.port, each.reason, batch, each.events, first=first):
                 self._send(topics.dead(each.instance), payload, _Sent(batch, len(payload), DataflowOutput(), ()))
             first += each.events.num_rows
 
-    def epoch(self, epoch: int) -> int:
-        """An epoch of a plan, as this start of the job has it."""
-        return epoch * RUNS + self._run
-
     def _deliver(self, batch: int, delivery: Delivery, emitted: EmittedEvents, events: pa.RecordBatch) -> None:
         topic = topics.output(delivery.tenant, delivery.dataflow, delivery.sink)
         output = DataflowOutput(delivery.dataflow, delivery.sink)
-        messages = output_message(delivery.sink, self.epoch(delivery.epoch), emitted.first, events)
+        messages = output_message(delivery.sink, run_epoch(delivery.epoch, self._run), emitted.first, events)
         for first, end, payload in _with_ends(messages, emitted.first + emitted.count):
             births = part_of(emitted.births, first - emitted.first, end - emitted.first)
             self._send(topic, payload, _Sent(batch, len(payload), output, births))
 
     def _publish_raw(self, batch: int, emitted: EmittedEvents, messages: pa.RecordBatch) -> None:
-        """Publish what a task gave to be published."""
+        """Publish the messages of a task that publishes on topics of its own."""
         topics_of, texts = messages.column("topic").to_pylist(), messages.column("event").to_pylist()
         for topic, group in groupby(range(len(texts)), key=topics_of.__getitem__):
             at = list(group)
             own = [texts[each].encode() for each in at]
             births = part_of(emitted.births, at[0], at[-1] + 1)
-            for payload in raw_messages(emitted.origin.instance, self.epoch(1), emitted.first + at[0], own):
+            for payload in raw_messages(emitted.origin.instance, run_epoch(1, self._run), emitted.first + at[0], own):
                 self._send(topic, payload, _Sent(batch, len(payload), DataflowOutput(), births))
-                # Where one message does not hold them all, the first stands for them.
+                # If it takes several messages, the first counts for all events.
                 births = ()
 
     def _send(self, topic: str, payload: bytes, sent: _Sent) -> None:
@@ -115,12 +116,12 @@ class JobPublisher:
         self._sender.send(topic, payload, partial(self._confirm, sent))
 
     def _confirm(self, sent: _Sent) -> None:
-        # In the sender's thread.
+        # Called in the sender's thread.
         self._confirmed.append((sent, self._clock()))
 
 
 def _with_ends(messages: Iterable[tuple[int, bytes]], end: int) -> Iterator[tuple[int, int, bytes]]:
-    """Messages with the number of the first event in each and the one after its last, where the last one ends there."""
+    """Each message with the number of its first event and the number after its last."""
     before: tuple[int, bytes] | None = None
     for first, payload in messages:
         if before is not None:

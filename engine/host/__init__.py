@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""The process of a host: it runs, feeds and watches jobs, and removes what they leave behind."""

@@ -1,7 +1,7 @@
-"""Sweeping: removes what jobs left that were stopped long ago.
+"""The cleanup after jobs that were stopped long ago.
 
-A job that was stopped may be started again and goes on where it was, so its folder stays for a while, and so does what
-it had not read yet. But whoever removes dataflows all day long would fill the disk with what nobody needs any more.
+A job that was stopped may be started again, and then continues where it was. So its folder stays for a while, and so do
+the events that it had not read yet. Without a cleanup, the disk would fill up with what removed dataflows leave behind.
 """
 
 import logging
@@ -20,20 +20,20 @@ from engine.records.damage import DAMAGE
 from engine.records.job_folder import JobFolder
 
 KEEPING = 86_400.0
-"""Seconds that the folder of a job stays after it was told to stop, and a spool's events after its last reader left."""
+"""Seconds that the folder of a job stays after it was stopped, and a spool's events after its last reader left."""
 _MOST = 100
-"""How many jobs and how many spools are swept at once, because beats wait for it."""
+"""The most jobs, and the most spools, that are swept at once, because the next beat waits for it."""
 log = logging.getLogger("braid.host")
 
 
 def sweep(root: Path, host: str, *, stay: Collection[str], now: float) -> None:
-    """Remove what nobody needs, at most so much; what cannot be removed is told, and hurts nothing else.
+    """Remove what nobody needs, up to a limit; a failure to remove something is logged, and hurts nothing else.
 
-    Jobs stay that are named, that somebody runs, or whose states are kept for a cut. Of spools only the events go:
-    positions count on should somebody read one again, so that none ever names two events.
+    A job stays if `stay` names it, if any host runs it, or if its states are kept for a cut. Only the events of a spool
+    are removed: if it is read again its positions continue, so that none ever names two events.
     """
     swept = root / "hosts" / quote(host, safe="") / "swept"
-    # What was left by one that died over it.
+    # Left by a host that died while it removed them.
     _remove(swept)
     folders = map(JobFolder, sorted((root / "jobs").glob("*")))
     old = (folder for folder in folders if unquote(folder.path.name) not in stay and _is_old(folder, now))
@@ -50,7 +50,7 @@ def _each(path: Path, act: Callable[[], None]) -> None:
     try:
         act()
     except LeaseTaken:
-        # Somebody needs it after all.
+        # It is in use again.
         return
     except DAMAGE as error:
         log.warning("%s is left over and stays there for now: %s", path, error)
@@ -71,9 +71,9 @@ def _has_events(spool: Path) -> bool:
 
 
 def _take_away(folder: JobFolder, swept: Path, now: float) -> None:
-    """Take a folder out of sight in one step, so that nobody ever finds half of a job."""
+    """Move a folder away in one step, so that nobody ever finds half of a job."""
     with Lease(folder.path):
-        # It may have been started and stopped again since it was looked at.
+        # It may have been started and stopped again since the check.
         if _is_old(folder, now):
             make_folder(swept)
             folder.path.rename(swept / folder.path.name)

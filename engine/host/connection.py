@@ -1,6 +1,6 @@
-"""A host's line to its broker: one client for what it is told and tells, and one for what its jobs send.
+"""The connection of a host to its broker: one client for control messages and status, and one for what its jobs send.
 
-Two, so that a backlog that is sent holds up no plan and no news. Streams are received over clients of their own.
+There are two, so that a backlog of events holds up no plan and no status. Streams are received over their own clients.
 """
 
 import json
@@ -21,32 +21,33 @@ from bridge.transport.protocol_version import detect_protocol
 log = logging.getLogger("braid.host")
 
 _MOST_UNANSWERED = 100
-"""Unread messages of one topic that the broker has not answered for: message ids are few."""
+"""The most unread messages of one topic that the broker has not answered for, because message ids are few."""
 _PATIENCE = 10.0
-"""Seconds within which it answers for one of them, or is away."""
+"""Seconds for which it may answer for none of them before it counts as away."""
 
 
 class HostConnection:
-    """Made by a host; `heard` is called in a thread of its own for each plan and each wish for a cut."""
+    """The connection of one host."""
 
-    def __init__(self, name: str, address: Address, *, heard: Callable[[Message], None]) -> None:
+    def __init__(self, name: str, address: Address, *, on_message: Callable[[Message], None]) -> None:
+        """`on_message` is called for each plan and each request for a cut, in a thread of its own."""
         self._host = name
         self._address = address
         self.protocol = detect_protocol(address)
         self.dropped = 0
-        """Messages that the broker said it dropped since this host began."""
-        self._told: dict[str, bytes] = {}
+        """The number of messages that the broker reports it dropped since this host began."""
+        self._retained: dict[str, bytes] = {}
         self._room: dict[str, threading.Semaphore] = {}
-        """Of each topic, for how many more unread messages there is room."""
+        """For each topic the number of further unread messages for which there is room."""
         self._drops: Watch | None = None
         gone = json.dumps({"host": name, "alive": False}).encode()
         self._client = MqttClient(
             address,
             f"braid-{name}-host",
             topics=[topics.job("+", "plan"), topics.host(name, "cut")],
-            on_message=heard,
-            # A broker that was killed may have lost what it was told last, and nobody else would tell it again.
-            on_connection=self._told.clear,
+            on_message=on_message,
+            # A broker that was killed may have lost what was published last, and only this host publishes it.
+            on_connection=self._retained.clear,
             will=(topics.host(name, "status"), gone),
             protocol=self.protocol,
         )
@@ -61,7 +62,7 @@ class HostConnection:
         self._thread = threading.Thread(target=self.sender.run, name="sends", daemon=True)
 
     def begin(self) -> None:
-        """Send what jobs emit from now on."""
+        """Begin to send what jobs emit."""
         self._thread.start()
         self._sending.start()
         try:
@@ -70,44 +71,44 @@ class HostConnection:
             log.warning("whether the broker drops messages stays unknown: %s", error)
 
     def listen(self) -> None:
-        """Hear plans from now on."""
+        """Begin to receive plans."""
         self._client.start()
 
     def stop_sending(self) -> None:
-        """Send no more of what jobs emitted."""
+        """Stop sending what jobs emit."""
         self.sender.stop()
         self._thread.join()
 
     def end(self) -> None:
-        """Hang up, after a last word."""
-        self.tell(topics.host(self._host, "status"), {"host": self._host, "alive": False})
+        """Publish that the host has ended, and disconnect."""
+        self.publish(topics.host(self._host, "status"), {"host": self._host, "alive": False})
         if self._drops is not None:
             self._drops.stop()
         for client in (self._client, self._sending):
             client.stop()
 
-    def tell(self, topic: str, told: Mapping[str, Any], *, retain: bool = True) -> None:
-        """Publish something: what is retained if it is news, and what is not if anybody can hear it now.
+    def publish(self, topic: str, value: Mapping[str, Any], *, retain: bool = True) -> None:
+        """Publish a value. A retained one is skipped if it is the last on its topic, any other while disconnected.
 
-        What a job measured is of no use later, and that of an hour without a broker is more than a client can keep.
+        The metrics of a job are of no use later, and those of an hour without a broker are more than a client can keep.
         """
-        payload = json.dumps(told, sort_keys=True).encode()
+        payload = json.dumps(value, sort_keys=True).encode()
         if retain:
-            if self._told.get(topic) == payload:
+            if self._retained.get(topic) == payload:
                 return
-            self._told[topic] = payload
+            self._retained[topic] = payload
         elif not self._client.is_connected:
             return
         self._client.publish(topic, payload, retain=retain)
 
     def refuse(self, topic: str, why: str) -> None:
-        """Say why something that was wished for is not done."""
+        """Publish the reason that a request is refused."""
         self._client.publish(topic, json.dumps({"host": self._host, "why": why}).encode())
 
-    def tell_unread(self, unread: Unread) -> None:
-        """Publish what no spool could take, once the broker has answered for most of what came before on its topic.
+    def publish_unread(self, unread: Unread) -> None:
+        """Publish a message that no spool could take, once the broker has answered for most of its topic's before.
 
-        From the thread of its reception, which so reads no faster than it can be told.
+        Called in the thread of its reception, which therefore reads no faster than the broker answers.
         """
         room = self._room.setdefault(unread.topic, threading.Semaphore(_MOST_UNANSWERED))
         if not room.acquire(timeout=_PATIENCE):
@@ -117,7 +118,7 @@ class HostConnection:
         )
 
     def acknowledge(self, message: Message) -> None:
-        """A message was taken up."""
+        """Acknowledge a message that was taken up."""
         self._client.acknowledge([message.token])
 
     def _count_drops(self, count: int) -> None:

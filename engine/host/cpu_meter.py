@@ -1,4 +1,4 @@
-"""CpuMeter: the CPU that a host's process tree takes, by the part it plays."""
+"""The CPU meter of a host: the CPU time of its process tree, by the role of the processes."""
 
 import psutil
 
@@ -8,7 +8,7 @@ DRIVER, JVM, WORKER = "driver", "jvm", "worker"
 
 
 class CpuMeter:
-    """The driver, its JVM, the workers, and whatever else it started; this process where none is named."""
+    """Measures a driver, its JVM, its workers, and anything else it started; by default this process is the driver."""
 
     def __init__(self, driver: int | None = None) -> None:
         self._driver = psutil.Process(driver)
@@ -16,7 +16,7 @@ class CpuMeter:
         self._total: dict[str, float] = {}
 
     def cpu(self) -> dict[str, float]:
-        """Seconds of CPU since each part began."""
+        """Seconds of CPU by role since the meter was made, or the processes began."""
         now = look(self._driver, DRIVER, part_below)
         for part, seconds in spent_between(self._last, now).items():
             self._total[part] = self._total.get(part, 0.0) + seconds
@@ -25,7 +25,7 @@ class CpuMeter:
 
 
 def part_below(process: psutil.Process, _parent: psutil.Process, above: str) -> str:
-    """The part of a process below a driver; what is neither a JVM nor its worker is some command of who started it."""
+    """The role of a process below a driver; one that is neither a JVM nor its worker counts for its parent."""
     name = process.name()
     if above == DRIVER and name.startswith("java"):
         return JVM

@@ -1,4 +1,4 @@
-"""The keeper of a host: runs its process, and starts it anew when it dies, whatever it died of."""
+"""The keeper of a host: runs its process, and starts it again whenever it dies."""
 
 import logging
 import subprocess
@@ -18,15 +18,15 @@ from bridge.transport.address import Address
 
 _BACK_OFF = BackOff((1.0, 2.0, 5.0, 15.0))
 """Seconds before a process that died soon is started again; one that had run for a while is started at once."""
-A_WHILE = 60.0
+_A_WHILE = 60.0
 _POLL_SECONDS = 0.5
 log = logging.getLogger("braid.keeper")
 
 
 class HostKeeper:
-    """Keeps one host running until it is stopped; made by the command, and by whoever embeds a host."""
+    """Keeps one host running until it is stopped."""
 
-    def __init__(  # noqa: PLR0913 - whose, where, over what, on what, what it offers, and its surroundings are six things
+    def __init__(  # noqa: PLR0913 - the host's name, folder, broker, master, tags and environment are six things
         self,
         name: str,
         root: Path,
@@ -52,16 +52,16 @@ class HostKeeper:
 
     @property
     def pid(self) -> int:
-        """The process that was started last."""
+        """The id of the process that was started last."""
         return self._process.pid
 
     @property
     def log_path(self) -> Path:
-        """Where it writes."""
+        """The file that the host logs to."""
         return self._root / f"{self._name}.log"
 
     def stop(self, timeout: float = 60.0) -> None:
-        """Let the host end its jobs and itself; after the timeout, or where it hangs, it is killed."""
+        """Let the host end its jobs and itself; kill it if it has not ended within the timeout."""
         self._stopping.set()
         self._process.terminate()
         try:
@@ -99,11 +99,11 @@ class HostKeeper:
                 stderr=output,
                 env=self._environment,
             )
-        # One that has died already is noticed where it is waited for.
+        # If it has died already, the keeping thread finds out.
         with suppress(BrokenPipeError):
             if process.stdin is not None:
                 process.stdin.write(self._address.url.encode() + b"\n")
-                # Left open: when its keeper is gone the host reads the end of it, and ends.
+                # Left open: the host ends when its input does, which is when its keeper is gone.
                 process.stdin.flush()
         return process
 
@@ -118,7 +118,7 @@ class HostKeeper:
             if self._stopping.is_set():
                 return
             self.deaths += 1
-            deaths_soon = 0 if time.monotonic() - began > A_WHILE else deaths_soon + 1
+            deaths_soon = 0 if time.monotonic() - began > _A_WHILE else deaths_soon + 1
             log.warning("host %s ended with %s; see %s", self._name, code, self.log_path)
             self._close_input()
             self._clear()
@@ -127,13 +127,13 @@ class HostKeeper:
             self._process, began = self._start(), time.monotonic()
 
     def _close_input(self) -> None:
-        """Give back what stood open for a process that has ended."""
+        """Close the input of a process that has ended."""
         with suppress(BrokenPipeError):
             if self._process.stdin is not None:
                 self._process.stdin.close()
 
     def _look(self) -> None:
-        """Note whatever the host has started; once it is dead nothing else tells whose they were."""
+        """Note the processes that the host has started; once it is dead nothing shows that they were its own."""
         try:
             self._tree |= set(psutil.Process(self._process.pid).children(recursive=True))
         except psutil.NoSuchProcess:
@@ -141,7 +141,7 @@ class HostKeeper:
         self._tree = {process for process in self._tree if process.is_running()}
 
     def _clear(self) -> None:
-        """Kill what a dead host left: an old JVM must not work beside a new one."""
+        """Kill the processes that a dead host left: an old JVM must not work beside a new one."""
         for process in self._tree:
             try:
                 process.kill()

@@ -1,4 +1,4 @@
-"""The spool of a stream that a host fills: it tells when it has grown, and knows what pacing asks without looking."""
+"""The spool of a stream that a host fills: it notifies a listener when it has grown, and keeps its index up to date."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,28 +10,28 @@ from bridge.intake import Expected
 
 
 class NotifyingSpool(Spool):
-    """A spool with its index, which all jobs of the host share; made and closed as any spool."""
+    """A spool with an index that all jobs of the host share."""
 
-    def __init__(self, folder: Path, *, most_bytes: int, grown: Callable[[bool], None]) -> None:
-        """`grown` is told whether a marker came."""
+    def __init__(self, folder: Path, *, most_bytes: int, on_growth: Callable[[bool], None]) -> None:
+        """`on_growth` is called after each append; its argument says whether a marker came."""
         super().__init__(folder, most_bytes=most_bytes)
-        self._grown = grown
+        self._on_growth = on_growth
         self._index: SpoolIndex | None = None
         self._indexing = threading.Lock()
-        """Held while the index is asked or fed, and never while anything is written."""
+        """Held while the index is read or fed, and never while anything is written to disk."""
 
     def append(self, items: Sequence[Item], producers: Mapping[str, Expected] | None = None) -> int:
-        """As a spool does."""
+        """Append items as any spool does, and notify the listener."""
         first = super().append(items, producers)
         if items:
             with self._indexing:
                 if self._index is not None:
                     self._index.feed(first, items)
-            self._grown(any(item.kind is ItemKind.MARKER for item in items))
+            self._on_growth(any(item.kind is ItemKind.MARKER for item in items))
         return first
 
     def prune(self) -> None:
-        """As a spool does."""
+        """Remove events as any spool does, and forget them in the index."""
         super().prune()
         first = self.first
         with self._indexing:
@@ -39,19 +39,19 @@ class NotifyingSpool(Spool):
                 self._index.forget(first)
 
     def reach(self, start: int, most_bytes: int) -> SpoolReach:
-        """How far a batch from a position on should go; from any thread."""
-        with self._known() as index:
+        """The reach of a batch from a position on; from any thread."""
+        with self._fresh_index() as index:
             return index.reach(start, most_bytes)
 
     def marker_position(self, name: str) -> int | None:
-        """The position after a marker; None where the log does not hold it. From any thread."""
-        with self._known() as index:
+        """The position after a marker; None if the log does not hold it. From any thread."""
+        with self._fresh_index() as index:
             return index.marker_position(name)
 
     @contextmanager
-    def _known(self) -> Iterator[SpoolIndex]:
+    def _fresh_index(self) -> Iterator[SpoolIndex]:
         if self._index is None:
-            # Where much waits that takes a while, and what comes meanwhile is not to wait for it.
+            # With many events this takes a while, and appends must not wait for it.
             index = SpoolIndex(self.folder)
             with self._indexing:
                 index.refresh()

@@ -1,9 +1,7 @@
 """The process of a host: `python -m engine.host.process NAME ROOT [MASTER] [--tag=TAG ...]`.
 
-The broker's URL comes on its input.
-
-The URL may hold a password, which arguments would show to everybody on the machine. The process ends when its input
-does, and at once if the JVM dies or hangs, so that whoever keeps it can start it anew.
+The broker's URL is the first line of its input: it may hold a password, and every user of the machine can read the
+arguments. The process ends when its input does, and at once if the JVM dies or hangs. Then its keeper starts it again.
 """
 
 import logging
@@ -19,7 +17,7 @@ from bridge.transport.address import Address
 from engine.behaviour import installed_behaviours
 from engine.host.host import SparkHost
 from engine.log_lines import begin_log
-from engine.spark.code_archive import packed
+from engine.spark.code_archive import pack_code
 from engine.spark.jvm_watch import await_end, has_ended
 from engine.spark.session import is_local, start_session
 
@@ -27,25 +25,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JVM_DIED, STUCK, THREAD_DIED = 3, 4, 5
-"""The exit codes that say that the JVM died or hangs, that a query did not stop, and that a thread died of an error."""
-TAG = "--tag="
-"""What an argument begins with that names a tag."""
-HANGING_UP = 5.0
-"""Seconds within which a host that is lost acknowledges what it has received."""
+"""The exit codes: the JVM died or hangs, a query did not stop, or a thread died of an error."""
+_TAG = "--tag="
+"""The prefix of an argument that names a tag."""
+_HANG_UP_SECONDS = 5.0
+"""Seconds that a host which has to end may take to acknowledge what it has received."""
 log = logging.getLogger("braid.host")
 
 
 def main() -> None:
-    """Run a host until it is told to stop."""
+    """Run a host until it is stopped."""
     begin_log()
-    tags = [each.removeprefix(TAG) for each in sys.argv[1:] if each.startswith(TAG)]
-    name, root, *master = (each for each in sys.argv[1:] if not each.startswith(TAG))
-    # Processes with other working directories look there.
+    tags = [each.removeprefix(_TAG) for each in sys.argv[1:] if each.startswith(_TAG)]
+    name, root, *master = (each for each in sys.argv[1:] if not each.startswith(_TAG))
+    # Absolute, because processes with other working directories use it.
     folder = Path(root).absolute()
     address = Address.parse(sys.stdin.readline().strip())
     session = start_session(f"braid {name}", master=master[0] if master else None)
     if master and not is_local(master[0]):
-        session.sparkContext.addPyFile(str(packed(folder / "code")))
+        session.sparkContext.addPyFile(str(pack_code(folder / "code")))
     host = SparkHost(name, folder, address, session, behaviours=installed_behaviours(), tags=tags)
     ending = threading.Event()
 
@@ -59,33 +57,33 @@ def main() -> None:
     def watch_jvm() -> None:
         found = await_end(session)
         if not ending.is_set() or found == "hangs":
-            log.error("the JVM %s; the host ends, to be started anew", found)
+            log.error("the JVM %s; the host ends, to be started again", found)
             _give_up(host, JVM_DIED)
 
     threading.excepthook = partial(_end_with_thread, host, session, ending)
 
     def wait_for_keeper() -> None:
-        # The input ends when whoever keeps this process is gone.
+        # The input ends when the keeper is gone.
         sys.stdin.read()
         stop(signal.SIGTERM, None)
 
-    for watching in (watch_jvm, wait_for_keeper):
-        threading.Thread(target=watching, name=watching.__name__, daemon=True).start()
+    for watch in (watch_jvm, wait_for_keeper):
+        threading.Thread(target=watch, name=watch.__name__, daemon=True).start()
     stuck = _run(host, session, ending)
     if stuck:
-        # What does not stop when it is asked would keep the session from stopping as well.
+        # The query would keep the session from stopping as well.
         os._exit(STUCK)
     session.stop()
 
 
 def _run(host: SparkHost, session: "SparkSession", ending: threading.Event) -> bool:
-    """Run the host; whether a query did not stop."""
+    """Run the host until it ends; whether a query did not stop."""
     try:
         return host.run()
     except Exception:
         if has_ended(session):
-            # Whatever asked it last has met that first.
-            log.exception("the JVM died; the host ends, to be started anew")
+            # The main thread has noticed before the watch did.
+            log.exception("the JVM died; the host ends, to be started again")
             _give_up(host, JVM_DIED)
         raise
     finally:
@@ -95,19 +93,19 @@ def _run(host: SparkHost, session: "SparkSession", ending: threading.Event) -> b
 def _end_with_thread(
     host: SparkHost, session: "SparkSession", ending: threading.Event, died: threading.ExceptHookArgs
 ) -> None:
-    # Whoever receives, generates or sends is missed by nobody else: the host would live on and do half its work.
-    told = (died.exc_type, died.exc_value or died.exc_type(), died.exc_traceback)
+    # No other thread notices that one that receives, generates or sends is missing: the host would do half its work.
+    error = (died.exc_type, died.exc_value or died.exc_type(), died.exc_traceback)
     name = died.thread.name if died.thread else "a thread"
-    log.error("%s died; the host ends, to be started anew", name, exc_info=told)
+    log.error("%s died; the host ends, to be started again", name, exc_info=error)
     if not ending.is_set():
         _give_up(host, JVM_DIED if has_ended(session) else THREAD_DIED)
 
 
 def _give_up(host: SparkHost, code: int) -> NoReturn:
-    """End at once, but for what would come again otherwise: a raw event has no number to know it by."""
+    """End at once, after acknowledging raw events: without numbers, they would count twice if they came again."""
     leaving = threading.Thread(target=host.hang_up, name="hangs up", daemon=True)
     leaving.start()
-    leaving.join(HANGING_UP)
+    leaving.join(_HANG_UP_SECONDS)
     os._exit(code)
 
 

@@ -1,7 +1,7 @@
-"""The CPU that a tree of processes takes, by the parts that they play, and with those that ended meanwhile.
+"""The CPU time of a tree of processes, by their roles, including processes that ended between two looks.
 
-What a process used that ended, its parent was told when it buried it; that counts for the parent's part. Most of these
-live for milliseconds and are never seen, as the commands that a JVM starts for each file that it makes.
+The system adds the CPU time of a process that ended to the parent that reaps it; it counts for the parent's role. Most
+of these processes live for milliseconds and are never seen, like the commands that a JVM starts for each new file.
 """
 
 from collections import defaultdict
@@ -15,58 +15,58 @@ import psutil
 from bridge.machine.process_identity import began
 
 Key: TypeAlias = tuple[int, str]
-"""A process: its id, and what tells it from another one that gets it."""
+"""A process: its id, and when it began, because ids are used again."""
 PartOf: TypeAlias = Callable[[psutil.Process, psutil.Process, str], str]
-"""Tells the part of a process by itself, its parent, and the part of that."""
+"""A function from a process, its parent, and the role of the parent to the role of the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Used:
-    """What CPU a process has used so far, in seconds."""
+class ProcessCpu:
+    """The CPU time that a process has used so far, in seconds."""
 
     part: str
     parent: Key | None
     own: float
-    buried: float
-    """By children that have ended, and theirs."""
+    reaped: float
+    """By children that have ended, and by theirs."""
 
 
-Tree: TypeAlias = Mapping[Key, Used]
+Tree: TypeAlias = Mapping[Key, ProcessCpu]
 
 
 def look(root: psutil.Process, part: str, part_of: PartOf) -> Tree:
-    """What a process, whose part is named, and all below it have used so far."""
+    """The CPU time of a process, whose role is given, and of all processes below it."""
     return dict(_looked(root, part, part_of))
 
 
-def _looked(root: psutil.Process, part: str, part_of: PartOf) -> Iterator[tuple[Key, Used]]:
+def _looked(root: psutil.Process, part: str, part_of: PartOf) -> Iterator[tuple[Key, ProcessCpu]]:
     below: dict[int, list[psutil.Process]] = {}
-    # Workers live in process groups of their own; only the tree tells whose they are.
+    # Workers live in their own process groups, so only the tree shows to which host they belong.
     for each in root.children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             below.setdefault(each.ppid(), []).append(each)
     waiting: list[tuple[psutil.Process, Key | None, str]] = [(root, None, part)]
     while waiting:
-        process, parent, plays = waiting.pop()
+        process, parent, role = waiting.pop()
         try:
             key = (process.pid, began(process))
         except psutil.NoSuchProcess:
-            # Whoever was below it is below another one by now.
+            # Its children have another parent by now.
             continue
         with suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
-            own, buried = times.user + times.system, times.children_user + times.children_system
-            yield key, Used(part=plays, parent=parent, own=own, buried=buried)
+            own, reaped = times.user + times.system, times.children_user + times.children_system
+            yield key, ProcessCpu(part=role, parent=parent, own=own, reaped=reaped)
         for child in below.get(process.pid, ()):
             with suppress(psutil.NoSuchProcess):
-                waiting.append((child, key, part_of(child, process, plays)))
+                waiting.append((child, key, part_of(child, process, role)))
 
 
 def spent_between(begun: Tree, ended: Tree) -> Mapping[str, float]:
-    """Seconds by part between two looks at a tree.
+    """Seconds by role between two looks at a tree.
 
-    Of what was buried since, that was counted before which the dead had used at the first look. Of what nobody buried
-    nothing more is known.
+    What an ended process had used by the first look was counted then, so it is taken off its parent's reaped time.
+    Nothing is known of the last time of a process that was not reaped.
     """
     counted: defaultdict[Key, float] = defaultdict(float)
     for key in begun.keys() - ended.keys():
@@ -74,10 +74,10 @@ def spent_between(begun: Tree, ended: Tree) -> Mapping[str, float]:
         while above is not None and above not in ended:
             above = begun[above].parent if above in begun else None
         if above is not None:
-            counted[above] += begun[key].own + begun[key].buried
+            counted[above] += begun[key].own + begun[key].reaped
     spent: defaultdict[str, float] = defaultdict(float)
     for key, used in ended.items():
         before = begun.get(key)
-        own, buried = (0.0, 0.0) if before is None else (before.own, before.buried)
-        spent[used.part] += used.own - own + max(0.0, used.buried - buried - counted[key])
+        own, reaped = (0.0, 0.0) if before is None else (before.own, before.reaped)
+        spent[used.part] += used.own - own + max(0.0, used.reaped - reaped - counted[key])
     return spent

@@ -1,7 +1,7 @@
-"""StreamReceiver one stream: a client and a receiver of its own, so that a stream that stands still holds up no other.
+"""The reception of streams from the broker: each has its own client, so that a stream that is stuck holds up no other.
 
-A broker hands each client only so many messages before it has acknowledged some. A stream whose spool is full
-acknowledges none, and then only its own client waits.
+A broker hands a client only so many messages before the client has acknowledged some. A stream whose spool is full
+acknowledges none, so only its own client waits.
 """
 
 import hashlib
@@ -37,21 +37,21 @@ log = logging.getLogger("braid.host")
 
 
 class Reception(Protocol):
-    """One stream that is received; made by whoever receives streams for a host."""
+    """A stream that is being received."""
 
     @property
     def counts(self) -> Counts:
-        """What its intake met."""
+        """The counts of its intake."""
 
     def stop(self) -> None:
-        """Receive no more for now; the broker keeps what comes meanwhile."""
+        """Stop receiving for now; the broker keeps what comes meanwhile."""
 
     def leave(self) -> None:
-        """Receive no more at all; the broker keeps nothing."""
+        """Stop receiving for good; the broker keeps nothing."""
 
 
 class StreamReceiver(Protocol):
-    """What receives streams into spools; a host's receptions."""
+    """A receiver of streams into spools; a host's receptions."""
 
     def begin(
         self,
@@ -61,17 +61,17 @@ class StreamReceiver(Protocol):
         pace: Callable[[], float],
         on_trouble: Callable[[str], None],
     ) -> Reception:
-        """Receive a stream from now on, with all its topics.
+        """Begin to receive a stream on all its topics.
 
-        `pace` tells from any thread the shortest pace of those who read it; `on_trouble` is told from any thread what
-        ended the reception.
+        `pace` returns the shortest pace of the jobs that read it. `on_trouble` is called with the reason if the
+        reception ends by itself. Both are called from any thread.
         """
 
 
 class Receptions:
-    """Makes the receptions of one host, and notes for which streams the broker keeps messages for it."""
+    """Begins the receptions of one host, and notes the streams for which the broker keeps messages."""
 
-    def __init__(  # noqa: PLR0913 - whose, where, over which broker and how, and whom to tell are six things
+    def __init__(  # noqa: PLR0913 - its folder and name, its broker and protocol, a listener and a clock are six things
         self,
         root: Path,
         host: str,
@@ -96,9 +96,9 @@ class Receptions:
         pace: Callable[[], float],
         on_trouble: Callable[[str], None],
     ) -> Reception:
-        """Receive a stream from now on, or from when there is a connection."""
+        """Begin to receive a stream, as soon as there is a connection."""
         make_folder(self._folder)
-        # Before the broker keeps anything, so that whatever it keeps is known.
+        # Noted before the broker keeps anything.
         write_whole(self._folder / _digest(stream), json.dumps({"stream": stream, "topics": [*feeds]}).encode())
         received = _Received(
             feeds,
@@ -113,23 +113,23 @@ class Receptions:
         return received
 
     def hang_up(self) -> None:
-        """Receive no more, for a host that is lost: what is in spools is acknowledged, so that it does not come again.
+        """Stop receiving, because the host has to end: what is in spools is acknowledged, and does not come again.
 
-        From any thread, whatever the host's own is at.
+        From any thread, even if the main thread hangs.
         """
         for each in self._begun:
             each.stop()
 
     def settle(self, kept: Collection[str]) -> None:
-        """Have the broker keep nothing for streams that this host received before it died, and does not any more."""
+        """Have the broker keep nothing for streams that this host received once and does not receive any more."""
         for path in sorted(self._folder.glob("*")):
             try:
-                told = json.loads(path.read_bytes()) if path.is_file() else {}
-                if told and told["stream"] not in kept:
-                    client = self._client(self._client_id(told["stream"]), topics=told["topics"])
+                noted = json.loads(path.read_bytes()) if path.is_file() else {}
+                if noted and noted["stream"] not in kept:
+                    client = self._client(self._client_id(noted["stream"]), topics=noted["topics"])
                     client.start()
                     if client.leave():
-                        self._forget(told["stream"])
+                        self._forget(noted["stream"])
             except (OSError, ValueError, KeyError, TypeError) as error:
                 log.warning("the broker may keep messages for the stream noted in %s: %s", path, error)
 
@@ -142,9 +142,9 @@ class Receptions:
 
 
 class _Received:
-    """As a reception is, over a client of the bridge."""
+    """A reception over a client of the bridge."""
 
-    def __init__(  # noqa: PLR0913 - from where into what, over what, for whom, and whom to tell are seven things
+    def __init__(  # noqa: PLR0913 - its feeds, its client, its pace, three listeners and a clock are seven things
         self,
         feeds: Mapping[str, SpoolFeed],
         connect: Callable[..., MqttClient],
@@ -159,14 +159,14 @@ class _Received:
         self._on_trouble = on_trouble
         self._on_left = on_left
         self.ended = False
-        """Whether it receives no more."""
+        """Whether it has stopped receiving."""
         self._client = connect(
-            # Now, because what the broker has kept of it comes with the connection.
+            # Now, because what the broker has kept comes with the connection.
             topics=self._topics,
             on_message=self._deliver,
             on_connection=self._reconnected,
             on_disconnection=self._reconnected,
-            # What a job forwards of a batch comes together as it is.
+            # The events that a job forwards from one batch come together anyway.
             grouping=ungrouped
             if all(feed.is_bridge for feed in feeds.values())
             else lambda before: grouped_for(pace(), now=clock.passed(), before=before),
@@ -179,30 +179,30 @@ class _Received:
         try:
             self._client.confirm()
         except NotConnected as error:
-            # It is subscribed once there is a connection, and producers keep what they have until then.
+            # The stream is subscribed to once there is a connection; producers keep their events until then.
             log.warning("topic %s: %s", self._topics[0], error)
 
     @property
     def counts(self) -> Counts:
-        """What its intake met."""
+        """The counts of its intake."""
         return self._receiver.intakes[self._topics[0]].counts
 
     def stop(self) -> None:
-        """Receive no more for now; the broker keeps what comes meanwhile."""
+        """Stop receiving for now; the broker keeps what comes meanwhile."""
         self._end_work()
         self._client.stop()
 
     def leave(self) -> None:
-        """Receive no more at all; the broker keeps nothing."""
+        """Stop receiving for good; the broker keeps nothing."""
         self._end_work()
         if self._client.leave():
             self._on_left()
 
     def _end_work(self) -> None:
         self.ended = True
-        # First, so that nothing is acknowledged that is not in the spool.
+        # Before the client stops, so that nothing is acknowledged that is not in the spool.
         self._receiver.stop()
-        # Not for the end of the thread: one that died of an error may be who waits for this.
+        # It does not wait for the thread to end: that very thread may wait here, after it died of an error.
         self._worked.wait()
 
     def _work(self) -> None:
@@ -223,5 +223,5 @@ class _Received:
 
 
 def _digest(stream: str) -> str:
-    """A stream's name, short enough for what a broker calls a client."""
+    """A short name of a stream, for the id of its client."""
     return hashlib.sha256(stream.encode("utf-8", "surrogatepass")).hexdigest()[:16]

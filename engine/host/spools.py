@@ -1,6 +1,6 @@
-"""The spools of a host: for each stream that enters one of its jobs, the spool and whoever fills it.
+"""The spools of a host: for each stream that enters one of its jobs, the spool and the supply that fills it.
 
-A spool has one owner. Where another host owns it already, this one only reads, and takes over once that one is gone.
+A spool has one owner. If another host owns it, this host only reads it, and takes over once the other is gone.
 """
 
 import logging
@@ -36,11 +36,11 @@ from engine.supply import Bridged, Subscribed
 log = logging.getLogger("braid.host")
 
 ELSEWHERE = "elsewhere"
-"""What is told of a stream that another host supplies."""
+"""The state of a stream that another host supplies."""
 _PRUNE_SECONDS = 5.0
-"""Seconds between two looks at what consumers have passed: how far each is stands in a file of its own."""
+"""Seconds between two looks at the positions of consumers, each of which is in a file of its own."""
 _RETRY_SECONDS = 5.0
-"""Seconds after which a stream that is not supplied because something failed is tried anew, where it was."""
+"""Seconds until a stream whose supply failed is supplied again, from where it was."""
 
 
 @dataclass(kw_only=True)
@@ -50,41 +50,42 @@ class _Supply:
     spool: NotifyingSpool | None = None
     reception: Reception | None = None
     counted: Counts = field(default_factory=Counts)
-    """What the receptions before this one met."""
-    generating: GeneratorRun | None = None
+    """The counts of earlier receptions."""
+    generator_run: GeneratorRun | None = None
     thread: threading.Thread | None = None
     paces: Mapping[str, float] = field(default_factory=dict)
-    """The jobs that read it, each with the pace of its latest plan; never changed, but replaced."""
+    """The jobs that read it, each with the pace of its latest plan; replaced, and never changed."""
     trouble: str = ""
-    """Why nothing more comes."""
+    """The reason that nothing comes; empty while it is supplied."""
     retry: float = 0.0
-    """When it is tried again, as `time.monotonic` tells."""
+    """When it is supplied again, by `time.monotonic`."""
 
     def pace(self) -> float:
-        """The shortest pace of those who read it; from any thread."""
+        """The shortest pace of the jobs that read it; from any thread."""
         return min(self.paces.values(), default=0.0)
 
     def fail(self, trouble: str) -> None:
-        """Nothing more comes for a while; from any thread."""
+        """Note that the supply failed; from any thread."""
         self.retry = time.monotonic() + _RETRY_SECONDS
         self.trouble = trouble
 
 
 class HostSpools:
-    """Which streams a host supplies; called from its main thread."""
+    """The streams that a host supplies; called from its main thread."""
 
     def __init__(
-        self, root: Path, receiving: StreamReceiver, *, clock: Clock, grown: Callable[[str, bool], None]
+        self, root: Path, receiver: StreamReceiver, *, clock: Clock, on_growth: Callable[[str, bool], None]
     ) -> None:
+        """`on_growth` is called when a spool has grown, with its stream, and whether a marker came; from any thread."""
         self._root = root
-        self._receiving = receiving
+        self._receiver = receiver
         self._clock = clock
-        self._grown = grown
+        self._on_growth = on_growth
         self._supplies: dict[str, _Supply] = {}
         self._pruned = -math.inf
 
     def need(self, plan: Plan, ingress: Ingress) -> None:
-        """A job reads a stream by a plan: supply it, unless somebody does already."""
+        """Supply a stream to a job that reads it by a plan, unless it is supplied already."""
         supply = self._supplies.get(ingress.stream)
         if other := next((name for name, each in self._supplies.items() if _clash(each.ingress, ingress)), None):
             raise RefusedPlan(
@@ -99,7 +100,7 @@ class HostSpools:
                 self._own(supply)
 
     def drop(self, job: str, stream: str) -> None:
-        """A job reads a stream no longer; without a reader nobody supplies it."""
+        """Supply a stream to a job no longer; without a reader its supply ends."""
         supply = self._supplies.get(stream)
         if supply is None:
             return
@@ -107,7 +108,7 @@ class HostSpools:
         self._end_unread(stream, supply)
 
     def look(self) -> None:
-        """Take over what its owner left, end what nobody reads any more, and let spools go on that were full."""
+        """Take over spools whose owner is gone, end supplies without a reader, and prune the spools."""
         for stream, supply in list(self._supplies.items()):
             with _troubles(supply):
                 self._end_unread(stream, supply)
@@ -120,7 +121,7 @@ class HostSpools:
                 continue
             with _troubles(supply):
                 if supply.trouble:
-                    # A disk may have space again, a file may be there by now.
+                    # The disk may have space again, or a file may exist by now.
                     self._close(supply)
                     supply.trouble = ""
                 if supply.spool is None:
@@ -129,9 +130,9 @@ class HostSpools:
                     supply.spool.prune()
 
     def mark(self, name: str, streams: Sequence[str]) -> None:
-        """Put a marker at the end of the raw spools that it owns: of these, or of all where none is named.
+        """Append a marker to the raw spools of the given streams, or of all if none is given; only to its own spools.
 
-        A spool that has the marker already gets it only once, however often the wish comes.
+        A spool gets a marker only once, however often this is called.
         """
         owned = {
             stream
@@ -140,7 +141,7 @@ class HostSpools:
         }
         if unknown := sorted(set(streams) - owned):
             raise RefusedPlan(
-                f"the cut {name!r} is wished for in {unknown[0]!r}, which is no raw stream that this host supplies; "
+                f"the cut {name!r} is requested in {unknown[0]!r}, which is no raw stream that this host supplies; "
                 "ask the host that does, or leave it out"
             )
         for stream, supply in sorted(self._supplies.items()):
@@ -151,28 +152,28 @@ class HostSpools:
                 supply.spool.append([Item(kind=ItemKind.MARKER, count=1, stamp=stamp, payload=name.encode())])
 
     def states(self) -> dict[str, str]:
-        """For each stream whether its spool takes more, why nothing comes, or that another host owns it."""
+        """For each stream the state of its spool, the trouble with its supply, or that another host owns it."""
         return {
             stream: supply.trouble or (ELSEWHERE if supply.spool is None else str(supply.spool.state))
             for stream, supply in sorted(self._supplies.items())
         }
 
     def size(self) -> int:
-        """How many bytes the spools that it owns hold."""
+        """The size of its own spools in bytes."""
         return sum(supply.spool.size for supply in self._supplies.values() if supply.spool is not None)
 
     def owned(self, stream: str) -> NotifyingSpool | None:
-        """The spool of a stream, where this host fills it; from any thread."""
+        """The spool of a stream that this host fills, else None; from any thread."""
         supply = self._supplies.get(stream)
         return None if supply is None else supply.spool
 
     def end(self, stream: str) -> int | None:
-        """The position after the last of a stream; None where another host appends to it."""
+        """The position after the last item of a stream; None if another host fills its spool."""
         supply = self._supplies.get(stream)
         return None if supply is None or supply.spool is None else supply.spool.end
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """For each stream that is received what was doubled, early, missing for good, or refused."""
+        """For each stream that is received how many messages were duplicates, early, missing for good, or refused."""
         return {
             stream: asdict(_sum(supply.counted, supply.reception.counts))
             for stream, supply in sorted(self._supplies.items())
@@ -180,7 +181,7 @@ class HostSpools:
         }
 
     def close(self) -> None:
-        """Let the spools go, once nobody receives any more: what comes now waits at the broker for the next process."""
+        """Stop all supplies and close the spools; what comes now waits at the broker for the next process."""
         for supply in self._supplies.values():
             self._close(supply)
         self._supplies.clear()
@@ -189,7 +190,9 @@ class HostSpools:
         stream = supply.ingress.stream
         try:
             supply.spool = NotifyingSpool(
-                spool_folder(self._root, stream), most_bytes=supply.most_bytes, grown=partial(self._grown, stream)
+                spool_folder(self._root, stream),
+                most_bytes=supply.most_bytes,
+                on_growth=partial(self._on_growth, stream),
             )
         except LeaseTaken:
             return
@@ -203,17 +206,17 @@ class HostSpools:
                 feed = SpoolFeed(spool=supply.spool, asks_at=topics.again(*origin), has_at=topics.have(*origin))
                 self._receive(supply, {topics.stream(*origin): feed})
             case generated:
-                supply.generating = GeneratorRun(generated.generator, supply.spool, clock=self._clock)
+                supply.generator_run = GeneratorRun(generated.generator, supply.spool, clock=self._clock)
                 supply.thread = threading.Thread(
                     target=_generate, args=(supply,), name=f"generates {stream}", daemon=True
                 )
                 supply.thread.start()
 
     def _receive(self, supply: _Supply, feeds: Mapping[str, SpoolFeed]) -> None:
-        supply.reception = self._receiving.begin(supply.ingress.stream, feeds, pace=supply.pace, on_trouble=supply.fail)
+        supply.reception = self._receiver.begin(supply.ingress.stream, feeds, pace=supply.pace, on_trouble=supply.fail)
 
     def _end_unread(self, stream: str, supply: _Supply) -> None:
-        # A job of another host may read it: what came until that one supplies it would be lost.
+        # A job of another host may read it: events would be lost that come before that host supplies it.
         if supply.paces or (supply.spool is not None and consumers(supply.spool.folder)):
             return
         self._end(supply)
@@ -229,12 +232,12 @@ class HostSpools:
         if supply.reception is not None:
             supply.reception.stop()
             supply.counted = _sum(supply.counted, supply.reception.counts)
-        if supply.generating is not None and supply.thread is not None:
-            supply.generating.stop()
+        if supply.generator_run is not None and supply.thread is not None:
+            supply.generator_run.stop()
             supply.thread.join()
         if supply.spool is not None:
             supply.spool.close()
-        supply.reception, supply.generating, supply.thread, supply.spool = None, None, None, None
+        supply.reception, supply.generator_run, supply.thread, supply.spool = None, None, None, None
 
 
 def _sum(one: Counts, other: Counts) -> Counts:
@@ -248,7 +251,7 @@ def _sum(one: Counts, other: Counts) -> Counts:
 
 @contextmanager
 def _troubles(supply: _Supply) -> Iterator[None]:
-    """What is wrong with one stream is told where it stands, and hurts no other; it is tried again after a while."""
+    """Note a failure as the trouble of one stream, so that it hurts no other; it is supplied again after a while."""
     try:
         yield
     except (SpoolDamaged, SpoolClosed, OSError) as error:
@@ -257,7 +260,7 @@ def _troubles(supply: _Supply) -> Iterator[None]:
 
 
 def _clash(one: Ingress, other: Ingress) -> bool:
-    """Whether two streams cannot both be supplied: one name for two, or one topic into two spools."""
+    """Whether two streams cannot both be supplied: they share a name, or a topic would fill two spools."""
     same = one.supply == other.supply and (one.origin == other.origin or not isinstance(one.supply, Bridged))
     if one.stream == other.stream:
         return not same
@@ -267,11 +270,11 @@ def _clash(one: Ingress, other: Ingress) -> bool:
 
 
 def _generate(supply: _Supply) -> None:
-    """Run a generator; what ends it is told, and ends no other."""
-    if supply.generating is None:
+    """Run a generator; an error of its own ends no other."""
+    if supply.generator_run is None:
         return
     try:
-        supply.generating.run()
-    except Exception as error:  # a file that is replayed may hold anything
+        supply.generator_run.run()
+    except Exception as error:  # a replayed file may hold anything
         log.exception("stream %s", supply.ingress.stream)
         supply.fail(f"{type(error).__name__}: {error}")

@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""One running job: its life cycle, its log of plans, its query, its pace, its health and its status."""

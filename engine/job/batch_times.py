@@ -1,6 +1,6 @@
-"""Batch times: how long the latest batches of a job took, from when their ends were known until the next was asked for.
+"""The times of a job's latest batches, each from when its end was known until Spark asked for the next.
 
-That is all that a batch costs its job: what Spark does around it, and what the kernel does.
+So a time covers all that a batch takes: the work of Spark around it, and that of the kernel.
 """
 
 import math
@@ -11,39 +11,39 @@ from collections.abc import Callable, Sequence
 _WINDOW = 60.0
 """Seconds for which a batch counts."""
 _MOST = 600
-"""Batches that count at most, the latest."""
+"""The most batches that count, the latest."""
 
 
 class BatchTimes:
-    """Of one job; whoever keeps its pace tells when a batch begins and ends, in one thread at a time."""
+    """The batch times of one job; its pace keeper calls `begin` and `end`, in one thread at a time."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._begun: float | None = None
-        # Any thread may ask: a deque that is copied holds what it held.
+        # Any thread may read it: a copy of a deque is consistent.
         self._taken: deque[tuple[float, float]] = deque(maxlen=_MOST)
-        """When each ended, and the seconds that it took."""
+        """For each batch when it ended, and the seconds that it took."""
 
     def begin(self) -> None:
-        """A batch begins."""
+        """Note that a batch begins."""
         self._begun = self._clock()
 
     def end(self) -> None:
-        """The batch is done, if there was one."""
+        """Note that the batch is done, if there was one."""
         if self._begun is not None:
             now = self._clock()
             self._taken.append((now, now - self._begun))
             self._begun = None
 
-    def told(self) -> dict[str, float]:
-        """The median and the 99th percentile of the latest; nothing where there was none."""
+    def percentiles(self) -> dict[str, float]:
+        """The median and the 99th percentile in seconds; empty if there was no batch."""
         since = self._clock() - _WINDOW
         taken = sorted(seconds for ended, seconds in self._taken.copy() if ended >= since)
         return {name: round(percentile(taken, part), 4) for name, part in (("p50", 0.5), ("p99", 0.99)) if taken}
 
 
 def percentile(ordered: Sequence[float], part: float) -> float:
-    """The smallest value that so large a part of all does not exceed.
+    """The smallest value that the given part of all does not exceed.
 
     >>> percentile([1.0, 2.0, 3.0, 4.0], 0.5), percentile([1.0, 2.0, 3.0, 4.0], 0.99)
     (2.0, 4.0)

@@ -1,37 +1,34 @@
 """A job as its host runs it: one Spark query, its log of plans, and the follower of its records."""
 
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bridge import Lease, PositionsGone, SpoolDamaged, read
+from bridge import Clock, Lease, PositionsGone, SpoolDamaged, read
 from bridge.machine.back_off import BackOff
-from engine.delivery.follower import REWIND, Follower, StreamSender
+from engine.delivery.follower import REWIND, Follower
+from engine.delivery.forwarder import StreamSender
 from engine.job.batch_times import BatchTimes
 from engine.job.job_health import JobHealth
 from engine.job.lag import JobLag
-from engine.job.lifecycle import JobEvent, JobState, turn
+from engine.job.lifecycle import JobEvent, JobState, next_state
 from engine.job.pace import ReadableSpool
-from engine.job.pace_keeper import PaceKeeper, PaceServer
+from engine.job.pace_keeper import PaceKeeper
+from engine.job.pace_server import PaceServer
+from engine.job.plan_log import PlanLog
+from engine.job.query import JobQuery
 from engine.job.spools import JobSpools
-from engine.job.start import Standing, begins, behind, check_return, returning
+from engine.job.start import past_gone
 from engine.offset import Offset
-from engine.plan import Entry, Plan
-from engine.plan_messages import RefusedPlan
+from engine.plan import Plan
 from engine.records.job_folder import job_folder, spool_folder
 from engine.records.record_file import Header
 from engine.records.record_store import RecordStore
-from engine.spark.batch_task import RESULT, answer
-from engine.spark.source import SOURCE_FORMAT, SpoolSource
-from engine.supply import Bridged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 _STOP_SECONDS = 10.0
 """Seconds that each step of stopping a query may take."""
@@ -40,9 +37,9 @@ _BACK_OFF = BackOff((1.0, 2.0, 5.0, 15.0, 60.0))
 
 
 class SparkJob:
-    """One job; called from the host's main thread, unless it says otherwise."""
+    """One job; called from the host's main thread unless a method says otherwise."""
 
-    def __init__(  # noqa: PLR0913 - what it is called, where it lies, what it runs on, and whom to tell and ask are seven things
+    def __init__(  # noqa: PLR0913 - its name and folder, what it runs on, and whom it asks and notifies are eight things
         self,
         name: str,
         root: Path,
@@ -50,10 +47,11 @@ class SparkJob:
         pace: PaceServer,
         sender: StreamSender,
         *,
-        asked: Callable[[str], None],
-        owned: Callable[[str], ReadableSpool | None],
+        clock: Clock,
+        on_ask: Callable[[str], None],
+        owned_spool: Callable[[str], ReadableSpool | None],
     ) -> None:
-        """`asked` is told when Spark asks for a batch; `owned` finds the spool of a stream that this host fills."""
+        """`on_ask` is called when Spark asks for a batch; `owned_spool` finds the spool of a stream the host fills."""
         self.name = name
         self.root = root
         self.folder = job_folder(root, name)
@@ -62,143 +60,66 @@ class SparkJob:
         self._session = session
         self._pace = pace
         self._sender = sender
-        self._asked = asked
+        self._clock = clock
+        self._on_ask = on_ask
         self._lease = Lease(self.folder.path)
         try:
             self.folder.make()
-            self._entries = self.folder.entries(1)
+            self._store = RecordStore(self.folder.records)
+            self.plans = PlanLog(self.folder, self._store)
         except BaseException:
-            # Whoever mends it starts it again, perhaps in this process.
+            # It is started again once the folder is mended, perhaps in this process.
             self._lease.release()
             raise
-        self._store = RecordStore(self.folder.records)
-        self._query: StreamingQuery | None = None
-        self._keeper: PaceKeeper | None = None
-        self._spools = JobSpools(root, owned)
+        self._query: JobQuery | None = None
+        self.keeper: PaceKeeper | None = None
+        self.spools = JobSpools(root, owned_spool)
         self._deaths = 0
         self._since = time.monotonic()
-        self._ending: threading.Thread | None = None
         self.follower: Follower | None = None
-        self.began = time.monotonic()
+        self.started_at = time.monotonic()
         """When it was started last."""
         self.batch_times = BatchTimes()
-        self.lagging = JobLag(self._came)
-        self.healths = JobHealth(self.plan)
+        self.lag = JobLag(self._spooled_at)
+        self.health = JobHealth(self.plans.plan)
 
-    @property
-    def entries(self) -> Sequence[Entry]:
-        """The log of plans."""
-        return self._entries
-
-    @property
-    def plan(self) -> Plan | None:
-        """The latest plan, whether it is in effect yet or not."""
-        return self._entries[-1].plan if self._entries else None
-
-    def log(self, plan: Plan, starts: Mapping[str, int], behaviours: Mapping[str, str]) -> Entry:
-        """Make a plan the next entry, and wake the job for it; refused where its time is past.
+    def log(self, plan: Plan, starts: Mapping[str, int], behaviours: Mapping[str, str]) -> None:
+        """Log a new plan, and wake the job for it; refused if its time is past.
 
         `starts` are for streams that the job does not read yet.
         """
-        with nullcontext() if self._keeper is None else self._keeper.deciding:
-            self._check(plan)
-            standing = self._standing()
-            check_return(plan, returning(self.folder.cuts.all(), plan), standing)
-            number, latest = (self._entries[-1].number, self._entries[-1].starts) if self._entries else (0, {})
-            entry = Entry(
-                number=number + 1,
-                plan=self.healths.applied(plan),
-                starts=begins(plan, starts, standing, latest),
-                behaviours=behaviours,
-            )
-            self.folder.log(entry)
-            self._entries = [*self._entries, entry]
-        self.wake()
-        return entry
+        with nullcontext() if self.keeper is None else self.keeper.deciding:
+            decided, cuts = (None, set[str]()) if self.keeper is None else (self.keeper.decided, self.keeper.cuts)
+            standing = self.plans.check(plan, decided=decided, decided_cuts=cuts)
+            self.plans.append(self.health.applied(plan), standing, starts, behaviours)
+        if self.keeper is not None:
+            self.keeper.wake()
 
-    def follow(self, now: float) -> list[Header]:
-        """Take up the records that are new."""
-        found = self.follower.follow() if self.follower else []
-        for header in found:
-            self.healths.note(header, self.folder.entry(header.end.entry).plan, now)
-            for cut in header.cuts:
-                if self._keeper is not None and self._keeper.is_passed_over(cut.name):
-                    # It was taken just before it was released.
-                    self.folder.cuts.release(cut.name)
-        return found
-
-    def heal(self, now: float) -> None:
-        """Fail who does nothing but fail, and try again whose time has come, once nothing else waits to take effect."""
-        latest = self._entries[-1] if self._entries else None
+    def heal(self) -> None:
+        """Log a plan that fails and retries tasks as their health demands, once no other plan waits to take effect."""
+        latest = self.plans.latest
         if latest is None or self.state is not JobState.RUNNING or self.follower is None:
             return
-        if self.follower.told.entry == latest.number:
-            plan = self.healths.following(latest.plan, now)
+        if self.follower.so_far.entry == latest.number:
+            plan = self.health.following(latest.plan, self._clock.passed())
             if plan is not None:
                 self.log(plan, latest.starts, latest.behaviours)
 
-    def is_news(self, plan: Plan) -> bool:
-        """Whether a plan is newer than the latest; refused where somebody made it who does not lead any more."""
-        now = self.plan
-        if now is not None and plan.term < now.term:
-            raise RefusedPlan(f"the plan is of term {plan.term}, and job {self.name!r} follows term {now.term} already")
-        return now is None or (plan.term, plan.version) > (now.term, now.version)
-
-    def _check(self, plan: Plan) -> None:
-        decided = self._keeper.decided if self._keeper else None
-        past = {cut.name for cut in self.folder.cuts.all()} | (self._keeper.cuts if self._keeper else set())
-        if plan.at_cut in past - (decided.cuts.keys() if decided else set()):
-            raise RefusedPlan(
-                f"the plan is to take effect at the cut {plan.at_cut!r}, which is past in job {self.name!r}; "
-                "take another"
-            )
-        at = decided.at if decided else self.position()
-        for stream, position in plan.at.items():
-            if at.get(stream, 0) > position:
-                raise RefusedPlan(
-                    f"the plan is to take effect at {stream!r} {position}, and job {self.name!r} is at {at[stream]} "
-                    "already; choose a later position"
-                )
-
-    def _standing(self) -> Standing:
-        last = self._last()
-        decided = self._keeper.decided if self._keeper else None
-        if last is None:
-            return Standing({}, None, decided)
-        return Standing(last.end.at, self.folder.entry(last.end.entry).plan, decided)
-
-    def position(self) -> Mapping[str, int]:
-        """How far it has read, by its records."""
-        last = self._last()
-        return last.end.at if last else {}
-
-    def in_effect(self) -> Sequence[Entry]:
-        """The entry that its last record ran, and those that wait behind it."""
-        last = self._last()
-        return [entry for entry in self._entries if entry.number >= (last.end.entry if last else 1)]
-
-    def _last(self) -> Header | None:
-        batches = self._store.batches()
-        return self._store.file(batches[-1]).header if batches else None
-
-    def give_up(self) -> None:
-        """Give the lease back of a job that was not started."""
+    def release(self) -> None:
+        """Give back the lease of a job that was not started."""
         self._lease.release()
 
     @property
-    def is_begun(self) -> bool:
-        """Whether it was started here, be it that it died since."""
+    def is_started(self) -> bool:
+        """Whether it was started here, even if it has died since."""
         return self.follower is not None
 
     def forget_plans(self) -> None:
-        """Remove plans that no batch runs again, once the streams are left that only those plans read."""
-        first = self.follower.first_entry() if self.follower else 0
-        if self._entries and self._entries[0].number < first:
-            self.folder.forget_entries(first)
-            self._entries = [entry for entry in self._entries if entry.number >= first]
+        """Remove plans that no batch runs again, once the streams that only those plans read are left."""
+        self.plans.forget(self.follower.oldest_recorded_entry() if self.follower else 0)
 
     def is_over(self) -> bool:
-        """Whether it is stopped, and nothing is left to be done for it."""
+        """Whether it is stopped, and nothing is left to do for it."""
         if self.state is not JobState.STOPPED or not self.folder.cuts.is_empty():
             return False
         return self.follower is None or self.follower.is_done()
@@ -214,15 +135,15 @@ class SparkJob:
 
     @property
     def back_off(self) -> float | None:
-        """How many seconds after it died it is due again."""
+        """The seconds from its death until its next start; None if it is not dead."""
         return _BACK_OFF.after(self._deaths) if self.state is JobState.DIED else None
 
     def retry(self) -> None:
-        """It is about to be started again."""
+        """Leave the state of a dead job, to be started again."""
         self._turn(JobEvent.RETRY)
 
     def fail(self, trouble: str) -> None:
-        """It could not be started, or its query died; it is due again after a while."""
+        """Count a death: it could not be started, or its query died. It is due again after a while."""
         self.trouble = trouble
         self._deaths += 1
         self._turn(JobEvent.QUERY_DIED)
@@ -231,51 +152,48 @@ class SparkJob:
     def start(self) -> None:
         """Start the query."""
         run, gone = self.folder.begin_run(), self.folder.gone()
-        self.follower = Follower(self.folder, self._store, self._sender, run=run)
-        self.began, self.batch_times, self.lagging = time.monotonic(), BatchTimes(), JobLag(self._came)
-        self._keeper = PaceKeeper(
+        self.follower = Follower(self.folder, self._store, self._sender, run=run, on_record=self._note_record)
+        self.started_at, self.batch_times, self.lag = time.monotonic(), BatchTimes(), JobLag(self._spooled_at)
+        self.keeper = PaceKeeper(
             run=run,
-            entries=lambda first: [behind(entry, gone) for entry in self._entries if entry.number >= first],
-            spools=self._spools,
+            entries=lambda first: [past_gone(entry, gone) for entry in self.plans.since(first)],
+            is_bridged=self._is_bridged,
+            spools=self.spools,
             recorded=self._recorded(),
-            on_ask=self._on_ask,
+            on_ask=self._note_question,
             on_answer=self.batch_times.begin,
         )
-        self._pace.add(self.name, self._keeper)
-        # Anew for each query: Spark writes to what is registered whenever a query of it begins, and two that begin at
-        # once can leave it so that no task can be read any more, until the JVM ends.
-        self._session.dataSource.register(SpoolSource)
-        self._query = (
-            self._session.readStream.format(SOURCE_FORMAT)
-            .option("job", self.name)
-            .option("root", str(self.root))
-            .option("pace", str(self._pace.address))
-            .load()
-            .mapInArrow(partial(answer, str(self.root), self.name, str(self._pace.address)), RESULT)
-            .writeStream.format("noop")
-            .queryName(self.name)
-            # The scheme keeps a cluster from taking it for a folder of its own file system.
-            .option("checkpointLocation", f"file://{self.folder.checkpoint}")
-            .trigger(processingTime="0 seconds")
-            .start()
+        self._pace.add(self.name, self.keeper)
+        self._query = JobQuery(
+            self._session, self.name, root=self.root, checkpoint=self.folder.checkpoint, pace=self._pace.address
         )
         self._turn(JobEvent.STARTED)
 
-    def _on_ask(self, _start: Offset) -> None:
-        self.batch_times.end()
-        self._asked(self.name)
+    def _note_record(self, header: Header, plan: Plan) -> None:
+        self.health.note(header, plan, self._clock.passed())
+        for cut in header.cuts:
+            if self.keeper is not None and self.keeper.is_passed_over(cut.name):
+                # It was taken just before it was released.
+                self.folder.cuts.release(cut.name)
 
-    def _came(self, stream: str, position: int) -> float | None:
-        """When what lies at a position of a stream was spooled."""
+    def _note_question(self, _start: Offset) -> None:
+        self.batch_times.end()
+        self._on_ask(self.name)
+
+    def _is_bridged(self, stream: str) -> bool | None:
+        return self.plans.is_bridged(stream, self.follower.so_far.entry if self.follower else 0)
+
+    def _spooled_at(self, stream: str, position: int) -> float | None:
+        """When the item at a position of a stream was spooled."""
         try:
             item = next(read(spool_folder(self.root, stream), position, 1), None)
         except (PositionsGone, SpoolDamaged, OSError):
-            # Whoever reads it for its events says what is wrong.
+            # The batch that reads its events reports what is wrong.
             return None
         return None if item is None else item.item.stamp / 1000
 
     def _recorded(self) -> Callable[[Offset], Offset | None]:
-        """Where the batch after an offset ended, should Spark's checkpoint have lost that it planned it."""
+        """The end of a recorded batch by its start, in case Spark's checkpoint lost that the batch was planned."""
         headers = [self._store.file(batch).header for batch in self._store.batches()[-REWIND:]]
         return lambda start: next((header.end for header in headers if header.start == start), None)
 
@@ -283,60 +201,21 @@ class SparkJob:
         """The streams that it reads or will read."""
         if self.state is JobState.STOPPED:
             return frozenset()
-        in_effect = self.follower.oldest_entry() if self.follower else 1
-        return frozenset(
-            stream for entry in self._entries if entry.number >= in_effect for stream in entry.plan.streams
-        )
-
-    def reads_over_bridge(self, stream: str) -> bool | None:
-        """Whether a stream comes from another job; None where it is not read. From any thread."""
-        in_effect = self.follower.told.entry if self.follower else 0
-        for entry in reversed(self._entries):
-            # Until the latest plan takes effect the one before it is run, and there may be a cut to come first.
-            for ingress in entry.plan.ingress:
-                # Asked for all that any spool takes, so it makes no set of them.
-                if ingress.stream == stream:
-                    return isinstance(ingress.supply, Bridged)
-            if entry.number <= in_effect:
-                break
-        return None
-
-    def seen_end(self, stream: str) -> int | None:
-        """Where a spool ended when it was looked at last; None where it has not been yet."""
-        return self._spools.end(stream)
-
-    def grown(self, stream: str, *, bridged: bool) -> None:
-        """Events came for it; from any thread."""
-        if self._keeper is not None:
-            self._keeper.grown(stream, bridged=bridged)
-
-    def wake(self) -> None:
-        """There is news for it that does not wait for its pace; from any thread."""
-        if self._keeper is not None:
-            self._keeper.wake()
-
-    def pass_over(self, cut: str) -> None:
-        """Wait for a cut no longer, because nobody wants it any more."""
-        if self._keeper is not None:
-            self._keeper.pass_over(cut)
-
-    @property
-    def given_up(self) -> list[str]:
-        """The cuts that it has waited for in vain since it was started here."""
-        return sorted(self._keeper.given_up) if self._keeper is not None else []
+        in_effect = self.follower.oldest_entry_to_run() if self.follower else 1
+        return frozenset(stream for entry in self.plans.since(in_effect) for stream in entry.plan.streams)
 
     def look(self) -> None:
-        """See whether the query still runs, and do what is due."""
+        """Check that the query still runs, and see its end through if it is being stopped."""
         if self.state is JobState.RUNNING and self._query is not None and not self._is_active(self._query):
-            self.fail(str(self._query.exception() or "the query ended by itself"))
+            self.fail(self._query.failure())
         elif self.state is JobState.RUNNING and self._elapsed > _BACK_OFF.longest:
             self._deaths, self.trouble = 0, ""
         elif self.state in {JobState.STOPPING, JobState.CANCELLING, JobState.STUCK}:
-            self._look_at_end(self._elapsed)
+            self._look_at_end()
 
-    def _is_active(self, query: "StreamingQuery") -> bool:
-        # To ask the JVM is a tenth of what a beat costs, and who waits for an answer lives.
-        return bool((self._keeper is not None and self._keeper.is_asked) or query.isActive)
+    def _is_active(self, query: JobQuery) -> bool:
+        # To ask the JVM is a tenth of what a beat costs, and a query that waits for an answer is alive.
+        return bool(self.keeper is not None and self.keeper.is_asked) or query.is_active()
 
     def stop(self) -> None:
         """Begin to stop; `look` sees it through."""
@@ -348,24 +227,23 @@ class SparkJob:
         if died or self._query is None:
             self._lease.release()
         else:
-            self._ending = threading.Thread(target=self._query.stop, name=f"stops {self.name}", daemon=True)
-            self._ending.start()
+            self._query.stop()
 
-    def _look_at_end(self, elapsed: float) -> None:
-        if self._ending is None or not self._ending.is_alive():
+    def _look_at_end(self) -> None:
+        if self._query is None or not self._query.is_stopping():
             self._turn(JobEvent.ENDED)
             try:
-                self.follow(time.monotonic())
+                if self.follower is not None:
+                    self.follower.follow()
             finally:
                 self._lease.release()
-        elif self.state is not JobState.STUCK and elapsed > _STOP_SECONDS:
+        elif self.state is not JobState.STUCK and self._elapsed > _STOP_SECONDS:
             self._turn(JobEvent.TIMED_OUT)
-            if self.state is JobState.CANCELLING and self._query is not None:
-                # Spark groups a query's tasks under the id of its run.
-                self._session.sparkContext.cancelJobGroup(str(self._query.runId))
+            if self.state is JobState.CANCELLING:
+                self._query.cancel()
             else:
-                self.trouble = "the query does not stop; its host has to be started anew"
+                self.trouble = "the query does not stop; its host has to be restarted"
 
     def _turn(self, event: JobEvent) -> None:
-        self.state = turn(self.state, event)
+        self.state = next_state(self.state, event)
         self._since = time.monotonic()

@@ -1,7 +1,8 @@
-"""Lag: how far a job is behind in the spools that it reads, in events and in seconds.
+"""The lag of a job: how far it is behind in the spools that it reads, in events and in seconds.
 
-To look up when what waits has come would cost more than all else at a beat. So it is noted at each beat where the
-spools end: what lies before an end came before that was noted. Only what waited when the job was started is looked up.
+To look up when the waiting events came would cost more than everything else at a beat. So the ends of the spools are
+noted at each beat: what lies before an end came before that beat. Only what waited when the job was started is looked
+up.
 """
 
 from collections import deque
@@ -10,25 +11,25 @@ from typing import NamedTuple
 
 
 class Lag(NamedTuple):
-    """How far a job is behind in one stream; made by `JobLag`."""
+    """The lag in one stream."""
 
     events: int
-    """How many wait."""
+    """The number of events that wait."""
     seconds: float
-    """How long the oldest of them has been waiting, to a beat."""
+    """The time for which the oldest of them has been waiting, rounded to a beat."""
 
 
 class JobLag:
-    """One job's, from one of its starts on; noted at each beat of its host."""
+    """The lag since one start of a job; noted at each beat of its host."""
 
-    def __init__(self, came: Callable[[str, int], float | None]) -> None:
-        """`came` says when what lies at a position of a stream was spooled, if that can be told."""
-        self._came = came
+    def __init__(self, spooled_at: Callable[[str, int], float | None]) -> None:
+        """`spooled_at` says when the item at a position of a stream was spooled; None if that is unknown."""
+        self._spooled_at = spooled_at
         self._noted: dict[str, deque[tuple[int, float]]] = {}
-        """For each stream the ends beyond the job's position, with when they were noted first."""
+        """For each stream the ends beyond the job's position, each with when it was noted first."""
 
     def note(self, ends: Mapping[str, int], positions: Mapping[str, int], now: float) -> dict[str, Lag]:
-        """How far the job is behind, where its spools end there and it is at these positions by now."""
+        """The lag in each stream, by the ends of the spools and the positions that the job has come to."""
         for gone in self._noted.keys() - ends.keys():
             del self._noted[gone]
         return {stream: self._lag(stream, end, positions.get(stream, end), now) for stream, end in sorted(ends.items())}
@@ -38,7 +39,7 @@ class JobLag:
         if noted is None:
             noted = self._noted[stream] = deque()
             if position < end:
-                noted.append((end, self._came(stream, position) or now))
+                noted.append((end, self._spooled_at(stream, position) or now))
         elif position < end and (not noted or noted[-1][0] != end):
             noted.append((end, now))
         while noted and noted[0][0] <= position:

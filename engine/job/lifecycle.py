@@ -1,6 +1,7 @@
-"""The life of a job, as a table.
+"""The life cycle of a job, as a table.
 
-A job whose query died is started again after a while; one that does not stop is helped along, and given up at last.
+A job whose query died is started again after a while. A query that does not stop is cancelled; if that does not help,
+the job is stuck.
 """
 
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from types import MappingProxyType
 
 
 class JobState(StrEnum):
-    """Where a job is in its life."""
+    """The states of a job."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -21,7 +22,7 @@ class JobState(StrEnum):
 
 
 class JobEvent(StrEnum):
-    """What happens to a job."""
+    """The events in the life of a job."""
 
     STARTED = "started"
     QUERY_DIED = "query died"
@@ -49,13 +50,13 @@ JOB_LIFE: Mapping[JobState, Mapping[JobEvent, JobState]] = MappingProxyType(
 
 
 class ImpossibleTurn(RuntimeError):
-    """Something happened to a job that cannot happen where it is."""
+    """An event that cannot happen in the state that a job is in."""
 
 
-def turn(state: JobState, event: JobEvent) -> JobState:
-    """Where a job is after an event.
+def next_state(state: JobState, event: JobEvent) -> JobState:
+    """The state of a job after an event.
 
-    >>> turn(JobState.STOPPING, JobEvent.TIMED_OUT)
+    >>> next_state(JobState.STOPPING, JobEvent.TIMED_OUT)
     <JobState.CANCELLING: 'cancelling'>
     """
     after = JOB_LIFE[state].get(event)

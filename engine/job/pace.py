@@ -1,8 +1,8 @@
-"""Pacing: where the next batch of a job ends, and when it begins.
+"""The pace of a job: where its next batch ends, and when that begins.
 
-A batch ends at every marker, and where a plan takes effect, so that it runs exactly one plan and a cut falls between
-batches. A stream that has come to a marker waits until the rest of its connected part has come to it too, and with it
-every other part that a plan changes which waits for the cut; all else runs on.
+A batch ends at every marker, and where a plan takes effect. So it runs exactly one plan, and a cut falls between
+batches. A stream that has come to a marker waits until the rest of its connected part has come to it too. If a plan
+waits for the cut, every other part that the plan changes has to come there as well. All else runs on.
 """
 
 import math
@@ -17,17 +17,17 @@ from engine.offset import Offset
 from engine.plan import Entry, Plan
 
 EAGERNESS = 0.5
-"""The part of a pace that lies between two batches at least; ticks are not shifted for less."""
+"""The part of a pace that lies between two batches at least; for less no tick is passed over."""
 SPENT = 0.9
-"""The part of a pace that a batch uses up where bridges wake a job: by the rest it gets back what was early."""
+"""The part of a pace that a batch uses up in a job that bridges wake: the rest makes up for early batches."""
 COMPANY = 1.25
-"""Paces that raw events wait for what comes over bridges, so that one batch does for both."""
+"""Paces for which raw events wait for events over bridges, so that one batch does for both."""
 SOON = 1.5
-"""Seconds that a marker among raw events waits for the batch that is due anyway."""
+"""Seconds for which a marker among raw events waits for the batch that is due anyway."""
 
 
 class StreamReach(Protocol):
-    """How far a batch may read a stream."""
+    """The end of what a batch may read of a stream."""
 
     @property
     def end(self) -> int:
@@ -35,39 +35,39 @@ class StreamReach(Protocol):
 
     @property
     def marker(self) -> str | None:
-        """The marker that the last item is."""
+        """The marker, if the last item is one."""
 
 
 class ReadableSpool(Protocol):
-    """What pacing asks of a spool."""
+    """A spool, as far as the pace depends on it."""
 
     def reach(self, start: int, most_bytes: int) -> StreamReach:
-        """The farthest item after a position within so many bytes, or just after the first marker."""
+        """The reach from a position: at most so many bytes, and no item after the first marker."""
 
 
 class Haste(Enum):
-    """Whether a batch may wait for its time."""
+    """The haste of a batch: whether it may wait for its time."""
 
     AT_ONCE = auto()
-    """A plan takes effect in it, or a marker that came over a bridge lies at its end: others may wait for that."""
+    """A plan takes effect in it, or it ends at a marker that came over a bridge: other jobs may wait for that."""
     SOON = auto()
-    """A marker among raw events lies at its end. Where it leaves with the events that are due, no batch runs just ahead
-    of its own in each job of a row; and what is cut stands still only from then on."""
+    """It ends at a marker among raw events. If the marker leaves with the events that are due, no job of a row runs a
+    batch just before the one for the marker; and the parts that are cut stand still only from then on."""
     IN_TIME = auto()
     """It has events."""
     AT_LEISURE = auto()
-    """A plan takes effect in it by which there is nothing to read any more."""
+    """A plan takes effect in it that leaves nothing to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextBatch:
-    """Where the next batch ends, and whether it may wait for its time."""
+    """The end of the next batch, and its haste."""
 
     end: Offset
     haste: Haste = Haste.IN_TIME
 
     def when(self, due: float, *, now: float, latest: float) -> float:
-        """When it may begin, where events in time are due at some moment.
+        """When it may begin, if events are due at `due` and a question has to be answered by `latest`.
 
         >>> [NextBatch(end=Offset(), haste=Haste.SOON).when(due, now=5.0, latest=9.0) for due in (4.0, 6.0, 60.0)]
         [4.0, 6.0, 5.0]
@@ -85,24 +85,24 @@ class NextBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rhythm:
-    """When batches with events may begin, in seconds of one clock; made by `after` of the one before.
+    """The times at which batches with events may begin, in seconds of one clock; each is made by `after` of the last.
 
-    A job that only raw events enter has ticks. One into which bridges lead is woken by what comes over them, so that a
-    row of jobs adds no pace at each: the job before has waited for its own already. Batches may come early by half a
+    A job that only raw events enter has ticks. A job into which bridges lead is woken by what comes over them, so that
+    a row of jobs adds no pace at each: the job before has waited for its own already. Batches may come early by half a
     pace, but in the long run there are hardly more of them than ticks.
     """
 
     last: float = -math.inf
-    """When the last one began."""
+    """When the last batch began."""
     spent: float = -math.inf
-    """Up to when paces are used up."""
+    """The time up to which paces are used up."""
 
     def after(self, now: float, *, pace: float) -> "Rhythm":
-        """A batch with events begins now."""
+        """The rhythm after a batch with events that begins now."""
         return Rhythm(last=now, spent=max(now, self.spent) + pace * SPENT)
 
     def due(self, plan: Plan, moved: AbstractSet[str]) -> float:
-        """When the next one may begin, for events that have come in some streams."""
+        """When the next batch may begin, for events that have come in some streams."""
         bridged = plan.bridged
         if not bridged:
             return due(self.last, pace=plan.pace)
@@ -119,9 +119,9 @@ def next_batch(
     spools: Mapping[str, ReadableSpool],
     given_up: AbstractSet[str] = frozenset(),
 ) -> NextBatch:
-    """The batch after an offset: at the same offset where there is nothing to do.
+    """The batch after an offset: it ends at the same offset if there is nothing to do.
 
-    `entries` are those of the log from the offset's own on. Markers that are given up are passed like events.
+    `entries` are the log of plans from the entry of the offset on. Markers that are given up are passed like events.
     """
     released = {stream for streams in start.cuts.values() for stream in streams}
     held = {s: name for s, name in start.held.items() if s not in released and name not in given_up}
@@ -133,8 +133,8 @@ def next_batch(
     held = {stream: name for stream, name in held.items() if stream in begins}
     turned = Offset(run=run, entry=current.number, at=begins, held=held)
     if start.run != run or start.entry != current.number:
-        # Without events, so that neither a cold worker nor a new plan lets them wait. A job to which a cut has left
-        # nothing to read waits itself: others have the cut still before them, and it is stopped once they are past it.
+        # Without events, so that none waits for a cold worker or a new plan. A job that a cut has left nothing to read
+        # waits: others have the cut still before them, and once they are past it this one is stopped.
         left = start.run == run and bool(current.plan.at_cut) and not begins
         return NextBatch(end=turned, haste=Haste.AT_LEISURE if left else Haste.AT_ONCE)
     return _read(start, turned, [current, *waiting], spools, given_up)
@@ -150,7 +150,7 @@ def _in_effect(
         if entry.number <= here.entry:
             current = entry
         elif _takes_effect(entry, here.at, cuts, current):
-            # Whoever made it knew the plans before it: what they still wait for is not awaited any more.
+            # Its maker knew the plans before it: nothing that they wait for is awaited any more.
             current, waiting = entry, []
         else:
             waiting.append(entry)
@@ -161,7 +161,7 @@ def _takes_effect(
     entry: Entry, at: Mapping[str, int], cuts: Mapping[str, tuple[str, ...]], current: Entry | None
 ) -> bool:
     if entry.plan.at_cut in cuts:
-        # What another part was cut for may come first.
+        # Another part may have been cut first.
         return current is None or streams_changed(current.plan, entry.plan) <= set(cuts[entry.plan.at_cut])
     known = at if current is None else {**current.starts, **at}
     return not entry.plan.at_cut and all(known.get(each, end) >= end for each, end in entry.plan.at.items())
@@ -174,7 +174,7 @@ def _read(
     spools: Mapping[str, ReadableSpool],
     given_up: AbstractSet[str],
 ) -> NextBatch:
-    """The batch that runs the first of some entries, behind which the others wait."""
+    """The batch that runs the first of some entries; the others wait behind it."""
     current, *waiting = entries
     at, held = dict(turned.at), dict(turned.held)
     stops = waiting[0].plan.at if waiting else {}
@@ -201,17 +201,17 @@ def _read(
     if end == replace(start, cuts={}) and not start.cuts:
         return NextBatch(end=start)
     moved = end.at != start.at
-    # An offset that differs only in that a cut is past waits for the next event.
+    # If nothing differs except that a cut is past, the next event is awaited.
     if not moved and not cuts and held == dict(start.held):
         return NextBatch(end=start)
     stopped = any(at[stream] == stop for stream, stop in stops.items() if stream in at)
-    # Where something waits at a marker already it stands still.
+    # A stream that waits at a marker already stands still.
     waited_for = bool(marked & current.plan.bridged or (marked and turned.held) or (cuts and not marked))
     return NextBatch(end=end, haste=Haste.AT_ONCE if stopped or waited_for else Haste.SOON if marked else Haste.IN_TIME)
 
 
 def due(last: float, *, pace: float) -> float:
-    """When the next batch may begin: at the next tick, but not just after the last batch.
+    """When the next batch may begin: at the next tick that is not just after the last batch.
 
     >>> due(10.02, pace=1.0)
     11.0

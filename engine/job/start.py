@@ -1,8 +1,8 @@
-"""Coming: what instances bring along that begin in a job, and from where their streams are read.
+"""The start of instances in a job: the states that they bring along, and the positions that their streams begin at.
 
-An instance comes from another job with the state of a cut there. Or it comes back: it left this job at a cut, and
-nobody took it over. A plan that brings instances back need not know how far each job has come: one that has not reached
-the cut, or reached it and did not let go of them, goes on as it is.
+An instance comes from another job with its state at a cut there. Or it returns: it left this job at a cut, and no other
+job took it over. A plan that returns instances need not know how far the job is. If the job has not come to the cut, or
+has come to it without giving the instances up, they go on as they are.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,18 +18,18 @@ _NOTHING: Mapping[str, int] = {}
 
 
 class Standing(NamedTuple):
-    """How far a job is while a plan is logged; nothing is decided meanwhile."""
+    """How far a job is when a plan is logged; no batch is decided meanwhile."""
 
     at: Mapping[str, int]
-    """By its last record."""
+    """The positions of its last record."""
     ran: Plan | None
     """The plan that the last record ran."""
     decided: Offset | None
-    """The last end that was decided, if that is known; its batch may not be recorded yet."""
+    """The last end that was decided, if it is known; its batch may not be recorded yet."""
 
 
 def returning(kept: Iterable[KeptCut], plan: Plan) -> dict[int, KeptCut]:
-    """For each instance that a plan brings back from a cut of its own job, the part of the cut that it is in."""
+    """For each instance that a plan returns from a cut of its own job, the part of the cut that it is in."""
     wanted = {each.instance: each.cut for each in plan.imports if each.job == plan.job}
     found: dict[int, KeptCut] = {}
     for cut in kept:
@@ -40,15 +40,15 @@ def returning(kept: Iterable[KeptCut], plan: Plan) -> dict[int, KeptCut]:
 
 
 def brought(begun: Iterable[Entry], before: Plan | None) -> Iterator[StateImport]:
-    """What is brought in a batch in which entries take effect, the plan before which may be none."""
+    """The imports of a batch in which entries take effect; `before` is the plan until then, if any."""
     here = before.instances if before is not None else frozenset()
     for entry in begun:
-        # Who comes back and never left goes on as it is.
+        # An instance that returns and never left goes on as it is.
         yield from (each for each in entry.plan.imports if each.job != entry.plan.job or each.instance not in here)
 
 
 def check_return(plan: Plan, back: Mapping[int, KeptCut], standing: Standing) -> None:
-    """Who comes back needs its streams from the cut on, which others of the job may have read on."""
+    """Refuse a plan that returns an instance whose stream the job has read past the cut, for other instances."""
     here = standing.ran.instances if standing.ran is not None else frozenset()
     of = {instance: part.streams for part in plan.parts() for instance in part.instances}
     for instance, cut in sorted(back.items()):
@@ -62,21 +62,21 @@ def check_return(plan: Plan, back: Mapping[int, KeptCut], standing: Standing) ->
                 )
 
 
-def behind(entry: Entry, gone: Mapping[str, int]) -> Entry:
-    """An entry that begins no stream before what went of it while the job was stopped."""
+def past_gone(entry: Entry, gone: Mapping[str, int]) -> Entry:
+    """An entry that begins each stream after the events that were removed while the job was stopped."""
     if not gone:
         return entry
     return replace(entry, starts={stream: max(at, gone.get(stream, 0)) for stream, at in entry.starts.items()})
 
 
-def begins(
+def start_positions(
     plan: Plan, starts: Mapping[str, int], standing: Standing, latest: Mapping[str, int] = _NOTHING
 ) -> dict[str, int]:
-    """Where each stream begins; `starts` are for those that the job does not read, `latest` those of the entry before.
+    """The position that each stream begins at; `starts` are for new streams, and `latest` are of the entry before.
 
-    One that a plan before the latest still reads goes on where it stands.
+    A stream that a plan before the latest still reads goes on where it is.
     """
-    # Whoever names a position knows that the job has let go; where that is not sure, it may not have.
+    # A plan names a position if it takes it that the job has left the stream. If that is not sure, it may not have.
     named = {each.stream for each in plan.ingress if each.start is not None}
     sure = named - standing.decided.at.keys() if standing.decided is not None else frozenset()
     return {

@@ -1,4 +1,4 @@
-"""What a host tells of a job: how it is, retained; and what its instances have done."""
+"""The status of a job, which is retained, and its metrics, as a host publishes them."""
 
 import time
 from collections.abc import Mapping
@@ -14,42 +14,43 @@ from engine.records.record_store import RecordStore
 
 
 def job_status(job: SparkJob, host: str) -> dict[str, Any]:
-    """How a job is; whoever made its plans finds in it which one runs, and what has to be awaited before the next."""
-    told: dict[str, Any] = {
+    """The status of a job: the maker of its plans finds in it which one runs, and what to await before the next."""
+    latest = job.plans.plan
+    status: dict[str, Any] = {
         "job": job.name,
         "host": host,
         "state": job.state,
-        "trouble": job.trouble or (job.follower.trouble if job.follower else ""),
-        "version": job.plan.version if job.plan else 0,
-        "term": job.plan.term if job.plan else 0,
+        "trouble": job.trouble or (job.follower.forwarder.trouble if job.follower else ""),
+        "version": latest.version if latest else 0,
+        "term": latest.term if latest else 0,
         "back_off": job.back_off,
     }
     try:
-        return told | _followed(job)
+        return status | _progress(job)
     except DAMAGE as error:
-        return told | {"trouble": told["trouble"] or str(error)}
+        return status | {"trouble": status["trouble"] or str(error)}
 
 
-def _followed(job: SparkJob) -> dict[str, Any]:
+def _progress(job: SparkJob) -> dict[str, Any]:
     if job.follower is None:
         return {}
-    followed = job.follower.told
-    in_effect = job.folder.entry(followed.entry).plan if followed.entry else None
+    so_far = job.follower.so_far
+    in_effect = job.folder.entry(so_far.entry).plan if so_far.entry else None
     return {
         "in_effect": in_effect.version if in_effect else 0,
-        "batch": followed.batch,
-        "published": job.follower.published,
+        "batch": so_far.batch,
+        "published": job.follower.first_unsent,
         "run": job.follower.run,
-        "positions": dict(followed.positions),
+        "positions": dict(so_far.positions),
         "cuts": [cut._asdict() for cut in job.folder.cuts.all()],
-        "given_up": job.given_up,
-        "unconfirmed": job.follower.leaving(),
-        "failed": job.healths.failed(),
+        "given_up": sorted(job.keeper.given_up) if job.keeper else [],
+        "unconfirmed": job.follower.forwarder.unconfirmed(),
+        "failed": job.health.failed(),
     }
 
 
 def stopped_status(folder: JobFolder, plan: Plan) -> dict[str, Any]:
-    """How a job is that was stopped, by its folder alone; `plan` is its latest."""
+    """The status of a job that was stopped, from its folder alone; `plan` is its latest."""
     store = RecordStore(folder.records)
     batches = store.batches()
     in_effect = folder.entry(store.file(batches[-1]).header.end.entry).plan.version if batches else 0
@@ -67,35 +68,35 @@ def stopped_status(folder: JobFolder, plan: Plan) -> dict[str, Any]:
 
 
 def job_metrics(job: SparkJob, ends: Mapping[str, int], now: float) -> dict[str, Any]:
-    """What a job and each of its instances have done since it was started here, and how far it is behind.
+    """The work of a job and its instances since it was started here, and its lag.
 
-    `ends` are those of the spools that it reads.
+    `ends` are the ends of the spools that it reads.
     """
     if job.follower is None:
         none: dict[str, Any] = {"instances": {}, "streams": {}, "left": 0, "batch_seconds": {}}
         return none | {"batch": -1, "run": 0, "age": 0.0, "latency_seconds": {}, "outputs": {}}
-    told = job.follower.told
-    starts = job.entries[-1].starts if job.entries else {}
-    # It has read nothing yet of a stream that a plan brought just now.
-    positions = {stream: max(told.positions.get(stream, 0), starts.get(stream, 0)) for stream in ends}
-    lags = job.lagging.note(ends, positions, now)
-    latencies = job.follower.latencies.told(now)
+    so_far = job.follower.so_far
+    starts = job.plans.latest.starts if job.plans.latest else {}
+    # The job has read nothing yet of a stream that its latest plan added.
+    positions = {stream: max(so_far.positions.get(stream, 0), starts.get(stream, 0)) for stream in ends}
+    lags = job.lag.note(ends, positions, now)
+    latencies = job.follower.latencies.report(now)
     return {
-        "batch": told.batch,
+        "batch": so_far.batch,
         "run": job.follower.run,
-        "age": round(time.monotonic() - job.began, 1),
-        "instances": {str(instance): _metered(meter) for instance, meter in sorted(told.meters.items())},
+        "age": round(time.monotonic() - job.started_at, 1),
+        "instances": {str(instance): _metered(meter) for instance, meter in sorted(so_far.meters.items())},
         "streams": {
-            stream: {"entered": told.entered.get(stream, 0), "lag_events": lag.events, "lag_seconds": lag.seconds}
+            stream: {"entered": so_far.entered.get(stream, 0), "lag_events": lag.events, "lag_seconds": lag.seconds}
             for stream, lag in lags.items()
         },
-        "left": told.left,
-        "batch_seconds": job.batch_times.told(),
+        "left": so_far.left,
+        "batch_seconds": job.batch_times.percentiles(),
         "latency_seconds": latencies.all,
         "outputs": latencies.outputs,
     }
 
 
 def _metered(meter: InstanceMeter) -> dict[str, int]:
-    # By hand, because it is told for every instance at every beat, and `asdict` copies what cannot change.
+    # Written out, because it is called for every instance at every beat, and `asdict` copies what cannot change.
     return {"cpu_ns": meter.cpu_ns, "taken": meter.taken, "emitted": meter.emitted, "dead": meter.dead}

@@ -1,8 +1,8 @@
-"""When a task counts as failed, and when it is tried again.
+"""The health of a task: when it counts as failed, and when it is retried.
 
-A task that parks an event now and then is well. One that parks everything it takes, or kills its worker, batch after
-batch, is failed: its events go to its dead letters untried, and everybody else is spared the trouble. After a while it
-is tried again; each time that it fails anew the while is longer.
+A task that parks an event now and then is well. A task that parks everything it takes, or kills its worker, batch after
+batch, is failed: its events go to its dead letters without a try, and other tasks are left undisturbed. After a while
+it is retried; each time that it fails again the while is longer.
 """
 
 from collections.abc import Mapping
@@ -13,36 +13,36 @@ from engine.plan import Plan, Slot, SlotState
 from engine.records.record import InstanceMeter
 
 BAD_BATCHES = 3
-"""After so many bad batches in a row an instance is failed."""
+"""The number of bad batches in a row after which an instance is failed."""
 _BACK_OFF = BackOff((10.0, 30.0, 120.0, 600.0))
-"""Seconds until a failed instance is tried again, the first time and every later time."""
+"""Seconds until a failed instance is retried, by how often it was failed; the last for every later time."""
 WELL = 20
-"""After so many good batches in a row it is forgotten that an instance was failed before."""
+"""The number of good batches in a row after which earlier failures are forgotten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """How one instance fares; kept by its host."""
+    """The health of one instance."""
 
     bad: int = 0
     """Bad batches in a row."""
     good: int = 0
     """Good batches in a row."""
     times: int = 0
-    """How often it was failed."""
+    """The number of times that it was failed."""
     reason: str = ""
-    """Why it is failed; empty where it runs."""
+    """The reason that it is failed; empty if it runs."""
     retry: float = 0.0
-    """When it is tried again, in seconds since 1970."""
+    """When it is retried, in seconds of the machine's monotonic clock."""
 
 
-def noted(health: Health, meter: InstanceMeter, *, killed: bool, reason: str, now: float) -> Health:
-    """How an instance fares after a batch in which it took something; `killed` says whether its worker died of it.
+def after_batch(health: Health, meter: InstanceMeter, *, killed: bool, reason: str, now: float) -> Health:
+    """The health of an instance after a batch; `killed` says whether it killed the worker.
 
     >>> bad = InstanceMeter(taken=5, dead=5)
-    >>> once = noted(Health(), bad, killed=False, reason="KeyError: 't'", now=100.0)
-    >>> twice = noted(once, bad, killed=False, reason="KeyError: 't'", now=101.0)
-    >>> thrice = noted(twice, bad, killed=False, reason="KeyError: 't'", now=102.0)
+    >>> once = after_batch(Health(), bad, killed=False, reason="KeyError: 't'", now=100.0)
+    >>> twice = after_batch(once, bad, killed=False, reason="KeyError: 't'", now=101.0)
+    >>> thrice = after_batch(twice, bad, killed=False, reason="KeyError: 't'", now=102.0)
     >>> twice.reason, thrice.reason, thrice.retry
     ('', "KeyError: 't'", 112.0)
     """
@@ -57,25 +57,28 @@ def noted(health: Health, meter: InstanceMeter, *, killed: bool, reason: str, no
     return Health(times=times, reason=reason, retry=now + _BACK_OFF.after(times))
 
 
-def retried(health: Health, now: float) -> Health:
-    """A failed instance whose time has come is tried again; it is failed at once if it is no better."""
-    if not health.reason or now < health.retry:
+def at_time(health: Health, now: float) -> Health:
+    """The health of an instance by now: a failed one is retried once it is time, and failed at once if it is no better.
+
+    A retry beyond the longest back-off was set before the machine was started again, so it is due.
+    """
+    if not health.reason or now < health.retry <= now + _BACK_OFF.longest:
         return health
     return Health(times=health.times, bad=BAD_BATCHES - 1)
 
 
-def overlaid(plan: Plan, healths: Mapping[int, Health]) -> Plan:
-    """A plan with just those instances failed that are, of those that should run."""
-    return replace(plan, slots=tuple(_overlaid(slot, healths.get(slot.instance, Health())) for slot in plan.slots))
+def with_health(plan: Plan, healths: Mapping[int, Health]) -> Plan:
+    """A plan in which the instances that should run are failed or not, by their health."""
+    return replace(plan, slots=tuple(_with_health(slot, healths.get(slot.instance, Health())) for slot in plan.slots))
 
 
-def renewed(plan: Plan, healths: Mapping[int, Health]) -> Plan:
-    """The plan in effect as it should be now: it takes effect at once, and brings nothing along a second time."""
-    return overlaid(replace(plan, at={}, at_cut="", imports=()), healths)
+def renewed_plan(plan: Plan, healths: Mapping[int, Health]) -> Plan:
+    """The plan in effect, by the health of its instances now: it takes effect at once, and imports nothing again."""
+    return with_health(replace(plan, at={}, at_cut="", imports=()), healths)
 
 
-def recalled(plan: Plan) -> dict[int, Health]:
-    """Who is failed by what a plan says, for a host that comes back."""
+def failed_in(plan: Plan) -> dict[int, Health]:
+    """The failed instances of a plan, for a host that was started again."""
     return {
         slot.instance: Health(times=1, reason=slot.reason, retry=slot.retry)
         for slot in plan.slots
@@ -83,8 +86,8 @@ def recalled(plan: Plan) -> dict[int, Health]:
     }
 
 
-def _overlaid(slot: Slot, health: Health) -> Slot:
-    # Only who is failed by a host has a time to be tried again.
+def _with_health(slot: Slot, health: Health) -> Slot:
+    # Only an instance that a host failed has a time to be retried.
     if slot.state is not SlotState.ACTIVE and slot.retry is None:
         return slot
     if not health.reason:

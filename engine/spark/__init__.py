@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""Everything specific to Spark: its session and its Java, the source that reads spools, and the task of a batch."""

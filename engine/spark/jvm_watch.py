@@ -1,4 +1,4 @@
-"""Watching the JVM: a host whose JVM died or hangs can do nothing but end, and be started anew."""
+"""The watch over the JVM: a host whose JVM died or hangs has to end, and is started again."""
 
 import subprocess
 import threading
@@ -14,44 +14,44 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 5.0
 """Seconds between two looks."""
 _ENDING = 2.0
-"""Seconds that a JVM may take to be gone once its connections are."""
-HANGS_AFTER = 12
-"""So many looks without an answer; they are counted, so that a host that was itself held up blames nobody."""
+"""Seconds within which a JVM ends after its connections were closed."""
+_HANGS_AFTER = 12
+"""Looks without an answer until the JVM counts as hanging; counted, because the host itself may be held up."""
 
 
 def has_ended(session: "SparkSession") -> bool:
-    """Whether the JVM of a session is gone; what fails because of that may fail a moment earlier."""
+    """Whether the JVM of a session has ended, or ends within a moment: calls to it may fail before that."""
     try:
-        session.sparkContext._gateway.proc.wait(_ENDING)  # type: ignore[union-attr]  # noqa: SLF001 - nothing public tells
+        session.sparkContext._gateway.proc.wait(_ENDING)  # type: ignore[union-attr]  # noqa: SLF001 - there is no public way
     except subprocess.TimeoutExpired:
         return False
     return True
 
 
 def await_end(session: "SparkSession") -> str:
-    """Wait until the JVM of a session works no more; what has become of it."""
+    """Wait until the JVM of a session does not work any more; "died" or "hangs"."""
     context = session.sparkContext
-    process = context._gateway.proc  # type: ignore[union-attr]  # noqa: SLF001 - nothing public tells that it died
-    clock = context._jvm.System  # type: ignore[union-attr]  # noqa: SLF001 - nor that it hangs
+    process = context._gateway.proc  # type: ignore[union-attr]  # noqa: SLF001 - there is no public way to see that it died
+    clock = context._jvm.System  # type: ignore[union-attr]  # noqa: SLF001 - or that it hangs
     answered, ended = threading.Event(), threading.Event()
 
-    def bury() -> None:
-        # For as long as it takes: who waits for a process for a time only looks at it twenty times a second meanwhile.
+    def await_process() -> None:
+        # Without a timeout: with one, the process is looked at twenty times a second.
         process.wait()
         ended.set()
 
     def ask() -> None:
         while True:
-            # Where it cannot be asked it died, which its process shows.
+            # If it cannot be asked it died, which the other thread notices.
             with suppress(Py4JError, OSError):
                 clock.nanoTime()
                 answered.set()
             time.sleep(_POLL_SECONDS)
 
-    for target, name in ((ask, "asks the JVM"), (bury, "buries the JVM")):
+    for target, name in ((ask, "asks the JVM"), (await_process, "awaits the JVM")):
         threading.Thread(target=target, name=name, daemon=True).start()
     silent = 0
-    while silent < HANGS_AFTER:
+    while silent < _HANGS_AFTER:
         if ended.wait(_POLL_SECONDS):
             return "died"
         silent = 0 if answered.is_set() else silent + 1

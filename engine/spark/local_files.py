@@ -1,7 +1,7 @@
-"""Spark's files on this machine, made without running a command for each.
+"""Local files for Spark that are created without a command for each.
 
-Hadoop runs `chmod` for every file that it makes, unless it finds a native library that Spark does not come with. Each
-batch makes two, and to run the commands took it a tenth of its CPU.
+Hadoop runs `chmod` for every file that it creates, unless it finds a native library that Spark does not come with. Each
+batch creates two files, and the commands took a tenth of its CPU.
 """
 
 from typing import Any
@@ -32,16 +32,16 @@ public class {_NAME} extends RawLocalFileSystem {{
 
 
 def use_plain_files(session: SparkSession) -> None:
-    """Have Hadoop set permissions itself; the compiler is the one that Spark has for its own generated code."""
+    """Have Hadoop set permissions itself, by a class compiled with the compiler for Spark's generated code."""
     context: Any = session.sparkContext
-    jvm, java = context._jvm, context._jsc  # noqa: SLF001 - PySpark has no other way to them
+    jvm, java = context._jvm, context._jsc  # noqa: SLF001 - there is no public way to them
     settings = java.hadoopConfiguration()
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
     compiler.cook(_SOURCE)
     settings.setClassLoader(compiler.getClassLoader())
     settings.set("fs.file.impl", _NAME)
-    # One is kept for all who ask, so it has to be the first that is made.
+    # Hadoop caches the first one that is made, so it has to be this.
     files = jvm.org.apache.hadoop.fs
     files.FileSystem.closeAll()
     files.Path("file:///").getFileSystem(settings)

@@ -1,8 +1,7 @@
 """The Spark source: asks the host where each batch ends, and reads the spools up to there.
 
-Spark makes the reader anew in a process for planning, and again wherever a batch is read, so that nothing is connected
-before it is needed. For the same reason what only reading needs is imported there: every job has a process that
-plans.
+Spark makes a reader in a process for planning, and another wherever a batch is read. So a reader connects only when it
+has to, and the modules that only reading needs are imported there: every job has a process that plans.
 """
 
 import json
@@ -21,19 +20,19 @@ from engine.offset import Offset
 
 SOURCE_FORMAT = "braid"
 _COLUMNS = "stream string, first long, count long, stamp long, payload binary, births string"
-"""What `engine/kernel/batch_rows.py` makes, as Spark names it."""
+"""The columns of `engine/kernel/batch_rows.py`, as a schema of Spark."""
 
 
 @dataclass
 class Batch(InputPartition):
-    """What one batch reads; its rows begin with one that says so, for the kernel."""
+    """The span that one batch reads; its first row holds the span for the kernel."""
 
     start: dict[str, Any]
     end: dict[str, Any]
 
 
 class SpoolSource(DataSource):
-    """The streams that enter a job; made by Spark from the options of a query."""
+    """The source of the streams that enter a job; made by Spark from the options of a query."""
 
     @classmethod
     def name(cls) -> str:
@@ -41,7 +40,7 @@ class SpoolSource(DataSource):
         return SOURCE_FORMAT
 
     def schema(self) -> str:
-        """What the kernel takes: items of spools with their positions."""
+        """The schema of its rows: items of spools with their positions."""
         return _COLUMNS
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002 - Spark's interface
@@ -56,28 +55,28 @@ class SpoolStreamReader(DataSourceStreamReader):
         self._job = options["job"]
         self._root = options["root"]
         self._pace = options["pace"]
-        self._asking: socket.socket | None = None
+        self._connection: socket.socket | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's interface
-        """Before the first batch."""
+        """The offset before the first batch."""
         return Offset().as_json()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802, ARG002 - Spark's interface
-        """Where the next batch ends; waits until it should begin."""
-        if self._asking is None:
-            self._asking = socket.socket(socket.AF_UNIX)
-            self._asking.connect(self._pace)
-        self._asking.sendall(json.dumps({"job": self._job, "start": start}).encode() + b"\n")
-        answer = b""
-        while not answer.endswith(b"\n"):
-            more = self._asking.recv(65_536)
+        """The end of the next batch; waits until that batch should begin."""
+        if self._connection is None:
+            self._connection = socket.socket(socket.AF_UNIX)
+            self._connection.connect(self._pace)
+        self._connection.sendall(json.dumps({"job": self._job, "start": start}).encode() + b"\n")
+        line = b""
+        while not line.endswith(b"\n"):
+            more = self._connection.recv(65_536)
             if not more:
                 raise ConnectionError(f"the host of job {self._job} is gone; it starts the job again once it is back")
-            answer += more
-        told: dict[str, Any] = json.loads(answer)
-        if "trouble" in told:
-            raise RuntimeError(told["trouble"])
-        end: dict[str, Any] = told["end"]
+            line += more
+        answer: dict[str, Any] = json.loads(line)
+        if "trouble" in answer:
+            raise RuntimeError(answer["trouble"])
+        end: dict[str, Any] = answer["end"]
         return end
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -88,7 +87,7 @@ class SpoolStreamReader(DataSourceStreamReader):
         """The items of a batch."""
         from bridge import PositionsGone  # noqa: PLC0415 - see above
 
-        assert isinstance(partition, Batch)  # noqa: S101 - tells the type checker what Spark's interface cannot
+        assert isinstance(partition, Batch)  # noqa: S101 - for the type checker; Spark's interface has the general type
         from engine.kernel.batch_rows import Span, arriving, is_recorded, written_rows  # noqa: PLC0415 - see above
         from engine.records.job_folder import job_folder  # noqa: PLC0415 - see above
 
@@ -96,14 +95,14 @@ class SpoolStreamReader(DataSourceStreamReader):
         root = Path(self._root)
         folder, begun = job_folder(root, self._job), False
         try:
-            # What the job was told to pass over may lie in a batch that was planned before.
+            # A batch may have been planned over events that the job has to pass over by now.
             items = arriving(root, folder.entry(span.end.entry), span, folder.gone())
             for rows in written_rows(span, items):
                 begun = True
                 yield rows
         except PositionsGone:
-            # A job that is stopped leaves its spools, also when Spark has not yet committed what it has recorded; of a
-            # batch that has a record nobody looks at the events again.
+            # A job that is stopped leaves its spools, even if Spark has not committed all that it has recorded. A batch
+            # that has a record does not need its events again.
             if not is_recorded(folder, span):
                 raise
             if not begun:

@@ -27,7 +27,7 @@ from bridge.brokers import mosquitto_setup
 from bridge.transport.address import Address
 from bridge.transport.mqtt_client import MqttClient as Mqtt
 from bridge.transport.mqtt_client import NotConnected
-from engine.spark.java import OLDEST, NoJava, find_java, java_version
+from engine.spark.java import OLDEST_JAVA, NoJava, find_java, java_version
 from manager.client.client import Client
 from manager.client.errors import NotDone, Refused
 from manager.process.finding import Finding, ok, warn, wrong
@@ -88,7 +88,7 @@ def java(_settings: Settings) -> Finding:
     )
     told = f"is {java_version(answer.stderr.decode(errors='replace'))}, at {program}"
     if warnings:
-        return warn("Java", warnings[0], f"have JAVA_HOME name one of version {OLDEST} or later, or unset it")
+        return warn("Java", warnings[0], f"have JAVA_HOME name one of version {OLDEST_JAVA} or later, or unset it")
     return ok("Java", told)
 
 

@@ -1,4 +1,4 @@
-"""Where jobs are killed: a host, kept by its keeper, a mosquitto, and a subscriber that belongs to neither."""
+"""The arena in which jobs are killed: a host with its keeper, a mosquitto, and an independent subscriber."""
 
 import json
 import threading
@@ -23,12 +23,12 @@ from engine.records.job_folder import JobFolder, job_folder, spool_folder
 HOST = "h"
 USERS = {"braid": "a password of its own"}
 BOUND = 180.0
-"""Seconds that anything may take on a machine that has other work."""
+"""Seconds that any step may take on a busy machine."""
 _LOOKING = 0.02
 
 
 class Subscriber:
-    """Receives streams into spools of its own, in the test's process."""
+    """A receiver of streams with its own spools, in the test's process."""
 
     def __init__(self, arena: "Arena", folder: Path) -> None:
         self._folder = folder
@@ -47,18 +47,18 @@ class Subscriber:
         self._client.start()
 
     def subscribe(self, instance: int) -> None:
-        """Take what leaves an instance from now on."""
+        """Begin to receive what leaves an instance."""
         spool = self.spools[instance] = Spool(self._folder / str(instance), most_bytes=1 << 40)
         asks_at, has_at = topics.again(instance, "out"), topics.have(instance, "out")
         self._receiver.add(topics.stream(instance, "out"), SpoolFeed(spool=spool, asks_at=asks_at, has_at=has_at))
         self._client.subscribe([topics.stream(instance, "out")], timeout=BOUND)
 
     def gaps(self) -> int:
-        """How many events it gave up."""
+        """The number of events that it gave up."""
         return sum(intake.counts.gaps for intake in self._receiver.intakes.values())
 
     def until_marker(self, instance: int, name: str) -> list[dict[str, Any]] | None:
-        """All that came before a marker; None before it came."""
+        """All events before a marker; None if it has not come."""
         reader = FolderReader(self._folder / str(instance))
         reader.refresh()
         position = reader.marker_position(name)
@@ -80,7 +80,7 @@ class Subscriber:
 
 
 class Arena:
-    """A broker, a host, a subscriber, and somebody who sends plans."""
+    """A broker, a host, a subscriber, and a client that sends plans."""
 
     def __init__(self, root: Path) -> None:
         self.root = root / "braid"
@@ -101,7 +101,7 @@ class Arena:
         self.broker.stop()
 
     def keep_whole(self, stream: str) -> None:
-        """Have a spool keep everything: whoever judges is one of its consumers, and never gets on."""
+        """Have a spool keep everything: the judge is one of its consumers, and never moves on."""
         commit(spool_folder(self.root, stream), "judge", 0)
 
     def send(self, plan: Plan) -> None:
@@ -109,7 +109,7 @@ class Arena:
         self._client.publish(topics.job(plan.job, "plan"), written_plan(plan), retain=True)
 
     def end(self, job: str) -> None:
-        """Tell a job to stop, and wait until it has."""
+        """Stop a job, and wait until it has stopped."""
         self._client.publish(topics.job(job, "plan"), b"", retain=True)
         self.until(lambda: self.status(job).get("state") == "stopped", f"job {job} stops")
 
@@ -118,16 +118,16 @@ class Arena:
         self._client.publish(topics.host(HOST, "cut"), written_cut(CutRequest(cut=name, streams=streams)))
 
     def status(self, job: str) -> dict[str, Any]:
-        """What a job last said about itself."""
+        """The last status of a job."""
         return self.heard.get(topics.job(job, "status")) or {}
 
     def spool(self, stream: str) -> str:
-        """What the host last said about a spool."""
-        told = self.heard.get(topics.host(HOST, "status")) or {}
-        return str(told.get("spools", {}).get(stream, ""))
+        """The state of a spool in the host's last status."""
+        status = self.heard.get(topics.host(HOST, "status")) or {}
+        return str(status.get("spools", {}).get(stream, ""))
 
     def folder(self, job: str) -> JobFolder:
-        """Where a job's records and its checkpoint lie."""
+        """The folder of a job, with its records and its checkpoint."""
         return job_folder(self.root, job)
 
     def until(self, condition: Callable[[], bool], what: str, bound: float = BOUND) -> None:
@@ -141,16 +141,16 @@ class Arena:
         pytest.fail(f"{what}: not within {bound:g} s. Told: {self.heard}; refused: {self.refused}; the host: {said}")
 
     def _take(self, message: Message) -> None:
-        told = json.loads(message.payload) if message.payload else None
+        value = json.loads(message.payload) if message.payload else None
         if message.topic.endswith("/refused"):
-            self.refused.append(told)
+            self.refused.append(value)
         else:
-            self.heard[message.topic] = told
+            self.heard[message.topic] = value
         self._client.acknowledge([message.token])
 
 
 def pause(seconds: float) -> None:
-    """Let the others work for so long, where the time itself is what matters."""
+    """Let everything run for the given time, where the time itself matters."""
     threading.Event().wait(seconds)
 
 
@@ -160,7 +160,7 @@ def numbers(folder: Path) -> list[int]:
 
 
 def newest(folder: Path) -> int:
-    """The last of them."""
+    """The last batch with a file in a folder."""
     return max(numbers(folder), default=-1)
 
 
@@ -179,8 +179,8 @@ def _events(folder: Path, end: int) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def arena(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Arena]:
-    """Everything started, and ended in the end."""
-    # How long a keeper holds back from a host that keeps dying is no matter here.
+    """A started arena, which is stopped at the end."""
+    # The back-off for a host that keeps dying does not matter here.
     patch.setattr(keeper, "_BACK_OFF", BackOff((0.2,)))
     made = Arena(root)
     try:
@@ -190,5 +190,5 @@ def arena(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Arena]:
 
 
 def subscribed(arena: Arena, instances: Iterable[int]) -> int:
-    """How many events a subscriber has of some instances."""
+    """The number of events that a subscriber has of some instances."""
     return sum(arena.subscriber.spools[instance].end for instance in instances)

@@ -1,4 +1,4 @@
-"""A job without Spark, its follower, sender, broker and receiver: each worked, and killed, step by step."""
+"""A job without Spark, its follower, sender, broker and receiver: each runs, and is killed, step by step."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -63,11 +63,11 @@ _ROUNDS = 300
 
 
 class Death(BaseException):
-    """Somebody is killed here; no error, so that nothing catches it."""
+    """A kill; not an error, so that nothing catches it."""
 
 
 class Chain:
-    """From a spool of numbered events to the spools of a subscriber."""
+    """The way from a spool of numbered events to the spools of a subscriber."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -75,13 +75,13 @@ class Chain:
         self.broker = MemoryBroker()
         self.broker.swallows = self._swallows
         self.armed: list[str] = []
-        """What the broker does to the next frames: lose, double, or hold."""
+        """The broker's misdeeds to the next frames: lose, double, or hold."""
         self.held: list[tuple[str, bytes]] = []
         self.entered: list[dict[str, Any]] = []
         self.source = Spool(spool_folder(root, STREAM), most_bytes=1 << 30)
         self.spools: dict[Stream, Spool] = {}
         self.delivered: dict[int, Any] = {}
-        """What a tenant got, by number; numbers let it pass over what comes twice."""
+        """The outputs that a tenant has, by number, because some come twice."""
         tenant = MemoryClient(
             self.broker, "tenant", topics=[topics.output("ann", "d", "out")], on_message=self._deliver
         )
@@ -91,7 +91,7 @@ class Chain:
         self.begin_host()
 
     def begin_host(self) -> None:
-        """Begin as a host does that was killed, or never was there."""
+        """Begin like a host that was killed, or never existed."""
         self.sender_client.stop()
         self.job = TwinJob(self.root, JOB, BEHAVIOURS)
         if not self.folder.entries(1):
@@ -108,7 +108,7 @@ class Chain:
         self.follower = Follower(self.folder, self.job.store, sender, run=self.job._run, clock=self.clock.now)
 
     def begin_receiver(self, step: Steps = no_steps) -> None:
-        """Begin as a subscriber does that was killed, or never was there."""
+        """Begin like a subscriber that was killed, or never existed."""
         self.receiver_client.stop()
         for spool in self.spools.values():
             spool.close()
@@ -134,11 +134,11 @@ class Chain:
 
     @property
     def folder(self) -> JobFolder:
-        """The job's."""
+        """The folder of the job."""
         return job_folder(self.root, JOB)
 
     def events(self, count: int = 12) -> None:
-        """Have more events in the source's spool."""
+        """Append more events to the source's spool."""
         first = len(self.entered)
         rows = [{"n": n, "k": f"k{n * 7 % 3}", "v": float(n * 13 % 101)} for n in range(first, first + count)]
         self.entered += rows
@@ -151,11 +151,11 @@ class Chain:
         self.job.step()
 
     def follow(self) -> None:
-        """Hand what was recorded to the sender."""
+        """Follow the records, which hands their events to the sender."""
         self.follower.follow()
 
     def tidy(self) -> None:
-        """Let go what nobody needs, as a host does at every beat."""
+        """Tidy up, as a host does at every beat."""
         self.follower.tidy()
 
     def send(self) -> None:
@@ -163,13 +163,13 @@ class Chain:
         self.sender.work()
 
     def receive(self) -> None:
-        """Spool what came, and acknowledge it."""
+        """Spool what has come, and acknowledge it."""
         came = list(self.inbox)
         self.inbox.clear()
         self.receiver.work(came)
 
     def again(self) -> None:
-        """Run the last batch again, as Spark does when it died before its commit."""
+        """Run the last batch again, as Spark does if it died before its commit."""
         batches = self.job.store.batches()
         if batches:
             header = self.job.store.file(batches[-1]).header
@@ -178,7 +178,7 @@ class Chain:
             assert not self.job._worker.work_off(header.batch, span, list(arriving(self.root, entry, span)))
 
     def release(self) -> None:
-        """Let the broker deliver what it held, the last first."""
+        """Let the broker deliver what it held, last first."""
         held, self.held = self.held, []
         for topic, payload in reversed(held):
             self.broker.publish(topic, payload)
@@ -188,12 +188,12 @@ class Chain:
         self.clock.advance(seconds)
 
     def whole(self, *steps: Callable[[], None]) -> None:
-        """Do what is done in order, or all of it."""
+        """Do the given steps in order, or all of them."""
         for step in steps or (self.batch, self.follow, self.send, self.receive, self.tidy):
             step()
 
     def settle(self) -> None:
-        """Go on undisturbed until the subscriber has everything, within a bound."""
+        """Run undisturbed until the subscriber has everything, within a bound."""
         self.armed.clear()
         self.release()
         expected = self.expected()
@@ -206,7 +206,7 @@ class Chain:
         raise AssertionError(f"the subscriber and the tenant have {self._ends()} of {wanted}")
 
     def check(self) -> None:
-        """Hold what the subscriber has, and the job's state, against the oracle."""
+        """Compare the subscriber's events and the job's state with the oracle."""
         for stream, expected in self.expected().items():
             assert first_difference(expected, self.received(stream)) == "", f"stream {stream}"
         delivered = [event for _, event in sorted(self.delivered.items())]
@@ -214,23 +214,23 @@ class Chain:
         assert 0 == sum(intake.counts.gaps for intake in self.receiver.intakes.values())
         state = RecordStore(self.folder.records).state(self.job.batch)
         events = filtered(self.entered)
-        for instance, told in {3: counted(events), 4: averaged(events, "v")}.items():
+        for instance, task in {3: counted(events), 4: averaged(events, "v")}.items():
             keys = {(row["k"],) for row in events}
             kept = {key: value for key in keys if (value := state.of(instance).get(key)) is not None}
-            assert told.state == kept, f"state of instance {instance}"
+            assert task.state == kept, f"state of instance {instance}"
 
     def expected(self) -> Mapping[Stream, Sequence[Mapping[str, Any]]]:
-        """What the subscriber should have."""
+        """The events that the subscriber should have."""
         events = filtered(self.entered)
         return {COUNTED: counted(events).events, AVERAGED: averaged(events, "v").events}
 
     def received(self, stream: Stream) -> list[dict[str, Any]]:
-        """What the subscriber has."""
+        """The events that the subscriber has."""
         placed = read(self.spools[stream].folder, 0, 1 << 40)
         return [row for _, item in placed if item.kind is ItemKind.DATA for row in unpacked(item.payload).to_pylist()]
 
     def close(self) -> None:
-        """Give the leases back."""
+        """Release the leases."""
         for spool in (self.source, *self.spools.values()):
             spool.close()
 
@@ -238,8 +238,8 @@ class Chain:
         return [*(self.spools[stream].end for stream in LEAVE), len(self.delivered)]
 
     def _deliver(self, message: Message) -> None:
-        told = json.loads(message.payload)
-        for number, event in enumerate(told["events"], told["first"]):
+        output = json.loads(message.payload)
+        for number, event in enumerate(output["events"], output["first"]):
             assert event == self.delivered.setdefault(number, event)
 
     def _swallows(self, topic: str, payload: bytes) -> bool:
@@ -259,7 +259,7 @@ def _unread(what: object) -> None:
 
 
 def dying(at: str, nth: int = 1) -> Steps:
-    """Die at the n-th step of a name."""
+    """Steps that die at the n-th one of a name."""
     left = nth
 
     def step(name: str) -> None:
@@ -273,7 +273,7 @@ def dying(at: str, nth: int = 1) -> Steps:
 
 
 def full(at: str) -> Steps:
-    """Have no space left at a step of a name."""
+    """Steps that find the disk full at one of a name."""
 
     def step(name: str) -> None:
         if name == at:

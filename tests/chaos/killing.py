@@ -1,4 +1,4 @@
-"""Who is killed, and when: at any moment, or just when the file appears that stands between two steps of a batch."""
+"""The kills: of which processes, and when, at random or just between two steps of a batch."""
 
 import os
 import random
@@ -19,7 +19,7 @@ _ALL = 0.3
 
 
 class Victim(StrEnum):
-    """Whom `kill -9` meets."""
+    """The victims of `kill -9`."""
 
     DRIVER = "driver"
     JVM = "jvm"
@@ -28,7 +28,7 @@ class Victim(StrEnum):
 
 
 class Moment(StrEnum):
-    """When: at random, or just after a batch was planned, recorded, published or committed."""
+    """The moments of a kill: at random, or just after a batch was planned, recorded, published or committed."""
 
     ANY = "any"
     PLANNED = "planned"
@@ -38,16 +38,16 @@ class Moment(StrEnum):
 
 
 class Kill(NamedTuple):
-    """One of them; drawn by `schedule`."""
+    """One kill; drawn by `schedule`."""
 
     victim: Victim
     moment: Moment
     delay: float
-    """Seconds more, where the moment is any."""
+    """Seconds to wait before a kill at random."""
 
 
 def schedule(random_: random.Random, *, hosts: int, workers: int, brokers: int) -> list[Kill]:
-    """So many kills in a random order; the moments come by turns, so that few kills meet them all as well."""
+    """The given numbers of kills in random order; the moments take turns, so that even few kills cover them all."""
     victims = [
         *(Victim.DRIVER if turn % 2 else Victim.JVM for turn in range(hosts)),
         *[Victim.WORKER] * workers,
@@ -61,7 +61,7 @@ def schedule(random_: random.Random, *, hosts: int, workers: int, brokers: int) 
 
 
 def strike(arena: Arena, job: JobFolder, kill: Kill) -> None:
-    """Kill, and wait until what was killed is back; the broker is started again by us, the others by their keepers."""
+    """Kill, and wait until the victim is back; the broker is started again here, the others by their keepers."""
     _await(arena, job, kill)
     deaths, records = arena.keeper.deaths, newest(job.records)
     match kill.victim:
@@ -71,7 +71,7 @@ def strike(arena: Arena, job: JobFolder, kill: Kill) -> None:
             arena.broker.restart()
         case Victim.WORKER:
             found = processes(arena, Victim.WORKER)
-            # Now and then all of them at once, whatever they work at.
+            # Now and then all of them at once.
             for process in found if kill.delay < _ALL else [found[int(kill.delay * len(found))]]:
                 process.kill()
         case Victim.DRIVER:
@@ -86,7 +86,7 @@ def strike(arena: Arena, job: JobFolder, kill: Kill) -> None:
 
 
 def _await(arena: Arena, job: JobFolder, kill: Kill) -> None:
-    """Look as often as possible: what comes between two steps is short."""
+    """Look as often as possible: the time between two steps is short."""
     if kill.moment is Moment.ANY:
         pause(kill.delay)
         return
@@ -115,7 +115,7 @@ def _changed(path: Path) -> int:
 
 
 def processes(arena: Arena, victim: Victim) -> list[psutil.Process]:
-    """The living processes of a kind; of Python's those that were forked, without what forks them."""
+    """The living processes of a kind; of Python's only the forked ones, and not the daemon that forks them."""
     driver = psutil.Process(arena.keeper.pid)
     if victim is Victim.DRIVER:
         return [driver]

@@ -1,4 +1,4 @@
-"""What a plan's tasks give, event by event in plain Python: what a job that is killed is held against."""
+"""The oracle: a plan's tasks in plain Python, event by event, to compare a job with that is killed."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,19 +11,19 @@ WINDOW = 7
 
 
 class Told(NamedTuple):
-    """What a task emitted, and what it keeps after that."""
+    """The events that a task emitted, and its state after them."""
 
     events: list[dict[str, Any]]
     state: dict[tuple[Any, ...], Any]
 
 
 def filtered(events: Iterable[Event]) -> list[Event]:
-    """Those with a `v` in range."""
+    """The events with a `v` in range."""
     return [event for event in events if LEAST <= event["v"] <= MOST]
 
 
 def counted(events: Iterable[Event]) -> Told:
-    """How many there were for each `k`, at every event."""
+    """For every event the number of events with its `k` so far."""
     emitted: list[dict[str, Any]] = []
     state: dict[tuple[Any, ...], Any] = {}
     for event in events:
@@ -47,7 +47,7 @@ def averaged(events: Iterable[Event], field: str) -> Told:
 
 
 def first_difference(expected: Sequence[Any], actual: Sequence[Any]) -> str:
-    """Where two sequences part, in a few words; empty where they do not. Whole, they would fill a screen."""
+    """The first difference of two sequences in a few words, because whole they would fill a screen; else empty."""
     for at, (one, other) in enumerate(zip(expected, actual, strict=False)):
         if one != other:
             return f"at {at} of {len(expected)} stands {other} instead of {one}, then {actual[at + 1 : at + 4]}"

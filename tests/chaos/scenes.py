@@ -1,4 +1,4 @@
-"""What runs while it is killed: three tasks with state, in one job or in two that a bridge joins."""
+"""The jobs that run during the kills: three tasks with state, in one job or in two joined by a bridge."""
 
 import json
 import random
@@ -25,12 +25,12 @@ PER_SECOND = 300
 
 @dataclass(kw_only=True)
 class Scene:
-    """A job or two, between a numbered source and a subscriber."""
+    """One or two jobs between a numbered source and a subscriber."""
 
     arena: Arena
     name: str
     base: int
-    """Instances are numbered from here, so that no two scenes share a topic."""
+    """The number of the first instance; no two scenes share a topic."""
     plans: dict[str, Plan]
     leaves: tuple[int, ...]
     swaps: int = 0
@@ -38,11 +38,11 @@ class Scene:
 
     @property
     def raw(self) -> str:
-        """The stream that enters."""
+        """The raw stream."""
         return f"raw/{self.name}"
 
     def start(self) -> None:
-        """Start from the last job up, so that each finds the next one's spool subscribed."""
+        """Start the jobs, the last first, so that each finds the next one's spool subscribed."""
         self.arena.keep_whole(self.raw)
         for instance in self.leaves:
             self.arena.subscriber.subscribe(instance)
@@ -52,7 +52,7 @@ class Scene:
         self.arena.until(lambda: subscribed(self.arena, self.leaves) > 0, "events arrive")
 
     def swap(self, random_: random.Random) -> None:
-        """Send a job another plan, which does the same as before to all that leaves it."""
+        """Send a job another plan with the same outputs."""
         job = random_.choice(list(self.plans))
         plan = self.plans[job]
         kept = tuple(slot for slot in plan.slots if slot.instance < self.base + 10)
@@ -82,7 +82,7 @@ class Scene:
         return bool(self.arena.status(job).get("in_effect") == version)
 
     def judge(self) -> int:
-        """Cut what runs, and hold all that left before, and the states there, against the oracle; how many events."""
+        """Take a cut, and compare the outputs before it and the states at it with the oracle; the number of events."""
         self.markers += 1
         cut = f"{self.name}/{self.markers}"
         self.arena.cut(cut, self.raw)
@@ -118,10 +118,10 @@ class Scene:
         means = averaged(filtered(entered), "v") if len(self.plans) == 1 else averaged(counts.events, "count")
         tasks = {self.base + 3: counts, self.base + 4: means}
         return (
-            {instance: told.events for instance, told in tasks.items()},
+            {instance: task.events for instance, task in tasks.items()},
             {
-                instance: {packed_key(key): value for key, value in told.state.items()}
-                for instance, told in tasks.items()
+                instance: {packed_key(key): value for key, value in task.state.items()}
+                for instance, task in tasks.items()
             },
         )
 
@@ -144,7 +144,7 @@ class Scene:
 
 
 def one_job(arena: Arena, name: str, base: int, folder: Path) -> Scene:
-    """A filter feeds a count and an average of blocks; both leave."""
+    """A filter feeds a count and an average of blocks; both are forwarded."""
     plan = Plan(
         job=name,
         host=HOST,

@@ -1,6 +1,6 @@
-"""A disk that takes no more: whoever cannot write says so and tries again, and nothing is lost meanwhile.
+"""A full disk: a process that cannot write reports it and tries again, and nothing is lost meanwhile.
 
-The operating system lets a process that runs write no file beyond a few bytes, which fails as a full disk does.
+The operating system limits the files of a running process to a few bytes, which fails like a full disk.
 """
 
 import resource
@@ -35,7 +35,7 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
 
 @pytest.mark.parametrize("victim", BASES)
 def test_a_full_disk_costs_nothing(arena: Arena, tmp_path: Path, victim: Victim) -> None:
-    """Host, Spark or worker may find the disk full: the job stands still, and goes on once there is space again."""
+    """The disk may be full for the host, Spark or a worker: the job stands still, and goes on once there is space."""
     scene = one_job(arena, f"full-{victim}", BASES[victim], tmp_path)
     scene.start()
     for process in _all(arena, victim):
@@ -50,7 +50,7 @@ def test_a_full_disk_costs_nothing(arena: Arena, tmp_path: Path, victim: Victim)
 
 
 def test_a_generator_that_cannot_write(arena: Arena, tmp_path: Path) -> None:
-    """A source that cannot write into its spool says why in the host's status, and goes on where it was once it can."""
+    """A source that cannot write into its spool reports it in the host's status, and goes on once it can."""
     scene = one_job(arena, "generates", 530, tmp_path)
     scene.start()
     folder = spool_folder(arena.root, scene.raw) / LOG / "tmp"
@@ -63,7 +63,7 @@ def test_a_generator_that_cannot_write(arena: Arena, tmp_path: Path) -> None:
 
 
 def test_a_receiver_that_cannot_write(arena: Arena, tmp_path: Path) -> None:
-    """A stream that cannot be written into its spool says why in the host's status, and goes on once it can."""
+    """A stream that cannot be spooled reports it in the host's status, and goes on once it can."""
     scene = two_jobs(arena, "receives", 540, tmp_path)
     scene.start()
     folder = spool_folder(arena.root, "bridge/543:out") / LOG / "tmp"
@@ -77,7 +77,7 @@ def test_a_receiver_that_cannot_write(arena: Arena, tmp_path: Path) -> None:
 
 
 def _blocked(folder: Path) -> bool:
-    """Put a file where a folder was; whoever writes there may have made the folder anew before."""
+    """Put a file in the place of a folder, which a writer may make again before that."""
     shutil.rmtree(folder, ignore_errors=True)
     with suppress(FileExistsError):
         folder.touch(exist_ok=False)
@@ -85,12 +85,12 @@ def _blocked(folder: Path) -> bool:
 
 
 def _all(arena: Arena, victim: Victim) -> set[psutil.Process]:
-    """The processes of a kind, with those that fork the next ones."""
+    """The processes of a kind, with the daemons that fork them."""
     found = processes(arena, victim)
     return {*found, *(process.parent() or process for process in found)} if victim is Victim.WORKER else {*found}
 
 
 def _limit(process: psutil.Process, most: int) -> None:
-    """Let a process write files of so many bytes only; one that has just ended writes none anyway."""
+    """Limit the files of a process to the given bytes; one that has just ended writes none anyway."""
     with suppress(ProcessLookupError):
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))

@@ -1,7 +1,7 @@
-"""Hosts, workers and the broker are killed while plans are swapped: nothing is lost, nothing doubled, no state differs.
+"""Hosts, workers and the broker are killed while plans are swapped: nothing is lost, doubled, or different.
 
-`BRAID_CHAOS_SEED` repeats a run as far as the machine lets it. `BRAID_CHAOS_KILLS` says how often each of the long
-ones kills a host and a worker; the broker dies half as often.
+`BRAID_CHAOS_SEED` repeats a run as far as the machine lets it. `BRAID_CHAOS_KILLS` sets how often each of the long
+tests kills a host and a worker; the broker is killed half as often.
 """
 
 import os
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.mosquitto]
 
 KILLS = int(os.environ.get("BRAID_CHAOS_KILLS", "50"))
 JUDGED_EVERY = 15
-"""Kills between two judgements, so that who is to blame is among few."""
+"""Kills between two judgements; few, so that the one to blame is found."""
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +33,10 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
 
 @pytest.fixture
 def seeded(request: pytest.FixtureRequest) -> random.Random:
-    """What is drawn from; the seed is printed, and shown where a test fails. Only the long ones draw one anew."""
+    """The random numbers; their seed is printed, and shown if a test fails. Only the long tests draw a new seed."""
     anew = random.SystemRandom().randrange(1_000_000) if request.node.get_closest_marker("chaos") else 1
     seed = int(os.environ.get("BRAID_CHAOS_SEED", anew))
-    print(f"BRAID_CHAOS_SEED={seed}")  # noqa: T201 - whoever sees it fail needs it
+    print(f"BRAID_CHAOS_SEED={seed}")  # noqa: T201 - needed to repeat a failure
     return random.Random(seed)
 
 
@@ -60,7 +60,7 @@ def play(scene: Scene, kills: list[Kill], drawn: random.Random) -> None:
 
 @pytest.mark.full
 def test_few_kills_cost_nothing(arena: Arena, tmp_path: Path, seeded: random.Random) -> None:
-    """Two jobs joined by a bridge give what the oracle does although JVM, driver, workers and broker were killed."""
+    """Two jobs joined by a bridge agree with the oracle although JVM, driver, workers and broker were killed."""
     play(two_jobs(arena, "few", 100, tmp_path), schedule(seeded, hosts=1, workers=2, brokers=1), seeded)
 
 
@@ -73,6 +73,6 @@ def test_many_kills_cost_nothing(
     make: Callable[[Arena, str, int, Path], Scene],
     base: int,
 ) -> None:
-    """One job, and two joined by a bridge, give what the oracle does however often anything was killed."""
+    """One job, and two joined by a bridge, agree with the oracle however often anything was killed."""
     kills = schedule(seeded, hosts=KILLS, workers=KILLS, brokers=KILLS // 2)
     play(make(arena, make.__name__.replace("_", "-"), base, tmp_path), kills, seeded)

@@ -33,14 +33,14 @@ def chain(tmp_path: Path) -> Iterator[Chain]:
 
 
 def settled(chain: Chain) -> None:
-    """Whatever happened: with a few events more, everything is as if nothing had."""
+    """Check that after a few more events everything is as if nothing had happened."""
     chain.events()
     chain.settle()
     chain.check()
 
 
 def much(chain: Chain) -> None:
-    """Have more go through than fits into one file."""
+    """Send more events through than fit into one file."""
     for _ in range(4):
         chain.events(40)
         chain.whole()
@@ -48,7 +48,7 @@ def much(chain: Chain) -> None:
 
 @pytest.mark.parametrize("at", LINKING)
 def test_a_worker_killed_while_it_records(chain: Chain, at: str) -> None:
-    """A worker may die at any step of writing a record: the batch is run again, or its record counts."""
+    """If a worker dies at any step of writing a record, the batch is run again or its record counts."""
     chain.job._worker._store._step = dying(at)
     with pytest.raises(Death):
         chain.batch()
@@ -58,7 +58,7 @@ def test_a_worker_killed_while_it_records(chain: Chain, at: str) -> None:
 
 @pytest.mark.parametrize("at", ["open", "write", "sync", "link"])
 def test_a_worker_whose_disk_is_full(chain: Chain, at: str) -> None:
-    """A record that does not fit leaves nothing behind, and is made again by the same worker."""
+    """A record that does not fit leaves nothing behind, and the same worker writes it again."""
     chain.job._worker._store._step = full(at)
     with pytest.raises(OSError, match="No space left"):
         chain.batch()
@@ -69,7 +69,7 @@ def test_a_worker_whose_disk_is_full(chain: Chain, at: str) -> None:
 
 @pytest.mark.parametrize("at", ["open", "write", "sync", "rename"])
 def test_a_subscriber_whose_disk_is_full(chain: Chain, at: str) -> None:
-    """A receiver that cannot spool acknowledges nothing, so that the next one gets it all again."""
+    """A receiver that cannot spool acknowledges nothing, so that the next one gets everything again."""
     chain.begin_receiver(full(at))
     with pytest.raises(OSError, match="No space left"):
         much(chain)
@@ -79,21 +79,21 @@ def test_a_subscriber_whose_disk_is_full(chain: Chain, at: str) -> None:
 
 
 def test_a_host_killed_between_record_and_publishing(chain: Chain) -> None:
-    """What was recorded and not published is published by the host that comes after."""
+    """The next host publishes what was recorded and not published."""
     chain.batch()
     chain.begin_host()
     settled(chain)
 
 
 def test_a_host_killed_before_a_tenant_has_its_output(chain: Chain) -> None:
-    """What was handed to the sender and not sent is handed over again, though everything was tidied up meanwhile."""
+    """Messages that the sender had not sent are handed over again, even after everything was tidied up."""
     chain.whole(chain.batch, chain.follow, chain.tidy)
     chain.begin_host()
     settled(chain)
 
 
 def test_a_batch_killed_between_record_and_commit(chain: Chain) -> None:
-    """A batch that Spark runs again although it was recorded computes nothing."""
+    """A recorded batch that Spark runs again computes nothing."""
     chain.batch()
     chain.again()
     chain.begin_host()
@@ -102,7 +102,7 @@ def test_a_batch_killed_between_record_and_commit(chain: Chain) -> None:
 
 
 def test_a_host_killed_between_publishing_and_its_answer(chain: Chain) -> None:
-    """What was published comes again from the next host, and the subscriber drops it."""
+    """The next host publishes it again, and the subscriber drops it."""
     chain.whole(chain.batch, chain.follow, chain.send)
     chain.begin_host()
     chain.whole(chain.follow, chain.send, chain.receive)
@@ -112,7 +112,7 @@ def test_a_host_killed_between_publishing_and_its_answer(chain: Chain) -> None:
 @pytest.mark.parametrize("at", WRITING)
 @pytest.mark.parametrize("nth", [1, 2])
 def test_a_subscriber_killed_between_spooling_and_acknowledging(chain: Chain, at: str, nth: int) -> None:
-    """A receiver may die at any step of a file of its spool: what was not acknowledged comes again, and counts once."""
+    """If a receiver dies at any step of writing its spool, unacknowledged frames come again and count once."""
     chain.begin_receiver(dying(at, nth))
     with pytest.raises(Death):
         much(chain)
@@ -124,7 +124,7 @@ def test_a_subscriber_killed_between_spooling_and_acknowledging(chain: Chain, at
 def test_a_host_killed_while_it_notes_what_was_published(
     chain: Chain, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The note of how far everything has left may be old or new: what leaves twice counts once."""
+    """The written progress may be old or new: what is published twice counts once."""
     chain.whole(chain.batch, chain.follow, chain.send, chain.receive, chain.send)
     with monkeypatch.context() as patch:
         patch.setattr(follower, "write_whole", partial(write_whole, step=dying(at)))
@@ -137,7 +137,7 @@ def test_a_host_killed_while_it_notes_what_was_published(
 @pytest.mark.parametrize("what", ["lose", "double", "hold"])
 @pytest.mark.parametrize("nth", [0, 1, 2])
 def test_a_broker_that_keeps_no_promise(chain: Chain, what: str, nth: int) -> None:
-    """A frame that a broker lost after it took it, delivered twice, or delivered last of all, makes no difference."""
+    """Frames that a broker lost after it took them, delivered twice, or delivered last make no difference."""
     for turn in range(4):
         chain.events()
         if turn == nth:
@@ -149,7 +149,7 @@ def test_a_broker_that_keeps_no_promise(chain: Chain, what: str, nth: int) -> No
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_broker_that_loses_the_last(chain: Chain, count: int) -> None:
-    """Frames that were lost with nothing after them to show it are sent again, because nobody confirmed them."""
+    """Lost frames without any after them to show the gap are sent again, because they were not confirmed."""
     chain.armed = ["lose"] * count
     chain.whole()
     chain.settle()
@@ -158,7 +158,7 @@ def test_a_broker_that_loses_the_last(chain: Chain, count: int) -> None:
 
 @pytest.mark.parametrize("away", [10.0, 90.0, 3_600.0])
 def test_a_broker_loses_frames_of_a_host_that_dies(chain: Chain, away: float) -> None:
-    """What is missing is waited for however long its host is away, because its records have it."""
+    """Missing frames are awaited however long the host is away, because its records hold them."""
     chain.whole()
     chain.events(40)
     chain.armed = ["lose", "lose"]
@@ -172,7 +172,7 @@ def test_a_broker_loses_frames_of_a_host_that_dies(chain: Chain, away: float) ->
 
 
 def test_a_host_thought_dead_comes_back(chain: Chain) -> None:
-    """What whoever was replaced still publishes, in its old epoch, is refused."""
+    """Whatever the replaced host still publishes in its old epoch is refused."""
     old, client = chain.sender, chain.sender_client
     chain.whole(chain.batch, chain.follow)
     chain.begin_host()
@@ -219,7 +219,7 @@ ACTIONS: dict[str, Callable[[Chain], None]] = {
 
 @given(st.lists(st.sampled_from(sorted(ACTIONS)), max_size=40))
 def test_whatever_happens_in_whatever_order(tmp_path_factory: pytest.TempPathFactory, happens: list[str]) -> None:
-    """However deaths, losses and steps of the work follow each other, the subscriber has what the oracle gives."""
+    """In whatever order deaths, losses and steps of the work come, the subscriber agrees with the oracle."""
     chain = Chain(tmp_path_factory.mktemp("chain"))
     try:
         for each in happens:

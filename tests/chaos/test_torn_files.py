@@ -1,4 +1,4 @@
-"""Files that are torn behind everybody's back: whoever reads them says which one, and nothing goes on wrong."""
+"""Torn files: a reader names the file, and nothing wrong comes out of it."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ TEARS: dict[str, Tear] = {
     "cut in its first line": lambda whole: whole[:30],
     "cut in the middle": lambda whole: whole[: len(whole) // 2],
     "without its last byte": lambda whole: whole[:-1],
-    # In an event, where only a checksum tells.
+    # In an event, where only a checksum shows it.
     "with a byte changed": lambda whole: whole.replace(b"k1", b"k2", 1),
 }
 
@@ -35,7 +35,7 @@ def chain(tmp_path: Path) -> Iterator[Chain]:
 
 
 def torn(path: Path, tear: Tear) -> bytes:
-    """Tear a file; what it was."""
+    """Tear a file, and return what it held."""
     whole = path.read_bytes()
     assert tear(whole) != whole
     path.write_bytes(tear(whole))
@@ -43,14 +43,14 @@ def torn(path: Path, tear: Tear) -> bytes:
 
 
 def go_on(chain: Chain) -> None:
-    """Begin anew and run all that is there, as a host does that comes back."""
+    """Begin again and run everything that is there, like a host that was started again."""
     chain.begin_host()
     chain.settle()
 
 
 @pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
 def test_a_torn_record(chain: Chain, tear: Tear) -> None:
-    """A job whose last record is torn names it and computes nothing on top; restored, it goes on as if nothing was."""
+    """A job whose last record is torn names it and computes nothing on top; once restored, it goes on as ever."""
     chain.events()
     chain.batch()
     path = chain.folder.records / f"{chain.job.batch - 1:020d}"
@@ -65,7 +65,7 @@ def test_a_torn_record(chain: Chain, tear: Tear) -> None:
 
 
 def test_a_missing_record(chain: Chain) -> None:
-    """A record that is gone among others is missed by name."""
+    """A record that is missing among others is named."""
     chain.events()
     chain.batch()
     chain.events()
@@ -82,7 +82,7 @@ def test_a_missing_record(chain: Chain) -> None:
 
 @pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
 def test_a_torn_file_of_a_spool(chain: Chain, tear: Tear) -> None:
-    """A job whose spool has a torn file names it and reads nothing beyond; restored, all of it comes."""
+    """A job whose spool has a torn file names it and reads nothing beyond; once restored, all of it is read."""
     chain.events()
     path = max((spool_folder(chain.root, STREAM) / LOG).glob("0*"))
     whole = torn(path, tear)
@@ -96,7 +96,7 @@ def test_a_torn_file_of_a_spool(chain: Chain, tear: Tear) -> None:
 
 @pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
 def test_a_torn_file_is_not_appended_to(chain: Chain, tear: Tear) -> None:
-    """The owner of a spool whose last file is torn does not open it, so that nothing is received behind a hole."""
+    """A spool whose last file is torn is not opened for writing, so that nothing is received behind a gap."""
     folder = chain.spools[AVERAGED].folder
     chain.spools[AVERAGED].close()
     path = max((folder / LOG).glob("0*"))
@@ -110,7 +110,7 @@ def test_a_torn_file_is_not_appended_to(chain: Chain, tear: Tear) -> None:
 
 
 def test_a_file_of_a_spool_that_is_gone(chain: Chain) -> None:
-    """A job whose unread events were removed says from where on there are some; it does not pass over them."""
+    """A job whose unread events were removed says where the rest begin; it does not pass over them."""
     chain.events()
     chain.events()
     log = spool_folder(chain.root, STREAM) / LOG

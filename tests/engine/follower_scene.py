@@ -1,4 +1,4 @@
-"""A job's folder with records, and a follower over a sender that does only what it is told."""
+"""A job's folder with records, and a follower over a sender that a test controls."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -43,12 +43,12 @@ class Opened:
     closed: bool = False
 
     def numbers(self, number: int) -> list[int]:
-        """Every number that the records hold for it from one on."""
+        """All numbers that the records hold for it from the given one on."""
         return [n for each in self.kept(number) for n in range(each.first, each.end)]
 
 
 class Sender:
-    """Notes what it is asked for, and confirms when the test says so."""
+    """Notes what it is asked to do, and confirms when the test says so."""
 
     def __init__(self) -> None:
         self.opened: list[Opened] = []
@@ -60,7 +60,7 @@ class Sender:
         if any(each.stream == stream and each.epoch > epoch for each in self.opened):
             raise ValueError(f"port {stream.port!r} of instance {stream.instance} was forwarded in a higher epoch")
         self.opened.append(Opened(stream, epoch, first, kept))
-        # Until the consumer is heard of, everything from the opening on may be asked for.
+        # Until the consumer is heard from, it may ask for everything from the first number on.
         self.confirmed[stream] = min(first, self.confirmed.get(stream, first))
 
     def emit(self, stream: Stream, emitted: Sent) -> None:
@@ -77,13 +77,13 @@ class Sender:
         self.plain.append(Plain(topic, json.loads(payload), done))
 
     def answer(self) -> None:
-        """Have the broker take everything that waits."""
+        """Confirm every waiting message."""
         while self.plain:
             self.plain.pop(0).done()
 
 
 class Scene:
-    """A job whose batches are told one by one: each emits some events at one port."""
+    """A job whose batches a test writes one by one: each emits some events at one port."""
 
     def __init__(self, path: Path) -> None:
         self.folder = JobFolder(path)
@@ -112,7 +112,7 @@ class Scene:
         self.folder.log(Entry(number=self.entry, plan=plan, starts={}))
 
     def batch(self, many: int = 0, *, cut: str = "", keys: Sequence[bytes] = (), marker: str = "") -> int:
-        """Write the next record; its batch."""
+        """Write the next record, and return the number of its batch."""
         batch = self.state.version + 1
         start = Offset(run=1, entry=self.begun, at={"s": self.position} if self.begun else {})
         emitted, first = [], self.number
@@ -140,7 +140,7 @@ class Scene:
         return batch
 
     def follower(self) -> Follower:
-        """A follower as a start of the job has it; nothing is left of the one before but what lies in the folder."""
+        """Make a follower for a new start of the job; only the folder is left of the one before."""
         self.run += 1
         self.sender = Sender()
         return Follower(self.folder, self.store, self.sender, run=self.run)

@@ -1,4 +1,4 @@
-"""A Spark standalone cluster on this machine, whose workers have what Braid needs, and not Braid."""
+"""A Spark standalone cluster on this machine, whose workers have Braid's dependencies, and not Braid."""
 
 import os
 import re
@@ -30,13 +30,13 @@ _OPTIONS = {
 
 
 class Cluster:
-    """A master and some workers of one core each, in processes of their own."""
+    """A master and some workers with one core each, in separate processes."""
 
     def __init__(self, folder: Path, *, workers: int) -> None:
         self._folder = folder
         folder.mkdir()
         self._processes: list[subprocess.Popen[bytes]] = []
-        # As on another machine: nothing of this process' own but what every machine has.
+        # As on another machine: only the variables that every machine has.
         self._environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "SPARK_HOME": str(SPARK), **_OPTIONS}
         if "JAVA_HOME" in os.environ:
             self._environment["JAVA_HOME"] = os.environ["JAVA_HOME"]
@@ -50,7 +50,7 @@ class Cluster:
             raise
 
     def start_worker(self) -> "Worker":
-        """Start one more, and wait until the master knows it."""
+        """Start one more worker, and wait until the master knows it."""
         name = f"worker-{len(self._processes)}"
         given = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
         process = self._start(name, "Worker", *given, "--work-dir", str(self._folder / name), self.url)
@@ -70,7 +70,7 @@ class Cluster:
 
     def _start(self, name: str, kind: str, *given: str) -> "subprocess.Popen[bytes]":
         with (self._folder / f"{name}.log").open("wb") as output:
-            process = subprocess.Popen(  # noqa: S603 - Spark's own launcher, with arguments that no shell reads
+            process = subprocess.Popen(  # noqa: S603 - Spark's launcher, with arguments that no shell reads
                 [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind.lower()}.{kind}", *given],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -101,7 +101,7 @@ class Worker:
         self._process = process
 
     def kill(self) -> None:
-        """Take it away, with all that it runs."""
+        """Kill it, with everything that it runs."""
         process = psutil.Process(self._process.pid)
         tree = [process, *process.children(recursive=True)]
         for each in tree:
@@ -112,7 +112,7 @@ class Worker:
 
 @contextmanager
 def cluster_in(folder: Path, *, workers: int) -> Iterator[Cluster]:
-    """A cluster of one's own, ended in the end."""
+    """A cluster of the caller's own, which is stopped at the end."""
     made = Cluster(folder, workers=workers)
     try:
         yield made
@@ -121,17 +121,17 @@ def cluster_in(folder: Path, *, workers: int) -> Iterator[Cluster]:
 
 
 def bare_python(folder: Path) -> Path:
-    """A Python that has what Braid needs, and a package of a third party, and not Braid."""
+    """A Python with Braid's dependencies and a third-party package, and without Braid."""
     venv.create(folder, symlinks=True)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
-    # A folder named this way is searched, and what an editable install has left there is not followed.
+    # A folder on this path is searched, but the links of an editable install in it are not followed.
     (packages / "needed.pth").write_text(f"{sysconfig.get_path('purelib')}\n{sysconfig.get_path('platlib')}\n")
     shutil.copy(telling.__file__, packages / "telling.py")
     return folder / "bin" / "python"
 
 
 def offering(folder: Path, places: Mapping[str, str]) -> Path:
-    """A folder that offers behaviours, as installed packages do."""
+    """A folder that offers behaviours, like an installed package."""
     package = folder / "offered-1.dist-info"
     package.mkdir(parents=True)
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: offered\nVersion: 1\n")

@@ -1,4 +1,4 @@
-"""A host with real Spark over a real broker, as whoever sends plans sees it: over topics alone."""
+"""A host with real Spark over a real broker, used through topics alone, as the manager does."""
 
 import json
 import os
@@ -32,24 +32,24 @@ from tests.engine.kernels import VERSIONS
 
 T = TypeVar("T")
 BOUND = 120.0
-"""Seconds within which whatever is awaited has to come; a busy machine takes some 25 to start Spark, and as long
-again to begin its first job."""
+"""Seconds for which a test waits; a busy machine takes some 25 to start Spark, and as many again to begin its first
+job."""
 HOST = "h"
 FIELDS = {"n": Kind.INTEGER, "k": Kind.STRING}
-"""What raw events have, unless a test says otherwise."""
+"""The fields of raw events, unless a test sets others."""
 QUICK = 0.1
-"""The pace of jobs that nobody waits for longer than needed."""
+"""A pace that keeps tests short."""
 
 
 class Heard(NamedTuple):
     """A message that the host sent."""
 
     topic: str
-    told: Any
+    value: Any
 
 
 class Hosting:
-    """A broker, a host that is kept running, and a client that hears all that it says."""
+    """A broker, a host with its keeper, and a client that receives everything that the host publishes."""
 
     def __init__(
         self,
@@ -83,20 +83,20 @@ class Hosting:
         self.client.stop()
         self.broker.stop()
 
-    # What a test says.
+    # What a test sends.
 
     def fresh(self) -> int:
-        """A number that no other test has: for an instance, or to make names unique."""
+        """A number that no other test uses, for an instance or for a unique name."""
         return next(self._numbers)
 
     def send(self, plan: Plan) -> Plan:
-        """Publish a plan under the next version; the plan as it was published."""
+        """Publish a plan under the next version, and return it with that version."""
         sent = replace(plan, version=next(self._versions))
         self.publish_plan(sent)
         return sent
 
     def publish_plan(self, plan: Plan, *, to: str = "") -> None:
-        """Publish a plan as it is; on its job's own topic, unless told otherwise."""
+        """Publish a plan as it is, by default on its job's own topic."""
         self._sent.add(to or plan.job)
         self.client.publish(topics.job(to or plan.job, "plan"), written_plan(plan), retain=True)
 
@@ -107,12 +107,12 @@ class Hosting:
         return sent
 
     def stop_job(self, job: str) -> None:
-        """Have a job stopped, and wait until it is."""
+        """Stop a job, and wait until it has stopped."""
         self.client.publish(topics.job(job, "plan"), b"", retain=True)
         self.until(lambda: self.status(job).get("state") == "stopped", f"job {job} stopped")
 
     def stop_jobs(self) -> None:
-        """Have every job stopped, without waiting for it."""
+        """Stop every job, without waiting."""
         while self._sent:
             self.client.publish(topics.job(self._sent.pop(), "plan"), b"", retain=True)
 
@@ -121,71 +121,71 @@ class Hosting:
         self.client.publish(topics.host(HOST, "cut"), written_cut(CutRequest(cut=name, streams=streams)))
 
     def release(self, name: str) -> None:
-        """Let the states of a cut go."""
+        """Release the states of a cut."""
         self.client.publish(topics.host(HOST, "cut"), written_cut(CutRequest(cut=name, release=True)))
 
     def publish(self, topic: str, events: Iterable[Mapping[str, Any]]) -> None:
-        """Publish raw events, one a message."""
+        """Publish raw events, one in each message."""
         for event in events:
             self.client.publish(topic, json.dumps(event).encode())
 
-    # What it hears.
+    # What it received.
 
     def heard(self, topic: str) -> list[Any]:
-        """Everything that came on a topic, in order."""
+        """All messages that came on a topic, in order."""
         with self._news:
-            return [each.told for each in self._heard if each.topic == topic]
+            return [each.value for each in self._heard if each.topic == topic]
 
     def status(self, job: str) -> dict[str, Any]:
-        """What the host last said of a job."""
+        """The last status of a job."""
         return dict(self._last(topics.job(job, "status")))
 
     def host_status(self) -> dict[str, Any]:
-        """What the host last said of itself."""
+        """The last status of the host."""
         return dict(self._last(topics.host(HOST, "status")))
 
     def refusals(self, job: str) -> list[str]:
-        """Why plans of a job were refused."""
-        return [told["why"] for told in self.heard(topics.job(job, "refused"))]
+        """The reasons for which plans of a job were refused."""
+        return [refusal["why"] for refusal in self.heard(topics.job(job, "refused"))]
 
     def meters(self, job: str) -> dict[int, dict[str, int]]:
-        """What each instance of a job has done since the job was last started."""
-        told = self._last(topics.job(job, "metrics"))
-        return {int(instance): meter for instance, meter in told.get("instances", {}).items()}
+        """The meters of each instance of a job since the job was last started."""
+        metrics = self._last(topics.job(job, "metrics"))
+        return {int(instance): meter for instance, meter in metrics.get("instances", {}).items()}
 
     def taken(self, job: str, instance: int) -> int:
-        """How many events an instance has taken since its job was last started."""
+        """The number of events that an instance has taken since its job was last started."""
         return self.meters(job).get(instance, {}).get("taken", 0)
 
     def in_effect(self, plan: Plan) -> bool:
-        """Whether a batch has run a plan, and nothing newer yet."""
+        """Whether a batch has run a plan, and no newer plan yet."""
         return self.status(plan.job).get("in_effect") == plan.version
 
     def numbered(self, delivery: Delivery) -> dict[int, Any]:
-        """What came for a delivery, by number; what came twice has to be the same."""
+        """The events of a delivery, by number; one that came twice has to be the same."""
         found: dict[int, Any] = {}
-        for told in self.heard(topics.output(delivery.tenant, delivery.dataflow, delivery.sink)):
-            assert {"stream", "epoch", "first", "events"} == set(told)
-            for number, event in enumerate(told["events"], told["first"]):
+        for output in self.heard(topics.output(delivery.tenant, delivery.dataflow, delivery.sink)):
+            assert {"stream", "epoch", "first", "events"} == set(output)
+            for number, event in enumerate(output["events"], output["first"]):
                 assert found.setdefault(number, event) == event, f"number {number} is two events"
         return found
 
     def delivered(self, delivery: Delivery, *, first: int = 0) -> list[Any]:
-        """What came for a delivery, without a hole from its first number on."""
+        """The events of a delivery, without a gap from its first number on."""
         found = self.numbered(delivery)
         assert list(range(first, first + len(found))) == sorted(found)
         return [found[number] for number in sorted(found)]
 
     def count(self, delivery: Delivery) -> int:
-        """How many events came for a delivery."""
+        """The number of events that came for a delivery."""
         return len(self.numbered(delivery))
 
     def until(self, condition: Callable[[], T], what: str, *, bound: float = BOUND) -> T:
-        """Wait for something to become true; looked at whenever a message came."""
+        """Wait for a condition, which is checked whenever a message comes."""
         deadline = time.monotonic() + bound
         while not (found := condition()):
             with self._news:
-                # Not everything that is awaited comes as a message.
+                # Not every condition changes with a message.
                 self._news.wait(0.1)
             if time.monotonic() > deadline:
                 tail = self.keeper.log_path.read_text()[-3_000:]
@@ -193,11 +193,11 @@ class Hosting:
         return found
 
     def until_delivered(self, delivery: Delivery, many: int) -> list[Any]:
-        """Wait until so many events came for a delivery; all that came."""
+        """Wait until so many events came for a delivery, and return all that came."""
         self.until(lambda: self.count(delivery) >= many, f"{many} events for {delivery}, {self.count(delivery)} came")
         return self.delivered(delivery)
 
-    # What lies on the disk.
+    # What is on disk.
 
     def folder(self, job: str) -> JobFolder:
         """A job's folder."""
@@ -208,14 +208,14 @@ class Hosting:
         return spool_folder(self.root, stream)
 
     def state(self, job: str) -> Table:
-        """What a job's instances keep after its last batch."""
+        """The states of a job's instances after its last batch."""
         store = RecordStore(self.folder(job).records)
         return store.state(store.batches().stop).kept
 
-    # What befalls it.
+    # What happens to it.
 
     def restart(self, number: signal.Signals) -> None:
-        """End the host's process by a signal, and wait until its keeper has brought it back."""
+        """End the host's process by a signal, and wait until its keeper has started it again."""
         before = self.keeper.pid
         process = psutil.Process(before)
         os.kill(before, number)
@@ -223,10 +223,10 @@ class Hosting:
         self.until(lambda: self.keeper.pid != before, "another host process")
 
     def _take(self, message: Message) -> None:
-        told = json.loads(message.payload) if message.payload and not message.topic.endswith("/plan") else {}
+        value = json.loads(message.payload) if message.payload and not message.topic.endswith("/plan") else {}
         with self._news:
-            self._retained[message.topic] = told
-            self._heard.append(Heard(message.topic, told))
+            self._retained[message.topic] = value
+            self._heard.append(Heard(message.topic, value))
             self._news.notify_all()
         self.client.acknowledge([message.token])
 
@@ -238,7 +238,7 @@ class Hosting:
 
 @contextmanager
 def hosting_in(folder: Path, *, kind: Make | None = None) -> Iterator[Hosting]:
-    """A host of one's own, ended in the end."""
+    """A host of the caller's own, which is stopped at the end."""
     made = Hosting(folder, kind=kind)
     try:
         yield made
@@ -247,25 +247,25 @@ def hosting_in(folder: Path, *, kind: Make | None = None) -> Iterator[Hosting]:
 
 
 def raw(topic: str, instance: int, fields: Mapping[str, Kind] | None = None, *, start: int | None = None) -> Ingress:
-    """A raw stream from a topic, in a spool of the topic's name."""
+    """A raw stream from a topic, in a spool with the topic's name."""
     supply = Subscribed(topic=topic, fields=FIELDS if fields is None else fields)
     return Ingress(stream=f"raw/{topic}", instance=instance, supply=supply, start=start)
 
 
 def bridged(instance: int, *, start: int | None = None) -> Ingress:
-    """What another job forwards of an instance."""
+    """A stream that another job forwards from an instance."""
     return Ingress(stream=f"bridge/{instance}:out", instance=instance, supply=Bridged(), start=start)
 
 
 def slot(instance: int, kind: str, *inputs: int | Edge, **config: Any) -> Slot:
-    """A task behind others."""
+    """A task that takes the output of others."""
     edges = tuple(each if isinstance(each, Edge) else Edge(parent=each) for each in inputs)
     version = VERSIONS.get(kind, 1)
     return Slot(instance=instance, type=kind, version=version, config=json.dumps(config), inputs=edges)
 
 
 def delivery(instance: int) -> Delivery:
-    """What an output takes, under a name that no other has."""
+    """The delivery of an output, under a unique name."""
     return Delivery(instance=instance, tenant="ann", dataflow="d", sink=f"s{instance}")
 
 
@@ -275,7 +275,7 @@ def deliveries(slots: Sequence[Slot]) -> tuple[Delivery, ...]:
 
 
 def job(name: str, *slots: Slot, reads: tuple[Ingress, ...] = (), forwards: tuple[Forward, ...] = ()) -> Plan:
-    """The plan of a job that delivers what its sinks take; its version is given when it is sent."""
+    """The plan of a job that delivers what its sinks take; its version is set when it is sent."""
     return Plan(
         job=name,
         host=HOST,
@@ -289,12 +289,12 @@ def job(name: str, *slots: Slot, reads: tuple[Ingress, ...] = (), forwards: tupl
 
 
 def numbers(first: int, end: int, *, keys: int = 3) -> list[dict[str, Any]]:
-    """Events that are numbered, of a few keys."""
+    """Numbered events with a few keys."""
     return [{"n": n, "k": f"k{n % keys}"} for n in range(first, end)]
 
 
 def counted(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What the task `count` by `k` gives for them."""
+    """The outputs of the task `count` by `k` for some events."""
     found: dict[str, int] = {}
     rows = []
     for event in events:

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.full, pytest.mark.spark]
 STARTING = 240.0
 """Seconds for the Java processes of the workers to start, one after the other, on a busy machine."""
 ROUNDS = 30
-"""So many batches surely meet both workers: Spark gives each to either by chance."""
+"""Enough batches to reach both workers: Spark gives each batch to either by chance."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def hosting(cluster: Cluster, python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosting]:
-    """A host on it. It is offered two packages: one that the workers have, and one that they do not."""
+    """A host on the cluster, with two packages: one that the workers have too, and one that they do not."""
     folder = tmp_path_factory.mktemp("host")
     offered = offering(folder / "offered", {"tell": "telling:tell", "absent": "missing_there:task"})
     environment = {
@@ -52,19 +52,19 @@ def hosting(cluster: Cluster, python: Path, tmp_path_factory: pytest.TempPathFac
 
 
 class Job:
-    """A job that tells where it runs, and counts what it takes."""
+    """A job that reports where it runs, and counts its events."""
 
     def __init__(self, hosting: Hosting, **config: object) -> None:
-        source, tell, told, count, counts = (hosting.fresh() for _ in range(5))
+        source, tell, reports, count, counts = (hosting.fresh() for _ in range(5))
         self.hosting = hosting
         # With a space, because names become the names of files.
         self.name = f"job {source}"
         self.topic = f"street/{source}"
-        self.told, self.counts = delivery(told), delivery(counts)
+        self.reports, self.counts = delivery(reports), delivery(counts)
         self.sent = 0
         running = (
             slot(tell, "tell", source, **config),
-            slot(told, "output", tell),
+            slot(reports, "output", tell),
             slot(count, "count", source, by=["k"]),
             slot(counts, "output", count),
         )
@@ -92,30 +92,30 @@ class Job:
         self.sent += many
 
     def settle(self) -> None:
-        """Wait until all that was sent came out, and see that it is right."""
-        leaving = (self.told, self.counts)
+        """Wait until everything that was sent came out, and check it."""
+        leaving = (self.reports, self.counts)
         self.hosting.until(
             lambda: min(map(self.hosting.count, leaving)) >= self.sent, f"all outputs of {self.name}", bound=STARTING
         )
-        told = self.hosting.delivered(self.told)
-        assert list(range(self.sent)) == [event["n"] for event in told]
+        reports = self.hosting.delivered(self.reports)
+        assert list(range(self.sent)) == [event["n"] for event in reports]
         assert counted(numbers(0, self.sent)) == self.hosting.delivered(self.counts)
 
     def seen(self, what: str) -> set[str]:
-        """What its events told of where they were taken."""
-        return {event[what] for event in self.hosting.delivered(self.told)}
+        """The places that its events report."""
+        return {event[what] for event in self.hosting.delivered(self.reports)}
 
 
 def test_the_workers_do_not_have_braid(python: Path, tmp_path: Path) -> None:
-    """What the other tests rest on: the Python of the workers cannot import the engine by itself."""
-    ended = subprocess.run(  # noqa: S603 - a Python of our own
+    """The other tests depend on it: the Python of the workers cannot import the engine by itself."""
+    ended = subprocess.run(  # noqa: S603 - a Python that the test made
         [python, "-c", "import engine"], cwd=tmp_path, env={}, capture_output=True, check=False
     )
     assert b"No module named 'engine'" in ended.stderr
 
 
 def test_jobs_spread_over_the_workers(hosting: Hosting, cluster: Cluster) -> None:
-    """Three jobs each run on both workers, from the code that the host shipped; outputs and states are right."""
+    """Each of three jobs runs on both workers, with the code from the host's archive; outputs and states are right."""
     jobs = [Job(hosting) for _ in range(3)]
     for job in jobs:
         job.begin()
@@ -132,7 +132,7 @@ def test_jobs_spread_over_the_workers(hosting: Hosting, cluster: Cluster) -> Non
         assert all("/braid-" in path and path.endswith(".zip/engine/__init__.py") for path in job.seen("code"))
 
 
-def test_a_package_that_a_worker_lacks_is_that_tasks_fault_alone(hosting: Hosting) -> None:
+def test_a_package_that_a_worker_lacks_hurts_its_task_alone(hosting: Hosting) -> None:
     """Its events are parked, with a reason that says what to install where; the other tasks of the job go on."""
     absent = hosting.fresh()
     job = Job(hosting)
@@ -156,7 +156,7 @@ def test_a_package_that_a_worker_lacks_is_that_tasks_fault_alone(hosting: Hostin
 
 
 def test_a_task_that_waits_holds_up_no_other_job(hosting: Hosting, tmp_path: Path) -> None:
-    """While a batch of one job takes as long as it likes, another job goes on where a core is free."""
+    """While a batch of one job takes long, another job goes on where a core is free."""
     gate = tmp_path / "gate"
     waits, runs = Job(hosting, until=str(gate)), Job(hosting)
     waits.begin()
@@ -165,13 +165,13 @@ def test_a_task_that_waits_holds_up_no_other_job(hosting: Hosting, tmp_path: Pat
     for _ in range(3):
         runs.publish()
         runs.settle()
-    assert hosting.count(waits.told) == 0
+    assert hosting.count(waits.reports) == 0
     gate.touch()
     waits.settle()
 
 
 def test_jobs_go_on_when_a_worker_is_lost(hosting: Hosting, cluster: Cluster) -> None:
-    """After a worker was killed with all that it ran, the other takes every batch; nothing is lost or doubled."""
+    """After a worker was killed with all that it ran, the other runs every batch; nothing is lost or doubled."""
     jobs = [Job(hosting) for _ in range(2)]
     for job in jobs:
         job.begin()

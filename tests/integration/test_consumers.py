@@ -235,7 +235,7 @@ def a_receiver_of_raw_events(address: Address, folder: Path, send: Sent) -> Iter
 @contextmanager
 def a_sender(address: Address, _folder: Path, send: Sent) -> Iterator[Scene]:
     stream = Stream(7, "out")
-    line = HostConnection("h", address, heard=lambda _message: None)
+    line = HostConnection("h", address, on_message=lambda _message: None)
     line.begin()
     line.sender.forward(stream, epoch=1, first=0, kept=lambda _number: iter(()))
     line.sender.emit(stream, Emitted(first=0, events=pa.record_batch({"n": [5]})))

@@ -25,7 +25,7 @@ from tests.integration.hosting import HOST, QUICK, Hosting, counted, deliveries,
 pytestmark = pytest.mark.spark
 
 BOUND = 120.0
-"""Seconds that a busy machine may take to start Spark and some workers anew."""
+"""Seconds that a busy machine may take to start Spark and some workers again."""
 MANY = 30
 AT = 11
 HANG = 3.0
@@ -33,7 +33,7 @@ HANG = 3.0
 
 @pytest.fixture(scope="module")
 def hosting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosting]:
-    """A host for all tests here, that is offered a task which falls."""
+    """A host for all tests here, with a task that fails in many ways."""
     folder = tmp_path_factory.mktemp("host")
     offered = offering(folder / "offered", {"fall": "falling:fall"})
     shutil.copy(falling.__file__, offered)
@@ -45,7 +45,7 @@ def hosting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosting]:
 
 
 class Falling:
-    """A job of a task that falls, and of one beside it that counts the same events."""
+    """A job with a task that fails, and one beside it that counts the same events."""
 
     def __init__(self, hosting: Hosting, **config: Any) -> None:
         source, self.fall, fallen, count, end = (hosting.fresh() for _ in range(5))
@@ -75,16 +75,16 @@ class Falling:
         self.await_effect()
 
     def await_effect(self) -> None:
-        """Wait until its latest plan has run."""
+        """Wait until its latest plan is in effect."""
         self.hosting.until(
-            # A plan that follows it by itself has its version.
+            # A plan that its host logs for it has the same version.
             lambda: self.hosting.in_effect(self.plan),
             f"version {self.plan.version} of {self.name}",
             bound=BOUND,
         )
 
     def publish(self, many: int) -> None:
-        """Send it more events, and wait until both tasks are done with them."""
+        """Send it more events, and wait until both tasks have taken them."""
         self.hosting.publish(self.topic, numbers(self.sent, self.sent + many))
         self.sent += many
         self.hosting.until(
@@ -97,16 +97,16 @@ class Falling:
         )
 
     def dead(self) -> dict[int, str]:
-        """The events that the falling task could not take, and why."""
+        """The events that the failing task could not take, with the reasons."""
         letters = self.hosting.heard(topics.dead(self.fall))
         return {event["n"]: letter["reason"] for letter in letters for event in letter["events"]}
 
     def failed(self) -> dict[str, Any]:
-        """Who is failed, by the job's status."""
+        """The failed instances in the job's status."""
         return dict(self.hosting.status(self.name).get("failed", {}))
 
     def settle(self) -> None:
-        """See that whatever is not a dead letter came out, and that the task beside it misses nothing."""
+        """Check that every other event came out, and that the task beside it misses none."""
         dead = self.dead()
         left = [event for event in numbers(0, self.sent) if event["n"] not in dead]
         assert left == self.hosting.delivered(self.through)
@@ -114,7 +114,7 @@ class Falling:
 
 
 def test_events_that_a_task_raises_at_are_dead_letters(hosting: Hosting) -> None:
-    """Just those, each with the reason; all others go on, and the task beside it misses none."""
+    """Only they are, each with the reason; all others go on, and the task beside it misses none."""
     job = Falling(hosting, how="raise", at=[3, 4, AT])
     job.publish(MANY)
     assert {n: f"ValueError: {n} is not to its taste" for n in (3, 4, AT)} == job.dead()
@@ -128,7 +128,7 @@ def test_events_that_a_task_raises_at_are_dead_letters(hosting: Hosting) -> None
     ids=["kill", "hang", "hog"],
 )
 def test_an_event_that_would_end_its_worker_is_a_dead_letter(hosting: Hosting, how: str, reason: str) -> None:
-    """Just that one, with the reason; all others come out numbered without a gap, and the job runs on."""
+    """Only that one is, with the reason; all others come out numbered without a gap, and the job runs on."""
     job = Falling(hosting, how=how, at=[AT])
     job.publish(MANY)
     assert {AT: reason} == job.dead()
@@ -137,8 +137,8 @@ def test_an_event_that_would_end_its_worker_is_a_dead_letter(hosting: Hosting, h
     assert ["running", "", {}] == [hosting.status(job.name)[each] for each in ("state", "trouble", "failed")]
 
 
-def test_a_task_that_does_nothing_but_raise_is_failed_and_tried_again(hosting: Hosting, tmp_path: Path) -> None:
-    """After three bad batches it takes nothing until its time has come, in newer plans too; then it runs as ever."""
+def test_a_task_that_always_raises_is_failed_and_retried(hosting: Hosting, tmp_path: Path) -> None:
+    """After three bad batches it takes nothing until its retry, in newer plans too; then it runs as ever."""
     healed = tmp_path / "healed"
     job = Falling(hosting, how="raise", until=str(healed))
     for _ in range(BAD_BATCHES):
@@ -151,7 +151,7 @@ def test_a_task_that_does_nothing_but_raise_is_failed_and_tried_again(hosting: H
     job.await_effect()
     logged = [entry.plan for entry in hosting.folder(job.name).entries(1) if entry.plan.version == job.plan.version]
     assert SlotState.FAILED is next(each.state for each in logged[0].slots if each.instance == job.fall)
-    # On a machine so slow that it was tried again meanwhile, it is failed again.
+    # On a slow machine it may have been retried meanwhile, and failed again.
     while not any(reason.startswith("its task has failed: ") for reason in job.dead().values()):
         assert job.sent < MANY
         job.publish(1)
@@ -169,8 +169,8 @@ def test_a_task_that_does_nothing_but_raise_is_failed_and_tried_again(hosting: H
 
 
 @pytest.mark.full
-def test_what_is_fed_again_is_taken_once_though_its_host_is_killed(hosting: Hosting, tmp_path: Path) -> None:
-    """What falls once more is a dead letter once more; what does not comes out after all that came before, once."""
+def test_replayed_dead_letters_are_taken_once_even_if_the_host_is_killed(hosting: Hosting, tmp_path: Path) -> None:
+    """An event that fails again is a dead letter again; any other comes out once, after all earlier events."""
     healed = tmp_path / "healed"
     job = Falling(hosting, how="raise", at=[3, 4, AT], until=str(healed))
     job.publish(MANY)
@@ -179,7 +179,7 @@ def test_what_is_fed_again_is_taken_once_though_its_host_is_killed(hosting: Host
         Feed(id=number, instance=job.fall, port=letter["port"], events=json.dumps(letter["events"]))
         for number, letter in enumerate(letters)
     )
-    # A worker that is slow to start is not to be taken for one that hangs.
+    # A worker that is slow to start must not count as one that hangs.
     job.plan = hosting.send(replace(job.plan, feeds=feeds, limits=Limits()))
     hosting.until(lambda: len(hosting.heard(topics.dead(job.fall))) == 2 * len(letters), "as many dead letters again")
     healed.touch()
@@ -189,22 +189,22 @@ def test_what_is_fed_again_is_taken_once_though_its_host_is_killed(hosting: Host
         lambda: hosting.folder(job.name).entries(1)[-1].plan.version == job.plan.version, "the plan to be logged"
     )
     hosting.restart(signal.SIGKILL)
-    # As whoever makes plans does while nothing was heard of the last one.
+    # As the manager does until it has heard of the last one.
     job.plan = hosting.send(job.plan)
     hosting.until(lambda: hosting.in_effect(job.plan), "the next plan in effect", bound=BOUND)
     job.publish(2)
     all_sent = numbers(0, job.sent)
     fallen = [event for event in all_sent if event["n"] in {3, 4, AT}]
     through = [event for event in all_sent[:MANY] if event not in fallen]
-    # Those that a host may not have sent when it died are sent again.
-    told = {(each["batch"], each["first"]): each["reason"] for each in hosting.heard(topics.dead(job.fall))}
-    assert 2 * [letter["reason"] for letter in letters] == list(told.values())
+    # Those that the host may not have sent before it died are sent again.
+    reasons = {(each["batch"], each["first"]): each["reason"] for each in hosting.heard(topics.dead(job.fall))}
+    assert 2 * [letter["reason"] for letter in letters] == list(reasons.values())
     assert [*through, *fallen, *all_sent[MANY:]] == hosting.delivered(job.through)
     assert counted(all_sent) == hosting.delivered(job.beside)
 
 
-def test_what_was_written_outside_before_a_worker_died_is_not_written_again(hosting: Hosting) -> None:
-    """Rows, files and messages of a batch whose worker dies after writing them, before its record: each is there once.
+def test_side_effects_from_before_a_worker_died_are_not_repeated(hosting: Hosting) -> None:
+    """A batch writes rows, files and messages, and its worker dies before the record: each of them is there once.
 
     The worker dies three times at one event, and after that its job goes on; what was written counts.
     """

@@ -1,4 +1,4 @@
-"""A host's process and those below it: whichever of them dies or hangs, the jobs go on, and in the end none is left."""
+"""A host's process and those below it: if one dies or hangs the jobs go on, and at the end none is left."""
 
 import logging
 import os
@@ -34,13 +34,13 @@ with HostKeeper(sys.argv[1], Path(sys.argv[2]), Address.parse(sys.argv[3]), mast
     sys.stdin.read()
 """
 BOUND = 180.0
-"""Seconds that a busy machine may take to start Spark, and what else is awaited."""
-HANGING = BOUND + 2 * jvm_watch._POLL_SECONDS * jvm_watch.HANGS_AFTER
+"""Seconds that a busy machine may take to start Spark, and for anything else."""
+HANGING = BOUND + 2 * jvm_watch._POLL_SECONDS * jvm_watch._HANGS_AFTER
 
 
 @pytest.fixture(scope="module")
 def hosting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosting]:
-    """A host for all tests here; each leaves it running."""
+    """A host for all tests here; each test leaves it running."""
     folder = tmp_path_factory.mktemp("host")
     offered = offering(folder / "offered", {"tell": "telling:tell"})
     shutil.copy(telling.__file__, offered)
@@ -52,7 +52,7 @@ def hosting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosting]:
 
 
 class Counting:
-    """A job that counts, on its own or beside a task that hangs."""
+    """A job that counts, alone or beside a task that hangs."""
 
     def __init__(self, hosting: Hosting, *, stuck: bool = False) -> None:
         self.source, self.count, self.end, self.tell = (hosting.fresh() for _ in range(4))
@@ -64,7 +64,7 @@ class Counting:
         self.run(stuck=stuck)
 
     def run(self, *, stuck: bool) -> None:
-        """Have it run a new plan."""
+        """Run a new plan, and wait for it."""
         slots = (slot(self.count, "count", self.source, by=["k"]), slot(self.end, "output", self.count))
         sent = self.hosting.send(
             Plan(
@@ -85,19 +85,19 @@ class Counting:
         self.sent += many
 
     def settle(self) -> None:
-        """Wait until all that was sent is counted, and see that it is right."""
+        """Wait until everything that was sent is counted, and check the counts."""
         self.hosting.until(lambda: self.hosting.count(self.counts) >= self.sent, "all counts", bound=BOUND)
         assert counted(numbers(0, self.sent)) == self.hosting.delivered(self.counts)
 
 
 def below(process: int) -> list[psutil.Process]:
-    """A process and all that come from it."""
+    """A process and all its descendants."""
     found = psutil.Process(process)
     return [found, *found.children(recursive=True)]
 
 
 def ended(process: psutil.Process) -> bool:
-    """Whether it runs no more; one that nobody has buried yet does not."""
+    """Whether a process has ended, even if it was not reaped yet."""
     try:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -105,7 +105,7 @@ def ended(process: psutil.Process) -> bool:
 
 
 def opens_in_vain(process: psutil.Process) -> bool:
-    """Whether one of its threads opens a pipe that nobody writes to."""
+    """Whether one of its threads is opening a pipe that nobody writes to."""
     for task in Path(f"/proc/{process.pid}/task").iterdir():
         # A thread may end meanwhile.
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -130,7 +130,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
 def test_a_host_comes_back_whose_jvm(
     hosting: Hosting, caplog: pytest.LogCaptureFixture, number: signal.Signals
 ) -> None:
-    """It ends with a code that says so and is started again, and its jobs go on with nothing lost or doubled."""
+    """It ends with a code for that and is started again; its jobs go on with nothing lost or doubled."""
     job = Counting(hosting)
     job.publish(5)
     job.settle()
@@ -146,8 +146,8 @@ def test_a_host_comes_back_whose_jvm(
 
 
 @pytest.mark.slow
-def test_a_host_that_was_told_to_end_misses_nothing(hosting: Hosting) -> None:
-    """What is published between its end and its next start waits at the broker, and is counted then."""
+def test_a_host_that_was_stopped_misses_nothing(hosting: Hosting) -> None:
+    """Events that are published between its end and its next start wait at the broker, and are counted then."""
     job = Counting(hosting)
     job.publish(5)
     job.settle()
@@ -160,9 +160,9 @@ def test_a_host_that_was_told_to_end_misses_nothing(hosting: Hosting) -> None:
 
 
 def test_a_task_that_hangs_in_c_does_not_keep_its_job_from_stopping(hosting: Hosting) -> None:
-    """It hears no signal of Python's and lets no thread run; it is ended with its job, and the host stays.
+    """It handles no signal in Python and lets no thread run; it is killed with its job, and the host stays.
 
-    The job runs that batch again without what was let go of its events meanwhile, and goes on.
+    The job runs that batch again without the events that were removed meanwhile, and goes on.
     """
     before = hosting.keeper.pid
     job = Counting(hosting, stuck=True)
@@ -170,7 +170,7 @@ def test_a_task_that_hangs_in_c_does_not_keep_its_job_from_stopping(hosting: Hos
     attempts = hosting.folder(job.name).attempts
     hung = hosting.until(lambda: [path for path in attempts.iterdir() if path.is_file()], "the task to hang")
     hosting.stop_job(job.name)
-    # An attempt holds a lock of its file as long as it lives.
+    # A try of the batch holds a lock on its file as long as it lives.
     hosting.until(lambda: all(watchdog._left(path) is not None for path in hung), "the end of what hung")
     stream = f"raw/{job.topic}"
     hosting.until(lambda: stream not in hosting.host_status()["spools"], "nobody supplies the spool")
@@ -186,15 +186,15 @@ def test_a_task_that_hangs_in_c_does_not_keep_its_job_from_stopping(hosting: Hos
 
 
 @pytest.mark.slow
-def test_a_query_that_does_not_stop_costs_its_host_a_start(hosting: Hosting, caplog: pytest.LogCaptureFixture) -> None:
-    """Its stop is given up in the end; the host ends with a code that says so, and its other jobs go on in the next."""
+def test_a_query_that_does_not_stop_restarts_its_host(hosting: Hosting, caplog: pytest.LogCaptureFixture) -> None:
+    """After a while the host ends with a code for that, and its other jobs go on in the next process."""
     stays, hangs = Counting(hosting), Counting(hosting)
     for job in (stays, hangs):
         job.publish(5)
         job.settle()
     before = hosting.keeper.pid
     java = next(each for each in below(before) if each.name() == "java")
-    # Opening it waits for ever, and hears of nothing: so may a file system that is gone.
+    # Opening it blocks for ever, like a file system that is gone.
     log = hosting.folder(hangs.name).checkpoint / "offsets"
     os.mkfifo(log / str(1 + max(int(path.name) for path in log.iterdir() if path.name.isdigit())))
     hangs.publish(1)
@@ -208,15 +208,15 @@ def test_a_query_that_does_not_stop_costs_its_host_a_start(hosting: Hosting, cap
 
 
 @pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.full), True], ids=["stopped", "killed"])
-def test_of_a_host_nothing_is_left(hosting: Hosting, tmp_path: Path, *, killed: bool) -> None:
-    """Whether its keeper stops it or is killed itself, no process of its tree outlives it."""
+def test_no_process_of_a_host_is_left(hosting: Hosting, tmp_path: Path, *, killed: bool) -> None:
+    """No process of its tree outlives it, whether its keeper stops it or is killed itself."""
     name = f"host{hosting.fresh()}"
     arguments = [name, str(tmp_path / "root"), hosting.broker.address("braid").url]
     command = [sys.executable, "-c", KEEPER, *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as keeper:  # noqa: S603 - our own module
         try:
             status = topics.host(name, "status")
-            hosting.until(lambda: any(told["alive"] for told in hosting.heard(status)), "the host to start")
+            hosting.until(lambda: any(each["alive"] for each in hosting.heard(status)), "the host to start")
             tree = below(keeper.pid)
             assert any(each.name() == "java" for each in tree)
             if not killed:

@@ -1,4 +1,4 @@
-"""A host as a whole: what it generates, how it comes back, and that it is content with a broker of another make."""
+"""A host as a whole: generated streams, restarts, and the embedded broker."""
 
 import json
 import signal
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.spark
 
 
 def generated(hosting: Hosting, supply: Supply) -> Plan:
-    """A job that delivers what a generator gives."""
+    """A job that delivers the events of a generator."""
     source, sink = hosting.fresh(), hosting.fresh()
     slots = (slot(sink, "output", source),)
     ingress = replace(raw("unused", source), stream=f"generated/{source}", supply=supply)
@@ -48,8 +48,8 @@ def generated(hosting: Hosting, supply: Supply) -> Plan:
 @pytest.mark.parametrize(
     ("supply", "field"), [(Rated(per_second=200.0), "number"), (Timed(seconds=0.05), "tick")], ids=["rate", "timer"]
 )
-def test_generated_numbers_come_whole_and_in_order(hosting: Hosting, supply: Supply, field: str) -> None:
-    """What a generator makes is delivered once and in order, from where the job began."""
+def test_generated_numbers_come_completely_and_in_order(hosting: Hosting, supply: Supply, field: str) -> None:
+    """The events of a generator are delivered once and in order, from where the job began."""
     plan = hosting.run(generated(hosting, supply))
     found = hosting.until_delivered(plan.deliveries[0], 40)
     assert list(range(found[0][field], found[0][field] + len(found))) == [event[field] for event in found]
@@ -57,7 +57,7 @@ def test_generated_numbers_come_whole_and_in_order(hosting: Hosting, supply: Sup
 
 
 def test_a_file_is_replayed(hosting: Hosting, tmp_path: Path) -> None:
-    """The events of a file come as they lie in it."""
+    """The events of a file come as they are in the file."""
     path = tmp_path / "events.jsonl"
     path.write_text("".join(json.dumps(event) + "\n" for event in numbers(0, 50)))
     supply = ReplayedFile(path=str(path), fields={"n": Kind.INTEGER, "k": Kind.STRING}, per_second=1_000.0)
@@ -65,19 +65,19 @@ def test_a_file_is_replayed(hosting: Hosting, tmp_path: Path) -> None:
     assert numbers(0, 50) == hosting.until_delivered(plan.deliveries[0], 50)
 
 
-def test_a_file_that_is_missing_is_told_where_its_stream_stands(hosting: Hosting, tmp_path: Path) -> None:
-    """The host says why nothing comes, and everything else goes on."""
+def test_a_missing_file_is_reported_in_the_state_of_its_stream(hosting: Hosting, tmp_path: Path) -> None:
+    """The host reports why nothing comes, and everything else goes on."""
     supply = ReplayedFile(path=str(tmp_path / "missing.jsonl"), fields={"n": Kind.INTEGER}, per_second=10.0)
     plan = hosting.run(generated(hosting, supply))
     [stream] = plan.streams
-    hosting.until(lambda: "missing.jsonl" in hosting.host_status()["spools"].get(stream, ""), "the trouble is told")
+    hosting.until(lambda: "missing.jsonl" in hosting.host_status()["spools"].get(stream, ""), "the trouble is reported")
 
 
 @pytest.mark.parametrize(
     "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL], ids=["term", "kill"]
 )
-def test_a_host_that_comes_back_goes_on(hosting: Hosting, number: signal.Signals) -> None:
-    """Jobs resume by themselves: states, numbers, and the stream between them; what came meanwhile is not lost."""
+def test_a_restarted_host_goes_on(hosting: Hosting, number: signal.Signals) -> None:
+    """Jobs resume by themselves, with their states, numbers, and the stream between them; no event is lost."""
     source, count, below, sink = (hosting.fresh() for _ in range(4))
     topic = f"street-{source}"
     upper = Plan(
@@ -99,7 +99,7 @@ def test_a_host_that_comes_back_goes_on(hosting: Hosting, number: signal.Signals
     hosting.run(upper)
     hosting.publish(topic, numbers(0, 30))
     hosting.until_delivered(delivery(sink), 30)
-    # Into the middle of what is going on.
+    # In the middle of the work.
     hosting.publish(topic, numbers(30, 60))
     hosting.restart(number)
     hosting.publish(topic, numbers(60, 90))
@@ -108,9 +108,9 @@ def test_a_host_that_comes_back_goes_on(hosting: Hosting, number: signal.Signals
     assert {"upper", "lower"} <= {name.rstrip("0123456789") for name in hosting.host_status()["jobs"]}
     assert stopped.job not in hosting.host_status()["jobs"]
     # Each start of a job raises the epoch of what it delivers.
-    told = hosting.heard(topics.output("ann", "d", f"s{sink}"))
-    assert sorted(each["epoch"] for each in told) == [each["epoch"] for each in told]
-    assert told[0]["epoch"] < told[-1]["epoch"]
+    outputs = hosting.heard(topics.output("ann", "d", f"s{sink}"))
+    assert sorted(each["epoch"] for each in outputs) == [each["epoch"] for each in outputs]
+    assert outputs[0]["epoch"] < outputs[-1]["epoch"]
 
 
 @pytest.fixture
@@ -120,8 +120,8 @@ def embedded(tmp_path: Path) -> Iterator[Hosting]:
         yield made
 
 
-def test_the_embedded_broker_will_do(embedded: Hosting) -> None:
-    """Over the broker that runs where mosquitto is not installed, a job starts and delivers."""
+def test_the_embedded_broker_suffices(embedded: Hosting) -> None:
+    """A job starts and delivers over the broker that is used if mosquitto is not installed."""
     source, count, sink = (embedded.fresh() for _ in range(3))
     slots = (slot(count, "count", source, by=["k"]), slot(sink, "output", count))
     topic = f"street-{source}"

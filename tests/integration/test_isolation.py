@@ -1,4 +1,4 @@
-"""The streams of one host over a real broker: one that stands still holds up no other."""
+"""Streams of one host over a real broker: a stuck stream holds up no other, and the broker keeps its messages."""
 
 import threading
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
 
 
 class Streams:
-    """The part of a host that supplies streams, in a root that outlives it, and a publisher."""
+    """The part of a host that supplies streams, in a root that outlives it, and a client that publishes."""
 
     def __init__(self, broker: Broker, root: Path, protocol: MQTTProtocolVersion = MQTTProtocolVersion.MQTTv5) -> None:
         self.root = root
@@ -46,15 +46,15 @@ class Streams:
         self.begin()
 
     def begin(self) -> None:
-        """Begin, or begin again as the next process of the same host."""
+        """Begin, or begin again like the next process of the same host."""
         clock = SystemClock()
         self.receptions = Receptions(
             self.root, "h", self.address, self.protocol, on_unread=self.unread.append, clock=clock
         )
-        self.spools = HostSpools(self.root, self.receptions, clock=clock, grown=lambda _stream, _marked: None)
+        self.spools = HostSpools(self.root, self.receptions, clock=clock, on_growth=lambda _stream, _marked: None)
 
     def need(self, topic: str, *, most_bytes: int = 1 << 30) -> None:
-        """Let a topic be supplied that nobody has read yet, so that its spool keeps everything."""
+        """Have a topic supplied to a consumer that has read nothing, so that its spool keeps everything."""
         supply = Subscribed(topic=topic, fields={"n": Kind.INTEGER})
         if not self.folder(topic).exists():
             commit(self.folder(topic), "j", 0)
@@ -73,7 +73,7 @@ class Streams:
         return reader.end
 
     def taken(self, topic: str, start: int = 0) -> list[int]:
-        """Read a spool to its end, and commit that."""
+        """Read a spool to its end, and commit the end."""
         found = [
             n for _, item in read(self.folder(topic), start, 1 << 30) for n in unpacked(item.payload)["n"].to_pylist()
         ]
@@ -89,7 +89,7 @@ class Streams:
 def test_a_stream_whose_spool_is_full_holds_up_no_other(
     broker: Broker, tmp_path: Path, protocol: MQTTProtocolVersion
 ) -> None:
-    """Far more waits for it than a client may leave unacknowledged; once there is room it goes on without loss."""
+    """Far more messages wait for it than a client may leave unacknowledged; once there is room none is lost."""
     streams = Streams(broker, tmp_path / "root", protocol)
     try:
         streams.need("full", most_bytes=1)
@@ -115,8 +115,8 @@ def test_a_stream_whose_spool_is_full_holds_up_no_other(
         streams.stop()
 
 
-def test_a_host_that_comes_back_misses_nothing_of_any_stream(broker: Broker, tmp_path: Path) -> None:
-    """The broker keeps the messages of each of its streams while it is away."""
+def test_a_restarted_host_misses_nothing_of_any_stream(broker: Broker, tmp_path: Path) -> None:
+    """The broker keeps the messages for each of its streams meanwhile."""
     streams = Streams(broker, tmp_path / "root")
     try:
         for topic in ("a", "b"):
@@ -134,8 +134,8 @@ def test_a_host_that_comes_back_misses_nothing_of_any_stream(broker: Broker, tmp
         streams.stop()
 
 
-def test_a_host_that_is_lost_and_disconnects_gets_no_raw_event_twice(broker: Broker, tmp_path: Path) -> None:
-    """It disconnects amid the messages, without closing a spool, and the next one gets all that it did not have."""
+def test_a_host_that_hangs_up_gets_no_raw_event_twice(broker: Broker, tmp_path: Path) -> None:
+    """It hangs up while events come, without closing a spool, and the next process gets the events that it had not."""
     streams = Streams(broker, tmp_path / "root")
     hung = threading.Event()
     published = 0
@@ -143,7 +143,7 @@ def test_a_host_that_is_lost_and_disconnects_gets_no_raw_event_twice(broker: Bro
     def publish() -> None:
         nonlocal published
         while not hung.wait(0.001):
-            # As long as it receives there is more to come.
+            # Until it hangs up more events come.
             if published < streams.end("a") + UNACKNOWLEDGED:
                 streams.publish("a", published, published + 10)
                 published += 10
@@ -171,10 +171,10 @@ def test_a_host_that_is_lost_and_disconnects_gets_no_raw_event_twice(broker: Bro
         streams.stop()
 
 
-def test_a_stream_that_cannot_be_written_affects_no_other_and_goes_on(
+def test_a_stream_that_cannot_be_written_stops_alone_and_goes_on_later(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It reports the reason; the other one receives meanwhile, and its own messages are spooled once they can be."""
+    """Its state says why; the other stream goes on, and its events are spooled once they can be."""
     monkeypatch.setattr("engine.host.spools._RETRY_SECONDS", 0.0)
     streams = Streams(broker, tmp_path / "root")
     try:
@@ -197,8 +197,8 @@ def test_a_stream_that_cannot_be_written_affects_no_other_and_goes_on(
         streams.stop()
 
 
-def test_repeated_and_early_events_are_counted(broker: Broker, tmp_path: Path) -> None:
-    """For each stream on its own."""
+def test_duplicates_and_early_messages_are_counted(broker: Broker, tmp_path: Path) -> None:
+    """They are counted for each stream separately."""
     streams = Streams(broker, tmp_path / "root")
     try:
         plan = Plan(job="j", host="h", version=1)
@@ -216,10 +216,10 @@ def test_repeated_and_early_events_are_counted(broker: Broker, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("died", [False, True], ids=["dropped", "died before"])
-def test_the_broker_keeps_nothing_for_a_stream_that_is_no_longer_received(
+def test_the_broker_keeps_nothing_for_a_stream_that_is_not_received_any_more(
     broker: Broker, tmp_path: Path, *, died: bool
 ) -> None:
-    """Dropped, or received by a host that died and reads it no more; read again, it begins with new messages."""
+    """It was dropped, or its host died and does not read it any more; read again, it begins with new messages."""
     streams = Streams(broker, tmp_path / "root")
     try:
         streams.need("a")
@@ -228,11 +228,11 @@ def test_the_broker_keeps_nothing_for_a_stream_that_is_no_longer_received(
             streams.begin()
             streams.receptions.settle(set())
         else:
-            # It is received as long as anyone is to read it.
+            # As long as it has any consumer, it is received.
             leave(streams.folder("a"), "j")
             streams.spools.drop("j", "raw/a")
         streams.publish("a", 0, 10)
-        # What the broker took up to here, it took before what follows.
+        # The broker took everything until here before what follows.
         streams.need("other")
         streams.publish("other", 0, 1)
         until(lambda: streams.end("other") == 1)
@@ -247,7 +247,7 @@ def test_the_broker_keeps_nothing_for_a_stream_that_is_no_longer_received(
 def test_a_stream_that_is_needed_while_the_broker_is_away_is_received_later(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No second request is needed."""
+    """It does not have to be requested again."""
     streams = Streams(broker, tmp_path / "root")
     subscribe = MqttClient.subscribe
     monkeypatch.setattr(MqttClient, "subscribe", lambda client, topics: subscribe(client, topics, timeout=0.1))

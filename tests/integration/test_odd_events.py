@@ -1,4 +1,4 @@
-"""What anybody may publish, through a host with real Spark: it harms neither the host nor whoever shares it."""
+"""Odd raw events through a host with real Spark: they harm neither the host nor other dataflows on it."""
 
 import json
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ FIELDS = {"at": Kind.TIMESTAMP, "n": Kind.INTEGER, "told": Kind.JSON}
 
 
 def nested(levels: int, *, lists: bool) -> str:
-    """JSON of so many levels."""
+    """JSON with the given number of levels."""
     return "[" * levels + "]" * levels if lists else '{"a":' * levels + "1" + "}" * levels
 
 
 def odd() -> Iterator[tuple[str, bool]]:
-    """Messages of one event each, and whether it fits."""
+    """Messages of one event each, and whether it can be read."""
     for levels in (1, DEEPEST - 1, DEEPEST, DEEPEST + 1, 500, *range(975, 1_001), 100_000):
         for field, around in {"told": 0, "undeclared": 1}.items():
             for lists in (True, False):
@@ -41,8 +41,8 @@ def odd() -> Iterator[tuple[str, bool]]:
 
 
 @pytest.mark.full
-def test_a_flood_of_what_cannot_be_read_ends_no_host(hosting: Hosting) -> None:
-    """Each is told, whatever the broker can take at once, and what fits goes on behind it."""
+def test_a_flood_of_unreadable_events_ends_no_host(hosting: Hosting) -> None:
+    """Each is published as unread, and readable events behind them go on."""
     source, sink, many = hosting.fresh(), hosting.fresh(), 150_000
     topic = f"flood-{source}"
     hosting.run(job(f"j{source}", slot(sink, "output", source), reads=(raw(topic, source, FIELDS),)))
@@ -54,7 +54,7 @@ def test_a_flood_of_what_cannot_be_read_ends_no_host(hosting: Hosting) -> None:
 
 
 def test_no_raw_event_ends_its_host(hosting: Hosting) -> None:
-    """Each is delivered or told as unread, by the process that there was, and what comes after them is delivered."""
+    """Each is delivered or published as unread by the same process, and events after them are delivered."""
     source, sink = hosting.fresh(), hosting.fresh()
     topic = f"odd-{source}"
     hosting.run(job(f"j{source}", slot(sink, "output", source), reads=(raw(topic, source, FIELDS),)))

@@ -1,4 +1,4 @@
-"""Operations on a running job, told over MQTT: each is nothing but the job's next plan."""
+"""Operations on a running job over MQTT: each is nothing but the job's next plan."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 
 
 class Counting:
-    """A job that counts raw events by key; its names are its own."""
+    """A job that counts raw events by key, under unique names."""
 
     def __init__(self, hosting: Hosting, **more: object) -> None:
         self.hosting = hosting
@@ -41,7 +41,7 @@ class Counting:
             deliveries=(self.delivery,),
             pace=QUICK,
         )
-        self.plan = replace(plan, **more)  # type: ignore[arg-type]  # tests change what they like
+        self.plan = replace(plan, **more)  # type: ignore[arg-type]  # tests change any field
         self.job = self.plan.job
 
     def with_slots(self, *more: Slot, leave: tuple[Slot, ...] | None = None) -> Plan:
@@ -59,13 +59,13 @@ def test_a_job_starts_and_delivers(hosting: Hosting) -> None:
     hosting.run(job.plan)
     hosting.publish(job.topic, numbers(0, 20))
     assert counted(numbers(0, 20)) == hosting.until_delivered(job.delivery, 20)
-    told = hosting.heard(topics.output("ann", "d", job.delivery.sink))[0]
-    assert {job.delivery.sink} == {told["stream"]}
-    assert told["epoch"] > 0
+    output = hosting.heard(topics.output("ann", "d", job.delivery.sink))[0]
+    assert {job.delivery.sink} == {output["stream"]}
+    assert output["epoch"] > 0
 
 
 def test_a_grafted_task_joins_what_runs(hosting: Hosting) -> None:
-    """Tasks that a plan adds begin with what comes next; those that ran keep their state and go on in their numbers."""
+    """Tasks that a plan adds begin with the next events; tasks that ran keep their state and their numbers."""
     job = Counting(hosting)
     hosting.run(job.plan)
     hosting.publish(job.topic, numbers(0, 12))
@@ -78,7 +78,7 @@ def test_a_grafted_task_joins_what_runs(hosting: Hosting) -> None:
 
 
 def test_no_event_reaches_a_paused_task(hosting: Hosting) -> None:
-    """What a paused task takes stands still, its neighbours miss nothing, and it keeps its state."""
+    """A paused task takes nothing and keeps its state, and its neighbours miss nothing."""
     job = Counting(hosting)
     beside, sink = hosting.fresh(), hosting.fresh()
     neighbour = (slot(beside, "count", job.source, by=["k"]), slot(sink, "output", beside))
@@ -111,7 +111,7 @@ def test_a_paused_task_that_is_needed_again_is_a_new_instance(hosting: Hosting) 
 
 
 def test_a_reconfigured_task_keeps_its_state(hosting: Hosting) -> None:
-    """Another config for the same instance changes what it does, and not what it remembers."""
+    """Another config for the same instance changes its behaviour, and not its state."""
     job = Counting(hosting)
     window = slot(job.count, "block_window_average", job.source, field="n", by=[], window=10)
     hosting.run(job.with_slots(window, job.slots[1], leave=()))
@@ -123,7 +123,7 @@ def test_a_reconfigured_task_keeps_its_state(hosting: Hosting) -> None:
     assert [{"n": 2.5}] == hosting.until_delivered(job.delivery, 1)
 
 
-def test_a_plan_takes_effect_just_where_it_says(hosting: Hosting) -> None:
+def test_a_plan_takes_effect_exactly_at_its_position(hosting: Hosting) -> None:
     """Up to the position the old plan runs, from there on the new one."""
     job = Counting(hosting)
     hosting.run(job.plan)
@@ -140,7 +140,7 @@ def test_a_plan_takes_effect_just_where_it_says(hosting: Hosting) -> None:
 
 
 def test_a_stopped_job_goes_on_when_it_is_started_again(hosting: Hosting) -> None:
-    """A job that is stopped gives back its lease and leaves its spools; started again it has its state and numbers."""
+    """A stopped job releases its lease and leaves its spools; started again it has its state and numbers."""
     job = Counting(hosting)
     sent = hosting.run(job.plan)
     hosting.publish(job.topic, numbers(0, 9))
@@ -155,8 +155,8 @@ def test_a_stopped_job_goes_on_when_it_is_started_again(hosting: Hosting) -> Non
     assert counted(numbers(0, 21)) == hosting.until_delivered(job.delivery, 21)
 
 
-def test_a_job_that_was_stopped_reads_no_position_twice_and_none_that_is_gone(hosting: Hosting) -> None:
-    """What another job had removed from the spool meanwhile is passed over; the stopped job goes on behind it."""
+def test_a_job_that_was_stopped_reads_no_position_twice_and_passes_over_gone_ones(hosting: Hosting) -> None:
+    """Events that were removed from the spool meanwhile are passed over; the job goes on behind them."""
     job, other = Counting(hosting), Counting(hosting)
     shared = replace(other.plan, ingress=(replace(job.plan.ingress[0], instance=other.source),))
     sent = hosting.run(job.plan)
@@ -167,7 +167,7 @@ def test_a_job_that_was_stopped_reads_no_position_twice_and_none_that_is_gone(ho
     hosting.publish(job.topic, numbers(9, 18))
     hosting.until_delivered(other.delivery, 18)
     for first in range(18, 48, 3):
-        # Each batch lets older files go.
+        # Each batch releases older files.
         hosting.publish(job.topic, numbers(first, first + 3))
         hosting.until_delivered(other.delivery, first + 3)
     log = hosting.spool(job.stream) / "log"
@@ -180,14 +180,14 @@ def test_a_job_that_was_stopped_reads_no_position_twice_and_none_that_is_gone(ho
     hosting.publish(job.topic, numbers(48, 51))
     hosting.until_delivered(other.delivery, 51)
     hosting.until(lambda: hosting.status(job.job)["positions"][job.stream] == 51, "it reads on")
-    # Its numbers and its counts go on, as if those that were gone had never been; all others were taken once.
+    # Its numbers and its counts go on as if the gone events had never been; all others were taken once.
     there = hosting.folder(job.job).gone()[job.stream]
     assert 9 < there <= 48
     assert counted([*numbers(0, 9), *numbers(there, 51)]) == hosting.until_delivered(job.delivery, 9 + 51 - there)
 
 
-def test_a_job_that_is_wanted_again_while_it_ends_runs_again(hosting: Hosting) -> None:
-    """A plan that comes before the job has ended is followed once it has."""
+def test_a_job_that_gets_a_plan_while_it_ends_runs_again(hosting: Hosting) -> None:
+    """A plan that comes before the job has ended is run once it has."""
     job = Counting(hosting)
     hosting.run(job.plan)
     hosting.publish(job.topic, numbers(0, 9))
@@ -199,7 +199,7 @@ def test_a_job_that_is_wanted_again_while_it_ends_runs_again(hosting: Hosting) -
 
 
 def test_a_job_whose_plan_names_another_host_ends_here(hosting: Hosting) -> None:
-    """It gives back its lease, so that the other one can run it; when it comes back it goes on."""
+    """It releases its lease, so that the other host can run it; when it returns it goes on."""
     job = Counting(hosting)
     hosting.run(job.plan)
     hosting.publish(job.topic, numbers(0, 9))
@@ -242,7 +242,7 @@ def test_a_job_whose_plan_names_another_host_ends_here(hosting: Hosting) -> None
     ids=["term", "position", "type", "parent", "start", "rate", "wildcard", "job"],
 )
 def test_a_refused_plan_changes_nothing(hosting: Hosting, change: object, why: str) -> None:
-    """What cannot be executed is answered with the reason, and the job runs on as it did."""
+    """A plan that cannot be run is refused with the reason, and the job runs on as before."""
     assert callable(change)
     job = Counting(hosting, term=2)
     running = hosting.run(job.plan)
@@ -250,8 +250,8 @@ def test_a_refused_plan_changes_nothing(hosting: Hosting, change: object, why: s
     hosting.until_delivered(job.delivery, 9)
     wrong = replace(change(running), version=running.version + 1)
     hosting.publish_plan(wrong, to=job.job)
-    [told] = hosting.until(lambda: hosting.refusals(job.job), "the plan is refused")
-    assert why in told
+    [refusal] = hosting.until(lambda: hosting.refusals(job.job), "the plan is refused")
+    assert why in refusal
     assert "raw/elsewhere" not in hosting.host_status()["spools"]
     hosting.publish(job.topic, numbers(9, 15))
     assert counted(numbers(0, 15)) == hosting.until_delivered(job.delivery, 15)
@@ -259,18 +259,18 @@ def test_a_refused_plan_changes_nothing(hosting: Hosting, change: object, why: s
 
 
 def test_a_message_that_is_no_plan_is_refused(hosting: Hosting) -> None:
-    """Broken JSON is answered with what is wrong, and a good plan after it starts the job."""
+    """Broken JSON is refused with the reason, and a good plan after it starts the job."""
     job = Counting(hosting)
     hosting.client.publish(topics.job(job.job, "plan"), b'{"job": ', retain=True)
-    [told] = hosting.until(lambda: hosting.refusals(job.job), "the plan is refused")
-    assert told.startswith("the plan cannot be read: ")
+    [refusal] = hosting.until(lambda: hosting.refusals(job.job), "the plan is refused")
+    assert refusal.startswith("the plan cannot be read: ")
     hosting.run(job.plan)
     hosting.publish(job.topic, numbers(0, 3))
     hosting.until_delivered(job.delivery, 3)
 
 
 def test_a_job_whose_first_plan_was_refused_can_start(hosting: Hosting) -> None:
-    """A refusal leaves nothing behind that would keep the job from starting."""
+    """A refusal leaves nothing behind that keeps the job from starting."""
     job = Counting(hosting)
     hosting.send(job.with_slots(Slot(instance=9_001, type="no_such", inputs=())))
     hosting.until(lambda: hosting.refusals(job.job), "the plan is refused")
@@ -279,17 +279,17 @@ def test_a_job_whose_first_plan_was_refused_can_start(hosting: Hosting) -> None:
     hosting.until_delivered(job.delivery, 3)
 
 
-def test_what_no_task_can_take_is_told(hosting: Hosting) -> None:
-    """Raw events of the wrong kind come as unread, events that a task cannot take as dead letters; the rest runs."""
+def test_events_that_no_task_can_take_are_published(hosting: Hosting) -> None:
+    """Raw events of the wrong kind are published as unread, events that a task cannot take as dead letters."""
     job = Counting(hosting)
     mean = hosting.fresh()
-    # It has no such field, so it can take nothing at all.
+    # Events have no such field, so it can take none.
     wrong = slot(mean, "range_filter", job.source, field="missing", min=0, max=1)
     hosting.run(job.with_slots(wrong))
     hosting.publish(job.topic, [{"n": "many", "k": "x"}, *numbers(0, 6)])
     hosting.client.publish(job.topic, b"{")
     assert counted(numbers(0, 6)) == hosting.until_delivered(job.delivery, 6)
     hosting.until(lambda: len(hosting.heard(topics.unread(job.topic))) == 2, "two are unread")
-    assert ['{"n": "many", "k": "x"}', "{"] == [told["event"] for told in hosting.heard(topics.unread(job.topic))]
-    hosting.until(lambda: sum(told["count"] for told in hosting.heard(topics.dead(mean))) == 6, "six dead letters")
-    assert {mean} == {told["instance"] for told in hosting.heard(topics.dead(mean))}
+    assert ['{"n": "many", "k": "x"}', "{"] == [each["event"] for each in hosting.heard(topics.unread(job.topic))]
+    hosting.until(lambda: sum(each["count"] for each in hosting.heard(topics.dead(mean))) == 6, "six dead letters")
+    assert {mean} == {message["instance"] for message in hosting.heard(topics.dead(mean))}

@@ -1,4 +1,4 @@
-"""Streams that cross jobs, told over MQTT: forwarding, cuts, and moving a task with its state to another job."""
+"""Streams between jobs over MQTT: forwarding, cuts, and moves of a task with its state to another job."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,7 +29,7 @@ class Chain:
         self.lower = job(f"lower{self.source}", slot(self.sink, "output", self.count), reads=(bridged(self.count),))
 
     def run(self) -> "Chain":
-        # First who takes, then who gives.
+        # The consumer first, then the producer.
         self.hosting.run(self.lower)
         self.hosting.run(self.forwarding)
         return self
@@ -40,7 +40,7 @@ class Chain:
 
 
 def test_a_stream_is_forwarded_from_its_opening_to_its_end(hosting: Hosting) -> None:
-    """What leaves while the stream is forwarded arrives once and in order; what leaves before or after does not."""
+    """Events that leave while the stream is forwarded arrive once and in order; earlier and later ones do not."""
     chain = Chain(hosting)
     hosting.run(chain.upper)
     hosting.publish(chain.topic, numbers(0, 10))
@@ -52,7 +52,7 @@ def test_a_stream_is_forwarded_from_its_opening_to_its_end(hosting: Hosting) -> 
     hosting.publish(chain.topic, numbers(25, 30))
     hosting.until(lambda: hosting.taken(chain.upper.job, chain.count) == 30, "five more are counted")
     hosting.until(chain.closed, "the consumer has the end")
-    # Another opening of the same stream is told from the first.
+    # A second opening of the same stream is distinct from the first.
     hosting.run(chain.forwarding)
     hosting.publish(chain.topic, numbers(30, 40))
     expected = counted(numbers(0, 40))
@@ -60,7 +60,7 @@ def test_a_stream_is_forwarded_from_its_opening_to_its_end(hosting: Hosting) -> 
 
 
 def test_a_plan_that_stops_forwarding_and_forwards_again_at_once_loses_nothing(hosting: Hosting) -> None:
-    """Openings and ends that follow each other closely do not mix up what lies between."""
+    """Openings and ends that follow each other closely do not mix up the events between them."""
     chain = Chain(hosting).run()
     hosting.publish(chain.topic, numbers(0, 10))
     hosting.until_delivered(chain.delivery, 10)
@@ -73,7 +73,7 @@ def test_a_plan_that_stops_forwarding_and_forwards_again_at_once_loses_nothing(h
 
 
 def test_a_raw_stream_can_be_forwarded(hosting: Hosting) -> None:
-    """What enters a job may leave it as it is, under the instance of its source."""
+    """A stream that enters a job may leave it unchanged, under the instance of its source."""
     chain = Chain(hosting)
     hosting.run(job(chain.lower.job, slot(chain.sink, "output", chain.source), reads=(bridged(chain.source),)))
     hosting.run(replace(chain.upper, forwards=(Forward(instance=chain.source),)))
@@ -82,7 +82,7 @@ def test_a_raw_stream_can_be_forwarded(hosting: Hosting) -> None:
 
 
 def test_a_task_moves_with_its_state_to_another_job(hosting: Hosting) -> None:
-    """Whoever reads it from a third job sees one stream: no number lost, doubled, or counted by a fresh state."""
+    """A third job that reads it sees one stream: no number is lost, doubled, or counted from a fresh state."""
     chain = Chain(hosting)
     beside, sink = hosting.fresh(), hosting.fresh()
     neighbour = (slot(beside, "count", chain.source, by=["k"]), slot(sink, "output", beside))
@@ -99,15 +99,15 @@ def test_a_task_moves_with_its_state_to_another_job(hosting: Hosting) -> None:
     hosting.publish(chain.topic, numbers(60, 90))
     hosting.until(lambda: hosting.in_effect(left), "the old job runs without it")
     hosting.until(chain.closed, "the third job has all that the old one sent")
-    [told] = [each for each in hosting.status(old.job)["cuts"] if each["name"] == cut]
-    assert chain.count in told["instances"]
+    [kept] = [each for each in hosting.status(old.job)["cuts"] if each["name"] == cut]
+    assert chain.count in kept["instances"]
 
     hosting.run(
         replace(
             job(
                 f"new{chain.count}",
                 chain.counting,
-                reads=(replace(chain.raw, start=told["positions"][chain.raw.stream]),),
+                reads=(replace(chain.raw, start=kept["positions"][chain.raw.stream]),),
                 forwards=(Forward(instance=chain.count, epoch=2),),
             ),
             imports=(StateImport(instance=chain.count, job=old.job, cut=cut),),
@@ -123,7 +123,7 @@ def test_a_task_moves_with_its_state_to_another_job(hosting: Hosting) -> None:
 
 
 def test_a_task_moves_away_from_what_feeds_it(hosting: Hosting) -> None:
-    """The new job begins with what the old one forwards from the cut on, however late it comes, and misses nothing."""
+    """The new job begins with the events that the old one forwards from the cut on, and misses none."""
     chain = Chain(hosting)
     second = slot(hosting.fresh(), "count", chain.count, by=["k"])
     sink = slot(chain.sink, "output", second.instance)
@@ -146,7 +146,7 @@ def test_a_task_moves_away_from_what_feeds_it(hosting: Hosting) -> None:
 
 
 def test_a_cut_is_aligned_in_one_part_while_others_run_on(hosting: Hosting) -> None:
-    """Only the part that the marked stream feeds is cut; what is kept of it stays as it was until it is released."""
+    """Only the part that the marked stream feeds is cut; its state at the cut stays until the cut is released."""
     one, two = Chain(hosting), Chain(hosting)
     both = job(
         one.upper.job,
@@ -162,16 +162,16 @@ def test_a_cut_is_aligned_in_one_part_while_others_run_on(hosting: Hosting) -> N
         hosting.until_delivered(chain.delivery, 9)
     cut = f"one {one.count}"
     hosting.cut(cut, one.raw.stream)
-    [told] = hosting.until(lambda: hosting.status(both.job)["cuts"], "the part is cut")
-    assert sorted([one.source, one.count, one.sink]) == told["instances"]
-    # The marker takes a position of its own.
-    assert {one.raw.stream: 10} == told["positions"]
+    [kept] = hosting.until(lambda: hosting.status(both.job)["cuts"], "the part is cut")
+    assert sorted([one.source, one.count, one.sink]) == kept["instances"]
+    # The marker has its own position.
+    assert {one.raw.stream: 10} == kept["positions"]
     for n in range(3):
         for chain in (one, two):
             hosting.publish(chain.topic, numbers(9 + 3 * n, 12 + 3 * n))
             hosting.until_delivered(chain.delivery, 12 + 3 * n)
     store = RecordStore(hosting.folder(both.job).records)
-    assert {"k0": 3, "k1": 3, "k2": 3} == counts(store.state_at(told["batch"], (one.count,)), one.count)
+    assert {"k0": 3, "k1": 3, "k2": 3} == counts(store.state_at(kept["batch"], (one.count,)), one.count)
     assert {"k0": 6, "k1": 6, "k2": 6} == counts(store.state(store.batches().stop).kept, one.count)
     hosting.release(cut)
     hosting.until(lambda: hosting.status(both.job)["cuts"] == [], "the cut is released")
@@ -202,11 +202,11 @@ def test_a_part_with_two_streams_waits_for_the_marker_in_both(hosting: Hosting) 
     hosting.until_delivered(one.delivery, 9)
     assert 7 == hosting.status(plan.job)["positions"][one.raw.stream]
     hosting.cut(cut, two.raw.stream)
-    [told] = hosting.until(lambda: hosting.status(plan.job)["cuts"], "the part is cut")
-    assert {one.raw.stream: 7, two.raw.stream: 4} == told["positions"]
+    [kept] = hosting.until(lambda: hosting.status(plan.job)["cuts"], "the part is cut")
+    assert {one.raw.stream: 7, two.raw.stream: 4} == kept["positions"]
     hosting.until_delivered(one.delivery, 12)
     store = RecordStore(hosting.folder(plan.job).records)
-    assert {"k0": 3, "k1": 3, "k2": 3} == counts(store.state_at(told["batch"], (one.count,)), one.count)
+    assert {"k0": 3, "k1": 3, "k2": 3} == counts(store.state_at(kept["batch"], (one.count,)), one.count)
 
 
 def test_a_cut_reaches_jobs_below(hosting: Hosting) -> None:
@@ -226,14 +226,14 @@ def test_a_cut_reaches_jobs_below(hosting: Hosting) -> None:
     hosting.until_delivered(chain.delivery, 18)
     found = {}
     for name, instance in ((chain.upper.job, chain.count), (lower.job, below.instance)):
-        [told] = hosting.until(lambda name=name: hosting.status(name)["cuts"], "the job is cut")  # type: ignore[misc]
+        [kept] = hosting.until(lambda name=name: hosting.status(name)["cuts"], "the job is cut")  # type: ignore[misc]
         store = RecordStore(hosting.folder(name).records)
-        found[name] = counts(store.state_at(told["batch"], (instance,)), instance)
+        found[name] = counts(store.state_at(kept["batch"], (instance,)), instance)
     expected = {"k0": 4, "k1": 4, "k2": 4}
     assert {chain.upper.job: expected, lower.job: expected} == found
 
 
-def test_a_plan_takes_effect_just_at_a_cut(hosting: Hosting) -> None:
+def test_a_plan_takes_effect_exactly_at_a_cut(hosting: Hosting) -> None:
     """Up to the marker the old plan runs, behind it the new one."""
     chain = Chain(hosting)
     both = job(chain.upper.job, chain.counting, slot(chain.sink, "output", chain.count), reads=(chain.raw,))
@@ -260,14 +260,14 @@ def test_a_plan_takes_effect_just_at_a_cut(hosting: Hosting) -> None:
     hosting.publish(chain.topic, numbers(9, 18))
     assert counted(numbers(0, 18)) == hosting.until_delivered(chain.delivery, 18)
     assert counted(numbers(9, 18)) == hosting.until_delivered(delivery(sink), 9)
-    # It is past now, so nothing could take effect there any more.
+    # It is past now, so no plan can take effect there any more.
     hosting.send(replace(both, at_cut=cut))
     [why] = hosting.until(lambda: hosting.refusals(both.job), "a plan at a cut that is past is refused")
     assert f"at the cut {cut!r}, which is past" in why
 
 
-def test_state_that_nobody_keeps_cannot_be_brought_along(hosting: Hosting) -> None:
-    """A plan that imports from a cut that was never taken is refused, and its job does not begin."""
+def test_a_state_that_no_job_keeps_cannot_be_imported(hosting: Hosting) -> None:
+    """A plan that imports from a cut that was never taken is refused, and its job does not start."""
     chain = Chain(hosting)
     hosting.run(chain.upper)
     plan = replace(
@@ -280,15 +280,15 @@ def test_state_that_nobody_keeps_cannot_be_brought_along(hosting: Hosting) -> No
     assert plan.job not in hosting.host_status()["jobs"]
 
 
-def test_a_wish_for_a_cut_where_there_is_no_stream_is_refused(hosting: Hosting) -> None:
-    """Who names a stream that the host does not supply is told so, instead of waiting for a cut that never comes."""
+def test_a_request_for_a_cut_in_an_unknown_stream_is_refused(hosting: Hosting) -> None:
+    """The host reports that it does not supply the stream, so that nobody waits for a cut that never comes."""
     hosting.cut("nowhere", "raw/nowhere")
-    told = hosting.until(lambda: hosting.heard(topics.host(HOST, "refused")), "the wish is refused")
-    assert "'raw/nowhere', which is no raw stream that this host supplies" in told[-1]["why"]
+    refusals = hosting.until(lambda: hosting.heard(topics.host(HOST, "refused")), "the request is refused")
+    assert "'raw/nowhere', which is no raw stream that this host supplies" in refusals[-1]["why"]
 
 
 def counts(state: Mapping[int, Mapping[int, Mapping[bytes, bytes | None]]], instance: int) -> dict[str, object]:
-    """What the task `count` by `k` remembers."""
+    """The state of the task `count` by `k`."""
     found = {}
     for group, items in state[instance].items():
         for key, value in items.items():

@@ -17,7 +17,7 @@ from bridge.spools.memory_spool import MemorySpool
 from bridge.wire import Frame, FrameKind
 from engine.behaviour import Behaviour
 from engine.job.pace import next_batch
-from engine.job.start import Standing, begins, brought, check_return, returning
+from engine.job.start import Standing, brought, check_return, returning, start_positions
 from engine.kernel.batch import Arrived, run_batch
 from engine.offset import Offset
 from engine.plan import Entry, Plan, Port, StateImport
@@ -91,7 +91,7 @@ class Member:
             end = self._town.spools.setdefault(each.stream, MemorySpool()).end
             starts[each.stream] = latest.get(each.stream, end if wanted is None else wanted)
         number = len(self.entries) + 1
-        starts = begins(plan, starts, standing, latest)
+        starts = start_positions(plan, starts, standing, latest)
         self.entries.append(Entry(number=number, plan=replace(plan, version=number), starts=starts))
 
     def step(self) -> bool:

@@ -1,4 +1,4 @@
-"""The follower: what of the records is published, from where it goes on after a restart, and what may be pruned."""
+"""The follower: what it publishes of the records, where it continues after a restart, and what may be pruned."""
 
 from pathlib import Path
 from shutil import rmtree
@@ -15,8 +15,8 @@ from engine.delivery.publisher import RUNS
 from tests.engine.follower_scene import STREAM, Scene
 
 
-def test_what_leaves_is_delivered_with_its_numbers(tmp_path: Path) -> None:
-    """Each record's events go to the dataflow's topic, under an epoch that tells this start of the job from others."""
+def test_events_are_delivered_with_their_numbers(tmp_path: Path) -> None:
+    """Each record's events go to the dataflow's topic, under an epoch of this start of the job."""
     scene = Scene(tmp_path)
     scene.plan(delivered=True)
     for many in (2, 0, 3):
@@ -30,8 +30,8 @@ def test_what_leaves_is_delivered_with_its_numbers(tmp_path: Path) -> None:
     assert {"braid/1/out/ann/d/s"} == {each.topic for each in scene.sender.plain}
 
 
-def test_what_came_in_and_what_left_is_counted(tmp_path: Path) -> None:
-    """From this start on; how far a batch that begins a plan leaps ahead is not what came in."""
+def test_events_that_enter_and_leave_are_counted(tmp_path: Path) -> None:
+    """They count since this start; positions that a batch skips when it begins a plan do not."""
     scene = Scene(tmp_path)
     follower = scene.follower()
     scene.position = 1_000
@@ -42,28 +42,28 @@ def test_what_came_in_and_what_left_is_counted(tmp_path: Path) -> None:
     scene.batch(50)
     scene.batch(4)
     follower.follow()
-    assert ({"s": 9}, 59) == (follower.told.entered, follower.told.left)
+    assert ({"s": 9}, 59) == (follower.so_far.entered, follower.so_far.left)
     scene.sender.answer()
     follower.tidy()
     again = scene.follower()
     scene.batch(1)
     again.follow()
-    assert ({"s": 1}, 1, 2) == (again.told.entered, again.told.left, again.run)
+    assert ({"s": 1}, 1, 2) == (again.so_far.entered, again.so_far.left, again.run)
 
 
-def test_what_was_gone_of_a_batch_is_not_counted_as_what_came_in(tmp_path: Path) -> None:
-    """The batch that a job was stopped in may have been planned over events that went before it ran."""
+def test_events_that_were_removed_before_their_batch_ran_are_not_counted(tmp_path: Path) -> None:
+    """The batch that a job was stopped in may have been planned over events that were removed before it ran."""
     scene = Scene(tmp_path)
     for many in (2, 3, 4):
         scene.batch(many)
     scene.folder.save_gone({"s": scene.position - 3})
     follower = scene.follower()
     follower.follow()
-    assert {"s": 3} == follower.told.entered
+    assert {"s": 3} == follower.so_far.entered
 
 
-def test_a_restart_publishes_again_what_may_not_have_left(tmp_path: Path) -> None:
-    """It goes on at the first batch whose messages the broker has not all taken, with the same numbers."""
+def test_a_restart_publishes_unconfirmed_messages_again(tmp_path: Path) -> None:
+    """It continues with the first batch that the broker has not confirmed completely, with the same numbers."""
     scene = Scene(tmp_path)
     scene.plan(delivered=True)
     follower = scene.follower()
@@ -73,7 +73,7 @@ def test_a_restart_publishes_again_what_may_not_have_left(tmp_path: Path) -> Non
     first, second, third = scene.sender.plain
     third.done()
     first.done()
-    assert 1 == follower.published
+    assert 1 == follower.first_unsent
     follower.tidy()
     again = scene.follower()
     again.follow()
@@ -84,8 +84,8 @@ def test_a_restart_publishes_again_what_may_not_have_left(tmp_path: Path) -> Non
     assert {RUNS + 2} == {each.payload["epoch"] for each in scene.sender.plain}
 
 
-def test_a_restart_publishes_nothing_again_that_has_left(tmp_path: Path) -> None:
-    """What the broker has taken, and what was tidied since, is done with."""
+def test_a_restart_publishes_no_confirmed_message_again(tmp_path: Path) -> None:
+    """Once the broker has confirmed them and the follower has written that down, they are done."""
     scene = Scene(tmp_path)
     scene.plan(delivered=True)
     follower = scene.follower()
@@ -96,13 +96,13 @@ def test_a_restart_publishes_nothing_again_that_has_left(tmp_path: Path) -> None
     again = scene.follower()
     assert [] == again.follow()
     assert [] == scene.sender.plain
-    assert {"s": 2} == again.told.positions
+    assert {"s": 2} == again.so_far.positions
 
 
 def test_while_the_broker_is_behind_records_wait_in_their_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No record is taken up while the broker owes answers for too many bytes; once it has answered they follow."""
+    """No record is followed while too many bytes are unconfirmed; once they are confirmed, records follow."""
     scene = Scene(tmp_path)
     scene.plan(delivered=True)
     follower = scene.follower()
@@ -117,8 +117,8 @@ def test_while_the_broker_is_behind_records_wait_in_their_files(
     assert [2] == [header.batch for header in follower.follow()]
 
 
-def test_what_has_not_left_is_not_pruned(tmp_path: Path) -> None:
-    """However long the broker does not answer; once it has, the records go."""
+def test_records_with_unsent_messages_are_not_pruned(tmp_path: Path) -> None:
+    """They stay as long as the broker does not answer; once it has, they go."""
     scene = Scene(tmp_path)
     scene.plan(delivered=True)
     follower = scene.follower()
@@ -135,8 +135,8 @@ def test_what_has_not_left_is_not_pruned(tmp_path: Path) -> None:
     assert 20 - REWIND == scene.store.batches().start
 
 
-def test_what_a_consumer_has_not_confirmed_is_not_pruned(tmp_path: Path) -> None:
-    """The record with the first number that it may ask for stays, and those after it."""
+def test_records_that_a_consumer_may_ask_for_are_not_pruned(tmp_path: Path) -> None:
+    """The record with the first number that it has not confirmed stays, and so do those after it."""
     scene = Scene(tmp_path)
     scene.plan(forwarded=True)
     follower = scene.follower()
@@ -150,7 +150,7 @@ def test_what_a_consumer_has_not_confirmed_is_not_pruned(tmp_path: Path) -> None
 
 
 def test_a_stream_opens_at_its_number_in_the_plan_that_forwards_it(tmp_path: Path) -> None:
-    """What left before the plan is not forwarded, and later batches are."""
+    """Events from before the plan are not forwarded; those of later batches are."""
     scene = Scene(tmp_path)
     scene.plan(delivered=True)
     follower = scene.follower()
@@ -164,11 +164,11 @@ def test_a_stream_opens_at_its_number_in_the_plan_that_forwards_it(tmp_path: Pat
     assert [(STREAM, 5), (STREAM, 7)] == [(stream, each.first) for stream, each in scene.sender.emitted]
     assert [5, 6, 7] == opened.numbers(5)
     assert [7] == opened.numbers(7)
-    assert {"7:out": 5} == follower.leaving()
+    assert {"7:out": 5} == follower.forwarder.unconfirmed()
 
 
-def test_a_closed_stream_has_nothing_that_left_after_its_end(tmp_path: Path) -> None:
-    """Although the records hold more of that port, which was delivered as well."""
+def test_a_closed_stream_has_no_event_from_after_its_end(tmp_path: Path) -> None:
+    """The records hold more events of that port, because it was delivered as well."""
     scene = Scene(tmp_path)
     scene.plan(delivered=True, forwarded=True)
     follower = scene.follower()
@@ -182,7 +182,7 @@ def test_a_closed_stream_has_nothing_that_left_after_its_end(tmp_path: Path) -> 
 
 
 def test_a_closing_stream_survives_restarts(tmp_path: Path) -> None:
-    """Until its consumer has the end, every start opens it again where it was opened and closes it where it ended."""
+    """Until its consumer has the end, every start opens it where it was opened, and closes it where it ended."""
     scene = Scene(tmp_path)
     scene.plan(delivered=True, forwarded=True)
     follower = scene.follower()
@@ -198,7 +198,7 @@ def test_a_closing_stream_survives_restarts(tmp_path: Path) -> None:
         [opened] = scene.sender.opened
         assert opened.closed
         assert [0, 1, 2] == opened.numbers(opened.first)
-        assert {"7:out": 0} == follower.leaving()
+        assert {"7:out": 0} == follower.forwarder.unconfirmed()
         follower.tidy()
     scene.sender.confirmed[STREAM] = NO_RECORD_NEEDED
     follower.tidy()
@@ -224,8 +224,8 @@ def test_a_stream_that_was_opened_again_keeps_both_ends(tmp_path: Path) -> None:
     assert [5] == second.numbers(second.first)
 
 
-def test_an_epoch_that_is_too_low_is_told_and_stops_nothing_else(tmp_path: Path) -> None:
-    """A plan that forwards in a lower epoch than before leaves that stream out, and says so."""
+def test_an_epoch_that_is_too_low_is_reported_and_stops_nothing_else(tmp_path: Path) -> None:
+    """A stream that a plan forwards in a lower epoch than before is left out, and the trouble says so."""
     scene = Scene(tmp_path)
     scene.plan(forwarded=True, epoch=3)
     follower = scene.follower()
@@ -233,33 +233,33 @@ def test_an_epoch_that_is_too_low_is_told_and_stops_nothing_else(tmp_path: Path)
     scene.plan(forwarded=True, delivered=True, epoch=2)
     scene.batch(2)
     follower.follow()
-    assert "higher epoch" in follower.trouble
-    assert 1 == follower.told.batch
+    assert "higher epoch" in follower.forwarder.trouble
+    assert 1 == follower.so_far.batch
     assert [1] == [each.payload["first"] for each in scene.sender.plain]
 
 
-def test_positions_are_passed_once_no_batch_can_read_them_again(tmp_path: Path) -> None:
-    """The spool is told the start of the oldest batch that may run again, and a cut holds it back further."""
+def test_positions_are_needed_while_a_batch_may_read_them_again(tmp_path: Path) -> None:
+    """Events are needed from the start of the oldest batch that may run again, or from an older cut."""
     scene = Scene(tmp_path)
     follower = scene.follower()
     scene.batch(10)
     follower.follow()
-    assert {} == follower.passed()
+    assert {} == follower.needed_from()
     for _ in range(REWIND):
         scene.batch(1)
     follower.follow()
-    assert {"s": 10} == follower.passed()
+    assert {"s": 10} == follower.needed_from()
     scene.batch(1, cut="c")
     for _ in range(10):
         scene.batch(1)
     follower.follow()
-    assert {"s": 14} == follower.passed()
+    assert {"s": 14} == follower.needed_from()
     scene.folder.cuts.release("c")
-    assert {"s": 24 - REWIND} == follower.passed()
+    assert {"s": 24 - REWIND} == follower.needed_from()
 
 
 def test_a_cut_keeps_its_records_until_it_is_released(tmp_path: Path) -> None:
-    """The state at a cut can be read however far the job has gone on, also after restarts."""
+    """The state at a cut can be read however far the job has gone, even after restarts."""
     scene = Scene(tmp_path)
     follower = scene.follower()
     for n in range(20):
@@ -284,7 +284,7 @@ def test_a_cut_keeps_its_records_until_it_is_released(tmp_path: Path) -> None:
 
 
 class Following(RuleBasedStateMachine):
-    """A job that runs, is published, confirmed, tidied and restarted in any order; the restarts are crashes."""
+    """A job that runs, publishes, is confirmed, tidied and restarted in any order; restarts are crashes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -297,7 +297,7 @@ class Following(RuleBasedStateMachine):
         self.cut = -1
 
     def teardown(self) -> None:
-        """In the end everything has left, once and in order."""
+        """Check that every event has left, once and in order."""
         try:
             self.follower = self.scene.follower()
             self.follower.follow()
@@ -350,10 +350,10 @@ class Following(RuleBasedStateMachine):
         self.confirmed(most)
 
     def confirmed(self, most: int) -> bool:
-        """The consumer takes some of what the records hold for it, opening after opening; whether any was left."""
+        """Have the consumer take some events that the records hold for it, stream by stream; whether any were left."""
         number = self.taken[-1] + 1 if self.taken else 0
         for at, opened in enumerate(self.scene.sender.opened):
-            # Frames are read whole, and may begin with what was taken before.
+            # Frames are read whole, and may begin with events that were taken before.
             first = max(number, opened.first)
             if left := [each for each in opened.numbers(first) if each >= first][:most]:
                 self.taken += left

@@ -1,4 +1,4 @@
-"""What leaves a job for those outside: how late it is told to be, whatever messages it goes out in."""
+"""The publisher of a job: the latencies of its outputs, whatever messages they go out in."""
 
 import math
 
@@ -29,38 +29,38 @@ def born(age: float, many: int = 1) -> Birth:
     return Birth(many, round((NOW - age) * 1000))
 
 
-def is_about(seconds: float, told: float) -> bool:
-    """Whether that is told, to a twentieth."""
-    return math.isclose(seconds, told, rel_tol=0.051)
+def is_about(seconds: float, reported: float) -> bool:
+    """Whether a latency is right to a twentieth."""
+    return math.isclose(seconds, reported, rel_tol=0.051)
 
 
 def test_each_event_counts_once_for_each_output_when_the_broker_has_it() -> None:
-    """With its own age, also where its neighbours go in another message; dead letters do not count."""
+    """It counts with its own age, even if its neighbours go in another message; dead letters do not count."""
     sender = Sender()
     publishing = JobPublisher(sender, run=1, clock=lambda: NOW)
     events = pa.record_batch({"t": [LONG, LONG, ""]})
     emitted = EmittedEvents(origin=Port(7, "out"), first=5, events=events, births=(born(100.0), born(1.0, 2)))
     publishing.publish(0, PLAN, [emitted])
-    publishing.park(0, [Dead(instance=7, port="in", reason="it is none", events=events)])
+    publishing.publish_dead_letters(0, [Dead(instance=7, port="in", reason="it is none", events=events)])
     publishing.settle()
-    assert {} == publishing.latencies.told(NOW).all
+    assert {} == publishing.latencies.report(NOW).all
     assert [5, 6, 5, 6] == [each.payload["first"] for each in sender.plain[:4]]
     sender.plain.pop(0).done()
     publishing.settle()
-    told = publishing.latencies.told(NOW)
-    assert ["d"] == list(told.outputs)
-    assert is_about(100.0, told.outputs["d"]["s"]["p50"])
+    report = publishing.latencies.report(NOW)
+    assert ["d"] == list(report.outputs)
+    assert is_about(100.0, report.outputs["d"]["s"]["p50"])
     sender.answer()
     publishing.settle()
-    told = publishing.latencies.told(NOW)
-    assert ["d", "e"] == list(told.outputs)
-    assert [told.all] * 2 == [sinks["s"] for sinks in told.outputs.values()]
-    assert (True, True) == (is_about(1.0, told.all["p50"]), is_about(100.0, told.all["p99"]))
+    report = publishing.latencies.report(NOW)
+    assert ["d", "e"] == list(report.outputs)
+    assert [report.all] * 2 == [sinks["s"] for sinks in report.outputs.values()]
+    assert (True, True) == (is_about(1.0, report.all["p50"]), is_about(100.0, report.all["p99"]))
     assert (0, 1) == (publishing.waiting_bytes, publishing.first_unsent(1))
 
 
-def test_what_a_task_publishes_counts_once_for_its_job() -> None:
-    """Of several topics, in as many messages as it takes; for no output."""
+def test_messages_that_a_task_publishes_count_once_for_its_job() -> None:
+    """They may have several topics, and take several messages; they count for no output."""
     sender = Sender()
     publishing = JobPublisher(sender, run=1, clock=lambda: NOW)
     texts = [f'{{"t":"{LONG}"}}'] * 2 + ["{}"] * 3
@@ -70,6 +70,6 @@ def test_what_a_task_publishes_counts_once_for_its_job() -> None:
     assert ["x", "x", "y"] == [each.topic for each in sender.plain]
     sender.answer()
     publishing.settle()
-    told = publishing.latencies.told(NOW)
-    assert {} == told.outputs
-    assert (True, True) == (is_about(1.0, told.all["p50"]), is_about(100.0, told.all["p99"]))
+    report = publishing.latencies.report(NOW)
+    assert {} == report.outputs
+    assert (True, True) == (is_about(1.0, report.all["p50"]), is_about(100.0, report.all["p99"]))

@@ -1,4 +1,4 @@
-"""What left last at an output, read from the records of its job."""
+"""The latest events of an output, read from the records of its job."""
 
 import json
 from pathlib import Path
@@ -16,8 +16,8 @@ from tests.integration.hosting import delivery, job, raw, slot
 PLAN = job("1", slot(2, "output", 1), slot(3, "count", 1, by=[]), slot(4, "output", 3), reads=(raw("t", 1),))
 
 
-def test_the_last_batches_are_read_back_until_there_is_enough(tmp_path: Path) -> None:
-    """The oldest comes first, with the numbers that it left with; other outputs and markers are passed over."""
+def test_batches_are_read_backwards_until_there_are_enough_events(tmp_path: Path) -> None:
+    """The oldest event comes first, with its number; other outputs and markers are passed over."""
     spool = Spool(spool_folder(tmp_path, "raw/t"), most_bytes=1 << 30)
     twin = TwinJob(tmp_path, "1", installed_behaviours())
     twin.log(PLAN)
@@ -26,14 +26,14 @@ def test_the_last_batches_are_read_back_until_there_is_enough(tmp_path: Path) ->
         spool.append([Item(count=2, stamp=1, payload=packed(events))])
         twin.settle()
     spool.close()
-    folder, told = job_folder(tmp_path, "1"), delivery(2)
+    folder, output = job_folder(tmp_path, "1"), delivery(2)
 
     def found(most: int) -> list[tuple[int, int, list[int]]]:
-        messages = [json.loads(each) for each in recent_output(folder, told.dataflow, told.sink, most)]
+        messages = [json.loads(each) for each in recent_output(folder, output.dataflow, output.sink, most)]
         return [(each["epoch"], each["first"], [event["n"] for event in each["events"]]) for each in messages]
 
     whole = [(RUNS + 1, first, [first, first + 1]) for first in (0, 2, 4)]
     assert [whole, whole[1:], whole[2:]] == [found(100), found(3), found(1)]
     (folder.records / f"{twin.batch - 2:020d}").unlink()
     assert whole[2:] == found(100)
-    assert not [*recent_output(folder, told.dataflow, "none", 5)]
+    assert not [*recent_output(folder, output.dataflow, "none", 5)]

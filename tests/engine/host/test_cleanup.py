@@ -1,4 +1,4 @@
-"""What stopped jobs left is removed once nobody needs it, and not before."""
+"""The cleanup after stopped jobs: everything goes once nobody needs it, and not before."""
 
 import os
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def back(path: Path, ago: float) -> None:
 
 
 def stopped(root: Path, name: str, ago: float) -> JobFolder:
-    """The folder of a job that was stopped so long ago."""
+    """The folder of a job that was stopped the given time ago."""
     folder = job_folder(root, name)
     folder.make()
     folder.mark_stopped()
@@ -31,7 +31,7 @@ def stopped(root: Path, name: str, ago: float) -> JobFolder:
 
 
 def unread(root: Path, stream: str, ago: float) -> Path:
-    """A spool with events that was left so long ago by the last that read it."""
+    """A spool with events whose last reader left it the given time ago."""
     filled(root, stream, 3)
     folder = spool_folder(root, stream)
     commit(folder, "a", 1)
@@ -49,7 +49,7 @@ def left_over(root: Path) -> list[Path]:
 
 
 def test_a_job_that_was_stopped_long_ago_leaves_no_folder(tmp_path: Path) -> None:
-    """And nothing of it is left elsewhere; one that was stopped since stays."""
+    """Nothing is left of it elsewhere either; a job that was stopped recently stays."""
     stopped(tmp_path, "old/one", LONG)
     stopped(tmp_path, "new", SHORT)
     sweep(tmp_path, "h", stay=(), now=NOW)
@@ -66,15 +66,15 @@ def keeps_a_cut(folder: JobFolder) -> None:
 
 
 @pytest.mark.parametrize("tell", [runs, keeps_a_cut])
-def test_what_is_needed_yet_stays(tmp_path: Path, tell: Callable[[JobFolder], None]) -> None:
-    """A job that was started again stays, and one whose states somebody is to take over."""
+def test_a_job_that_is_still_needed_stays(tmp_path: Path, tell: Callable[[JobFolder], None]) -> None:
+    """A job stays if it was started again, or if another job is to take over its states."""
     tell(stopped(tmp_path, "a", LONG))
     sweep(tmp_path, "h", stay=(), now=NOW)
     assert {"a"} == jobs(tmp_path)
 
 
-def test_a_job_that_somebody_holds_or_has_named_stays(tmp_path: Path) -> None:
-    """Another host may be about to start it; once nobody does, it goes."""
+def test_a_job_that_is_leased_or_named_stays(tmp_path: Path) -> None:
+    """Another host may be about to start it; otherwise it goes."""
     folder = stopped(tmp_path, "held", LONG)
     stopped(tmp_path, "named", LONG)
     with Lease(folder.path):
@@ -84,8 +84,8 @@ def test_a_job_that_somebody_holds_or_has_named_stays(tmp_path: Path) -> None:
     assert set() == jobs(tmp_path)
 
 
-def test_a_spool_that_nobody_reads_loses_its_events_and_not_its_positions(tmp_path: Path) -> None:
-    """What is named by its position is never called as something else was; one that was left since keeps all."""
+def test_an_unread_spool_loses_its_events_and_keeps_its_positions(tmp_path: Path) -> None:
+    """No position ever names two events; a spool that was left recently keeps its events."""
     folder = unread(tmp_path, "raw", SHORT)
     for ago, first in ((SHORT, 0), (LONG, 3)):
         back(folder / "consumers", ago)
@@ -97,8 +97,8 @@ def test_a_spool_that_nobody_reads_loses_its_events_and_not_its_positions(tmp_pa
     spool.close()
 
 
-def test_a_spool_that_is_filled_or_read_or_never_was_is_left_alone(tmp_path: Path) -> None:
-    """Whoever supplies it may know of a reader to come."""
+def test_a_spool_that_is_filled_or_read_or_was_never_read_is_left_alone(tmp_path: Path) -> None:
+    """Its owner may know of a reader to come."""
     held, never = unread(tmp_path, "held", LONG), spool_folder(tmp_path, "never")
     filled(tmp_path, "never", 2)
     read = unread(tmp_path, "read", LONG)
@@ -109,8 +109,8 @@ def test_a_spool_that_is_filled_or_read_or_never_was_is_left_alone(tmp_path: Pat
     assert [0, 0, 0] == [FolderReader(each).first for each in (held, never, read)]
 
 
-def test_a_sweep_that_was_broken_off_is_ended_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No half of a job is ever found, not even where one of that name came back meanwhile."""
+def test_an_interrupted_sweep_is_completed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody ever finds half of a job, even if a job of that name was started again meanwhile."""
 
     def dies(path: Path) -> None:
         if path.exists():
@@ -128,8 +128,10 @@ def test_a_sweep_that_was_broken_off_is_ended_by_the_next(tmp_path: Path, monkey
     assert [tmp_path / "hosts" / "h"] == left_over(tmp_path)
 
 
-def test_one_that_cannot_be_swept_is_told_and_hurts_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """What is damaged stays until somebody mends or removes it."""
+def test_a_folder_that_cannot_be_removed_is_logged_and_hurts_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A damaged folder stays until it is mended or removed by hand."""
     for stream in ("a", "b"):
         unread(tmp_path, stream, LONG)
     (tmp_path / "spools" / "a" / "high-water").write_bytes(b"torn")
@@ -139,7 +141,7 @@ def test_one_that_cannot_be_swept_is_told_and_hurts_no_other(tmp_path: Path, cap
 
 
 def test_beats_do_not_wait_for_a_sweep_of_thousands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one sweep leaves the next takes."""
+    """The next sweep removes the rest."""
     monkeypatch.setattr(cleanup, "_MOST", 2)
     for name in "abc":
         stopped(tmp_path, name, LONG)

@@ -1,4 +1,4 @@
-"""A host's CPU is metered by part, with what ended before anybody saw it."""
+"""The CPU meter: a host's CPU time by role, including processes that ended unseen."""
 
 import subprocess
 import sys
@@ -18,26 +18,26 @@ subprocess.Popen([sys.argv[1], "-c", sys.argv[2]]).wait()
 
 @pytest.fixture
 def java(tmp_path: Path) -> Path:
-    """A shell by the name of a JVM."""
+    """A shell under the name of a JVM."""
     path = tmp_path / "java"
     path.symlink_to("/bin/sh")
     return path
 
 
 def test_commands_count_for_the_jvm_that_ran_them(java: Path) -> None:
-    """They live too shortly to be seen, and there are some in every batch."""
+    """They end before they are seen, and there are some in every batch."""
     command = [sys.executable, "-c", DRIVER, str(java), JVM]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own command
         assert process.stdin is not None
         assert process.stdout is not None
         metering = CpuMeter(process.pid)
-        told = []
+        measured = []
         for _ in range(2):
             process.stdin.write("\n")
             process.stdin.flush()
             assert "done\n" == process.stdout.readline()
-            told.append(metering.cpu())
+            measured.append(metering.cpu())
         process.stdin.close()
-    assert [["driver", "jvm"]] * 2 == [sorted(each) for each in told]
-    assert told[0]["jvm"] >= 0.25
-    assert told[1]["jvm"] - told[0]["jvm"] >= 0.25
+    assert [["driver", "jvm"]] * 2 == [sorted(each) for each in measured]
+    assert measured[0]["jvm"] >= 0.25
+    assert measured[1]["jvm"] - measured[0]["jvm"] >= 0.25

@@ -1,4 +1,4 @@
-"""The jobs of a host whose files are damaged: each tells its own trouble, is tried again, and hurts no other."""
+"""The jobs of a host: with damaged files each reports its own trouble, is retried, and hurts no other."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from engine.host.jobs import HostJobs
 from engine.host.spools import HostSpools
 from engine.job import job, pace_keeper
 from engine.job.pace import ReadableSpool
-from engine.job.pace_keeper import PaceServer
+from engine.job.pace_server import PaceServer
 from engine.offset import Offset
 from engine.plan import Ingress, Plan, StateImport
 from engine.records.job_folder import JobFolder, job_folder, spool_folder
@@ -43,13 +43,13 @@ LONG = 3_600.0
 
 
 class Session:
-    """Starts queries that do nothing; whatever else is asked of it leads back to it."""
+    """A session whose queries do nothing; any attribute and any call gives the session itself."""
 
     isActive = True  # noqa: N815 - a query's name for it
 
     def __init__(self) -> None:
         self.noted: list[str] = []
-        """Which sources are registered and read, in order."""
+        """The sources that are registered and read, in order."""
 
     def register(self, source: type[DataSource]) -> None:
         self.noted.append(f"register {source.name()}")
@@ -65,22 +65,22 @@ class Session:
         return self
 
 
-class Line:
-    """Notes what is told last, and what is refused."""
+class Publisher:
+    """Notes the last value of each topic, and the refusals."""
 
     def __init__(self) -> None:
-        self.told: dict[str, Mapping[str, Any]] = {}
+        self.published: dict[str, Mapping[str, Any]] = {}
         self.refused: list[str] = []
 
-    def tell(self, topic: str, told: Mapping[str, Any], *, retain: bool = True) -> None:  # noqa: ARG002 - a line's signature
-        self.told[topic] = json.loads(json.dumps(told))
+    def publish(self, topic: str, value: Mapping[str, Any], *, retain: bool = True) -> None:  # noqa: ARG002 - a connection's signature
+        self.published[topic] = json.loads(json.dumps(value))
 
     def refuse(self, _topic: str, why: str) -> None:
         self.refused.append(why)
 
 
 class Made:
-    """A host's jobs, over nothing real but files."""
+    """The jobs of a host, over real files and nothing else."""
 
     def __init__(self, root: Path, sockets: Path) -> None:
         self.root = root
@@ -88,21 +88,21 @@ class Made:
         self.begin()
 
     def begin(self) -> None:
-        self.line = Line()
+        self.publisher = Publisher()
         self.session = Session()
         self.pace = PaceServer(self.sockets / "pace")
-        self.spools = HostSpools(self.root, Broker(), clock=MemoryClock(), grown=lambda _stream, _marked: None)
+        self.spools = HostSpools(self.root, Broker(), clock=MemoryClock(), on_growth=lambda _stream, _marked: None)
         self.jobs = HostJobs(
             "h",
             self.root,
             cast("Any", self.session),
             pace=self.pace,
             sender=Sender(),
-            consuming=HostConsumers(self.root, self.spools),
-            line=self.line,
+            consumers=HostConsumers(self.root, self.spools),
+            publisher=self.publisher,
             behaviours={},
             clock=MemoryClock(),
-            asked=lambda _job: None,
+            on_ask=lambda _job: None,
         )
 
     def end(self) -> None:
@@ -113,7 +113,7 @@ class Made:
         self.pace.close()
 
     def again(self) -> None:
-        """End it, and begin again as the next process of the same host."""
+        """End it, and begin again like the next process of the same host."""
         self.end()
         self.begin()
 
@@ -121,7 +121,7 @@ class Made:
         self.jobs.attempt(plan.job, lambda: self.jobs.take(plan.job, plan))
 
     def status(self, name: str) -> Mapping[str, Any]:
-        return self.line.told[topics.job(name, "status")]
+        return self.publisher.published[topics.job(name, "status")]
 
     def states(self) -> dict[str, str]:
         return {name: self.status(name)["state"] for name in ("a", "b")}
@@ -179,8 +179,8 @@ TEARS = {
 
 
 @pytest.mark.parametrize("tear", TEARS.values(), ids=TEARS)
-def test_a_job_that_cannot_be_started_is_died_and_is_tried_again(made: Made, tear: Callable[[Path], Path]) -> None:
-    """Its status names the file, the other job runs, and once the file is mended so does this one."""
+def test_a_job_that_cannot_be_started_counts_as_died_and_is_retried(made: Made, tear: Callable[[Path], Path]) -> None:
+    """Its status names the file and the other job runs; once the file is mended this job runs too."""
     for name in ("a", "b"):
         made.take(plan(name))
     path = tear(made.root)
@@ -200,12 +200,12 @@ def test_a_job_that_cannot_be_started_is_died_and_is_tried_again(made: Made, tea
 
 
 def test_a_job_whose_folder_another_process_holds_waits_until_it_is_free(made: Made) -> None:
-    """A host that was thought dead may still run it, so nothing is told, written or read of it; its plan is kept."""
+    """A host that seemed dead may still run it, so nothing of it is published, written or read; its plan is kept."""
     held = Lease(job_folder(made.root, "a").path)
     made.take(plan("a"))
     made.take(plan("b"))
     made.jobs.look()
-    assert {topics.job("b", "status"), topics.job("b", "metrics")} == made.line.told.keys()
+    assert {topics.job("b", "status"), topics.job("b", "metrics")} == made.publisher.published.keys()
     assert not job_folder(made.root, "a").entries(1)
     held.release()
     made.jobs.look()
@@ -215,7 +215,7 @@ def test_a_job_whose_folder_another_process_holds_waits_until_it_is_free(made: M
 
 
 def test_no_two_queries_share_what_spark_writes_to(made: Made) -> None:
-    """Each query reads a source that was registered for it alone, also where its job was started before."""
+    """Each query reads a source that was registered for it alone, even if its job was started before."""
     for name in ("a", "b"):
         made.take(plan(name))
     assert ["register braid", "use braid", "use noop"] * 2 == made.session.noted
@@ -224,8 +224,8 @@ def test_no_two_queries_share_what_spark_writes_to(made: Made) -> None:
     assert ["register braid", "use braid", "use noop"] * 2 == made.session.noted
 
 
-def test_how_a_job_does_its_work_is_told_at_a_look(made: Made) -> None:
-    """How far it is behind, also where another host fills the spool, and in which run; one that died says how long."""
+def test_the_metrics_of_a_job_are_published_at_a_look(made: Made) -> None:
+    """They hold its lag, even if another host fills the spool, and its run; a dead job's status has its back-off."""
     filled(made.root, "raw/a", 2)
     made.take(plan("a"))
     filled(made.root, "raw/b", 3)
@@ -234,11 +234,13 @@ def test_how_a_job_does_its_work_is_told_at_a_look(made: Made) -> None:
     made.take(plan("c"))
     other.append([Item(count=4, stamp=0, payload=b"")])
     made.jobs.look()
-    told = [made.line.told[topics.job(name, "metrics")] for name in "abc"]
+    metrics = [made.publisher.published[topics.job(name, "metrics")] for name in "abc"]
     other.close()
-    assert [0, 2, 4] == [each["streams"][f"raw/{name}"]["lag_events"] for name, each in zip("abc", told, strict=True)]
+    assert [0, 2, 4] == [
+        each["streams"][f"raw/{name}"]["lag_events"] for name, each in zip("abc", metrics, strict=True)
+    ]
     assert [(1, 0, {}, {})] * 3 == [
-        (each["run"], each["left"], each["instances"], each["batch_seconds"]) for each in told
+        (each["run"], each["left"], each["instances"], each["batch_seconds"]) for each in metrics
     ]
     assert [None, 1] == [made.status("a")["back_off"], made.status("a")["run"]]
     torn_progress(made.root).write_bytes(b"torn")
@@ -248,7 +250,7 @@ def test_how_a_job_does_its_work_is_told_at_a_look(made: Made) -> None:
 
 
 def test_a_job_that_cannot_be_started_waits_longer_each_time(made: Made) -> None:
-    """Else a damaged file would be read at every beat."""
+    """Otherwise a damaged file would be read at every beat."""
     made.take(plan("a"))
     torn_progress(made.root).write_bytes(b"torn")
     made.again()
@@ -260,8 +262,8 @@ def test_a_job_that_cannot_be_started_waits_longer_each_time(made: Made) -> None
     assert [2, 3, 3, 3] == begun
 
 
-def test_a_plan_that_comes_for_a_job_that_cannot_be_started_is_taken_up_by_its_next_start(made: Made) -> None:
-    """Nobody has to send it again."""
+def test_a_plan_for_a_job_that_cannot_be_started_is_taken_up_by_its_next_start(made: Made) -> None:
+    """It does not have to be sent again."""
     made.take(plan("a"))
     path = torn_progress(made.root)
     whole = path.read_bytes()
@@ -273,10 +275,10 @@ def test_a_plan_that_comes_for_a_job_that_cannot_be_started_is_taken_up_by_its_n
     path.write_bytes(whole)
     made.jobs.look()
     assert ("running", 2) == (made.status("a")["state"], made.status("a")["version"])
-    assert [] == made.line.refused
+    assert [] == made.publisher.refused
 
 
-def test_a_new_job_whose_spool_is_damaged_is_died_until_it_is_mended(made: Made) -> None:
+def test_a_new_job_whose_spool_is_damaged_counts_as_died_until_it_is_mended(made: Made) -> None:
     """It joins the stream once it can be read."""
     filled(made.root, "raw/a", 2)
     path = max((spool_folder(made.root, "raw/a") / LOG).glob("0*"))
@@ -289,11 +291,11 @@ def test_a_new_job_whose_spool_is_damaged_is_died_until_it_is_mended(made: Made)
     path.write_bytes(whole)
     made.jobs.look()
     assert {"a": "running", "b": "running"} == made.states()
-    assert {"raw/a": 2} == made.jobs._jobs["a"].entries[0].starts
+    assert {"raw/a": 2} == made.jobs._jobs["a"].plans.entries[0].starts
 
 
-def test_a_log_of_plans_that_is_damaged_ends_no_host(made: Made) -> None:
-    """Other jobs go on; the plan that comes finds what is wrong, and is executed once that is mended."""
+def test_a_damaged_log_of_plans_ends_no_host(made: Made) -> None:
+    """Other jobs go on; a new plan reports the damage, and runs once that is mended."""
     for name in ("a", "b"):
         made.take(plan(name))
     path = torn_plans(made.root)
@@ -309,20 +311,20 @@ def test_a_log_of_plans_that_is_damaged_ends_no_host(made: Made) -> None:
     assert {"a": "running", "b": "running"} == made.states()
 
 
-def test_damage_that_is_met_at_a_look_is_told_and_hurts_no_other(made: Made) -> None:
-    """The job runs on, says its trouble, and the job after it is looked after all the same."""
+def test_damage_that_is_found_at_a_look_is_reported_and_hurts_no_other(made: Made) -> None:
+    """The job runs on and reports its trouble, and the next job is looked after all the same."""
     for name in ("a", "b"):
         made.take(plan(name))
     torn_cut(made.root).write_bytes(b"torn")
-    made.line.told.clear()
+    made.publisher.published.clear()
     made.jobs.look()
     assert {"a": "running", "b": "running"} == made.states()
     assert "cannot be read" in made.status("a")["trouble"]
     assert "" == made.status("b")["trouble"]
 
 
-def test_a_job_that_is_died_can_be_stopped(made: Made) -> None:
-    """And whoever mends it may start it elsewhere."""
+def test_a_job_that_died_can_be_stopped(made: Made) -> None:
+    """Once it is mended it may be started elsewhere."""
     made.take(plan("a"))
     torn_progress(made.root).write_bytes(b"torn")
     made.again()
@@ -336,7 +338,7 @@ def test_a_job_that_is_died_can_be_stopped(made: Made) -> None:
 
 
 def test_plans_that_no_batch_runs_again_are_forgotten(made: Made) -> None:
-    """What a record begins with stays; no spool waits for a job whose plans that read it are gone."""
+    """The plan that a record begins with stays; no spool waits for a job that has no plan left that reads it."""
     made.take(plan("a"))
     (first,) = plan("a").ingress
     second = replace(first, stream="raw/b", instance=1, supply=Subscribed(topic="b", fields={"n": Kind.INTEGER}))
@@ -359,11 +361,11 @@ def test_plans_that_no_batch_runs_again_are_forgotten(made: Made) -> None:
     made.jobs.look()
     assert ("running", 11) == (made.status("a")["state"], made.status("a")["in_effect"])
     made.take(replace(plan("a", 12), ingress=(second,)))
-    assert [entry.number for entry in made.jobs._jobs["a"].entries] == list(range(oldest, 13))
+    assert [entry.number for entry in made.jobs._jobs["a"].plans.entries] == list(range(oldest, 13))
 
 
 def ended(made: Made, name: str) -> None:
-    """Have a job stopped, and look until it is."""
+    """Stop a job, and look until it has stopped."""
     made.jobs.take(name, None)
     for _ in range(1000):
         made.jobs.look()
@@ -373,7 +375,7 @@ def ended(made: Made, name: str) -> None:
 
 
 def test_a_job_that_is_stopped_between_two_looks_leaves_its_streams(made: Made) -> None:
-    """However short its life was, its spool has no consumer afterwards and nobody supplies it."""
+    """However short it ran, its spool has no consumer afterwards, and no supply."""
     made.take(plan("a"))
     consumers = spool_folder(made.root, "raw/a") / "consumers"
     assert ["a.position"] == [path.name for path in consumers.glob("*.position")]
@@ -384,20 +386,20 @@ def test_a_job_that_is_stopped_between_two_looks_leaves_its_streams(made: Made) 
 
 
 def test_a_job_that_is_over_costs_no_beat(made: Made) -> None:
-    """It is looked at no more, and goes on in the same run numbers when it is wanted again."""
+    """It is not looked at any more; when it is started again its run numbers go on."""
     for name in ("a", "b"):
         made.take(plan(name))
     ended(made, "a")
-    made.line.told.clear()
+    made.publisher.published.clear()
     made.jobs.look()
-    assert {topics.job("b", what) for what in ("status", "metrics")} == made.line.told.keys()
+    assert {topics.job("b", what) for what in ("status", "metrics")} == made.publisher.published.keys()
     made.take(plan("a", 2))
     made.jobs.look()
     assert ("running", 2) == (made.status("a")["state"], made.status("a")["run"])
 
 
-def test_whoever_asks_again_for_the_end_of_a_job_is_told(made: Made) -> None:
-    """A broker may have lost it, and who waits for it would wait for ever; of a job of another host nothing is told."""
+def test_the_end_of_a_job_is_published_again_on_request(made: Made) -> None:
+    """A broker may have lost it, and the manager would wait for ever; nothing is published of another host's job."""
     made.take(plan("a"))
     made.take(plan("a", 2))
     torn_record(made.root)
@@ -407,24 +409,24 @@ def test_whoever_asks_again_for_the_end_of_a_job_is_told(made: Made) -> None:
     for restarts in (False, True):
         if restarts:
             made.again()
-        made.line.told.clear()
+        made.publisher.published.clear()
         made.jobs.take("a", None)
         made.jobs.take("b", None)
-        assert {topics.job("a", "status")} == made.line.told.keys()
+        assert {topics.job("a", "status")} == made.publisher.published.keys()
         assert made.status("a").items() <= first.items()
         assert ("stopped", 2, 1, 0) == tuple(
             made.status("a")[each] for each in ("state", "version", "in_effect", "batch")
         )
     folder = job_folder(made.root, "a")
     folder.log(replace(folder.entries(1)[-1], number=3, plan=replace(plan("a", 3), host="other")))
-    made.line.told.clear()
+    made.publisher.published.clear()
     made.jobs.take("a", None)
-    assert {} == made.line.told
+    assert {} == made.publisher.published
 
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_job_that_is_stopped_holds_its_spools_until_its_cuts_are_released(made: Made, *, restarts: bool) -> None:
-    """So that whoever takes its states over finds the events behind them, also where the host was started anew."""
+    """So the job that takes its states over finds the events behind them, even if the host was started again."""
     made.take(plan("a"))
     folder, consumers = job_folder(made.root, "a"), spool_folder(made.root, "raw/a") / "consumers"
     folder.cuts.keep(KeptCut("c", 0, (ord("a"),), {"raw/a": 0}))
@@ -438,14 +440,14 @@ def test_a_job_that_is_stopped_holds_its_spools_until_its_cuts_are_released(made
     made.jobs.release("c")
     made.jobs.look()
     assert [] == list(consumers.glob("*.position"))
-    made.line.told.clear()
+    made.publisher.published.clear()
     made.jobs.look()
-    assert {} == made.line.told
+    assert {} == made.publisher.published
 
 
-def test_the_folder_of_a_job_goes_long_after_it_was_stopped(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not that of one that runs; wanted again, it begins anew."""
-    monkeypatch.setattr(jobs, "SWEEPING", 0.0)
+def test_the_folder_of_a_job_is_removed_long_after_it_was_stopped(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of a running job is not; a job of that name begins anew."""
+    monkeypatch.setattr(jobs, "SWEEP_SECONDS", 0.0)
     for name in ("a", "b"):
         made.take(plan(name))
     ended(made, "a")
@@ -460,8 +462,8 @@ def test_the_folder_of_a_job_goes_long_after_it_was_stopped(made: Made, monkeypa
     assert 1 == made.status("a")["run"]
 
 
-def test_a_job_may_begin_at_what_its_spools_keep(made: Made) -> None:
-    """From a moment on, so far as another job has yet to pass it; a later plan of the job changes nothing of that."""
+def test_a_job_may_begin_at_a_moment_that_its_spool_still_holds(made: Made) -> None:
+    """The spool holds what another job still needs; a later plan does not move the beginning."""
     made.take(plan("a"))
     spool = made.spools._supplies["raw/a"].spool
     assert spool is not None
@@ -483,8 +485,8 @@ def test_a_job_may_begin_at_what_its_spools_keep(made: Made) -> None:
     assert [0] == [entry.starts["raw/g"] for entry in job_folder(made.root, "g").entries(1)]
 
 
-def test_the_streams_that_may_still_be_read_are_told(made: Made) -> None:
-    """So that the broker goes on keeping what comes for them, and for no others."""
+def test_a_resumed_host_returns_the_streams_that_may_still_be_read(made: Made) -> None:
+    """So the broker keeps messages for them, and for no others."""
     for name in ("a", "b"):
         made.take(plan(name))
     made.jobs.take("b", None)
@@ -493,8 +495,8 @@ def test_the_streams_that_may_still_be_read_are_told(made: Made) -> None:
     assert frozenset({"raw/a"}) == made.jobs.resume()
 
 
-def test_who_comes_back_and_never_left_needs_no_cut(made: Made) -> None:
-    """Whoever makes the plan need not know whether the job has come to the cut; one that nobody knows is refused."""
+def test_an_instance_that_returns_and_never_left_needs_no_cut(made: Made) -> None:
+    """The plan is right whether or not the job has come to the cut; an unknown instance is refused."""
     made.take(plan("a"))
     made.take(replace(plan("a", 2), ingress=(), at_cut="m"))
     back = replace(plan("a", 3), imports=(StateImport(instance=ord("a"), job="a", cut="m"),))
@@ -503,54 +505,54 @@ def test_who_comes_back_and_never_left_needs_no_cut(made: Made) -> None:
     assert 2 == made.status("a")["version"]
     made.take(back)
     assert 3 == made.status("a")["version"]
-    assert ["job 'a' keeps no state of instance 7 at the cut 'm'; take the cut first"] == made.line.refused
+    assert ["job 'a' keeps no state of instance 7 at the cut 'm'; take the cut first"] == made.publisher.refused
 
 
 @pytest.mark.parametrize("marked", [True, False])
-def test_what_comes_wakes_a_job_whose_next_plan_reads_it_no_longer(
+def test_events_wake_a_job_whose_next_plan_reads_them_no_longer(
     made: Made, monkeypatch: pytest.MonkeyPatch, *, marked: bool
 ) -> None:
-    """Until the cut at which that plan takes effect it reads on, and no slower than before."""
+    """Until the cut at which that plan takes effect the job reads on, and no slower than before."""
     monkeypatch.setattr(pace_keeper, "_POLL_SECONDS", LONG)
     monkeypatch.setattr(pace_keeper, "_PATIENCE", LONG)
     made.take(plan("a"))
     made.take(replace(plan("a", 2), ingress=(), at_cut="m"))
     running = made.jobs._jobs["a"]
-    assert running._keeper is not None
-    begun = running._keeper.end_after(Offset())
-    looked, look = threading.Event(), running._spools.readable
+    assert running.keeper is not None
+    begun = running.keeper.end_after(Offset())
+    looked, look = threading.Event(), running.spools.readable
 
     def looking(streams: Sequence[str]) -> Mapping[str, ReadableSpool]:
         looked.set()
         return look(streams)
 
-    monkeypatch.setattr(running._spools, "readable", looking)
+    monkeypatch.setattr(running.spools, "readable", looking)
     with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(running._keeper.end_after, begun)
+        answer = pool.submit(running.keeper.end_after, begun)
         try:
             assert looked.wait(BOUND)
             made.spools.mark("m", ["raw/a"])
-            made.jobs.grown("raw/b", marked=True)
-            made.jobs.grown("raw/a", marked=marked)
+            made.pace.note_growth("raw/b", marked=True)
+            made.pace.note_growth("raw/a", marked=marked)
             assert {"m": ("raw/a",)} == answer.result(BOUND).cuts
         finally:
-            running._keeper.stop()
+            running.keeper.stop()
 
 
-def test_of_a_query_that_asks_something_it_is_known_that_it_lives(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only once no question of its waits for an answer the JVM is asked, and a query that died is begun again."""
+def test_a_query_that_waits_for_an_answer_is_alive(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The JVM is asked only if no question waits for an answer; a query that died is started again."""
     made.take(plan("a"))
-    keeper = made.jobs._jobs["a"]._keeper
+    keeper = made.jobs._jobs["a"].keeper
     assert keeper is not None
     monkeypatch.setattr(made.session, "isActive", False)
     begun = keeper.end_after(Offset())
-    looked, look = threading.Event(), made.jobs._jobs["a"]._spools.readable
+    looked, look = threading.Event(), made.jobs._jobs["a"].spools.readable
 
     def looking(streams: Sequence[str]) -> Mapping[str, ReadableSpool]:
         looked.set()
         return look(streams)
 
-    monkeypatch.setattr(made.jobs._jobs["a"]._spools, "readable", looking)
+    monkeypatch.setattr(made.jobs._jobs["a"].spools, "readable", looking)
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(keeper.end_after, begun)
         try:
@@ -564,8 +566,8 @@ def test_of_a_query_that_asks_something_it_is_known_that_it_lives(made: Made, mo
     assert 2 == made.status("a")["run"]
 
 
-def test_a_job_that_gave_a_cut_up_says_so_until_it_is_released(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plan that waited for the cut goes on waiting, and the next one is not held up by it."""
+def test_a_job_reports_a_cut_that_it_gave_up_until_it_is_released(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan that waited for the cut goes on waiting, and does not hold up the next plan."""
     # At the first look.
     monkeypatch.setattr(pace_keeper, "ALIGNING", -1.0)
     monkeypatch.setattr(pace_keeper, "_PATIENCE", 0.0)
@@ -574,12 +576,12 @@ def test_a_job_that_gave_a_cut_up_says_so_until_it_is_released(made: Made, monke
     both = replace(plan("a"), ingress=(*plan("a").ingress, other))
     made.take(both)
     made.take(replace(both, version=2, ingress=(), at_cut="m"))
-    keeper = made.jobs._jobs["a"]._keeper
+    keeper = made.jobs._jobs["a"].keeper
     assert keeper is not None
     begun = keeper.end_after(Offset())
     made.spools.mark("m", ["raw/a"])
     held = keeper.end_after(begun)
-    # What waits is whatever the plan changes, so both of its parts.
+    # Everything that the plan changes waits, so both of its parts do.
     assert ({"raw/a": "m"}, 1) == (held.held, held.entry)
     keeper.end_after(held)
     made.jobs.look()
@@ -592,7 +594,7 @@ def test_a_job_that_gave_a_cut_up_says_so_until_it_is_released(made: Made, monke
 
 
 def test_a_cut_that_is_released_before_its_record_is_followed_is_not_kept(made: Made) -> None:
-    """Nobody would release it again, and its streams would be kept for ever."""
+    """It would not be released again, and its streams would be kept for ever."""
     made.take(plan("a"))
     made.jobs.release("m")
     cuts = tuple(Cut(name=name, instances=(ord("a"),), positions={"raw/a": 1}) for name in ("m", "n"))

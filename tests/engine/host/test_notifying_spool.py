@@ -1,4 +1,4 @@
-"""The spool of a stream that a host fills: what it knows of itself is what lies in its folder."""
+"""The spool that a host fills: its index always agrees with its folder."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,11 +18,11 @@ from tests.bridge.spools.test_log import data, marker
 ROOMY = 10**9
 ITEMS = st.lists(st.one_of(st.integers(1, 3).map(lambda many: data(*range(many))), st.just(marker("m"))), max_size=3)
 ACTS = st.lists(st.one_of(ITEMS, st.integers(0, 20), st.none()), max_size=12)
-"""Items are appended; up to a position a consumer passes; None asks how far a batch should go."""
+"""Steps: items are appended; a consumer commits a position; None asks for the reach of a batch."""
 
 
-def told(folder: Path, grown: Callable[[bool], None] = lambda _marked: None) -> NotifyingSpool:
-    return NotifyingSpool(folder, most_bytes=ROOMY, grown=grown)
+def made(folder: Path, on_growth: Callable[[bool], None] = lambda _marked: None) -> NotifyingSpool:
+    return NotifyingSpool(folder, most_bytes=ROOMY, on_growth=on_growth)
 
 
 def reached(spool: NotifyingSpool | FolderReader, start: int, size: int) -> SpoolReach | None:
@@ -33,12 +33,10 @@ def reached(spool: NotifyingSpool | FolderReader, start: int, size: int) -> Spoo
 
 
 @given(acts=ACTS, size=st.sampled_from([0, 300, 700, ROOMY]))
-def test_it_reaches_as_far_as_whoever_looks_into_its_folder(
-    acts: Sequence[Sequence[Item] | int | None], size: int
-) -> None:
-    """Whenever it was asked first, and whatever was appended and removed before and after."""
+def test_its_reach_agrees_with_a_reader_of_its_folder(acts: Sequence[Sequence[Item] | int | None], size: int) -> None:
+    """Whenever it is first asked for, and whatever is appended and removed before and after."""
     with TemporaryDirectory() as folder:
-        spool = told(Path(folder) / "spool")
+        spool = made(Path(folder) / "spool")
         commit(spool.folder, "job", 0)
         for act in acts:
             if act is None:
@@ -55,9 +53,9 @@ def test_it_reaches_as_far_as_whoever_looks_into_its_folder(
         spool.close()
 
 
-def test_what_comes_while_it_looks_for_the_first_time_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not make whoever appends wait meanwhile."""
-    spool = told(tmp_path / "spool")
+def test_items_that_come_while_the_index_is_built_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Appends do not wait meanwhile."""
+    spool = made(tmp_path / "spool")
     spool.append([data(1)])
 
     def looking(folder: Path) -> SpoolIndex:
@@ -72,9 +70,9 @@ def test_what_comes_while_it_looks_for_the_first_time_is_found(tmp_path: Path, m
     spool.close()
 
 
-def test_of_two_who_append_the_second_may_tell_first(tmp_path: Path) -> None:
-    """What the other has appended is not passed over, nor taken twice."""
-    spool = told(tmp_path / "spool")
+def test_of_two_appends_the_second_may_notify_first(tmp_path: Path) -> None:
+    """The items of the first are neither passed over nor taken twice."""
+    spool = made(tmp_path / "spool")
     index = SpoolIndex(spool.folder)
     appended = [[marker("m")], [data(1)], [data(2)]]
     first, second, third = ((spool.append(items), items) for items in appended)
@@ -85,10 +83,10 @@ def test_of_two_who_append_the_second_may_tell_first(tmp_path: Path) -> None:
     spool.close()
 
 
-def test_it_tells_when_it_has_grown(tmp_path: Path) -> None:
-    """Whoever is told finds what came; and hears whether a marker is among it, and nothing where nothing came."""
+def test_it_notifies_when_it_has_grown(tmp_path: Path) -> None:
+    """The listener finds the new items, and learns whether there is a marker; nothing new is no notification."""
     heard: list[tuple[bool, int]] = []
-    spool = told(tmp_path / "spool", lambda marked: heard.append((marked, spool.reach(0, 0).end)))
+    spool = made(tmp_path / "spool", lambda marked: heard.append((marked, spool.reach(0, 0).end)))
     spool.append([data(1)])
     spool.append([])
     spool.append([data(2), marker("m")])
@@ -96,9 +94,9 @@ def test_it_tells_when_it_has_grown(tmp_path: Path) -> None:
     spool.close()
 
 
-def test_a_job_looks_only_into_spools_that_others_fill(tmp_path: Path) -> None:
-    """What its host fills knows itself; once the host fills it no more, the job looks into its folder."""
-    own, foreign = (told(spool_folder(tmp_path, name)) for name in ("own", "foreign"))
+def test_a_job_reads_the_folders_of_foreign_spools_only(tmp_path: Path) -> None:
+    """A spool of its host is up to date; once the host does not fill it any more, the job reads its folder."""
+    own, foreign = (made(spool_folder(tmp_path, name)) for name in ("own", "foreign"))
     owned = {"own": own}
     spools = JobSpools(tmp_path, owned.get)
     for spool in (own, foreign):

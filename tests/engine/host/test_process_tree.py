@@ -1,16 +1,16 @@
-"""What a tree of processes spent between two looks: nothing twice, and nothing less than nothing."""
+"""The CPU time of a tree of processes between two looks: nothing counts twice, and nothing is negative."""
 
 import psutil
 import pytest
 
-from engine.host.process_tree import Key, Tree, Used, look, spent_between
+from engine.host.process_tree import Key, ProcessCpu, Tree, look, spent_between
 from tests.clock import set_clock
 
 ROOT, JVM, DAEMON, FIRST, SECOND = ((number, "") for number in range(1, 6))
 
 
-def used(part: str, own: float, buried: float = 0.0, parent: Key | None = ROOT) -> Used:
-    return Used(part=part, parent=parent, own=own, buried=buried)
+def used(part: str, own: float, reaped: float = 0.0, parent: Key | None = ROOT) -> ProcessCpu:
+    return ProcessCpu(part=part, parent=parent, own=own, reaped=reaped)
 
 
 BEGUN: Tree = {
@@ -30,19 +30,19 @@ WITH_JVM = ROOT_LATER | {JVM: used("jvm", 4.0, 0.5)}
         pytest.param(
             WITH_JVM | {DAEMON: used("worker", 0.5, 2.0 + 3.5), SECOND: used("worker", 1.0, parent=DAEMON)},
             {"driver": 0.5, "jvm": 0.0, "worker": 1.5},
-            id="a worker was buried, and another began",
+            id="a worker was reaped, and another began",
         ),
         pytest.param(
             WITH_JVM | {DAEMON: used("worker", 0.5, 2.0), SECOND: used("worker", 1.0, parent=DAEMON)},
             {"driver": 0.5, "jvm": 0.0, "worker": 1.0},
-            id="nobody buried a worker",
+            id="nobody reaped a worker",
         ),
         pytest.param(
             ROOT_LATER | {JVM: used("jvm", 4.0, 0.5 + 6.0)},
             {"driver": 0.5, "jvm": 0.5},
-            id="the daemon was buried, and its worker by the daemon",
+            id="the daemon was reaped, and its worker by the daemon",
         ),
-        pytest.param(WITH_JVM, {"driver": 0.5, "jvm": 0.0}, id="nobody buried the daemon, nor its worker"),
+        pytest.param(WITH_JVM, {"driver": 0.5, "jvm": 0.0}, id="nobody reaped the daemon, nor its worker"),
         pytest.param(
             ROOT_LATER | {JVM: used("jvm", 5.0, 0.75), DAEMON: BEGUN[DAEMON], FIRST: BEGUN[FIRST]},
             {"driver": 0.5, "jvm": 1.25, "worker": 0.0},
@@ -50,13 +50,13 @@ WITH_JVM = ROOT_LATER | {JVM: used("jvm", 4.0, 0.5)}
         ),
     ],
 )
-def test_what_was_spent_counts_once(ended: Tree, spent: dict[str, float]) -> None:
-    """What the dead had used before is not counted when they are buried, and who is not buried takes none away."""
+def test_cpu_time_counts_once(ended: Tree, spent: dict[str, float]) -> None:
+    """The earlier time of an ended process does not count when it is reaped; one that is not reaped takes none away."""
     assert spent == dict(spent_between(BEGUN, ended))
 
 
-def test_setting_the_clock_spends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process used before is not counted once more after the clock was set."""
+def test_setting_the_clock_uses_no_cpu_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The earlier time of a process does not count again after the clock was set."""
 
     def looked() -> Tree:
         return look(psutil.Process(), "driver", lambda _child, _parent, part: part)

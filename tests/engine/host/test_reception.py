@@ -1,4 +1,4 @@
-"""Receptions of a host that is lost: whatever one of its threads died of, the others are hung up at once."""
+"""Receptions of a host that has to end: whatever one of their threads died of, the others stop at once."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ BOUND = 20.0
 
 
 class MqttClient:
-    """Hands on what a test gives it, and notes that it was stopped."""
+    """A client that passes on a test's messages, and notes that it was stopped."""
 
     made: list["MqttClient"]
 
@@ -42,8 +42,8 @@ class MqttClient:
         self.stopped.set()
 
 
-def test_who_died_of_an_error_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread that died is told of last, and may itself be waiting until all is hung up."""
+def test_a_reception_that_died_of_an_error_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that died may itself be waiting until all receptions have stopped."""
     MqttClient.made = []
     monkeypatch.setattr(reception, "MqttClient", MqttClient)
     hung_up: list[bool] = []
@@ -71,7 +71,7 @@ def test_who_died_of_an_error_is_not_waited_for(tmp_path: Path, monkeypatch: pyt
 
 
 def test_raw_messages_are_grouped_for_their_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the pace that the readers have by then; what comes over a bridge is not held, for it is grouped already."""
+    """By the current pace of the readers; messages over a bridge are not held, because they are grouped already."""
     MqttClient.made = []
     monkeypatch.setattr(reception, "MqttClient", MqttClient)
     address, paces, few = Address.parse("mqtt://127.0.0.1"), [1.0], Fetch(messages=25)

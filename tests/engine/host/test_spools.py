@@ -1,4 +1,4 @@
-"""The spools of a host: who supplies which stream, what cannot be supplied, and markers; and who reads them."""
+"""The spools of a host: supplies, streams that cannot be supplied, markers, and consumers."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ from engine.supply import Bridged, Rated, Subscribed, Supply
 
 
 class Broker:
-    """Receives, and notes what it is asked for."""
+    """A receiver that notes what it is asked for."""
 
     def __init__(self) -> None:
         self.feeds: dict[str, SpoolFeed] = {}
@@ -39,7 +39,7 @@ class Broker:
         on_trouble: Callable[[str], None],
     ) -> "Received":
         topic, *others = feeds
-        # The numbered events of a raw stream come along with it.
+        # Numbered events of a raw stream come on a second topic.
         assert others in ([], [topics.sent(stream)])
         assert topic not in self.feeds
         self.pace = pace
@@ -50,7 +50,7 @@ class Broker:
 
 
 class Received:
-    """One topic of the broker's."""
+    """The reception of one topic."""
 
     def __init__(self, broker: Broker, topic: str) -> None:
         self.broker = broker
@@ -75,7 +75,7 @@ def broker() -> Broker:
 
 @pytest.fixture
 def spools(tmp_path: Path, broker: Broker) -> Iterator[HostSpools]:
-    made = HostSpools(tmp_path, broker, clock=MemoryClock(), grown=lambda _stream, _marked: None)
+    made = HostSpools(tmp_path, broker, clock=MemoryClock(), on_growth=lambda _stream, _marked: None)
     yield made
     made.close()
 
@@ -88,8 +88,8 @@ def raw(stream: str = "raw/street", topic: str = "street", instance: int = 1) ->
     return Ingress(stream=stream, instance=instance, supply=Subscribed(topic=topic, fields={"n": Kind.INTEGER}))
 
 
-def test_a_stream_is_supplied_as_long_as_somebody_reads_it(spools: HostSpools, broker: Broker) -> None:
-    """One spool for all who read it; with the last of them it ends."""
+def test_a_stream_is_supplied_as_long_as_a_job_reads_it(spools: HostSpools, broker: Broker) -> None:
+    """All its readers share one spool; with the last of them its supply ends."""
     for job in ("a", "b", "b"):
         spools.need(planned(job), raw())
     assert ({"street"}, {"raw/street": "ready"}) == (broker.kept, spools.states())
@@ -100,10 +100,10 @@ def test_a_stream_is_supplied_as_long_as_somebody_reads_it(spools: HostSpools, b
     assert (set(), {}, {}) == (broker.kept, broker.feeds, spools.states())
 
 
-def test_what_a_job_of_another_host_reads_is_supplied_until_that_one_leaves(
+def test_a_stream_that_another_host_reads_is_supplied_until_that_one_leaves(
     tmp_path: Path, spools: HostSpools, broker: Broker
 ) -> None:
-    """Between two who supply a raw stream nobody would receive it."""
+    """Otherwise nobody would receive a raw stream between two supplies."""
     spools.need(planned("a"), raw())
     commit(spool_folder(tmp_path, "raw/street"), "elsewhere", 0)
     spools.drop("a", "raw/street")
@@ -114,10 +114,10 @@ def test_what_a_job_of_another_host_reads_is_supplied_until_that_one_leaves(
     assert (set(), {}) == (broker.kept, spools.states())
 
 
-def test_a_stream_is_received_for_whoever_has_the_shortest_pace(
+def test_a_stream_is_received_at_the_shortest_pace_of_its_readers(
     tmp_path: Path, spools: HostSpools, broker: Broker
 ) -> None:
-    """As their latest plans and their leaving have it; for readers of other hosts alone nobody knows of a pace."""
+    """By their latest plans; the pace of readers on other hosts is unknown."""
 
     def known() -> float:
         assert broker.pace is not None
@@ -135,8 +135,8 @@ def test_a_stream_is_received_for_whoever_has_the_shortest_pace(
     assert [2.0, 0.5, 0.5, 1.0, 3.0, 0.0] == found
 
 
-def test_what_its_spools_hold_is_added_up(tmp_path: Path, spools: HostSpools) -> None:
-    """As many bytes as their files have, of all spools that it owns."""
+def test_the_sizes_of_its_spools_are_added_up(tmp_path: Path, spools: HostSpools) -> None:
+    """The bytes of all files of the spools that it owns."""
     spools.need(planned("a"), raw())
     spools.need(planned("a"), raw("raw/river", "river", 2))
     for stream in ("raw/street", "raw/river"):
@@ -145,24 +145,24 @@ def test_what_its_spools_hold_is_added_up(tmp_path: Path, spools: HostSpools) ->
     assert 0 < spools.size() == on_disk
 
 
-def test_a_host_that_ends_has_the_broker_keep_what_comes(spools: HostSpools, broker: Broker) -> None:
-    """Nobody receives any more, and the next process of the host gets what came meanwhile."""
+def test_a_host_that_ends_has_the_broker_keep_messages(spools: HostSpools, broker: Broker) -> None:
+    """The next process of the host receives what came meanwhile."""
     spools.need(planned("a"), raw())
     spools.close()
     assert ({}, {"street"}) == (broker.feeds, broker.kept)
 
 
-def test_what_an_intake_met_is_counted(spools: HostSpools) -> None:
-    """For each stream that is received, and for none that is generated."""
+def test_the_counts_of_intakes_are_reported(spools: HostSpools) -> None:
+    """They are reported for received streams, and not for generated ones."""
     spools.need(planned("a"), raw())
     spools.need(planned("a"), replace(raw("rated", "", 2), supply=Rated(per_second=0.001)))
     assert {"raw/street": {"duplicates": 0, "held": 0, "gaps": 3, "refused": 0}} == spools.counts()
 
 
-def test_a_stream_that_cannot_be_received_is_tried_again(
+def test_a_stream_that_cannot_be_received_is_retried(
     spools: HostSpools, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is wrong is told where it stands until then."""
+    """Until then its state says what is wrong."""
     spools.need(planned("a"), raw())
     broker.troubles["raw/street"]("the disk is full")
     spools.look()
@@ -171,12 +171,12 @@ def test_a_stream_that_cannot_be_received_is_tried_again(
     broker.troubles["raw/street"]("the disk is full")
     spools.look()
     assert ({"raw/street": "ready"}, {"street"}) == (spools.states(), set(broker.feeds))
-    # What the first try met stays counted.
+    # The counts of the first try stay.
     assert 6 == spools.counts()["raw/street"]["gaps"]
 
 
 def test_a_damaged_spool_hurts_no_other(tmp_path: Path, spools: HostSpools, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is named where its stream stands, the others are supplied, and once it is mended so is this one."""
+    """The state of its stream names it, and other streams are supplied; once it is mended so is this one."""
     monkeypatch.setattr("engine.host.spools._RETRY_SECONDS", 0.0)
     filled(tmp_path, "raw/avenue", 2)
     path = max((spool_folder(tmp_path, "raw/avenue") / LOG).glob("0*"))
@@ -192,10 +192,10 @@ def test_a_damaged_spool_hurts_no_other(tmp_path: Path, spools: HostSpools, monk
     assert {"raw/avenue": "ready", "raw/street": "ready"} == spools.states()
 
 
-def test_how_far_consumers_are_is_not_read_at_every_look(
+def test_positions_of_consumers_are_not_read_at_every_look(
     tmp_path: Path, spools: HostSpools, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What they have passed goes at one of the next looks."""
+    """Events that they have passed are removed at a later look."""
     spools.need(planned("a"), raw())
     spool = broker.feeds["street"].spool
     spool.append([Item(count=1, stamp=0, payload=b"x")])
@@ -210,8 +210,8 @@ def test_how_far_consumers_are_is_not_read_at_every_look(
     assert 1 == spool.first
 
 
-def test_a_spool_that_cannot_be_tidied_hurts_no_other(tmp_path: Path, spools: HostSpools, broker: Broker) -> None:
-    """The consumers of one spool are damaged: the next spool is pruned all the same."""
+def test_a_spool_that_cannot_be_pruned_hurts_no_other(tmp_path: Path, spools: HostSpools, broker: Broker) -> None:
+    """If the consumers of one spool are damaged, the next spool is pruned all the same."""
     for stream, n in (("raw/avenue", 1), ("raw/street", 2)):
         spools.need(planned("a"), raw(stream, stream, n))
         broker.feeds[stream].spool.append([Item(count=1, stamp=0, payload=b"x")])
@@ -235,7 +235,7 @@ def test_a_spool_that_cannot_be_tidied_hurts_no_other(tmp_path: Path, spools: Ho
     ids=["other topic", "other name", "other supply", "other fields"],
 )
 def test_two_streams_cannot_have_one_name_or_one_topic(spools: HostSpools, other: Ingress) -> None:
-    """Else one of them would silently get nothing."""
+    """Otherwise one of them would silently get nothing."""
     spools.need(planned("a"), raw())
     with pytest.raises(RefusedPlan, match="cannot be supplied beside 'raw/street'"):
         spools.need(planned("b"), other)
@@ -243,7 +243,7 @@ def test_two_streams_cannot_have_one_name_or_one_topic(spools: HostSpools, other
 
 
 def test_a_spool_of_another_host_is_taken_over_when_that_one_is_gone(tmp_path: Path, spools: HostSpools) -> None:
-    """Until then it is read and not fed."""
+    """Until then it is only read."""
     theirs = Spool(spool_folder(tmp_path, "raw/street"), most_bytes=1_000)
     spools.need(planned("a"), raw())
     spools.look()
@@ -253,8 +253,8 @@ def test_a_spool_of_another_host_is_taken_over_when_that_one_is_gone(tmp_path: P
     assert {"raw/street": "ready"} == spools.states()
 
 
-def test_a_marker_comes_once_however_often_it_is_wished_for(tmp_path: Path, spools: HostSpools) -> None:
-    """A wish that is delivered twice cuts once; streams that are not named, or come over bridges, have none."""
+def test_a_marker_comes_once_however_often_it_is_requested(tmp_path: Path, spools: HostSpools) -> None:
+    """A request that is delivered twice cuts once; streams that are not named, or come over bridges, get none."""
     spools.need(planned("a"), raw())
     spools.need(planned("a"), raw("raw/avenue", "avenue", 2))
     spools.need(planned("a"), Ingress(stream="bridge/3", instance=3, supply=Bridged()))
@@ -266,7 +266,7 @@ def test_a_marker_comes_once_however_often_it_is_wished_for(tmp_path: Path, spoo
 
 
 def test_a_marker_in_a_stream_that_is_not_there_is_refused(tmp_path: Path, spools: HostSpools) -> None:
-    """And none is put into the others that were named with it."""
+    """The streams that were named with it get none either."""
     spools.need(planned("a"), raw())
     with pytest.raises(RefusedPlan, match="'raw/nowhere', which is no raw stream"):
         spools.mark("m", ["raw/street", "raw/nowhere"])
@@ -274,7 +274,7 @@ def test_a_marker_in_a_stream_that_is_not_there_is_refused(tmp_path: Path, spool
 
 
 def job(path: Path, *streams: str, at: dict[str, int] | None = None) -> Any:
-    """As much of a job as its reading needs."""
+    """As much of a job as its consumers need."""
     ingress = tuple(raw(each, each, n) for n, each in enumerate(streams, 1))
     plan = Plan(job="j", host="h", version=1, ingress=ingress)
     entry = Entry(number=1, plan=plan, starts=dict.fromkeys(streams, 0))
@@ -284,11 +284,10 @@ def job(path: Path, *streams: str, at: dict[str, int] | None = None) -> Any:
         name="j",
         folder=folder,
         follower=None,
-        entries=[entry],
-        plan=plan,
+        plans=SimpleNamespace(
+            entries=[entry], latest=entry, plan=plan, in_effect=lambda: [entry], positions=lambda: at or {}
+        ),
         streams=lambda: frozenset(streams),
-        in_effect=lambda: [entry],
-        position=lambda: at or {},
     )
 
 
@@ -306,29 +305,29 @@ def pruned(path: Path, stream: str) -> None:
 
 
 def test_a_job_joins_a_new_stream_at_its_head(tmp_path: Path, spools: HostSpools) -> None:
-    """What lay there before is not read, unless the plan names a position that is still there."""
+    """Earlier events are not read, unless the plan names a position that is still there."""
     filled(tmp_path, "a", 5)
-    consuming, one = HostConsumers(tmp_path, spools), job(tmp_path)
+    consumer_jobs, one = HostConsumers(tmp_path, spools), job(tmp_path)
     plan = Plan(job="j", host="h", version=2, ingress=(raw("a", "a"), raw("b", "b", 2)))
-    assert {"a": 5, "b": 0} == consuming.join(cast("SparkJob", one), plan)
+    assert {"a": 5, "b": 0} == consumer_jobs.join(cast("SparkJob", one), plan)
     assert {"j": 5} == consumers(spool_folder(tmp_path, "a"))
     earlier = replace(plan, ingress=(replace(raw("a", "a"), start=2),))
-    assert {"a": 2} == consuming.join(cast("SparkJob", one), earlier)
+    assert {"a": 2} == consumer_jobs.join(cast("SparkJob", one), earlier)
     assert {"j": 2} == consumers(spool_folder(tmp_path, "a"))
     with pytest.raises(RefusedPlan, match="from 6, and its spool has 0 to 5"):
-        consuming.join(cast("SparkJob", one), replace(plan, ingress=(replace(raw("a", "a"), start=6),)))
-    consuming.unjoin(cast("SparkJob", one), plan.streams)
+        consumer_jobs.join(cast("SparkJob", one), replace(plan, ingress=(replace(raw("a", "a"), start=6),)))
+    consumer_jobs.unjoin(cast("SparkJob", one), plan.streams)
     assert ({}, {}) == (consumers(spool_folder(tmp_path, "a")), spools.states())
 
 
-def test_a_job_that_reads_a_stream_already_never_skips_by_a_new_plan(tmp_path: Path, spools: HostSpools) -> None:
-    """It begins where it began, and the spool keeps what it needs."""
+def test_a_new_plan_makes_a_job_skip_no_events(tmp_path: Path, spools: HostSpools) -> None:
+    """Its streams begin where they began, and the spool keeps what it needs."""
     filled(tmp_path, "a", 5)
     commit(spool_folder(tmp_path, "a"), "j", 3)
-    consuming = HostConsumers(tmp_path, spools)
+    consumer_jobs = HostConsumers(tmp_path, spools)
     plan = Plan(job="j", host="h", version=2, ingress=(raw("a", "a"),))
-    assert {"a": 0} == consuming.join(cast("SparkJob", job(tmp_path, "a")), plan)
-    assert {"a": 5} == consuming.join(cast("SparkJob", job(tmp_path)), plan)
+    assert {"a": 0} == consumer_jobs.join(cast("SparkJob", job(tmp_path, "a")), plan)
+    assert {"a": 5} == consumer_jobs.join(cast("SparkJob", job(tmp_path)), plan)
     assert {"j": 3} == consumers(spool_folder(tmp_path, "a"))
 
 
@@ -341,28 +340,28 @@ def test_a_job_that_comes_back_passes_over_only_what_is_gone(  # noqa: PLR0913, 
     gone: dict[str, int],
     joins: int,
 ) -> None:
-    """Where the spool still has what it left behind, it goes on there; else it begins at what there is, and says so."""
+    """It goes on where it was if the spool still has that; else at the first event there is, with a warning."""
     filled(tmp_path, "a", 5)
     if kept:
         commit(spool_folder(tmp_path, "a"), kept, 2)
     pruned(tmp_path, "a")
-    one, consuming = job(tmp_path, "a", at={"a": 3}), HostConsumers(tmp_path, spools)
-    consuming.rejoin(cast("SparkJob", one))
+    one, consumer_jobs = job(tmp_path, "a", at={"a": 3}), HostConsumers(tmp_path, spools)
+    consumer_jobs.rejoin(cast("SparkJob", one))
     assert gone == one.folder.gone()
-    told = ["job j reads a on at 5: 2 positions before that went while it was stopped"] * len(gone)
-    assert told == caplog.messages
+    warnings = ["job j reads a on at 5: 2 positions before that went while it was stopped"] * len(gone)
+    assert warnings == caplog.messages
     # A job that never left may have to run a batch again, and keeps what that needs.
     assert joins == consumers(spool_folder(tmp_path, "a"))["j"]
     one.folder.mark_stopped()
-    consuming.rejoin(cast("SparkJob", one))
-    assert (gone, told) == (one.folder.gone(), caplog.messages)
+    consumer_jobs.rejoin(cast("SparkJob", one))
+    assert (gone, warnings) == (one.folder.gone(), caplog.messages)
 
 
 @pytest.mark.parametrize(("stopped", "gone"), [(True, {"a": 5}), (False, {})])
-def test_what_went_before_a_host_died_that_started_a_job_again_is_passed_over_by_the_next(
+def test_gone_events_are_passed_over_even_if_a_host_died_while_it_started_the_job_again(
     tmp_path: Path, spools: HostSpools, *, stopped: bool, gone: dict[str, int]
 ) -> None:
-    """Until all is said that went the job counts as stopped; else it never left, and what is missing is damage."""
+    """The job counts as stopped until they are noted; missing events of a job that never left are damage."""
     filled(tmp_path, "a", 5)
     pruned(tmp_path, "a")
     commit(spool_folder(tmp_path, "a"), "j", 3)
@@ -371,21 +370,21 @@ def test_what_went_before_a_host_died_that_started_a_job_again_is_passed_over_by
         one.folder.mark_stopped()
     HostConsumers(tmp_path, spools).rejoin(cast("SparkJob", one))
     assert gone == one.folder.gone()
-    # For whoever takes over at a cut of a stopped job, nothing may go that it has kept.
+    # Another job may take over at a cut of a stopped job, so nothing that it kept may go.
     assert {"j": 3} == consumers(spool_folder(tmp_path, "a"))
 
 
-def test_a_job_leaves_what_it_reads_no_longer_once_no_cut_needs_it(tmp_path: Path, spools: HostSpools) -> None:
-    """A stream goes on being supplied for whoever takes over at the cut."""
-    consuming, before = HostConsumers(tmp_path, spools), job(tmp_path, "a", "b")
-    consuming.rejoin(cast("SparkJob", before))
-    consuming.join(cast("SparkJob", job(tmp_path)), before.plan)
+def test_a_job_leaves_a_stream_that_it_does_not_read_once_no_cut_needs_it(tmp_path: Path, spools: HostSpools) -> None:
+    """Until then the stream is supplied for the job that takes over at the cut."""
+    consumer_jobs, before = HostConsumers(tmp_path, spools), job(tmp_path, "a", "b")
+    consumer_jobs.rejoin(cast("SparkJob", before))
+    consumer_jobs.join(cast("SparkJob", job(tmp_path)), before.plans.plan)
     after = job(tmp_path, "b")
     after.folder.cuts.keep(KeptCut("c", 3, (1,), {"a": 0}))
-    consuming.tidy(cast("SparkJob", after))
+    consumer_jobs.tidy(cast("SparkJob", after))
     assert {"a", "b"} == spools.states().keys()
     after.folder.cuts.release("c")
-    consuming.tidy(cast("SparkJob", after))
+    consumer_jobs.tidy(cast("SparkJob", after))
     assert {"b"} == spools.states().keys()
     assert {} == consumers(spool_folder(tmp_path, "a"))
 
@@ -393,15 +392,15 @@ def test_a_job_leaves_what_it_reads_no_longer_once_no_cut_needs_it(tmp_path: Pat
 @pytest.mark.parametrize(
     ("supply", "why"),
     [
-        (Subscribed(topic="a/+"), "'a/+' is not a topic"),
-        (Subscribed(topic="braid/1/out"), "'braid/1/out' is not a topic"),
-        (Subscribed(topic=""), "'' is not a topic"),
+        (Subscribed(topic="a/+"), "'a/+' is no topic"),
+        (Subscribed(topic="braid/1/out"), "'braid/1/out' is no topic"),
+        (Subscribed(topic=""), "'' is no topic"),
         (Rated(per_second=0.0), "per_second"),
     ],
 )
-def test_what_nobody_could_supply_is_refused(supply: Supply, why: str) -> None:
-    """Before anything is begun, and with the reason."""
+def test_an_impossible_supply_is_refused(supply: Supply, why: str) -> None:
+    """It is refused before anything is begun, with the reason."""
     plan = Plan(job="j", host="h", version=1, ingress=(replace(raw(), supply=supply),))
-    with pytest.raises(RefusedPlan, match="the stream 'raw/street' cannot be supplied") as told:
+    with pytest.raises(RefusedPlan, match="the stream 'raw/street' cannot be supplied") as refusal:
         read_plan(written_plan(plan))
-    assert why in str(told.value)
+    assert why in str(refusal.value)

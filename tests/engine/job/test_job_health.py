@@ -1,4 +1,4 @@
-"""JobHealth: which plan follows from how a job's batches went, as its host notes them."""
+"""The health of a job: the plan that follows from the outcome of its batches."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,7 +26,7 @@ AGAIN = BEGIN + _BACK_OFF.after(1)
 
 @pytest.fixture
 def store(tmp_path: Path) -> RecordStore:
-    """Where the batches are recorded."""
+    """The store that batches are recorded in."""
     return RecordStore(tmp_path)
 
 
@@ -42,43 +42,43 @@ def batch(store: RecordStore, reasons: Mapping[int, str]) -> Header:
     return store.file(number).header
 
 
-def following(healths: JobHealth, plan: Plan, now: float) -> Plan:
-    """The plan that follows, which has to be one."""
-    found = healths.following(plan, now)
+def following(health: JobHealth, plan: Plan, now: float) -> Plan:
+    """The plan that follows; there has to be one."""
+    found = health.following(plan, now)
     assert found is not None
     return found
 
 
 def failed_in(store: RecordStore) -> tuple[JobHealth, Plan]:
-    """Instance 2 has failed, and the plan says so."""
-    healths = JobHealth(PLAN)
+    """The health of a job whose instance 2 has failed, and the plan that says so."""
+    health = JobHealth(PLAN)
     for _ in range(BAD_BATCHES):
-        assert healths.following(PLAN, BEGIN) is None
-        healths.note(batch(store, {2: "it broke"}), PLAN, BEGIN)
-    return healths, following(healths, PLAN, BEGIN)
+        assert health.following(PLAN, BEGIN) is None
+        health.note(batch(store, {2: "it broke"}), PLAN, BEGIN)
+    return health, following(health, PLAN, BEGIN)
 
 
-def test_who_fails_alone_is_failed(store: RecordStore) -> None:
-    """The plan that follows has just that instance failed, and so has every newer one."""
-    healths, plan = failed_in(store)
+def test_only_the_instance_that_fails_is_failed(store: RecordStore) -> None:
+    """The plan that follows has just that instance failed, and so has every newer plan."""
+    health, plan = failed_in(store)
     assert [(SlotState.FAILED, "it broke", AGAIN), (SlotState.ACTIVE, "", None)] == [
         (slot.state, slot.reason, slot.retry) for slot in plan.slots
     ]
-    assert {"2": {"reason": "it broke", "retry": AGAIN}} == healths.failed()
-    assert plan.slots == healths.applied(PLAN).slots
+    assert {"2": {"reason": "it broke", "retry": AGAIN}} == health.failed()
+    assert plan.slots == health.applied(PLAN).slots
 
 
-def test_batches_of_when_it_was_failed_do_not_fail_it_again(store: RecordStore) -> None:
-    """Its events were dead letters untried in them, also in those that are recorded after it is to be tried again."""
-    healths, plan = failed_in(store)
-    assert PLAN.slots == following(healths, plan, AGAIN).slots
-    healths.note(batch(store, {2: "its task has failed: it broke"}), plan, AGAIN)
-    assert (None, {}) == (healths.following(PLAN, AGAIN), healths.failed())
+def test_batches_from_when_an_instance_was_failed_do_not_fail_it_again(store: RecordStore) -> None:
+    """Its events became dead letters without a try, even in batches that are recorded after its retry is due."""
+    health, plan = failed_in(store)
+    assert PLAN.slots == following(health, plan, AGAIN).slots
+    health.note(batch(store, {2: "its task has failed: it broke"}), plan, AGAIN)
+    assert (None, {}) == (health.following(PLAN, AGAIN), health.failed())
 
 
-def test_who_is_no_better_is_failed_at_once_and_for_longer(store: RecordStore) -> None:
-    """One bad batch in which it was tried again is enough, and its reason is the new one."""
-    healths, plan = failed_in(store)
-    following(healths, plan, AGAIN)
-    healths.note(batch(store, {2: "it broke anew"}), PLAN, AGAIN)
-    assert {"2": {"reason": "it broke anew", "retry": AGAIN + _BACK_OFF.after(2)}} == healths.failed()
+def test_an_instance_that_is_no_better_is_failed_at_once_and_for_longer(store: RecordStore) -> None:
+    """One bad batch after its retry is enough, and the reason is the new one."""
+    health, plan = failed_in(store)
+    following(health, plan, AGAIN)
+    health.note(batch(store, {2: "it broke anew"}), PLAN, AGAIN)
+    assert {"2": {"reason": "it broke anew", "retry": AGAIN + _BACK_OFF.after(2)}} == health.failed()

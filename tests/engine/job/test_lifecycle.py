@@ -1,27 +1,27 @@
-"""The life of a job: the table of its states."""
+"""The life cycle of a job: the table of its states."""
 
 import networkx as nx
 import pytest
 
-from engine.job.lifecycle import JOB_LIFE, ImpossibleTurn, JobEvent, JobState, turn
+from engine.job.lifecycle import JOB_LIFE, ImpossibleTurn, JobEvent, JobState, next_state
 
 
-def test_every_state_stands_in_the_table() -> None:
-    """No state is forgotten, neither as a place to leave nor as one to come to."""
+def test_every_state_is_in_the_table() -> None:
+    """Each state has a row, and each is reached from some other."""
     assert set(JOB_LIFE) == set(JobState)
     reached = {after for events in JOB_LIFE.values() for after in events.values()}
     assert reached == set(JobState)
 
 
-def test_from_everywhere_a_job_can_end() -> None:
-    """Whatever state a job is in, some events lead to its end, and from there none leads on."""
+def test_a_job_can_end_from_every_state() -> None:
+    """From each state some events lead to the end, and from there none leads on."""
     graph = nx.DiGraph((state, after) for state, events in JOB_LIFE.items() for after in events.values())
     for state in JobState:
         assert nx.has_path(graph, state, JobState.STOPPED)
     assert JOB_LIFE[JobState.STOPPED] == {}
 
 
-def test_an_event_that_cannot_be_is_refused() -> None:
-    """A turn that the table does not have raises rather than being passed over."""
+def test_an_impossible_event_is_refused() -> None:
+    """An event that the table does not have raises an error, and is not passed over."""
     with pytest.raises(ImpossibleTurn, match="a job that is stopped cannot meet"):
-        turn(JobState.STOPPED, JobEvent.STOP)
+        next_state(JobState.STOPPED, JobEvent.STOP)

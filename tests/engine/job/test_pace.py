@@ -1,4 +1,4 @@
-"""Pacing: where a batch ends, for plans, markers, cuts and limits of bytes."""
+"""The pace of a job: the ends of batches, by plans, markers, cuts and limits in bytes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from engine.supply import Bridged, Rated
 
 @dataclass(frozen=True)
 class Far:
-    """How far a batch may read."""
+    """The reach of a batch."""
 
     end: int
     marker: str | None = None
@@ -63,7 +63,7 @@ def entry(number: int, what: Plan) -> Entry:
 
 
 def walk(entries: Sequence[Entry], spools: Mapping[str, Spooled], most: int = 50) -> list[NextBatch]:
-    """The batches of a job until there is nothing to do."""
+    """The batches of a job until there is nothing left to do."""
     steps, offset = [], Offset()
     while (step := _next(offset, entries, spools)).end != offset:
         steps.append(step)
@@ -81,29 +81,29 @@ def test_without_a_plan_there_is_nothing_to_do() -> None:
     assert walk([], {}) == []
 
 
-def test_the_first_batch_warms_and_reads_nothing() -> None:
-    """A new job's first batch takes the plan into effect, at once and without events."""
+def test_the_first_batch_warms_the_worker_and_reads_nothing() -> None:
+    """In a new job's first batch the plan takes effect, at once and without events."""
     first, second = walk([entry(1, plan(["a"]))], {"a": Spooled(E, E)})
     assert first == NextBatch(end=Offset(run=1, entry=1, at={"a": 0}), haste=Haste.AT_ONCE)
     assert second == NextBatch(end=Offset(run=1, entry=1, at={"a": 2}))
 
 
-def test_a_restart_warms_too() -> None:
-    """A new run begins with a batch that reads nothing and forgets nothing."""
+def test_a_restart_warms_the_worker_too() -> None:
+    """A new run begins with a batch that reads nothing and keeps all positions."""
     start = Offset(run=1, entry=1, at={"a": 1}, held={})
     step = next_batch(start, run=2, entries=[entry(1, plan(["a"]))], spools={"a": Spooled(E, E)})
     assert step == NextBatch(end=Offset(run=2, entry=1, at={"a": 1}), haste=Haste.AT_ONCE)
 
 
 def test_a_batch_ends_just_after_a_marker() -> None:
-    """A marker of a part with one stream is aligned at once, in a batch that ends there."""
+    """A part with one stream is cut at once, in a batch that ends at the marker."""
     _, cut, rest = walk([entry(1, plan(["a"]))], {"a": Spooled(E, "m", E)})
     assert cut == NextBatch(end=Offset(run=1, entry=1, at={"a": 2}, cuts={"m": ("a",)}), haste=Haste.AT_ONCE)
     assert rest.end == Offset(run=1, entry=1, at={"a": 3})
 
 
 def test_a_stream_waits_at_a_marker_for_the_rest_of_its_part() -> None:
-    """Nothing behind a marker is read before every stream of the part has come to it; other parts run on."""
+    """Nothing behind a marker is read until every stream of the part has come to it; other parts run on."""
     spools = {"a": Spooled("m", E, E), "b": Spooled(E, E), "c": Spooled(E, E, E)}
     offset = walk([entry(1, plan(["a", "b"], ["c"]))], spools)[-1].end
     assert offset == Offset(run=1, entry=1, at={"a": 1, "b": 2, "c": 3}, held={"a": "m"})
@@ -113,7 +113,7 @@ def test_a_stream_waits_at_a_marker_for_the_rest_of_its_part() -> None:
 
 
 def test_a_marker_that_is_given_up_is_waited_for_no_longer() -> None:
-    """A part goes on without a cut when a stream never brings the marker."""
+    """A part goes on without a cut if a stream never brings the marker."""
     start = Offset(run=1, entry=1, at={"a": 1, "b": 0}, held={"a": "m"})
     spools = {"a": Spooled("m", E), "b": Spooled()}
     step = next_batch(start, run=1, entries=[entry(1, plan(["a", "b"]))], spools=spools, given_up=frozenset({"m"}))
@@ -121,7 +121,7 @@ def test_a_marker_that_is_given_up_is_waited_for_no_longer() -> None:
 
 
 def test_a_marker_that_comes_after_it_was_given_up_holds_up_nothing() -> None:
-    """It is passed like an event, also where it would have been a cut by itself."""
+    """It is passed like an event, even if it would have been a cut by itself."""
     start = Offset(run=1, entry=1, at={"a": 0})
     spools = {"a": Spooled("m", E)}
     step = next_batch(start, run=1, entries=[entry(1, plan(["a"]))], spools=spools, given_up=frozenset({"m"}))
@@ -141,7 +141,7 @@ def leaving(whole: Plan, *groups: int) -> Plan:
 
 
 def test_parts_that_leave_at_a_cut_are_cut_together() -> None:
-    """The plan has to wait for the last of them, and nobody reads beyond the cut meanwhile; who stays runs on."""
+    """The plan waits for the last of them, and none of them reads past the cut meanwhile; other parts run on."""
     whole = plan(["a"], ["b"], ["c"])
     entries = [entry(1, whole), entry(2, leaving(whole, 0, 1))]
     spools = {"a": Spooled(E, "m", E), "b": Spooled(E), "c": Spooled(E, E)}
@@ -153,8 +153,8 @@ def test_parts_that_leave_at_a_cut_are_cut_together() -> None:
     assert _next(cut, entries, spools).end == Offset(run=1, entry=2, at={"c": 3})
 
 
-def test_who_stays_may_be_cut_before_those_who_leave() -> None:
-    """The plan waits for all that it changes, whatever else is cut under the same name."""
+def test_a_part_that_stays_may_be_cut_before_those_that_leave() -> None:
+    """The plan waits for all parts that it changes, whatever else is cut under the same name."""
     whole = plan(["a"], ["b"])
     entries = [entry(1, whole), entry(2, leaving(whole, 0))]
     spools = {"a": Spooled(E), "b": Spooled("m", E)}
@@ -166,31 +166,31 @@ def test_who_stays_may_be_cut_before_those_who_leave() -> None:
     assert _next(cut, entries, spools).end == Offset(run=1, entry=2, at={"b": 2})
 
 
-def test_where_a_stream_goes_changes_its_part_and_its_epoch_does_not() -> None:
-    """A part that forwards what it did not forward before is cut first; one that goes on in a higher epoch is not."""
+def test_a_new_receiver_changes_a_part_and_a_new_epoch_does_not() -> None:
+    """A part that forwards a further stream is cut first; one that forwards in a higher epoch is not."""
     whole = replace(plan(["a"], ["b"]), forwards=(Forward(instance=101),))
     more = (Forward(instance=100), Forward(instance=101, epoch=2))
     assert streams_changed(whole, replace(whole, forwards=more)) == {"a"}
 
 
-def test_who_joins_a_part_changes_it() -> None:
-    """What is grafted at a cut takes nothing from before it."""
+def test_an_instance_that_joins_a_part_changes_it() -> None:
+    """An instance that is grafted at a cut takes no event from before the cut."""
     whole = plan(["a"], ["b"])
     grafted = Slot(instance=200, type="count", inputs=(Edge(parent=100),))
     assert streams_changed(whole, replace(whole, slots=(*whole.slots, grafted))) == {"a"}
 
 
-def test_who_is_failed_belongs_to_its_part() -> None:
-    """It takes its events too, so it is cut with those that feed it, and whom it would feed is not left alone."""
+def test_a_failed_instance_belongs_to_its_part() -> None:
+    """It takes its events too, so it is cut with the instances that feed it and those that it would feed."""
     whole = plan(["a"])
-    failed = replace(whole.slots[0], state=SlotState.FAILED, reason="it was told to")
+    failed = replace(whole.slots[0], state=SlotState.FAILED, reason="it was failed by hand")
     behind = Slot(instance=200, type="count", inputs=(Edge(parent=100),))
     (part,) = replace(whole, slots=(failed, behind)).parts()
     assert part == (frozenset({"a"}), frozenset({1, 100, 200}))
 
 
 def test_a_plan_takes_effect_at_its_positions() -> None:
-    """A batch ends where a plan is to take effect, and the next one runs it."""
+    """A batch ends where a plan is to take effect, and the next batch runs the plan."""
     entries = [entry(1, plan(["a"])), entry(2, plan(["a"], version=2, at={"a": 3}))]
     ends = [step.end for step in walk(entries, {"a": Spooled(*[E] * 5)})]
     assert [(end.entry, end.at["a"]) for end in ends] == [(1, 0), (1, 3), (2, 3), (2, 5)]
@@ -208,8 +208,8 @@ def test_a_plan_takes_effect_at_its_cut() -> None:
     ]
 
 
-def test_who_is_left_nothing_at_a_cut_makes_way() -> None:
-    """A job that a cut leaves nothing to read takes its time after that, and no other does."""
+def test_a_job_with_nothing_left_to_read_after_a_cut_takes_its_time() -> None:
+    """No other job does: other jobs have the cut still before them."""
     at_cut = Offset(run=1, entry=1, at={"a": 2}, cuts={"m": ("a",)})
     before, spools = entry(1, plan(["a"])), {"a": Spooled(E, "m", E)}
     bare = _next(at_cut, [before, entry(2, plan(version=2, at_cut="m"))], spools)
@@ -220,8 +220,8 @@ def test_who_is_left_nothing_at_a_cut_makes_way() -> None:
     assert again.haste is Haste.AT_ONCE
 
 
-def test_a_marker_among_raw_events_goes_with_those_that_are_due() -> None:
-    """It does not where something stands still already, at its marker or because a plan came that all wait for."""
+def test_a_marker_among_raw_events_waits_for_those_that_are_due() -> None:
+    """It does not wait if a part stands still already, at the marker or for a plan."""
     raw = Ingress(stream="raw", instance=50, supply=Rated(per_second=1.0))
     two = plan(["a"])
     joined = replace(
@@ -242,7 +242,7 @@ def test_a_marker_among_raw_events_goes_with_those_that_are_due() -> None:
 
 
 def test_a_newer_plan_waits_for_no_older_one() -> None:
-    """A plan that waits for a cut which never comes is passed over by the next one that may take effect."""
+    """A plan that waits for a cut which never comes is passed over once a newer plan may take effect."""
     entries = [
         entry(1, plan(["a"])),
         entry(2, plan(["a"], version=2, at_cut="never")),
@@ -254,7 +254,7 @@ def test_a_newer_plan_waits_for_no_older_one() -> None:
 
 
 def test_plans_that_take_effect_at_once_are_taken_together() -> None:
-    """Of several plans that wait for nothing only the last is run, each of them starting streams where it said."""
+    """Of several plans that wait for nothing only the last is run; each begins its streams at its own positions."""
     late = replace(entry(2, plan(["a"], ["b"], version=2)), starts={"a": 0, "b": 7})
     entries = [entry(1, plan(["a"])), late, replace(entry(3, plan(["b"], version=3)), starts={"b": 7})]
     assert [step.end for step in walk(entries, {"a": Spooled(), "b": Spooled()})] == [
@@ -271,7 +271,7 @@ def test_a_stream_that_left_and_comes_back_begins_anew() -> None:
 
 
 def test_a_batch_is_bounded_by_bytes() -> None:
-    """Each stream gets its share of what a batch may hold, and one item at least."""
+    """Each stream gets its share of the bytes of a batch, and at least one item."""
     small = replace(plan(["a"], ["b"]), limits=Limits(batch_bytes=4))
     ends = [step.end.at for step in walk([entry(1, small)], {"a": Spooled(*[E] * 3), "b": Spooled(E)})]
     assert ends == [{"a": 0, "b": 0}, {"a": 2, "b": 1}, {"a": 3, "b": 1}]
@@ -286,7 +286,7 @@ ITEMS = st.lists(st.sampled_from([E, E, E, "m", "n"]), max_size=8).map(
 def test_every_event_is_read_once_and_cuts_are_the_same_for_a_part(
     left: list[str | None], right: list[str | None], most: int
 ) -> None:
-    """Batches follow each other without a hole, and a cut lies just after its marker in every stream of its part."""
+    """Batches follow each other without a gap, and a cut is just after its marker in every stream of its part."""
     spools = {"a": Spooled(*left), "b": Spooled(*right)}
     one = replace(plan(["a", "b"]), limits=Limits(batch_bytes=most))
     ends = [step.end for step in walk([entry(1, one)], spools)]
@@ -318,7 +318,7 @@ def bridged(*, raw: bool = False) -> Plan:
 
 
 def begun(one: Plan, arrivals: Sequence[float]) -> list[float]:
-    """When the batches of a job begin, given when events come over a bridge."""
+    """The times at which the batches of a job begin, by the times at which events come over a bridge."""
     rhythm, found = Rhythm(), list[float]()
     for came in arrivals:
         if found and came <= found[-1]:
@@ -330,7 +330,7 @@ def begun(one: Plan, arrivals: Sequence[float]) -> list[float]:
 
 @given(gaps=st.lists(st.floats(0.001, 3), min_size=1, max_size=80))
 def test_bridges_wake_a_job_hardly_more_often_than_ticks_would(gaps: list[float]) -> None:
-    """However many there are and whenever events come over them; and nothing waits for longer than a pace."""
+    """However many bridges there are and whenever events come; and no event waits for longer than a pace."""
     arrivals = list(accumulate(gaps))
     times = begun(bridged(), arrivals)
     assert all(later - one >= EAGERNESS - (1 - SPENT) - 1e-9 for one, later in pairwise(times))
@@ -341,14 +341,14 @@ def test_bridges_wake_a_job_hardly_more_often_than_ticks_would(gaps: list[float]
 
 
 @given(late=st.lists(st.floats(0, 0.4), min_size=30, max_size=60))
-def test_who_is_fed_once_in_a_pace_is_woken_at_once(late: list[float]) -> None:
-    """A row of jobs adds to the latency only what their batches take, also if these take now more and now less."""
+def test_a_job_that_is_fed_once_in_a_pace_is_woken_at_once(late: list[float]) -> None:
+    """A row of jobs adds only the time of its batches to the latency, even if that varies."""
     arrivals = [place + each for place, each in enumerate(late)]
     assert arrivals == begun(bridged(), arrivals)
 
 
 def test_a_job_without_bridges_has_ticks_and_raw_events_beside_bridges_wait_for_company() -> None:
-    """Else a job that both enter would run a batch for each."""
+    """Otherwise a job that both enter would run a batch for each."""
     rhythm = Rhythm().after(10.3, pace=1.0)
     assert 11.0 == rhythm.due(plan(), {"raw"})
     assert 10.3 + COMPANY == rhythm.due(bridged(raw=True), {"raw"})

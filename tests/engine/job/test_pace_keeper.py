@@ -1,4 +1,4 @@
-"""Keeping the pace: when an answer comes, and that whoever logs a plan knows what was decided."""
+"""The pace keeper: when its answers come, and what is known to have been decided when a plan is logged."""
 
 import json
 import socket
@@ -17,7 +17,8 @@ from bridge.spools.log import Item, ItemKind
 from bridge.spools.memory_spool import MemorySpool
 from engine.job import pace, pace_keeper
 from engine.job.pace import ReadableSpool
-from engine.job.pace_keeper import PaceKeeper, PaceServer
+from engine.job.pace_keeper import PaceKeeper
+from engine.job.pace_server import PaceServer
 from engine.offset import Offset
 from engine.plan import Edge, Entry, Ingress, Plan, Slot
 from engine.spark.batch_task import report_recorded
@@ -31,18 +32,19 @@ LONG = 3_600.0
 class Scene:
     """A job of one or two streams in memory, and its keeper."""
 
-    def __init__(self, *streams: str, pace: float = LONG, known: Offset | None = None, told: bool = True) -> None:
+    def __init__(self, *streams: str, pace: float = LONG, known: Offset | None = None, notified: bool = True) -> None:
         self.spools = {name: MemorySpool() for name in streams or ("a",)}
         self.pace = pace
         self.entries: list[Entry] = []
         self.asked: list[Offset] = []
         self.looks = 0
-        self.told = told
+        self.notified = notified
         self.known = known
         self.log()
         self.keeper = PaceKeeper(
             run=1,
             entries=lambda first: [each for each in self.entries if each.number >= first],
+            is_bridged=lambda stream: stream != "raw",
             spools=self,
             recorded=lambda _start: self.known,
             on_ask=self.asked.append,
@@ -54,7 +56,7 @@ class Scene:
 
     def all_notify(self, streams: Sequence[str]) -> bool:
         assert streams
-        return self.told
+        return self.notified
 
     def log(self, **more: Any) -> None:
         """Log another plan, whose one task takes all streams."""
@@ -74,7 +76,7 @@ class Scene:
             self.keeper.wake()
 
     def warmed(self) -> Offset:
-        """After the batch that begins the plan, and one with events, so that the next has to wait."""
+        """The offset after the batch that begins the plan and one with events, so that the next has to wait."""
         first = self.keeper.end_after(Offset())
         for stream in self.spools:
             self.put(stream)
@@ -83,7 +85,7 @@ class Scene:
 
 @contextmanager
 def asking(scene: Scene, start: Offset) -> Iterator["Future[Offset]"]:
-    """A question in a thread of its own, that has looked once and found nothing to do."""
+    """A question in its own thread, after the keeper has looked once and found nothing to do."""
     with ThreadPoolExecutor(1) as pool:
         looks = scene.looks
         answer = pool.submit(scene.keeper.end_after, start)
@@ -106,14 +108,14 @@ def test_a_new_plan_is_answered_at_once() -> None:
     assert {"a": 1} == scene.keeper.end_after(begun).at
 
 
-def test_raw_events_begin_as_any_do() -> None:
-    """Before the first batch there was none that the pace could be counted from."""
+def test_the_first_raw_events_wait_for_no_pace() -> None:
+    """Before the first batch there is none to count a pace from."""
     scene = Scene("raw")
     assert {"raw": 1} == scene.warmed().at
 
 
 def test_events_wait_for_the_pace_and_a_plan_wakes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes within a pace waits; a plan that is logged meanwhile does not."""
+    """Events that come within a pace wait; a plan that is logged meanwhile does not."""
     monkeypatch.setattr(pace_keeper, "_POLL_SECONDS", LONG)
     monkeypatch.setattr(pace_keeper, "_PATIENCE", LONG)
     scene = Scene()
@@ -137,8 +139,8 @@ def test_a_marker_that_comes_over_a_bridge_wakes_at_once(monkeypatch: pytest.Mon
         assert Offset(run=1, entry=1, at={"a": 3}, cuts={"m": ("a",)}) == answer.result(BOUND)
 
 
-def test_what_comes_over_a_bridge_wakes_who_waits_for_raw_events_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may begin a batch before these would; more of what already waits changes nothing."""
+def test_events_over_a_bridge_wake_a_keeper_that_waits_for_raw_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may begin a batch before raw events would; more raw events change nothing."""
     monkeypatch.setattr(pace_keeper, "_POLL_SECONDS", LONG)
     monkeypatch.setattr(pace_keeper, "_PATIENCE", LONG)
     monkeypatch.setattr(pace, "COMPANY", LONG)
@@ -147,13 +149,13 @@ def test_what_comes_over_a_bridge_wakes_who_waits_for_raw_events_only(monkeypatc
     scene.put("raw", wake=False)
     with asking(scene, start) as answer:
         scene.put("bridge", wake=False)
-        scene.keeper.grown("raw", bridged=False)
-        scene.keeper.grown("bridge", bridged=True)
+        scene.keeper.note_growth("raw", marked=False)
+        scene.keeper.note_growth("bridge", marked=False)
         assert {"raw": 2, "bridge": 2} == answer.result(BOUND).at
 
 
 def test_events_are_answered_when_their_time_has_come() -> None:
-    """With a short pace the answer comes by itself, with all that has come until then."""
+    """With a short pace the answer comes by itself, and covers all events until then."""
     scene = Scene(pace=0.05)
     start = scene.warmed()
     with asking(scene, start) as answer:
@@ -162,7 +164,7 @@ def test_events_are_answered_when_their_time_has_come() -> None:
 
 
 def test_a_clock_that_is_set_back_holds_up_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the next one, nor the answer where there is nothing to do."""
+    """Neither the next batch, nor the answer if there is nothing to do."""
     monkeypatch.setattr(pace_keeper, "_PATIENCE", 2.0)
     scene = Scene(pace=0.02)
     start, now = scene.warmed(), time.time()
@@ -178,7 +180,7 @@ def test_a_clock_that_is_set_back_holds_up_no_batch(monkeypatch: pytest.MonkeyPa
 
 
 def test_with_nothing_to_do_the_offset_itself_comes_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that nobody waits on a host that died."""
+    """So that no query waits for a host that died."""
     monkeypatch.setattr(pace_keeper, "_PATIENCE", 0.05)
     scene = Scene()
     start = scene.warmed()
@@ -186,10 +188,10 @@ def test_with_nothing_to_do_the_offset_itself_comes_after_a_while(monkeypatch: p
     assert start == scene.keeper.end_after(start)
 
 
-def test_what_nobody_tells_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_without_a_notification_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another host may fill a spool, so the keeper looks again and again."""
     monkeypatch.setattr(pace_keeper, "_PATIENCE", LONG)
-    scene = Scene(pace=0.01, told=False)
+    scene = Scene(pace=0.01, notified=False)
     start = scene.warmed()
     with asking(scene, start) as answer:
         scene.put("a", wake=False)
@@ -197,7 +199,7 @@ def test_what_nobody_tells_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_where_whatever_comes_is_told_it_looks_no_more_than_it_must(
+def test_with_notifications_it_looks_no_more_often_than_it_must(
     monkeypatch: pytest.MonkeyPatch, *, waits: bool
 ) -> None:
     """Neither while there is nothing to do, nor while events wait for their time."""
@@ -209,12 +211,12 @@ def test_where_whatever_comes_is_told_it_looks_no_more_than_it_must(
         scene.put("a")
     looks = scene.looks
     assert start == scene.keeper.end_after(start)
-    # One at the beginning, one at the end, and one more where a clock is not exact.
+    # One at the beginning, one at the end, and one more if a clock is not exact.
     assert scene.looks - looks <= 3
 
 
-def test_what_a_plan_waits_for_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Events that come before it do not wait for their time, and are told as any others."""
+def test_the_events_that_a_plan_waits_for_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events that come before the plan do not wait for their time."""
     monkeypatch.setattr(pace_keeper, "_PATIENCE", LONG)
     scene = Scene("raw")
     start = scene.warmed()
@@ -222,11 +224,11 @@ def test_what_a_plan_waits_for_is_found(monkeypatch: pytest.MonkeyPatch) -> None
     scene.log(at={"raw": 3})
     with asking(scene, start) as answer:
         scene.put("raw", wake=False)
-        scene.keeper.grown("raw", bridged=False)
+        scene.keeper.note_growth("raw", marked=False)
         assert Offset(run=1, entry=1, at={"raw": 3}) == answer.result(BOUND)
 
 
-def test_who_is_stopped_answers_at_once() -> None:
+def test_a_stopped_keeper_answers_at_once() -> None:
     """A question that waits gets its own offset back."""
     scene = Scene()
     start = scene.warmed()
@@ -255,8 +257,8 @@ def test_a_marker_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     assert Offset(run=1, entry=1, at={"a": 3, "b": 3}) == scene.keeper.end_after(late)
 
 
-def test_a_cut_that_nobody_wants_any_more_is_waited_for_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits for it goes on at once, and does not say that it waited in vain."""
+def test_a_released_cut_is_waited_for_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that waits for it goes on at once, and the cut is not reported as given up."""
     monkeypatch.setattr(pace_keeper, "_POLL_SECONDS", LONG)
     monkeypatch.setattr(pace_keeper, "_PATIENCE", LONG)
     scene = Scene("a", "b", pace=0.01)
@@ -271,15 +273,15 @@ def test_a_cut_that_nobody_wants_any_more_is_waited_for_no_longer(monkeypatch: p
 
 
 def test_a_batch_that_is_recorded_ends_where_it_ended() -> None:
-    """Whatever came since: a checkpoint that lost the plan of a batch gets the same plan again."""
+    """Even if more has come since: a checkpoint that lost the plan of a batch gets the same plan again."""
     known = Offset(run=1, entry=1, at={"a": 5})
     scene = Scene(known=known)
     assert known == scene.keeper.end_after(Offset())
     assert known == scene.keeper.decided
 
 
-def test_who_logs_a_plan_knows_what_was_decided() -> None:
-    """The last end and every cut so far; and while somebody holds the lock nothing is decided."""
+def test_a_plan_is_logged_with_all_decisions_known() -> None:
+    """The last end and every cut so far are known; and while the lock is held nothing is decided."""
     scene = Scene()
     start = scene.warmed()
     assert start == scene.keeper.decided
@@ -295,7 +297,7 @@ def test_who_logs_a_plan_knows_what_was_decided() -> None:
 
 @pytest.fixture
 def recorded() -> "SimpleQueue[str]":
-    """The jobs of which a server was told that they have recorded a batch."""
+    """The jobs that were reported to a server to have recorded a batch."""
     return SimpleQueue()
 
 
@@ -311,12 +313,12 @@ def ask(server: PaceServer, job: str, start: Offset) -> dict[str, Any]:
         asking_.settimeout(BOUND)
         asking_.connect(str(server.address))
         asking_.sendall(json.dumps({"job": job, "start": start.as_json()}).encode() + b"\n")
-        told: dict[str, Any] = json.loads(asking_.makefile().readline())
-        return told
+        answer: dict[str, Any] = json.loads(asking_.makefile().readline())
+        return answer
 
 
 def test_questions_are_answered_over_the_socket(server: PaceServer) -> None:
-    """Each by the keeper of its job; who has none gets its own offset back."""
+    """Each is answered by the keeper of its job; a job without one gets its own offset back."""
     scene = Scene()
     server.add("j", scene.keeper)
     assert {"end": Offset(run=1, entry=1, at={"a": 0}).as_json()} == ask(server, "j", Offset())
@@ -325,8 +327,8 @@ def test_questions_are_answered_over_the_socket(server: PaceServer) -> None:
     assert {"end": Offset().as_json()} == ask(server, "j", Offset())
 
 
-def test_a_worker_tells_of_its_record_and_waits_for_nothing(server: PaceServer, recorded: "SimpleQueue[str]") -> None:
-    """Whether the host hears it or is gone, the batch goes on."""
+def test_a_worker_reports_its_record_and_waits_for_nothing(server: PaceServer, recorded: "SimpleQueue[str]") -> None:
+    """The batch goes on, even if the host is gone."""
     report_recorded(str(server.address), "j")
     assert "j" == recorded.get(timeout=BOUND)
     server.close()
@@ -334,7 +336,7 @@ def test_a_worker_tells_of_its_record_and_waits_for_nothing(server: PaceServer, 
     assert recorded.empty()
 
 
-def test_what_goes_wrong_is_told_to_the_job(server: PaceServer) -> None:
+def test_an_error_is_reported_to_the_query(server: PaceServer) -> None:
     """An index that cannot be read fails the query that needs it, with the reason."""
     scene = Scene()
     server.add("j", scene.keeper)

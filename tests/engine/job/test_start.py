@@ -1,10 +1,10 @@
-"""Coming: who is brought along, and from where streams are read that a plan brings."""
+"""The start of instances: which states are imported, and the positions that new streams begin at."""
 
 from dataclasses import replace
 
 import pytest
 
-from engine.job.start import Standing, begins, behind, brought, check_return, returning
+from engine.job.start import Standing, brought, check_return, past_gone, returning, start_positions
 from engine.offset import Offset
 from engine.plan import Edge, Entry, Ingress, Plan, Slot, StateImport
 from engine.plan_messages import RefusedPlan
@@ -38,36 +38,36 @@ BACK = StateImport(instance=7, job="j", cut="c")
 OTHER = StateImport(instance=7, job="another", cut="c")
 
 
-def test_who_comes_back_is_found_in_the_first_part_of_its_cut() -> None:
-    """Only from cuts of its own job, under the name that the plan says."""
+def test_an_instance_that_returns_is_found_in_the_first_part_of_its_cut() -> None:
+    """Only cuts of its own job count, with the name that the plan gives."""
     assert {7: KEPT[0]} == returning(KEPT, plan(7, imports=(BACK, replace(BACK, instance=9))))
     assert {} == returning(KEPT, plan(7, imports=(OTHER, replace(BACK, cut="d"))))
 
 
-def test_who_never_left_goes_on_as_it_is() -> None:
-    """What comes from another job is always brought, because it may have left and run there since."""
+def test_an_instance_that_never_left_goes_on_as_it_is() -> None:
+    """An instance from another job is always imported, because it may have left and run there since."""
     begun = [entry(2, plan()), entry(3, plan(7, imports=(BACK, OTHER)))]
     assert [OTHER] == list(brought(begun, plan(7)))
     assert [BACK, OTHER] == list(brought(begun, plan()))
     assert [BACK, OTHER] == list(brought(begun, None))
 
 
-def test_a_stream_goes_on_where_it_stands_until_it_is_sure_that_the_job_let_go() -> None:
-    """Whatever position is named: between a record and the next end that is decided, either may be so."""
+def test_a_stream_goes_on_where_it_is_until_the_job_has_surely_left_it() -> None:
+    """Even if a position is named: between a record and the next decided end the job may or may not have left it."""
     reads = Standing({"s": 5}, plan(7), Offset(run=1, entry=1, at={"s": 6}))
-    assert {"s": 5} == begins(plan(7), {"s": 99}, reads)
-    assert {"s": 5} == begins(plan(7, start=9), {"s": 9}, reads)
-    assert {"s": 5} == begins(plan(7, start=9), {"s": 9}, reads._replace(decided=None))
+    assert {"s": 5} == start_positions(plan(7), {"s": 99}, reads)
+    assert {"s": 5} == start_positions(plan(7, start=9), {"s": 9}, reads)
+    assert {"s": 5} == start_positions(plan(7, start=9), {"s": 9}, reads._replace(decided=None))
     let_go = reads._replace(decided=Offset(run=1, entry=2))
-    assert {"s": 5} == begins(plan(7), {"s": 99}, let_go)
-    assert {"s": 9} == begins(plan(7, start=9), {"s": 9}, let_go)
-    assert {"s": 99} == begins(plan(7), {"s": 99}, Standing({}, plan(), None))
+    assert {"s": 5} == start_positions(plan(7), {"s": 99}, let_go)
+    assert {"s": 9} == start_positions(plan(7, start=9), {"s": 9}, let_go)
+    assert {"s": 99} == start_positions(plan(7), {"s": 99}, Standing({}, plan(), None))
     # The plan before it has the stream already.
-    assert {"s": 3} == begins(plan(7), {"s": 3}, reads, {"s": 3})
+    assert {"s": 3} == start_positions(plan(7), {"s": 3}, reads, {"s": 3})
 
 
-def test_who_left_cannot_come_back_where_others_read_on() -> None:
-    """One that is still there may, and so may one whose streams stand where it left."""
+def test_an_instance_cannot_return_if_its_stream_was_read_on() -> None:
+    """It can if it is still there, or if its streams are where it left."""
     back = returning(KEPT, plan(7, imports=(BACK,)))
     check_return(plan(7), back, Standing({"s": 12}, plan(7), None))
     check_return(plan(7), back, Standing({"s": 10}, plan(), None))
@@ -79,8 +79,8 @@ def test_who_left_cannot_come_back_where_others_read_on() -> None:
         check_return(plan(7), back, Standing({"s": 12}, plan(), None))
 
 
-def test_what_is_gone_lies_before_where_a_stream_begins() -> None:
-    """The other streams begin where they did, and so does what has begun beyond."""
+def test_a_stream_begins_after_the_events_that_are_gone() -> None:
+    """Other streams begin where they did, and so do those that begin later anyway."""
     ran = replace(entry(1, plan(2)), starts={"a": 3, "b": 4, "c": 9})
-    assert {"a": 5, "b": 4, "c": 9} == behind(ran, {"a": 5, "c": 6}).starts
-    assert ran == behind(ran, {})
+    assert {"a": 5, "b": 4, "c": 9} == past_gone(ran, {"a": 5, "c": 6}).starts
+    assert ran == past_gone(ran, {})

@@ -1,4 +1,4 @@
-"""The births of the events that leave a job: in the kernel, and on twins from a raw spool to a subscriber's."""
+"""The births of what leaves a job: in the kernel, and on the twins from a raw spool to a subscriber's."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -53,43 +53,43 @@ CAUSES = st.lists(st.integers(0, 60), max_size=40).map(sorted)
 
 @given(items(most=6), CAUSES)
 def test_an_event_was_born_when_its_cause_was(came: list[Arrived], causes: list[int]) -> None:
-    """However many events have that cause. Events from no spool are of unknown birth."""
+    """Whatever is emitted for it, however often; what came from no spool is of unknown birth."""
     assert born(came, causes) == each(found(came, causes))
 
 
 @given(items(most=60), st.integers(1, 7))
 def test_too_many_births_become_few_that_are_no_younger(came: list[Arrived], step: int) -> None:
-    """All events are covered, and none gets a later birth than its own."""
+    """However many items came, each event is told of, and none is younger than it is."""
     causes = list(range(0, sum(item.count for item in came), step))
-    births = found(came, causes)
-    assert len(births) <= _MOST
-    assert len(causes) == len(each(births))
-    assert all(least <= at for least, at in zip(each(births), born(came, causes), strict=True))
+    told = found(came, causes)
+    assert len(told) <= _MOST
+    assert len(causes) == len(each(told))
+    assert all(least <= at for least, at in zip(each(told), born(came, causes), strict=True))
 
 
-def test_a_later_event_has_the_birth_of_its_cause() -> None:
-    """An average has that of the event that completes the window. Fed events have none."""
+def test_what_a_task_emits_later_was_born_with_the_event_that_it_is_emitted_for() -> None:
+    """An average of a window with the event that fills it; what is fed again at no known time."""
     slots = [slot(2, "block_window_average", 1, field="a", window=2), slot(3, "picky", 1)]
     machine = Machine(entry=entry(slots, [enters("s", 1)], [Forward(instance=2), Forward(instance=3)]))
     rows = [{"a": 1.0, "b": number} for number in range(3)]
     first = arrived(rows)._replace(births=(Birth(2, 100), Birth(1, 200)))
-    record = machine.run([first])
-    assert [((Birth(1, 100),)), ((Birth(2, 100), Birth(1, 200)))] == [each.births for each in record.emitted]
+    told = machine.run([first])
+    assert [((Birth(1, 100),)), ((Birth(2, 100), Birth(1, 200)))] == [each.births for each in told.emitted]
     second = arrived(rows[:1], first=3)._replace(births=(Birth(1, 300),))
     feed = Feed(id=1, instance=3, port="in", events='[{"a": 1.0, "b": 1}]')
-    record = machine.run([second], feeds=[feed])
-    assert [((Birth(1, 300),)), ((Birth(1, 300), Birth(1, UNKNOWN)))] == [each.births for each in record.emitted]
+    told = machine.run([second], feeds=[feed])
+    assert [((Birth(1, 300),)), ((Birth(1, 300), Birth(1, UNKNOWN)))] == [each.births for each in told.emitted]
 
 
 def test_births_survive_as_rows() -> None:
-    """The rows that Spark carries contain them, if they are known."""
+    """What Spark carries from the spools to the kernel has them, and has none where they are not known."""
     span = Span(Offset(), Offset(at={"s": 4}))
     items = [Arrived("s", 0, 3, 9, b"x", (Birth(1, 5), Birth(2, 6))), Arrived("s", 3, 1, 9, b"y")]
     assert (span, items) == read_rows(written_rows(span, items))
 
 
 def test_births_travel_from_the_raw_spool_to_the_subscribers(tmp_path: Path) -> None:
-    """Through record, sender, broker and receiver, though the subscriber's spool has its own stamps."""
+    """Over record, sender, broker and receiver, though the subscriber's spool has stamps of its own."""
     chain = Chain(tmp_path)
     try:
         for _ in range(2):
@@ -103,8 +103,8 @@ def test_births_travel_from_the_raw_spool_to_the_subscribers(tmp_path: Path) -> 
         assert all(item.stamp >= 1_020_000 for item in spooled)
         # The broker's last answers are still to be heard.
         chain.whole()
-        latencies = chain.follower.latencies.told(chain.clock.now())
-        assert {"d": {"out": latencies.all}} == latencies.outputs
-        assert (True, True) == (10.0 <= latencies.all["p50"], 20.0 <= latencies.all["p99"] < 25.0)
+        told = chain.follower.latencies.report(chain.clock.now())
+        assert {"d": {"out": told.all}} == told.outputs
+        assert (True, True) == (10.0 <= told.all["p50"], 20.0 <= told.all["p99"] < 25.0)
     finally:
         chain.close()

@@ -1,4 +1,4 @@
-"""What a worker process remembers of the jobs that it has met."""
+"""The jobs that a worker process remembers."""
 
 import os
 import shutil
@@ -20,13 +20,13 @@ def begin(root: Path, name: str, at: int = 1) -> None:
     folder = job_folder(root, name)
     folder.make()
     Lease(folder.path).release()
-    # Clocks of file systems tick slowly, and no two jobs have a name at the same moment.
+    # Clocks of file systems tick slowly, and no two jobs have one name at the same moment.
     os.utime(folder.path / "lease", (at, at))
     folder.mark_running()
 
 
 def test_a_job_that_runs_is_remembered_with_its_state(tmp_path: Path) -> None:
-    """Over any number of batches, and over meeting others."""
+    """Over any number of batches, and batches of other jobs."""
     for name in ("a", "b"):
         begin(tmp_path, name)
     met = batch_task._worker(tmp_path, "a")
@@ -34,8 +34,8 @@ def test_a_job_that_runs_is_remembered_with_its_state(tmp_path: Path) -> None:
     assert met is batch_task._worker(tmp_path, "a")
 
 
-def test_the_state_of_a_job_that_was_stopped_is_given_up(tmp_path: Path) -> None:
-    """When the next one is met; else it would take memory until the process ends."""
+def test_the_state_of_a_stopped_job_is_forgotten(tmp_path: Path) -> None:
+    """With the next job; otherwise it would take memory until the process ends."""
     for name in ("a", "b", "c"):
         begin(tmp_path, name)
         batch_task._worker(tmp_path, name)
@@ -46,8 +46,8 @@ def test_the_state_of_a_job_that_was_stopped_is_given_up(tmp_path: Path) -> None
     assert {"c", "d"} == {job for _, job in batch_task._workers}
 
 
-def test_a_job_has_nothing_of_another_one_that_had_its_name(tmp_path: Path) -> None:
-    """One that begins anew after the folder of the other was removed has no state yet."""
+def test_a_job_has_no_state_of_an_earlier_job_of_its_name(tmp_path: Path) -> None:
+    """It begins without state after the folder of the earlier job was removed."""
     begin(tmp_path, "a")
     met = batch_task._worker(tmp_path, "a")
     shutil.rmtree(job_folder(tmp_path, "a").path)

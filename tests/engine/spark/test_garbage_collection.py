@@ -1,4 +1,4 @@
-"""What a worker keeps from batch to batch is looked at once, and what it is done with is freed all the same."""
+"""Garbage collection in a worker: objects that stay are scanned once, and garbage is freed all the same."""
 
 import gc
 import weakref
@@ -10,7 +10,7 @@ from engine.spark.garbage_collection import GarbageGuard
 
 
 class Knot:
-    """Something that only a collection can free."""
+    """An object that only a collection can free."""
 
     def __init__(self) -> None:
         self.itself = self
@@ -18,31 +18,31 @@ class Knot:
 
 @pytest.fixture
 def sparing() -> Iterator[GarbageGuard]:
-    """One that has begun, in a process that freezes nothing else meanwhile."""
+    """A guard that has begun, in a process where nothing else is frozen meanwhile."""
     found = GarbageGuard()
     gc.collect()
     gc.freeze()
     found.begin()
     yield found
-    found.end()
+    gc.callbacks.remove(found._on_collection)
     gc.unfreeze()
 
 
 def much() -> list[list[int]]:
-    """So much that a collection takes long."""
+    """So many objects that a collection takes long."""
     return [[number] for number in range(300_000)]
 
 
-def test_what_outlives_a_long_collection_is_not_looked_at_again(sparing: GarbageGuard) -> None:
-    """What a process keeps between two batches is frozen by the collection that finds it."""
+def test_objects_that_outlive_a_long_collection_are_not_scanned_again(sparing: GarbageGuard) -> None:
+    """Objects that a process keeps between two batches are frozen by the first long collection."""
     with sparing.batch():
         kept = much()
     gc.collect()
     assert not any(each is kept[0] for each in gc.get_objects())
 
 
-def test_little_is_not_frozen(sparing: GarbageGuard) -> None:
-    """A collection that takes hardly any time freezes nothing, so that what ends later can be freed."""
+def test_few_objects_are_not_frozen(sparing: GarbageGuard) -> None:
+    """A short collection freezes nothing, so that objects can still be freed later."""
     del sparing
     knot = Knot()
     gc.collect()
@@ -52,8 +52,8 @@ def test_little_is_not_frozen(sparing: GarbageGuard) -> None:
     assert ended() is None
 
 
-def test_a_batch_frees_what_it_is_done_with(sparing: GarbageGuard) -> None:
-    """What lives while a batch runs is not frozen by collections within it."""
+def test_a_batch_frees_its_garbage(sparing: GarbageGuard) -> None:
+    """Collections within a batch do not freeze its objects."""
     with sparing.batch():
         knot, kept = Knot(), much()
         gc.collect()
@@ -64,7 +64,7 @@ def test_a_batch_frees_what_it_is_done_with(sparing: GarbageGuard) -> None:
     assert kept
 
 
-def test_a_batch_that_fails_is_over(sparing: GarbageGuard) -> None:
+def test_a_failed_batch_is_over(sparing: GarbageGuard) -> None:
     """Collections freeze again after a batch that raised."""
     with pytest.raises(RuntimeError), sparing.batch():
         raise RuntimeError

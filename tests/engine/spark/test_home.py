@@ -1,4 +1,4 @@
-"""What a host's Spark is started with so that it starts quickly: its home, and what its processes load."""
+"""The home of Spark, and the modules that its processes load: both are kept small, for a quick start."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ print(*({"dags", "networkx", "pydantic", "engine.kernel.batch"} & sys.modules.ke
 
 
 def said(program: str) -> str:
-    """What a Python process of its own prints."""
+    """The output of a separate Python process."""
     return subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-c", program],
         capture_output=True,
@@ -31,7 +31,7 @@ def said(program: str) -> str:
 
 
 def test_home_has_the_programs_and_not_the_archive(tmp_path: Path) -> None:
-    """The home that is found has what starts Spark, and no archive of PySpark to import from."""
+    """The home has Spark's programs, and no archive of PySpark to import from."""
     environment = {"XDG_CACHE_HOME": str(tmp_path)}
     find_spark(environment)
     home = Path(environment["SPARK_HOME"])
@@ -43,7 +43,7 @@ def test_home_has_the_programs_and_not_the_archive(tmp_path: Path) -> None:
 
 
 def test_jars_to_find_first_are_there(tmp_path: Path) -> None:
-    """Whichever home is used has them, each once."""
+    """Any home has each of them once."""
     environment = {"XDG_CACHE_HOME": str(tmp_path)}
     installed = jars_to_find_first(environment)
     find_spark(environment)
@@ -54,33 +54,33 @@ def test_jars_to_find_first_are_there(tmp_path: Path) -> None:
 
 
 def test_home_is_found_again(tmp_path: Path) -> None:
-    """A later start finds the home that an earlier one has made."""
+    """A later start uses the home that an earlier one made."""
     first, second = {"XDG_CACHE_HOME": str(tmp_path)}, {"XDG_CACHE_HOME": str(tmp_path)}
     find_spark(first)
     find_spark(second)
     assert first["SPARK_HOME"] == second["SPARK_HOME"]
 
 
-def test_a_home_that_is_named_stays() -> None:
-    """Whoever names a home gets it."""
+def test_a_home_in_the_environment_stays() -> None:
+    """`SPARK_HOME` is not changed if it is set."""
     environment = {"SPARK_HOME": "/elsewhere"}
     find_spark(environment)
     assert {"SPARK_HOME": "/elsewhere"} == environment
 
 
 def test_without_a_place_for_it_spark_finds_its_own(tmp_path: Path) -> None:
-    """Where no home can be made none is named, and Spark takes what is installed."""
+    """If no home can be made none is set, and Spark uses the installed one."""
     (tmp_path / "braid").write_text("in the way")
     environment = {"XDG_CACHE_HOME": str(tmp_path)}
     find_spark(environment)
     assert {"XDG_CACHE_HOME": str(tmp_path)} == environment
 
 
-def test_workers_are_forked_from_what_has_no_threads_of_its_own() -> None:
-    """What workers are forked from has one thread, besides that of an allocator, which starts it anew."""
+def test_workers_are_forked_from_a_process_without_threads() -> None:
+    """The daemon has one thread, besides one of the memory allocator, which restarts it."""
     assert 1 == len([name for name in said(SAYS_THREADS).split() if name != "jemalloc_bg_thd"])
 
 
 def test_planning_loads_little() -> None:
-    """The process that each job keeps for planning loads nothing of the core or the kernel."""
+    """The process that each job keeps for planning loads no module of the core or the kernel."""
     assert "" == said(SAYS_MODULES)

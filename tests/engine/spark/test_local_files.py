@@ -1,4 +1,4 @@
-"""Spark makes its files itself, as its own file system would make them by commands."""
+"""Local files: Spark creates them itself, just as commands would."""
 
 import json
 import subprocess
@@ -35,9 +35,9 @@ session.stop()
 
 @pytest.mark.spark
 def test_files_have_their_permissions_without_a_command(tmp_path: Path) -> None:
-    """No process is run for those that queries make, and who may read them is the same."""
+    """No process is run for the files of queries, and their permissions are the same."""
     command = [sys.executable, "-c", SCRIPT, str(tmp_path)]
-    told = subprocess.run(command, capture_output=True, check=True, text=True).stdout  # noqa: S603 - our own command
-    assert [False, True] == json.loads(told)
+    output = subprocess.run(command, capture_output=True, check=True, text=True).stdout  # noqa: S603 - our own command
+    assert [False, True] == json.loads(output)
     kept, other = ({oct(path.stat().st_mode) for path in (tmp_path / name).rglob("*")} for name in ("kept", "other"))
     assert kept == other

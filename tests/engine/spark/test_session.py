@@ -1,4 +1,4 @@
-"""The session that batches run in does nothing that nobody asked for."""
+"""The Spark session does no unnecessary work."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from engine.spark.session import start_session
 session = start_session("history", master="local[1]")
 assert 3 == session.range(3).count()
 context, state = session.sparkContext._jsc.sc(), session._jsparkSession.sharedState()
-# Whatever was told of it has been taken up by then.
+# The listeners have taken up all that happened by then.
 context.listenerBus().waitUntilEmpty()
 print(json.dumps([context.statusStore().jobsList(None).size(), state.statusStore().executionsCount()]))
 session.stop()
@@ -21,8 +21,8 @@ session.stop()
 
 
 @pytest.mark.spark
-def test_no_history_is_kept_of_what_ran() -> None:
-    """Spark notes neither the job of a query nor its plan, which a session as it comes does for its pages."""
+def test_no_history_of_queries_is_kept() -> None:
+    """Spark keeps neither the jobs of a query nor its plan, as a default session does for its web pages."""
     command = [sys.executable, "-c", SCRIPT]
-    told = subprocess.run(command, capture_output=True, check=True, text=True).stdout  # noqa: S603 - our own command
-    assert [0, 0] == json.loads(told)
+    output = subprocess.run(command, capture_output=True, check=True, text=True).stdout  # noqa: S603 - our own command
+    assert [0, 0] == json.loads(output)

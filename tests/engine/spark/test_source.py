@@ -1,4 +1,4 @@
-"""What the Spark source reads again of a batch whose events are gone."""
+"""The Spark source: which events it reads again of a batch whose events are partly gone."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,11 +9,11 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from bridge import FolderReader, Item, PositionsGone, Spool, commit, packed
+from bridge import FolderReader, Item, MemoryClock, PositionsGone, Spool, commit, packed
 from engine.host.consumers import HostConsumers
 from engine.job.job import SparkJob
 from engine.job.pace import next_batch
-from engine.job.start import behind
+from engine.job.start import past_gone
 from engine.kernel.batch import Arrived
 from engine.kernel.batch_rows import Span, read_rows
 from engine.kernel.worker import Worker
@@ -33,7 +33,7 @@ def events(many: int) -> Item:
 
 @contextmanager
 def ran(root: Path, *, gone: int = 5) -> Iterator[tuple[Batch, Spool]]:
-    """A batch of three and two events that a job ran, and some of which were removed when it had left the spool."""
+    """A batch of three and two events that a job ran; some were removed after the job had left the spool."""
     spool = Spool(spool_folder(root, STREAM), most_bytes=1 << 30)
     for many in (3, 2):
         spool.append([events(many)])
@@ -50,15 +50,24 @@ def ran(root: Path, *, gone: int = 5) -> Iterator[tuple[Batch, Spool]]:
 
 
 def unrecorded(root: Path) -> None:
-    """The job was stopped before it had recorded its last batch."""
+    """Undo the record of the last batch, as if the job was stopped before it."""
     max((job_folder(root, JOB).records).glob("0*")).unlink()
 
 
 def come_back(root: Path) -> None:
-    """What the job's host does first when it starts it again."""
-    job = SparkJob(JOB, root, NO_SPARK, NO_SPARK, NO_SPARK, asked=lambda _job: None, owned=lambda _stream: None)
+    """Do what the job's host does first when it starts the job again."""
+    job = SparkJob(
+        JOB,
+        root,
+        NO_SPARK,
+        NO_SPARK,
+        NO_SPARK,
+        clock=MemoryClock(),
+        on_ask=lambda _job: None,
+        owned_spool=lambda _stream: None,
+    )
     HostConsumers(root, NO_HOST).rejoin(job)
-    job.give_up()
+    job.release()
 
 
 def read(root: Path, batch: Batch) -> tuple[Span, list[Arrived]]:
@@ -66,7 +75,7 @@ def read(root: Path, batch: Batch) -> tuple[Span, list[Arrived]]:
 
 
 def test_a_batch_is_one_task_of_spark(tmp_path: Path) -> None:
-    """Whatever it holds; of one that is empty there is none."""
+    """Whatever it holds; an empty batch has no task."""
     reading = SpoolStreamReader({"job": JOB, "root": str(tmp_path), "pace": ""})
     offsets = [Offset(run=1, entry=1, at={"a": at, "b": 9_000 * at}).as_json() for at in (0, 5_000)]
     (only,) = reading.partitions(*offsets)
@@ -74,15 +83,15 @@ def test_a_batch_is_one_task_of_spark(tmp_path: Path) -> None:
     assert not reading.partitions(offsets[0], offsets[0])
 
 
-def test_a_batch_that_is_recorded_needs_its_events_no_more(tmp_path: Path) -> None:
-    """Spark may run it again, when the job was stopped before Spark had committed it."""
+def test_a_recorded_batch_does_not_need_its_events_again(tmp_path: Path) -> None:
+    """Spark runs it again if the job was stopped before Spark had committed it."""
     with ran(tmp_path) as (batch, _):
         span, items = read(tmp_path, batch)
     assert (batch.start, batch.end, []) == (span.start.as_json(), span.end.as_json(), items)
 
 
-def test_a_batch_that_is_not_recorded_does_not_go_on_without_its_events(tmp_path: Path) -> None:
-    """Nothing is lost in silence."""
+def test_an_unrecorded_batch_does_not_run_without_its_events(tmp_path: Path) -> None:
+    """No event is lost in silence."""
     with ran(tmp_path) as (batch, _):
         unrecorded(tmp_path)
         with pytest.raises(PositionsGone):
@@ -90,16 +99,16 @@ def test_a_batch_that_is_not_recorded_does_not_go_on_without_its_events(tmp_path
 
 
 @pytest.mark.parametrize(("gone", "left"), [(3, [(3, 2)]), (5, []), (9, [])])
-def test_a_job_that_was_stopped_in_a_batch_runs_it_with_what_is_left(
+def test_a_job_that_was_stopped_in_a_batch_runs_it_with_the_events_that_are_left(
     tmp_path: Path, gone: int, left: list[tuple[int, int]]
 ) -> None:
-    """Each time with the same, until it is recorded; and nothing of it comes once more in the next."""
+    """It runs with the same events each time until it is recorded, and none of them comes in the next batch again."""
     with ran(tmp_path, gone=gone) as (batch, spool):
         unrecorded(tmp_path)
         come_back(tmp_path)
         span, items = read(tmp_path, batch)
         assert left == [(item.first, item.count) for item in items]
-        # Others read on.
+        # Other jobs read on.
         commit(spool.folder, "another", 9)
         spool.prune()
         come_back(tmp_path)
@@ -108,15 +117,13 @@ def test_a_job_that_was_stopped_in_a_batch_runs_it_with_what_is_left(
 
 
 @pytest.mark.parametrize("gone", [3, 9])
-def test_what_comes_after_the_batch_that_a_job_was_stopped_in_is_read_from_where_it_is_there(
-    tmp_path: Path, gone: int
-) -> None:
-    """More may have gone than that batch was to hold."""
+def test_the_batch_after_the_one_a_job_was_stopped_in_reads_what_is_left(tmp_path: Path, gone: int) -> None:
+    """More events may be gone than the first batch was to hold."""
     with ran(tmp_path, gone=gone) as (batch, spool):
         unrecorded(tmp_path)
         come_back(tmp_path)
         folder, end = job_folder(tmp_path, JOB), Offset.of_json(batch.end)
-        entries = [behind(entry, folder.gone()) for entry in folder.entries(1)]
+        entries = [past_gone(entry, folder.gone()) for entry in folder.entries(1)]
         warming = next_batch(end, run=2, entries=entries, spools={STREAM: FolderReader(spool.folder)})
         assert max(5, gone) == warming.end.at[STREAM]
         following = next_batch(warming.end, run=2, entries=entries, spools={STREAM: FolderReader(spool.folder)})

@@ -268,8 +268,7 @@ def test_a_flag_of_another_form_is_told_before_anything_is_asked(braid: Braid) -
     result = braid("tenants", "admit", "No Name", answers=ADMITTED)
     assert (1, []) == (result.exit_code, braid.asked())
     assert (
-        result.stderr
-        == "name: the text contains characters that are not allowed here; "
+        result.stderr == "name: the text contains characters that are not allowed here; "
         "use a text that matches ^[a-z0-9][a-z0-9-]{0,62}$\n"
     )
 

@@ -1,4 +1,4 @@
-"""A host's connection over a real broker that forgets."""
+"""The connection of a host to a real broker that drops and forgets."""
 
 import json
 import time
@@ -33,10 +33,10 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 @contextmanager
 def lined(folder: Path, kind: BrokerKind, *, most_queued: int = 0) -> Iterator[tuple[Broker, HostConnection]]:
-    """A broker of the test's own, and a host's line to it."""
+    """A broker of the test's own, and a host's connection to it."""
     users = {"braid": "a password of its own"}
     with start_broker(folder / "broker", users, kind=kind, max_queued_messages=most_queued) as broker:
-        line = HostConnection("h", broker.address("braid"), heard=lambda _message: None)
+        line = HostConnection("h", broker.address("braid"), on_message=lambda _message: None)
         line.begin()
         line.listen()
         try:
@@ -48,7 +48,7 @@ def lined(folder: Path, kind: BrokerKind, *, most_queued: int = 0) -> Iterator[t
 
 @contextmanager
 def heard(broker: Broker, topic: str, **how: Any) -> Iterator[list[bytes]]:
-    """The messages of a topic, which are not acknowledged."""
+    """The messages on a topic, which are not acknowledged."""
     got: list[bytes] = []
     client = MqttClient(
         broker.address("braid"), "tester", topics=[topic], on_message=lambda message: got.append(message.payload), **how
@@ -71,8 +71,8 @@ def sending(broker: Broker) -> Iterator[MqttClient]:
         client.stop()
 
 
-def test_drops_of_its_broker_are_counted(tmp_path: Path, kind: BrokerKind) -> None:
-    """A host reports how many messages the broker dropped after it had accepted them."""
+def test_messages_that_the_broker_drops_are_counted(tmp_path: Path, kind: BrokerKind) -> None:
+    """A host reports how many messages were lost after the broker had taken them."""
     with lined(tmp_path, kind, most_queued=2) as (broker, line):
         with heard(broker, "t"):
             pass
@@ -83,17 +83,17 @@ def test_drops_of_its_broker_are_counted(tmp_path: Path, kind: BrokerKind) -> No
             until(lambda: line.dropped == 8, "what was dropped")
 
 
-def test_unread_messages_are_reported_no_faster_than_the_broker_answers(
+def test_unread_messages_are_published_no_faster_than_the_broker_answers(
     kind: BrokerKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reporting fails while the broker stands still; once it goes on nothing that it took is missing."""
+    """An error says that the broker stands still; once it goes on none of the accepted messages is missing."""
     monkeypatch.setattr(connection, "_MOST_UNANSWERED", 3)
     monkeypatch.setattr(connection, "_PATIENCE", 0.1)
     with lined(tmp_path, kind) as (broker, line), heard(broker, topics.unread("t")) as got:
 
         def tell(event: str) -> bool:
             try:
-                line.tell_unread(Unread(topic="t", event=event, reason="no number"))
+                line.publish_unread(Unread(topic="t", event=event, reason="no number"))
             except NotConnected:
                 return False
             return True
@@ -101,38 +101,38 @@ def test_unread_messages_are_reported_no_faster_than_the_broker_answers(
         process = psutil.Process(broker.pid)
         process.suspend()
         try:
-            sent = [tell(f"{number}") for number in range(5)]
-            # Another topic has room of its own.
-            line.tell_unread(Unread(topic="u", event="6", reason="no number"))
+            published = [tell(f"{number}") for number in range(5)]
+            # Another topic has its own limit.
+            line.publish_unread(Unread(topic="u", event="6", reason="no number"))
         finally:
             process.resume()
-        assert [True, True, True, False, False] == sent
+        assert [True, True, True, False, False] == published
         until(lambda: tell("5"), "room for one more")
         until(lambda: len(got) == 4, "all that were taken")
         assert ["0", "1", "2", "5"] == [json.loads(letter)["event"] for letter in got]
 
 
 def test_an_outage_of_any_length_ends_no_host(tmp_path: Path, kind: BrokerKind) -> None:
-    """Measurements of that time are not kept, so that they neither take all message ids nor come late."""
+    """The metrics of jobs are not kept meanwhile, so that they neither use up message ids nor come late."""
     with lined(tmp_path, kind) as (broker, line), heard(broker, "metrics") as got:
         process = psutil.Process(broker.pid)
         process.kill()
         process.wait()
         for number in range(70_000):
-            line.tell("metrics", {"n": number}, retain=False)
+            line.publish("metrics", {"n": number}, retain=False)
         broker.restart()
 
-        def measured() -> bool:
-            line.tell("metrics", {"n": -1}, retain=False)
+        def published() -> bool:
+            line.publish("metrics", {"n": -1}, retain=False)
             return b'{"n": -1}' in got
 
-        until(measured, "what is measured after that")
-        # The connection may not yet have ended for the first of them.
+        until(published, "the metrics after that")
+        # For the first of them the connection may not have ended yet.
         assert len([each for each in got if each != b'{"n": -1}']) < 35_000
 
 
 def test_a_client_of_any_version_gets_more_than_it_has_acknowledged(tmp_path: Path, kind: BrokerKind) -> None:
-    """Brokers send some twenty unacknowledged messages by default, and a spool acknowledges only what it has."""
+    """By default brokers send some twenty ahead, and a spool acknowledges only what it has."""
     with (
         lined(tmp_path, kind) as (broker, _),
         heard(broker, "t", protocol=MQTTProtocolVersion.MQTTv311) as got,
@@ -143,12 +143,12 @@ def test_a_client_of_any_version_gets_more_than_it_has_acknowledged(tmp_path: Pa
         until(lambda: len(got) == 500, "all of them")
 
 
-def test_a_status_that_a_broker_may_have_lost_is_published_again(tmp_path: Path, kind: BrokerKind) -> None:
+def test_a_status_that_the_broker_may_have_lost_is_published_again(tmp_path: Path, kind: BrokerKind) -> None:
     """An unchanged status is published once, and once more after a reconnect: the broker may have lost it."""
     with lined(tmp_path, kind) as (broker, line), heard(broker, "status", lasting=False) as got:
         for _ in range(3):
-            line.tell("status", {"n": 1})
-        line.tell("status", {"n": 2})
+            line.publish("status", {"n": 1})
+        line.publish("status", {"n": 2})
         until(lambda: len(got) == 2, "both")
         with sending(broker) as client:
             client.publish("status", b"", retain=True)
@@ -156,7 +156,7 @@ def test_a_status_that_a_broker_may_have_lost_is_published_again(tmp_path: Path,
         broker.restart()
 
         def told_again() -> bool:
-            line.tell("status", {"n": 2})
+            line.publish("status", {"n": 2})
             return len(got) > 3
 
         until(told_again, "the second once more")

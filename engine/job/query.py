@@ -1,0 +1,61 @@
+"""The Spark query of a job: it is started, watched, stopped, and cancelled if it does not stop."""
+
+import threading
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.spark.batch_task import RESULT, answer
+from engine.spark.source import SOURCE_FORMAT, SpoolSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class JobQuery:
+    """One query of a job; started when it is made."""
+
+    def __init__(self, session: "SparkSession", job: str, *, root: Path, checkpoint: Path, pace: Path) -> None:
+        """`pace` is the socket where Spark's processes ask when the next batch begins."""
+        self._job = job
+        self._session = session
+        self._stopping: threading.Thread | None = None
+        # Registered anew for each query: Spark writes to what is registered whenever one of its queries begins. Two
+        # that begin at once can leave it in a state in which no task can be read any more until the JVM ends.
+        session.dataSource.register(SpoolSource)
+        self._query = (
+            session.readStream.format(SOURCE_FORMAT)
+            .option("job", job)
+            .option("root", str(root))
+            .option("pace", str(pace))
+            .load()
+            .mapInArrow(partial(answer, str(root), job, str(pace)), RESULT)
+            .writeStream.format("noop")
+            .queryName(job)
+            # Without the scheme a cluster would take it for a folder of its own file system.
+            .option("checkpointLocation", f"file://{checkpoint}")
+            .trigger(processingTime="0 seconds")
+            .start()
+        )
+
+    def is_active(self) -> bool:
+        """Whether it still runs; asks the JVM."""
+        return bool(self._query.isActive)
+
+    def failure(self) -> str:
+        """The reason that it runs no longer."""
+        return str(self._query.exception() or "the query ended by itself")
+
+    def stop(self) -> None:
+        """Begin to stop it."""
+        self._stopping = threading.Thread(target=self._query.stop, name=f"stops {self._job}", daemon=True)
+        self._stopping.start()
+
+    def is_stopping(self) -> bool:
+        """Whether it was asked to stop, and has not stopped yet."""
+        return self._stopping is not None and self._stopping.is_alive()
+
+    def cancel(self) -> None:
+        """Cancel the batch that keeps it from stopping."""
+        # Spark groups the tasks of a query under the id of its run.
+        self._session.sparkContext.cancelJobGroup(str(self._query.runId))
