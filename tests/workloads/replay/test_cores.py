@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.host.process_tree import Used
+from engine.host.process_tree import ProcessCpu
 from workloads.replay.cores import CoresReading, cores_between, look
 
 BURN = "import time\nwhile time.process_time() < 0.4: pass"
@@ -86,7 +86,7 @@ def work(service: "subprocess.Popen[str]") -> None:
 def test_cores_are_means_over_the_time_between() -> None:
     """Half a second of CPU in two seconds is a quarter of a core, and a part without a process has none."""
     begun, ended = (
-        CoresReading(at=at, used={(1, ""): Used(part="manager", parent=None, own=own, buried=0.0)})
+        CoresReading(at=at, used={(1, ""): ProcessCpu(part="manager", parent=None, own=own, reaped=0.0)})
         for at, own in ((10.0, 1.0), (12.0, 1.5))
     )
     assert {"broker": 0.0, "driver": 0.0, "jvm": 0.0, "worker": 0.0, "manager": 0.25} == cores_between(begun, ended)
