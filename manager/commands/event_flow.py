@@ -16,7 +16,7 @@ from rich.text import Text
 from manager.answers import FieldProblem, OutputEvent
 from manager.client.client import Client
 from manager.client.errors import NotDone, Refused
-from manager.client.requests import ONE_TIME_PREFIX
+from manager.client.requests.sources import ONE_TIME_PREFIX
 from manager.commands.client_command import WrongUsage, asks
 from manager.commands.display import Shown, complain
 

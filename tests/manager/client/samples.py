@@ -1,4 +1,4 @@
-"""An answer of each kind, as the service writes it."""
+"""Samples of each answer, in JSON."""
 
 from typing import Any
 
