@@ -33,16 +33,14 @@ def cells(page: Page, name: str, row: str) -> list[str]:
 def test_an_operators_bill_adds_up_on_the_page(console_service: ConsoleService, page_for: PageFor) -> None:
     """Tenants and overhead are the measured whole, digit by digit; removed dataflows are in it; more may come."""
     page = page_for(console_service.keys["operator"], PAGE)
-    expect(page.get_by_role("region", name="What each tenant pays")).to_contain_text("Measured whole")
+    expect(page.get_by_role("region", name="Costs by tenant")).to_contain_text("Measured total")
     amounts = {
-        name: Decimal(cells(page, "What each tenant pays", name)[3].removesuffix(" EUR"))
-        for name in ("ann", "poor", "Overhead", "Measured whole")
+        name: Decimal(cells(page, "Costs by tenant", name)[3].removesuffix(" EUR"))
+        for name in ("ann", "poor", "Overhead", "Measured total")
     }
-    assert amounts.pop("Measured whole") == sum(amounts.values()) > 0
-    expect(page.get_by_role("region", name="What each dataflow costs")).to_contain_text(
-        console_service.places["removed"]
-    )
-    expect(page.get_by_text("More may come to it")).to_be_visible()
+    assert amounts.pop("Measured total") == sum(amounts.values()) > 0
+    expect(page.get_by_role("region", name="Costs by dataflow")).to_contain_text(console_service.places["removed"])
+    expect(page.get_by_text("The bill is not final")).to_be_visible()
     expect(page.get_by_text("A core hour costs 6.0 EUR.")).to_be_visible()
 
 
@@ -50,7 +48,7 @@ def test_a_bill_is_of_one_tenant_where_that_is_chosen(console_service: ConsoleSe
     """The others are one row then, so that it still adds up; the address remembers what was chosen."""
     page = page_for(console_service.keys["operator"], PAGE)
     page.get_by_label("Tenant", exact=True).select_option("poor")
-    tenants = page.get_by_role("region", name="What each tenant pays")
+    tenants = page.get_by_role("region", name="Costs by tenant")
     expect(tenants).to_contain_text("Other tenants")
     expect(tenants).not_to_contain_text("ann")
     expect(page).to_have_url(re.compile(r"#/bills\?period=own&from=[0-9-]+&to=[0-9-]+&tenant=poor$"))
@@ -62,11 +60,11 @@ def test_a_bill_is_of_one_tenant_where_that_is_chosen(console_service: ConsoleSe
 def test_a_tenant_sees_its_own_bill(console_service: ConsoleService, page_for: PageFor) -> None:
     """Its dataflows and their sum; nothing of others, and not what everything took."""
     page = page_for(console_service.keys["ann"], PAGE)
-    dataflows = page.get_by_role("region", name="What each dataflow costs")
-    expect(dataflows).to_contain_text("All together")
+    dataflows = page.get_by_role("region", name="Costs by dataflow")
+    expect(dataflows).to_contain_text("Total")
     paid = [
-        Decimal(cells(page, "What each dataflow costs", row)[4].removesuffix(" EUR"))
-        for row in (console_service.places["running"], console_service.places["removed"], "All together")
+        Decimal(cells(page, "Costs by dataflow", row)[4].removesuffix(" EUR"))
+        for row in (console_service.places["running"], console_service.places["removed"], "Total")
     ]
     assert paid[2] == paid[0] + paid[1]
     for word in ("poor", console_service.places["poors"], "Overhead", "Measured"):
@@ -88,8 +86,8 @@ def test_a_bill_is_downloaded_as_csv(console_service: ConsoleService, page_for: 
 
 def cells_when_there(page: Page, row: str) -> list[str]:
     """The cells of a dataflow's row, once it is there."""
-    expect(page.get_by_role("region", name="What each dataflow costs")).to_contain_text(row)
-    return cells(page, "What each dataflow costs", row)
+    expect(page.get_by_role("region", name="Costs by dataflow")).to_contain_text(row)
+    return cells(page, "Costs by dataflow", row)
 
 
 def test_a_period_of_ones_own(console_service: ConsoleService, page_for: PageFor) -> None:

@@ -66,19 +66,19 @@ def test_it_shows_how_a_dataflow_stands(console_service: ConsoleService, page_fo
     """Its state and why, each task in the drawing and in the list, what it shares, its topic, cost and journal."""
     page = _opened(console_service, page_for, console_service.places["edited"])
     expect(page.get_by_text("deploying", exact=True)).to_be_visible()
-    expect(page.get_by_text("Somebody had all of that running already, and it is shared.")).to_be_visible()
+    expect(page.get_by_text("All are shared: they were already running.")).to_be_visible()
     drawing = page.get_by_role("img", name="4 tasks and 3 streams between them")
     expect(drawing.locator(".dag-task.reused")).to_have_count(4)
     expect(drawing.locator(".dag-stream")).to_have_count(3)
     row = page.get_by_role("row", name=re.compile("average block_window_average"))
     expect(row).to_contain_text("reused")
     expect(page.get_by_text(f"braid/1/out/ann/{console_service.places['edited']}/averages")).to_be_visible()
-    expect(page.get_by_role("region", name="The newest first, in tasks")).to_contain_text("submit")
-    expect(page.get_by_text("Nothing of it was metered yet")).to_be_visible()
+    expect(page.get_by_role("region", name="Newest first; numbers are tasks")).to_contain_text("submit")
+    expect(page.get_by_text("Not metered yet")).to_be_visible()
     page.get_by_text("Document", exact=True).click()
     expect(page.get_by_label("The document")).to_contain_text('"name": "averages of plausible temperatures"')
     page = _opened(console_service, page_for, console_service.places["running"])
-    expect(page.get_by_text("Its share")).to_be_visible()
+    expect(page.get_by_text("Share", exact=True)).to_be_visible()
 
 
 def test_what_fails_is_told_as_it_happens(console_service: ConsoleService, page_for: PageFor) -> None:
@@ -112,13 +112,13 @@ def test_an_output_is_watched(console_service: ConsoleService, page_for: PageFor
     dataflow = _submitted(console_service)
     page = _opened(console_service, page_for, dataflow)
     page.get_by_role("button", name="Watch averages").click()
-    expect(page.get_by_text("OutputWatcher, from now on.")).to_be_visible()
+    expect(page.get_by_text("Watching from now on.")).to_be_visible()
     topic = f"braid/1/out/ann/{dataflow}/averages"
     broker.publish(topic, output(1, {"temperature": 21.5}))
     events = page.get_by_role("list", name="Events of averages")
     expect(events.get_by_role("listitem")).to_have_text(['1 {"temperature":21.5}'])
     broker.publish(topic, output(7, *({"street": "<b>", "number": number} for number in range(30))))
-    expect(page.get_by_text("21 events shown here, 15 more left meanwhile.")).to_be_visible()
+    expect(page.get_by_text("21 events shown, 15 not shown.")).to_be_visible()
     expect(events.get_by_role("listitem").first).to_have_text('26 {"street":"<b>","number":19}')
     watching = console_service.service.watching
     assert watching is not None
@@ -136,7 +136,7 @@ def test_dead_letters_are_deleted_and_replayed(console_service: ConsoleService, 
     """One is deleted once that was confirmed; what cannot be replayed says why; all are replayed at once."""
     page = _opened(console_service, page_for, console_service.places["edited"])
     letter = console_service.places["shared_letter"]
-    page.get_by_text("1 events", exact=True).click()
+    page.get_by_text("1 event", exact=True).click()
     expect(page.get_by_text('{"temperature":"warm"}')).to_be_visible()
     page.get_by_role("button", name=f"Replay dead letter {letter}").click()
     expect(page.get_by_role("alert").filter(has_text="Not allowed")).to_be_visible()
@@ -146,11 +146,11 @@ def test_dead_letters_are_deleted_and_replayed(console_service: ConsoleService, 
     expect(page.get_by_role("button", name=f"Delete dead letter {letter}")).to_be_focused()
     page.keyboard.press("Enter")
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    expect(page.get_by_text("Its tasks could take all events.")).to_be_visible()
-    expect(page.get_by_role("status")).to_have_text("1 dead letters were deleted.")
+    expect(page.get_by_text("No dead letters.")).to_be_visible()
+    expect(page.get_by_role("status")).to_have_text("Deleted 1 dead letter.")
     page = _opened(console_service, page_for, console_service.places["alone"])
     page.get_by_role("button", name="Replay all dead letters").click()
-    expect(page.get_by_role("status")).to_contain_text("1 dead letters with 1 events were handed to their tasks again.")
+    expect(page.get_by_role("status")).to_contain_text("Replayed 1 dead letter with 1 event.")
 
 
 def test_a_document_is_replaced_once_it_was_explained(console_service: ConsoleService, page_for: PageFor) -> None:
@@ -168,13 +168,13 @@ def test_a_document_is_replaced_once_it_was_explained(console_service: ConsoleSe
     expect(swap).to_be_disabled()
     text.fill(json.dumps(resources.DOCUMENT | {"name": "as it was"}))
     page.get_by_role("button", name="Explain").click()
-    expect(page.get_by_text("4 tasks run already")).to_be_visible()
+    expect(page.get_by_text("4 tasks already run")).to_be_visible()
     text.press("Space")
     expect(swap).to_be_disabled()
     page.get_by_role("button", name="Explain").click()
     swap.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("as it was")
-    expect(page.get_by_role("status").filter(has_text="Revision 2 was submitted.")).to_be_attached()
+    expect(page.get_by_role("status").filter(has_text="Submitted revision 2.")).to_be_attached()
     assert 2 == console_service.service.dataflow(OPERATOR, dataflow).revision
 
 
@@ -186,11 +186,11 @@ def test_a_removal_is_shown_before_it_is_done(console_service: ConsoleService, p
     dialog = page.get_by_role("dialog", name="Remove this dataflow?")
     expect(dialog.get_by_text("4 tasks stop:")).to_be_visible()
     expect(dialog.get_by_role("listitem").filter(has_text="block_window_average")).to_be_visible()
-    expect(dialog.get_by_text("One goes on, because others need it.")).to_be_visible()
+    expect(dialog.get_by_text("1 task keeps running for others.")).to_be_visible()
     dialog.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("button", name="Remove…")).to_be_focused()
     page.keyboard.press("Enter")
-    dialog.get_by_label("After what its sources have sent by now").check()
+    dialog.get_by_label("After processing what its sources have sent so far").check()
     dialog.get_by_role("button", name="Remove").click()
     expect(page.get_by_text("draining", exact=True)).to_be_visible()
     expect(page.get_by_role("button", name="Replace…")).to_have_count(0)
@@ -206,7 +206,7 @@ def test_who_removes_while_it_drains_waits_for_nothing_else(console_service: Con
     page = _opened(console_service, page_for, _submitted(console_service, fresh=True))
     page.get_by_role("button", name="Remove…").click()
     dialog = page.get_by_role("dialog", name="Remove this dataflow?")
-    dialog.get_by_label("After what its sources have sent by now").check()
+    dialog.get_by_label("After processing what its sources have sent so far").check()
     unanswered: list[Route] = []
     page.route("**/v1/operations?*", lambda route: unanswered.append(route))  # noqa: PLW0108 - it gets an attribute
     dialog.get_by_role("button", name="Remove").click()

@@ -52,24 +52,24 @@ def test_the_list_is_shown_in_parts(console_service: ConsoleService, page_for: P
     """Forth and back; the first part has nothing before it and the last one nothing after it."""
     page = page_for(console_service.keys["bob"], "#/dataflows")
     expect(page.locator("tbody tr")).to_have_count(PART)
-    expect(page.get_by_role("button", name="Those before")).to_have_count(0)
-    page.get_by_role("button", name="Those after").click()
+    expect(page.get_by_role("button", name="Previous")).to_have_count(0)
+    page.get_by_role("button", name="Next").click()
     expect(page.locator("tbody tr")).to_have_count(3)
-    expect(page.get_by_role("button", name="Those after")).to_have_count(0)
-    page.get_by_role("button", name="Those before").click()
+    expect(page.get_by_role("button", name="Next")).to_have_count(0)
+    page.get_by_role("button", name="Previous").click()
     expect(page.locator("tbody tr")).to_have_count(PART)
 
 
 def test_part_of_a_name_is_searched(console_service: ConsoleService, page_for: PageFor) -> None:
     """In any case, and as it stands: no character of it has a meaning; what nothing is like is said."""
     page = page_for(console_service.keys["bob"], "#/dataflows")
-    search = page.get_by_label("Part of the name, or id")
+    search = page.get_by_label("Name or id")
     search.fill("TURES 1")
     search.press("Enter")
     expect(page.locator("tbody tr")).to_have_count(11)
     search.fill("%")
     search.press("Enter")
-    expect(page.get_by_text("No dataflow is like this.")).to_be_visible()
+    expect(page.get_by_text("No matching dataflows.")).to_be_visible()
 
 
 def test_a_hostile_name_is_text(console_service: ConsoleService, page_for: PageFor) -> None:

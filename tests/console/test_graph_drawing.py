@@ -32,7 +32,7 @@ def page(page_for: PageFor, console_service: ConsoleService, lists: dict[str, li
 
 
 def told(page: Page) -> Locator:
-    return page.locator(".board-told")
+    return page.locator(".canvas-summary")
 
 
 def board(page: Page) -> Locator:
@@ -49,7 +49,7 @@ def in_view(page: Page) -> int:
 def test_many_tasks_are_collapsed_to_their_jobs_until_somebody_opens_one(page: Page) -> None:
     """A thousand tasks are ten boxes; Enter opens the chosen one and collapses it again."""
     page.get_by_role("button", name="job 10", exact=True).click()
-    details = page.get_by_role("region", name="What is chosen")
+    details = page.get_by_role("region", name="Selection")
     expect(details.get_by_role("heading", name="Job 10")).to_be_visible()
     board(page).press("Enter")
     expect(page.locator("#said")).to_have_text("Job 10 is expanded.")
@@ -81,10 +81,10 @@ def test_a_task_that_is_searched_for_is_shown_with_what_it_is_connected_to(page:
     search.fill("job 10 failed")
     expect(found.locator("caption")).to_have_text("1 task")
     search.fill("no such type")
-    expect(found).to_contain_text("No task is like that.")
+    expect(found).to_contain_text("No matching task.")
     search.fill("#1000")
     found.get_by_role("button", name="#1000").click()
-    details = page.get_by_role("region", name="What is chosen")
+    details = page.get_by_role("region", name="Selection")
     expect(details.get_by_role("heading", name="#1000")).to_be_visible()
     # What a host says is text, whatever it holds.
     expect(details).to_contain_text("no such field: <b>temperature</b>")
@@ -100,10 +100,10 @@ def test_the_graph_is_moved_by_pointer_and_wheel_and_chosen_from_by_a_click(page
     """Dragging moves it, the wheel enlarges it where the pointer is, and a click chooses what is there."""
     page.get_by_label("Search").fill("#500")
     page.get_by_role("region", name="Tasks and jobs as a list").get_by_role("button", name="#500").click()
-    details = page.get_by_role("region", name="What is chosen")
+    details = page.get_by_role("region", name="Selection")
     expect(details.get_by_role("heading", name="#500")).to_be_visible()
     board(page).press("Escape")
-    expect(details).to_contain_text("Nothing is chosen")
+    expect(details).to_contain_text("Nothing selected")
     board(page).scroll_into_view_if_needed()
     box = board(page).bounding_box()
     assert box is not None
@@ -113,7 +113,7 @@ def test_the_graph_is_moved_by_pointer_and_wheel_and_chosen_from_by_a_click(page
     page.mouse.move(x + 120, y + 60, steps=4)
     page.mouse.up()
     # A drag is no click.
-    expect(details).to_contain_text("Nothing is chosen")
+    expect(details).to_contain_text("Nothing selected")
     page.mouse.move(x + 120, y + 60)
     before = in_view(page)
     page.mouse.wheel(0, 400)
@@ -147,14 +147,14 @@ def test_two_fingers_enlarge_the_graph_and_make_it_smaller(page: Page) -> None:
     pinch([200, 120, 60, 20])
     expect(told(page)).to_contain_text("In view: 1,000 tasks")
     # Fingers that moved it chose nothing.
-    expect(page.get_by_role("region", name="What is chosen")).to_contain_text("Nothing is chosen")
+    expect(page.get_by_role("region", name="Selection")).to_contain_text("Nothing selected")
 
 
 def test_news_change_neither_the_view_nor_what_is_chosen(page: Page, lists: dict[str, list[dict[str, Any]]]) -> None:
     """When tasks come and go, what was chosen stays, where it was; one that is gone is told no more."""
     page.get_by_label("Search").fill("#950")
     page.get_by_role("region", name="Tasks and jobs as a list").get_by_role("button", name="#950").click()
-    details = page.get_by_role("region", name="What is chosen")
+    details = page.get_by_role("region", name="Selection")
     expect(details.get_by_role("heading", name="#950")).to_be_visible()
     lists["/v1/running/tasks"] = [*running(SIZE)[:-1], *(each | {"job": "11"} for each in running(1_100)[1_000:])]
     expect(page.locator("main")).to_contain_text("Running: 1,099 tasks in 11 jobs", timeout=15_000)
@@ -168,12 +168,12 @@ def test_news_change_neither_the_view_nor_what_is_chosen(page: Page, lists: dict
 
 
 def test_colours_are_told_in_words(page: Page) -> None:
-    """By job or by how many dataflows share a task, the legend says what each means."""
+    """By job or by number of dataflows, the legend says what each means."""
     legend = page.get_by_role("list", name="Colours")
     expect(legend.get_by_role("listitem")).to_have_text([f"job {number}" for number in range(1, 11)])
     page.get_by_label("Colour", exact=True).select_option("sharing")
     expect(legend.get_by_role("listitem").first).to_have_text("16 dataflows or more")
-    expect(legend.get_by_role("listitem").last).to_have_text("one dataflow alone")
+    expect(legend.get_by_role("listitem").last).to_have_text("one dataflow")
 
 
 def test_a_highlighted_dataflow_is_brought_into_view(page: Page) -> None:

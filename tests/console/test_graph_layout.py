@@ -13,7 +13,7 @@ pytestmark = pytest.mark.chromium
 # Lays each graph out twice, and tells which law it breaks.
 LAWS = """
 async (graphs) => {
-  const { layered, routeOf } = await import("/console/scripts/layers.js");
+  const { layered, routeOf } = await import("/console/scripts/graph/layers.js");
   function written({ width, height, at, routes }) {
     return JSON.stringify([width, height, [...at], [...routes]]);
   }
@@ -88,7 +88,7 @@ def test_edges_that_close_a_cycle_move_nothing(page_for: PageFor) -> None:
     """Jobs may feed each other: what closes a cycle is drawn, backwards, and the rest is as without it."""
     places = """
     async () => {
-      const { layered, routeOf } = await import("/console/scripts/layers.js");
+      const { layered, routeOf } = await import("/console/scripts/graph/layers.js");
       const nodes = ["a", "b", "c"].map((id) => ({ id, width: 10, height: 10 }));
       const forwards = [["a", "b"], ["b", "c"]];
       const [straight, cyclic] = [layered(nodes, forwards), layered(nodes, [...forwards, ["c", "a"], ["b", "b"]])];

@@ -83,7 +83,9 @@ def test_a_job_has_a_page_with_its_plan_and_its_figures(page: Page) -> None:
     expect(figures.filter(has_text="Events waiting")).to_contain_text("120")
     expect(figures.filter(has_text="Longest wait")).to_contain_text("1.5 s")
     expect(figures.filter(has_text="Latency, median")).to_contain_text("400 ms")
-    expect(page.locator(".board-told")).to_have_text("In view: 11 tasks and 9 streams in 1 job, of 11 tasks in all.")
+    expect(page.locator(".canvas-summary")).to_have_text(
+        "In view: 11 tasks and 9 streams in 1 job, of 11 tasks in all."
+    )
     tasks = page.get_by_role("region", name="11 tasks")
     # Those that failed stand first.
     expect(tasks.get_by_role("row").nth(1)).to_contain_text(HOSTILE)
@@ -96,7 +98,7 @@ def test_a_job_has_a_page_with_its_plan_and_its_figures(page: Page) -> None:
 
 def test_what_happens_to_a_job_appears_while_somebody_looks(page: Page, town: ConsoleService) -> None:
     """New figures and new states come by themselves, and focus stays where it was."""
-    expect(page.get_by_text("Nothing yet.")).to_be_visible()
+    expect(page.get_by_text("No events yet.")).to_be_visible()
     button = page.get_by_role("button", name="block_window_average #3")
     button.focus()
     town.seen.jobs["1"] = seen_now(restarts=3, trouble="its JVM died")

@@ -37,7 +37,7 @@ def test_an_operator_sees_all_that_runs(console_service: ConsoleService, page_fo
     expect(card(page, "Cores saved by sharing").locator(".figure")).to_have_text(re.compile(r"^-?[0-9.]+"))
     expect(card(page, "Events waiting")).to_contain_text("1,234")
     expect(card(page, "Events waiting")).to_contain_text("the oldest for 2.5 s")
-    trouble = page.get_by_role("table", name="Jobs in trouble").get_by_role("row").nth(1)
+    trouble = page.get_by_role("table", name="Jobs with problems").get_by_role("row").nth(1)
     expect(trouble).to_contain_text("disk full")
     expect(trouble.get_by_role("link", name=f"Job {job}")).to_have_attribute("href", f"#/jobs/{job}")
     expect(page.get_by_role("heading", name="Fragmentation")).to_be_visible()
@@ -61,7 +61,7 @@ def test_a_tenant_sees_its_own_alone(console_service: ConsoleService, page_for: 
 def test_what_is_not_metered_yet_is_said(console_service: ConsoleService, page_for: PageFor) -> None:
     """A tenant of whom nothing was metered is not shown zeros."""
     page = page_for(console_service.keys["bob"])
-    expect(page.get_by_text("Nothing is metered yet")).to_be_visible()
+    expect(page.get_by_text("No data yet")).to_be_visible()
     expect(card(page, "Cores saved")).to_have_count(0)
 
 

@@ -28,7 +28,7 @@ def test_an_operator_sees_the_whole(console_service: ConsoleService, page_for: P
     expect(page.get_by_role("region", name="Tenants")).to_contain_text("poor")
     assert re.search(r"\bcores\b.*\bEUR\b", card(page, "Measured"), re.DOTALL)
     assert "of packed jobs" in card(page, "Saved by sharing")
-    assert "of what was measured" in card(page, "Overhead")
+    assert "of the measured cores" in card(page, "Overhead")
     assert "40%" in card(page, "Work saved by sharing")
     expect(page.get_by_role("region", name="Dataflows")).to_have_count(0)
     page.get_by_label("Tenant", exact=True).select_option("ann")
@@ -55,17 +55,17 @@ def test_the_chart_shows_what_was_measured_and_what_it_stands_against(
         page.keyboard.press("ArrowRight")
         if "measured 1;" in readout.inner_text():
             break
-    expect(readout).to_contain_text("packed alone 2 (1 to 4); launched alone 4 (2 to 8)")
+    expect(readout).to_contain_text("packed without sharing 2 (1 to 4); a job for each dataflow 4 (2 to 8)")
     expect(page.locator(".chart .chart-point")).to_have_count(3)
 
 
 def test_the_numbers_of_the_chart_are_a_table(console_service: ConsoleService, page_for: PageFor) -> None:
     """For who does not see it: a row for each step, with the bounds; one that was not metered has none."""
     page = page_for(console_service.keys["operator"], "#/savings")
-    page.get_by_text("The numbers of the chart").click()
+    page.get_by_text("Chart data").click()
     table = page.get_by_role("region", name="Cores in steps of 1 min")
     expect(table.get_by_role("columnheader")).to_have_text(
-        ["From", "Metered", "measured", "packed alone", "launched alone"]
+        ["From", "Metered", "measured", "packed without sharing", "a job for each dataflow"]
     )
     expect(table.get_by_role("row").nth(1).get_by_role("cell")).to_have_text(["0 s", *["\u2013"] * 3])
     # The last minute is the town's own.
@@ -79,7 +79,7 @@ def test_a_tenant_sees_its_own(console_service: ConsoleService, page_for: PageFo
     dataflows = page.get_by_role("region", name="Dataflows")
     expect(dataflows).to_contain_text(console_service.places["running"])
     expect(page.locator(".chart .chart-line")).to_have_count(2)
-    expect(page.get_by_text("Tenants that had a share: 2.")).to_be_visible()
+    expect(page.get_by_text("Tenants with a share: 2.")).to_be_visible()
     assert "Alone" in card(page, "Alone")
     for word in ("poor", console_service.places["poors"], "Overhead", "Measured"):
         expect(page.locator("main")).not_to_contain_text(word)

@@ -26,7 +26,7 @@ def graph(page: Page) -> None:
     tasks = running(TASKS)
     answer_with(page, {"/v1/running/tasks": tasks, "/v1/jobs": jobs_of(tasks)})
     page.goto("/#/graph")
-    expect(page.locator(".board-told")).to_contain_text("of 300 tasks in all")
+    expect(page.locator(".canvas-summary")).to_contain_text("of 300 tasks in all")
 
 
 def overview(page: Page) -> None:

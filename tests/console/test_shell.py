@@ -80,7 +80,7 @@ def test_going_to_a_page_tells_where_one_is(console_service: ConsoleService, pag
     expect(page).to_have_title("Submit a dataflow · Braid")
     page.go_back()
     expect(page).to_have_title("Overview · Braid")
-    for at, heading in (("#/nothing", "There is no such page"), ("#/jobs", "This page is for operators")):
+    for at, heading in (("#/nothing", "Page not found"), ("#/jobs", "This page is for operators")):
         page.goto(f"/{at}")
         expect(page.get_by_role("heading", name=heading)).to_be_visible()
 
