@@ -47,14 +47,14 @@ from manager.answers import (
     TenantForm,
     VisibilityForm,
 )
-from manager.client.async_connection import AsyncConnection
+from manager.client.async_connection import AsyncServiceConnection
 from manager.client.event_stream import EventStreamReader
 from manager.client.output_stream import OutputStreamReader
 from manager.client.requests import administration, dataflows, dead_letters, jobs, reports, sources
 from manager.client.requests.request import Document
 
 
-class AsyncClient(AsyncConnection):
+class AsyncClient(AsyncServiceConnection):
     """Asks one service with one API key; close it, or use it as a context manager."""
 
     async def submit(

@@ -19,7 +19,7 @@ P = TypeVar("P", bound=BaseModel)
 E = TypeVar("E")
 
 
-class AsyncConnection:
+class AsyncServiceConnection:
     """Sends requests with one API key; close it, or use it as a context manager."""
 
     def __init__(

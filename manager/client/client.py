@@ -48,14 +48,14 @@ from manager.answers import (
     TenantForm,
     VisibilityForm,
 )
-from manager.client.connection import Connection
+from manager.client.connection import ServiceConnection
 from manager.client.event_stream import EventStreamReader
 from manager.client.output_stream import OutputStreamReader
 from manager.client.requests import administration, dataflows, dead_letters, jobs, reports, sources
 from manager.client.requests.request import Document
 
 
-class Client(Connection):
+class Client(ServiceConnection):
     """Asks one service with one API key; close it, or use it as a context manager."""
 
     def submit(

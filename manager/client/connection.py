@@ -20,7 +20,7 @@ P = TypeVar("P", bound=BaseModel)
 E = TypeVar("E")
 
 
-class Connection:
+class ServiceConnection:
     """Sends requests with one API key; close it, or use it as a context manager."""
 
     def __init__(

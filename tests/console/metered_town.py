@@ -1,4 +1,4 @@
-"""What was metered in the town whose console is looked at: half an hour in which ann and the poor share."""
+"""Metered usage for the console's town: half an hour in which the tenants ann and poor share tasks."""
 
 import time
 
@@ -13,7 +13,7 @@ MINUTES = 30
 
 
 def metered(town: ConsoleService) -> None:
-    """Write it down, and have a core hour cost something."""
+    """Store the metered minutes, and set a price for core hours."""
     town.service.pricing = Pricing(per_core_hour=6.0, currency="EUR")
     now = int(time.time()) // MINUTE * MINUTE
     with town.service._store.write() as session:

@@ -1,4 +1,4 @@
-"""A dataflow's page: what it shows, and what can be done with it."""
+"""The page of a dataflow: its contents and actions."""
 
 import json
 import re
@@ -42,7 +42,7 @@ ASKING_AGAIN = """
 
 @pytest.fixture
 def broker(console_service: ConsoleService) -> Iterator[MemoryBroker]:
-    """Where outputs leave."""
+    """The broker of the outputs."""
     before, made = console_service.service.watching, MemoryBroker()
     console_service.service.watching = OutputWatcher(connecting(made))
     console_service.service.watching.start()
@@ -62,8 +62,8 @@ def _opened(console_service: ConsoleService, page_for: PageFor, dataflow: str, w
     return page
 
 
-def test_it_shows_how_a_dataflow_stands(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Its state and why, each task in the drawing and in the list, what it shares, its topic, cost and journal."""
+def test_it_shows_a_dataflow(console_service: ConsoleService, page_for: PageFor) -> None:
+    """State and reason, tasks in drawing and table, sharing, topics, costs and operations."""
     page = _opened(console_service, page_for, console_service.places["edited"])
     expect(page.get_by_text("deploying", exact=True)).to_be_visible()
     expect(page.get_by_text("All are shared: they were already running.")).to_be_visible()
@@ -81,8 +81,8 @@ def test_it_shows_how_a_dataflow_stands(console_service: ConsoleService, page_fo
     expect(page.get_by_text("Share", exact=True)).to_be_visible()
 
 
-def test_what_fails_is_told_as_it_happens(console_service: ConsoleService, page_for: PageFor) -> None:
-    """A page that is open shows that a task failed and why, without being asked anew."""
+def test_a_failure_appears_live(console_service: ConsoleService, page_for: PageFor) -> None:
+    """An open page shows the failed task and the reason, without a reload."""
     page = _opened(console_service, page_for, console_service.places["alone"])
     average = next(
         Instance(each.instance)
@@ -108,7 +108,7 @@ def test_what_fails_is_told_as_it_happens(console_service: ConsoleService, page_
 
 
 def test_an_output_is_watched(console_service: ConsoleService, page_for: PageFor, broker: MemoryBroker) -> None:
-    """What leaves is shown as it does, as text, and counted; when it is stopped nobody listens any more."""
+    """Events are shown as text and counted; once it is stopped, nothing listens."""
     dataflow = _submitted(console_service)
     page = _opened(console_service, page_for, dataflow)
     page.get_by_role("button", name="Watch averages").click()
@@ -133,7 +133,7 @@ def test_an_output_is_watched(console_service: ConsoleService, page_for: PageFor
 
 
 def test_dead_letters_are_deleted_and_replayed(console_service: ConsoleService, page_for: PageFor) -> None:
-    """One is deleted once that was confirmed; what cannot be replayed says why; all are replayed at once."""
+    """Deletion needs a confirmation; a refused replay shows the reason; all can be replayed at once."""
     page = _opened(console_service, page_for, console_service.places["edited"])
     letter = console_service.places["shared_letter"]
     page.get_by_text("1 event", exact=True).click()
@@ -153,8 +153,8 @@ def test_dead_letters_are_deleted_and_replayed(console_service: ConsoleService, 
     expect(page.get_by_role("status")).to_contain_text("Replayed 1 dead letter with 1 event.")
 
 
-def test_a_document_is_replaced_once_it_was_explained(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Only what was explained can be put in its place; what is wrong is said where it is, and nothing is done."""
+def test_a_document_is_replaced_after_an_explanation(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Only an explained text can be submitted; errors are shown at their place."""
     dataflow = _submitted(console_service)
     page = _opened(console_service, page_for, dataflow)
     page.get_by_role("button", name="Replace…").click()
@@ -178,8 +178,8 @@ def test_a_document_is_replaced_once_it_was_explained(console_service: ConsoleSe
     assert 2 == console_service.service.dataflow(OPERATOR, dataflow).revision
 
 
-def test_a_removal_is_shown_before_it_is_done(console_service: ConsoleService, page_for: PageFor) -> None:
-    """The dialog names what stops and counts what goes on; it does nothing unless it is told so."""
+def test_a_removal_is_previewed(console_service: ConsoleService, page_for: PageFor) -> None:
+    """The dialog lists the tasks that stop and counts those that others keep; it does nothing without confirmation."""
     dataflow = _submitted(console_service, fresh=True)
     page = _opened(console_service, page_for, dataflow)
     page.get_by_role("button", name="Remove…").click()
@@ -201,8 +201,8 @@ def test_a_removal_is_shown_before_it_is_done(console_service: ConsoleService, p
     expect(page.get_by_role("button", name="Watch averages")).to_have_count(0)
 
 
-def test_who_removes_while_it_drains_waits_for_nothing_else(console_service: ConsoleService, page_for: PageFor) -> None:
-    """As soon as it is seen to drain it can be removed at once, also where a part of the page never comes."""
+def test_a_draining_dataflow_can_be_removed_at_once(console_service: ConsoleService, page_for: PageFor) -> None:
+    """As soon as it is seen to drain, even if a part of the page never loads."""
     page = _opened(console_service, page_for, _submitted(console_service, fresh=True))
     page.get_by_role("button", name="Remove…").click()
     dialog = page.get_by_role("dialog", name="Remove this dataflow?")
@@ -217,8 +217,8 @@ def test_who_removes_while_it_drains_waits_for_nothing_else(console_service: Con
 
 
 @pytest.mark.parametrize("way", ["click", "Escape"])
-def test_who_asks_again_at_once_is_heard(console_service: ConsoleService, page_for: PageFor, way: str) -> None:
-    """Between a dialog that was left and the next wish there need be no time, not even a turn of the browser's loop."""
+def test_a_dialog_can_be_reopened_at_once(console_service: ConsoleService, page_for: PageFor, way: str) -> None:
+    """After it is left no time need pass, not even a turn of the browser's event loop."""
     page = _opened(console_service, page_for, console_service.places["running"])
     ask = page.locator("button", has_text="Remove…")
     ask.click()
@@ -233,14 +233,14 @@ def test_who_asks_again_at_once_is_heard(console_service: ConsoleService, page_f
     expect(page.get_by_role("dialog")).to_have_count(1)
 
 
-def test_what_is_not_there_is_said(console_service: ConsoleService, page_for: PageFor) -> None:
-    """A dataflow of somebody else's looks like one that never was."""
+def test_an_unknown_dataflow_is_reported(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Another tenant's dataflow looks like one that never existed."""
     page = page_for(console_service.keys["bob"], f"#/dataflows/{console_service.places['running']}")
     expect(page.get_by_role("alert").filter(has_text="there is no dataflow")).to_be_visible()
 
 
 def test_it_fits_a_small_screen(console_service: ConsoleService, page_for: PageFor) -> None:
-    """At 360 pixels drawing and tables scroll within themselves, and the page does not; every control is named."""
+    """At 360 pixels only drawings and tables scroll sideways, and every control has a name."""
     at = f"#/dataflows/{console_service.places['running']}"
     page = page_for(console_service.keys["operator"], at, viewport={"width": 360, "height": 640})
     expect(page.get_by_role("button", name="Watch averages")).to_be_visible()

@@ -1,4 +1,4 @@
-"""Submitting: a document is checked, explained and submitted once."""
+"""The submission page: a document is checked, explained and submitted once."""
 
 import json
 from pathlib import Path
@@ -31,13 +31,13 @@ def submit(page: Page) -> None:
 
 
 def named(service: ConsoleService, name: str) -> int:
-    """How many dataflows of ann's have a name."""
+    """The number of ann's dataflows with a name."""
     ann = service.service.caller(service.keys["ann"])
     return len(service.service.dataflows(ann, Paging(), name=name).items)
 
 
 def test_a_document_is_explained_and_then_submitted(console_service: ConsoleService, page_for: PageFor) -> None:
-    """What would be reused and started is told first; then its page is linked, and it is there once."""
+    """The preview comes first; then there is a link to its page, and the dataflow exists once."""
     page = page_for(console_service.keys["ann"], "#/submit")
     fill(page, text("made in the console"))
     expect(page.get_by_role("button", name="Submit")).to_be_disabled()
@@ -55,8 +55,8 @@ def test_a_document_is_explained_and_then_submitted(console_service: ConsoleServ
     assert 1 == named(console_service, "made in the console")
 
 
-def test_what_was_changed_is_explained_anew(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Only what was explained can be submitted."""
+def test_a_changed_document_must_be_explained_again(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Only an explained document can be submitted."""
     page = page_for(console_service.keys["ann"], "#/submit")
     fill(page, text("changed"))
     explain(page)
@@ -76,10 +76,10 @@ def test_what_was_changed_is_explained_anew(console_service: ConsoleService, pag
         ("", "Line 1, column 1", ""),
     ],
 )
-def test_what_is_no_json_is_shown_where_it_is_not(
+def test_a_syntax_error_is_shown_at_its_place(
     console_service: ConsoleService, page_for: PageFor, document: str, where: str, marked: str
 ) -> None:
-    """With the text around it; the service is not asked."""
+    """With the text around it, without a request."""
     page = page_for(console_service.keys["ann"], "#/submit")
     asked: list[Request] = []
     page.on("request", lambda request: asked.append(request) if "explain" in request.url else None)
@@ -91,8 +91,8 @@ def test_what_is_no_json_is_shown_where_it_is_not(
     assert [] == asked
 
 
-def test_what_is_refused_is_shown_at_its_place(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Each problem with its line, its remedy and the text around it."""
+def test_problems_are_shown_at_their_place(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Each with its line, its remedy and the text around it."""
     page = page_for(console_service.keys["ann"], "#/submit")
     wrong = text("wrong").replace('"range_filter"', '"range_fliter"').replace('"window": 5', '"window": 0')
     fill(page, wrong)
@@ -110,7 +110,7 @@ def test_what_is_refused_is_shown_at_its_place(console_service: ConsoleService, 
 def test_a_submission_whose_answer_is_lost_is_sent_again_as_the_same(
     console_service: ConsoleService, page_for: PageFor
 ) -> None:
-    """One attempt has one idempotency key, so that the dataflow is there once; the next attempt has another."""
+    """An attempt has one idempotency key, so the dataflow exists once; the next attempt has another."""
     page = page_for(console_service.keys["ann"], "#/submit")
     keys: list[str] = []
     lost = [True]
@@ -140,10 +140,10 @@ def test_a_submission_whose_answer_is_lost_is_sent_again_as_the_same(
     assert (3, 2, keys[0]) == (len(keys), len(set(keys)), keys[1])
 
 
-def test_an_operator_says_for_whom_and_may_take_a_file(
+def test_an_operator_chooses_a_tenant_and_a_file(
     console_service: ConsoleService, page_for: PageFor, tmp_path: Path
 ) -> None:
-    """The file is read into the page; it begins where it was said."""
+    """The file is read into the page, and the start is the chosen one."""
     page = page_for(console_service.keys["operator"], "#/submit")
     file = tmp_path / "dataflow.json"
     file.write_text(text("from a file"))

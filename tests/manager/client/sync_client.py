@@ -14,7 +14,7 @@ GENERATED = {"async_client": "client", "async_connection": "connection"}
 _WORDS = {
     "AsyncBaseTransport": "BaseTransport",
     "AsyncClient": "Client",
-    "AsyncConnection": "Connection",
+    "AsyncServiceConnection": "ServiceConnection",
     "AsyncSleep": "Sleep",
     "aclose": "close",
     "aiter_lines": "iter_lines",

@@ -61,7 +61,7 @@ export function outputs({ path, signal, say }) {
     ], found, { caption: "The age of events at the output, over the last minute", empty: "No outputs." }));
   }
 
-  return { tell, node: element("section", {}, element("h2", {}, "Outputs"), list, watched) };
+  return { update, node: element("section", {}, element("h2", {}, "Outputs"), list, watched) };
 }
 
 /** The live panel of one output: newest events first, with counts. */

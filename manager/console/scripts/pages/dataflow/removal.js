@@ -58,7 +58,7 @@ export function removal({ path, signal, say, changed }) {
     }
   }
 
-  return { tell, buttons, node: wrong };
+  return { update, buttons, node: wrong };
 }
 
 /** The effects of a removal. */

@@ -91,7 +91,7 @@ export function replacement({ path, tenant, isOperator, signal, say, changed }) 
     }
   }
 
-  return { tell, buttons, node };
+  return { update, buttons, node };
 }
 
 function explained({ reused, started, saving }) {
