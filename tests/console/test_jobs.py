@@ -66,7 +66,7 @@ def test_jobs_and_hosts_are_listed_with_their_status(town: ConsoleService, page_
     expect(jobs.get_by_role("row", name="job 1")).to_contain_text("running")
     expect(jobs).to_contain_text("9, 3 paused")
     expect(jobs).to_contain_text("80 ms")
-    expect(jobs.get_by_role("img", name="over").first).to_be_visible()
+    expect(jobs.get_by_role("img", name="samples").first).to_be_visible()
     expect(page.get_by_role("region", name="1 host")).to_contain_text("alive")
     expect(page.get_by_text("The spool of city:street on host main: its disk is full.")).to_be_visible()
     jobs.get_by_role("link", name="job 1").click()

@@ -57,7 +57,7 @@ def test_the_keyboard_reaches_everything_in_order(console_service: ConsoleServic
     expect(page.get_by_label("Document")).to_be_focused()
     outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
-    for label in ("From a file", "Begins"):
+    for label in ("From a file", "Start"):
         page.keyboard.press("Tab")
         expect(page.get_by_label(label)).to_be_focused()
     page.keyboard.press("Tab")
