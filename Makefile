@@ -6,7 +6,7 @@ READY := .venv/ready
 TEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all explore bare check chaos bench bench-merge bench-engine bench-manager bench-tasks bench-defragment bench-console slow mutate evidence evidence-full evidence-work schema docs screenshots docs-rest docs-tasks lock clean
+.PHONY: help demo test test-all explore bare check chaos bench bench-merge bench-engine bench-manager bench-tasks bench-defragment bench-console slow mutate evidence evidence-full evidence-work schema client docs screenshots docs-rest docs-tasks lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -80,6 +80,9 @@ mutate: $(READY)  ## mutation testing of dags/ and merge/; takes long
 
 schema: $(READY)  ## write docs/dataflow.schema.json anew
 	$(BIN)/braid schema > docs/dataflow.schema.json
+
+client: $(READY)  ## generate the sync client from the async one
+	$(BIN)/python -m tests.manager.client.sync_client
 
 docs: $(READY)  ## build the documentation as a site in build/site
 	$(BIN)/zensical build --clean --strict

@@ -29,7 +29,7 @@ _PATIENCE = 60_000.0
 """Milliseconds within which the page has to be there."""
 _MOVE = """
 async ({ frames, events }) => {
-  const canvas = document.querySelector("canvas.board");
+  const canvas = document.querySelector("canvas.canvas");
   const box = canvas.getBoundingClientRect();
   const middle = { clientX: box.x + box.width / 2, clientY: box.y + box.height / 2 };
   const frame = () => new Promise(requestAnimationFrame);
@@ -48,12 +48,12 @@ async ({ frames, events }) => {
 """
 _LAYOUT = """
 async ({ tasks, times }) => {
-  const { sceneOf } = await import("/console/scripts/graph/scene.js");
+  const { layoutOf } = await import("/console/scripts/graph/layout.js");
   const open = new Set(tasks.map((task) => task.job));
   const taken = [];
   for (let at = 0; at < times; at += 1) {
     const begun = performance.now();
-    sceneOf(tasks, open);
+    layoutOf(tasks, open);
     taken.push(performance.now() - begun);
   }
   return taken;
@@ -92,7 +92,7 @@ def measured(browser: Browser, url: str, size: int, frames: int) -> dict[str, An
     page.route("**/v1/session", lambda route: route.fulfill(json=session))
     page.goto("/#/graph")
     page.get_by_role("button", name="Expand all").click()
-    expect(page.locator(".board-told")).to_contain_text(f"In view: {size:,} tasks", timeout=_PATIENCE)
+    expect(page.locator(".canvas-summary")).to_contain_text(f"In view: {size:,} tasks", timeout=_PATIENCE)
     layout = page.evaluate(_LAYOUT, {"tasks": tasks, "times": LAYOUTS})
     whole = {"pan": percentiles(moved(page, frames, _PAN)), "zoom": percentiles(moved(page, frames, _ZOOM))}
     page.close()

@@ -1,7 +1,7 @@
-"""The command line: `braid`. Other packages add commands through the entry point group `braid.commands`.
+"""The command line, `braid`. Other packages add commands through the entry point group `braid.commands`.
 
-What a command needs is imported when it is called, so that `braid --help` and the small commands answer at once. Until
-then a command is known by its name and the first sentence of its docstring, which is read without running the module.
+A command is imported when it is called, so that `braid --help` and small commands start fast. The help shows the first
+paragraph of its docstring, which is read without importing the module.
 """
 
 import ast
@@ -19,21 +19,21 @@ import typer.main
 from manager.commands.exit_codes import ExitCode
 
 _ENTRY_POINT_GROUP = "braid.commands"
-"""The entry point group: each entry names a function that becomes a command."""
+"""Each entry point names a function that becomes a command."""
 
-HANDED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
-"""What has every word after a command's name left to the command."""
+PASS_ARGUMENTS = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
+"""The settings that pass all words after a command's name to the command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command, or a group of commands, before it is imported."""
+    """A command, or a group of commands, that is not imported yet."""
 
     name: str
     target: str
     """`module:function`, or `module:app` for a group of commands."""
     panel: str
-    """The heading that it stands under in the help."""
+    """The heading above it in the help."""
 
 
 def _command(panel: str, name: str, target: str) -> Command:
@@ -52,13 +52,13 @@ COMMANDS = (
     _command("Dataflows", "dead-letters", "manager.commands.dead_letters:app"),
     _command("Dataflows", "sources", "manager.commands.sources:app"),
     _command("Dataflows", "secrets", "manager.commands.tenant_secrets:app"),
-    _command("What runs", "watch", "manager.commands.jobs:watch"),
-    _command("What runs", "jobs", "manager.commands.jobs:jobs"),
-    _command("What runs", "hosts", "manager.commands.jobs:hosts"),
-    _command("What runs", "operations", "manager.commands.jobs:operations"),
-    _command("What runs", "defragment", "manager.commands.defragmentation:defragment"),
-    _command("What runs", "savings", "manager.commands.savings:savings"),
-    _command("What runs", "bill", "manager.commands.bills:bill"),
+    _command("Jobs and reports", "watch", "manager.commands.jobs:watch"),
+    _command("Jobs and reports", "jobs", "manager.commands.jobs:jobs"),
+    _command("Jobs and reports", "hosts", "manager.commands.jobs:hosts"),
+    _command("Jobs and reports", "operations", "manager.commands.jobs:operations"),
+    _command("Jobs and reports", "defragment", "manager.commands.defragmentation:defragment"),
+    _command("Jobs and reports", "savings", "manager.commands.savings:savings"),
+    _command("Jobs and reports", "bill", "manager.commands.bills:bill"),
     _command("Administration", "tenants", "manager.commands.tenants:app"),
     _command("Administration", "keys", "manager.commands.keys:app"),
     _command("On this machine", "serve", "manager.commands.local.serve:serve"),
@@ -71,20 +71,20 @@ COMMANDS = (
 )
 
 
-def _added() -> tuple[Command, ...]:
-    """The commands that installed packages add, this one included."""
+def _installed() -> tuple[Command, ...]:
+    """The commands that installed packages add, including Braid's own package."""
     found = sorted(entry_points(group=_ENTRY_POINT_GROUP), key=lambda entry: entry.name)
     return tuple(_command("On this machine", entry.name, entry.value) for entry in found)
 
 
 def summary(target: str) -> str:
-    """The first paragraph of the docstring that a target has, read from its source; a group's is its module's."""
+    """The first paragraph of a target's docstring, read from its source; for a group, of its module's docstring."""
     module, _, name = target.partition(":")
     try:
         found = find_spec(module)
         tree = ast.parse(Path(found.origin).read_bytes()) if found is not None and found.origin else None
     except (ImportError, OSError, SyntaxError):
-        # What is wrong with it is told when it is called.
+        # Calling the command reports what is wrong with it.
         tree = None
     if tree is None:
         return ""
@@ -98,8 +98,8 @@ def _epilog() -> str:
     return f"Exit codes\n\n{codes}"
 
 
-def later(command: Command) -> Callable[[typer.Context], None]:
-    """What imports a command when it is called, and hands on how it was called."""
+def lazy(command: Command) -> Callable[[typer.Context], None]:
+    """A function that imports a command and calls it with the same arguments."""
 
     def run(context: typer.Context) -> None:
         module, _, name = command.target.partition(":")
@@ -107,7 +107,7 @@ def later(command: Command) -> Callable[[typer.Context], None]:
             loaded = getattr(import_module(module), name)
         except (ImportError, AttributeError) as error:
             sys.stderr.write(
-                f"braid {command.name} cannot be loaded: {error}; install the package that brings it again\n"
+                f"braid {command.name} cannot be loaded: {error}; reinstall the package that provides it\n"
             )
             raise typer.Exit(ExitCode.FAILED) from None
         if not isinstance(loaded, typer.Typer):
@@ -126,15 +126,15 @@ app = typer.Typer(
     epilog=_epilog(),
     no_args_is_help=True,
     add_completion=False,
-    # A traceback that shows local variables would show secrets among them.
+    # Local variables in a traceback could show secrets.
     pretty_exceptions_show_locals=False,
 )
-for _each in (*COMMANDS, *_added()):
+for _each in (*COMMANDS, *_installed()):
     app.command(
         _each.name,
         help=summary(_each.target),
         rich_help_panel=_each.panel,
-        # Options, --help among them, are the command's own.
+        # The command has its own options, including --help.
         add_help_option=False,
-        context_settings=HANDED_ON,
-    )(later(_each))
+        context_settings=PASS_ARGUMENTS,
+    )(lazy(_each))

@@ -1,7 +1,7 @@
 """The client of the service: `Client`, and `AsyncClient` with the same methods.
 
-What can be asked is written once, in `manager.client.requests`; when it is asked again, in `manager.client.retry`.
-What was not done is raised as `NotDone`: `Refused` by the service, `Unreachable`, or `NotUnderstood`.
+Both send the requests of `manager.client.requests` by the rules of `manager.client.retry`. A request that fails raises
+`NotDone`: `Refused` by the service, `Unreachable`, or `NotUnderstood`.
 """
 
 from manager.client.async_client import AsyncClient

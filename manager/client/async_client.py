@@ -1,14 +1,8 @@
-"""The async client: each method sends one request of `manager.client.requests` and gives its answer."""
+"""A client of the service: a method for each request of `manager.client.requests`."""
 
-import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from datetime import datetime
-from types import TracebackType
-from typing import Self, TypeVar
-
-import httpx
-from pydantic import BaseModel, SecretStr
 
 from manager.answers import (
     BillAnswer,
@@ -31,7 +25,6 @@ from manager.answers import (
     OperationKind,
     OutputEvent,
     OverviewAnswer,
-    Page,
     ProducerAnswer,
     Quota,
     RemovalAnswer,
@@ -54,52 +47,15 @@ from manager.answers import (
     TenantForm,
     VisibilityForm,
 )
-from manager.client import requests
-from manager.client.connection import TIMEOUT, headers, trusts_environment
-from manager.client.event_stream import STREAM_SILENCE, EventStreamReader
+from manager.client.async_connection import AsyncServiceConnection
+from manager.client.event_stream import EventStreamReader
 from manager.client.output_stream import OutputStreamReader
-from manager.client.requests import Document, Request
-from manager.client.retry import ExchangeStep, Wait, exchange
-
-A = TypeVar("A", bound=BaseModel)
-P = TypeVar("P", bound=BaseModel)
+from manager.client.requests import administration, dataflows, dead_letters, jobs, reports, sources
+from manager.client.requests.request import Document
 
 
-class AsyncClient:
-    """Asks one service, as the holder of one API key; close it, or use it in a `async with`."""
-
-    def __init__(
-        self,
-        url: str,
-        key: SecretStr | str | None = None,
-        *,
-        transport: httpx.AsyncBaseTransport | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self.url = url.rstrip("/")
-        self._sleep = sleep
-        self._http = httpx.AsyncClient(
-            base_url=self.url,
-            headers=headers(key),
-            timeout=TIMEOUT,
-            transport=transport,
-            trust_env=trusts_environment(self.url),
-        )
-
-    def __repr__(self) -> str:
-        return f"AsyncClient({self.url!r})"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Give up its connections."""
-        await self._http.aclose()
+class AsyncClient(AsyncServiceConnection):
+    """Asks one service with one API key; close it, or use it as a context manager."""
 
     async def submit(
         self,
@@ -109,31 +65,31 @@ class AsyncClient:
         idempotency_key: str | None = None,
         start: Start = Start.LATEST,
     ) -> SubmitAnswer:
-        """Submit a document, once, however often it has to be sent; an operator says for which tenant."""
+        """Submit a document, once even if it has to be sent again; operators name the tenant."""
         key = idempotency_key or secrets.token_urlsafe()
-        return await self.send(requests.submit(document, tenant=tenant, idempotency_key=key, start=start))
+        return await self.send(dataflows.submit(document, tenant=tenant, idempotency_key=key, start=start))
 
     async def replace(self, dataflow: str, document: Document) -> SubmitAnswer:
-        """Swap a dataflow's document for an edited one, as one change."""
-        return await self.send(requests.replacement(dataflow, document))
+        """Replace a dataflow's document by an edited one, as one change."""
+        return await self.send(dataflows.replacement(dataflow, document))
 
     async def remove(self, dataflow: str, how: Stop = Stop.NOW) -> DataflowAnswer:
         """Remove a dataflow."""
-        return await self.send(requests.removal(dataflow, how))
+        return await self.send(dataflows.removal(dataflow, how))
 
     async def preview_removal(self, dataflow: str) -> RemovalAnswer:
-        """What removing a dataflow would stop, and leave to others; nothing is changed."""
-        return await self.send(requests.preview_removal(dataflow))
+        """Preview a removal: the tasks that it would stop, and those that others keep."""
+        return await self.send(dataflows.preview_removal(dataflow))
 
     async def explain(
         self, document: Document, *, tenant: str | None = None, start: Start = Start.LATEST
     ) -> ExplainAnswer:
-        """What submitting a document would do; nothing is changed."""
-        return await self.send(requests.explain(document, tenant=tenant, start=start))
+        """Preview a submission: what it would reuse, start and save."""
+        return await self.send(dataflows.explain(document, tenant=tenant, start=start))
 
     async def dataflow(self, dataflow: str) -> DataflowDetail:
         """One dataflow with its document and tasks."""
-        return await self.send(requests.dataflow(dataflow))
+        return await self.send(dataflows.dataflow(dataflow))
 
     def dataflows(
         self,
@@ -145,112 +101,112 @@ class AsyncClient:
         search: str | None = None,
     ) -> AsyncIterator[DataflowAnswer]:
         """The caller's dataflows, oldest first."""
-        return self._items(requests.dataflows(tenant=tenant, state=state, name=name, source=source, search=search))
+        return self._items(dataflows.dataflows(tenant=tenant, state=state, name=name, source=source, search=search))
 
     async def register_source(self, form: SourceForm | bytes) -> SourceAnswer:
-        """Register a source; a form that was read from a file is sent as it is."""
-        return await self.send(requests.register_source(form))
+        """Register a source; bytes, such as those of a file, are sent as they are."""
+        return await self.send(sources.register_source(form))
 
     def sources(self) -> AsyncIterator[SourceAnswer]:
         """The sources that the caller may read."""
-        return self._items(requests.sources())
+        return self._items(sources.sources())
 
     async def source(self, name: str) -> SourceAnswer:
         """One source."""
-        return await self.send(requests.source(name))
+        return await self.send(sources.source(name))
 
     async def send_events(self, source: str, events: bytes, producer: str | None = None, first: int = 0) -> SentAnswer:
-        """Send events as JSON lines, once, however often they have to be sent; without a producer they are new."""
-        name = producer or f"{requests.ONE_TIME_PREFIX}{secrets.token_hex(8)}"
-        return await self.send(requests.send_events(source, events, producer=name, first=first))
+        """Send events as JSON lines, once even if they have to be sent again; without a producer all are new."""
+        name = producer or f"{sources.ONE_TIME_PREFIX}{secrets.token_hex(8)}"
+        return await self.send(sources.send_events(source, events, producer=name, first=first))
 
     async def producer(self, source: str, producer: str) -> ProducerAnswer:
-        """How far a producer of events is in a source."""
-        return await self.send(requests.producer(source, producer))
+        """The number of a producer's next event in a source."""
+        return await self.send(sources.producer(source, producer))
 
     async def set_visibility(self, name: str, form: VisibilityForm) -> Stopped:
-        """Say who may read a source; tells how many dataflows that stopped."""
-        return await self.send(requests.set_visibility(name, form))
+        """Set who may read a source; the answer counts the dataflows that this stopped."""
+        return await self.send(sources.set_visibility(name, form))
 
     async def revoke_source(self, name: str) -> Stopped:
-        """Take a source away; tells how many dataflows that stopped."""
-        return await self.send(requests.revoke_source(name))
+        """Revoke a source; the answer counts the dataflows that this stopped."""
+        return await self.send(sources.revoke_source(name))
 
     async def admit(self, form: TenantForm) -> TenantAnswer:
         """Admit a tenant; operators only."""
-        return await self.send(requests.admit(form))
+        return await self.send(administration.admit(form))
 
     def tenants(self) -> AsyncIterator[TenantAnswer]:
-        """Every tenant for an operator, itself for a tenant."""
-        return self._items(requests.tenants())
+        """All tenants for an operator, itself for a tenant."""
+        return self._items(administration.tenants())
 
     async def set_quota(self, tenant: str, quota: Quota) -> TenantAnswer:
         """Set what a tenant may use; operators only."""
-        return await self.send(requests.set_quota(tenant, quota))
+        return await self.send(administration.set_quota(tenant, quota))
 
     async def make_credentials(self, tenant: str) -> BrokerCredentials:
-        """Make a tenant's broker credentials; those it had before let nobody in any more."""
-        return await self.send(requests.make_credentials(tenant))
+        """Make a tenant's broker credentials; its earlier ones become invalid."""
+        return await self.send(administration.make_credentials(tenant))
 
     async def make_key(self, form: KeyForm) -> NewKeyAnswer:
-        """Make an API key: an operator for anybody, a tenant for itself."""
-        return await self.send(requests.make_key(form))
+        """Make an API key: an operator for anyone, a tenant for itself."""
+        return await self.send(administration.make_key(form))
 
     def keys(self) -> AsyncIterator[KeyAnswer]:
         """The caller's API keys; all of them for an operator."""
-        return self._items(requests.keys())
+        return self._items(administration.keys())
 
     async def revoke_key(self, key: str) -> KeyAnswer:
-        """Have an API key, named by its id, let nobody in any more."""
-        return await self.send(requests.revoke_key(key))
+        """Revoke an API key by its id."""
+        return await self.send(administration.revoke_key(key))
 
     async def put_secret(self, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:
-        """Keep a secret; for which tenant is said by operators only."""
-        return await self.send(requests.put_secret(name, form, tenant))
+        """Store a secret; operators name the tenant."""
+        return await self.send(administration.put_secret(name, form, tenant))
 
     def secrets(self, *, tenant: str | None = None) -> AsyncIterator[SecretAnswer]:
-        """The names of the caller's secrets; of all, or a tenant's, for an operator."""
-        return self._items(requests.secrets(tenant))
+        """The names of the caller's secrets; for an operator those of all tenants, or one."""
+        return self._items(administration.secrets(tenant))
 
     async def remove_secret(self, name: str, *, tenant: str | None = None) -> SecretAnswer:
-        """Keep a secret no longer; tasks that name it fail."""
-        return await self.send(requests.remove_secret(name, tenant))
+        """Remove a secret; tasks that name it fail."""
+        return await self.send(administration.remove_secret(name, tenant))
 
     def running_tasks(self, *, job: str | None = None) -> AsyncIterator[RunningTaskAnswer]:
-        """The running graph, or what of it a job has, by instance; operators only."""
-        return self._items(requests.running_tasks(job))
+        """The running graph, or one job's part of it, by instance; operators only."""
+        return self._items(jobs.running_tasks(job))
 
     def running_dags(self) -> AsyncIterator[RunningDagAnswer]:
         """The running DAGs; operators only."""
-        return self._items(requests.running_dags())
+        return self._items(jobs.running_dags())
 
     def jobs(self) -> AsyncIterator[JobAnswer]:
         """The jobs; operators only."""
-        return self._items(requests.jobs())
+        return self._items(jobs.jobs())
 
     async def job(self, name: str) -> JobAnswer:
         """One job; operators only."""
-        return await self.send(requests.job(name))
+        return await self.send(jobs.job(name))
 
     def streams(self) -> AsyncIterator[StreamAnswer]:
         """The derived streams that cross jobs; operators only."""
-        return self._items(requests.streams())
+        return self._items(jobs.streams())
 
     def hosts(self) -> AsyncIterator[HostAnswer]:
         """The hosts; operators only."""
-        return self._items(requests.hosts())
+        return self._items(jobs.hosts())
 
     async def overview(self) -> OverviewAnswer:
-        """How much there is, and in which state: everybody's for an operator, its own for a tenant."""
-        return await self.send(requests.overview())
+        """Counts of dataflows, tasks and jobs by state: of all tenants for an operator, its own for a tenant."""
+        return await self.send(jobs.overview())
 
     async def fragmentation(self) -> FragmentationAnswer:
-        """How scattered the jobs are; for operators."""
-        return await self.send(requests.fragmentation())
+        """The fragmentation of the jobs; operators only."""
+        return await self.send(jobs.fragmentation())
 
     async def defragment(self) -> MoveAnswer:
-        """Consolidate the jobs now, or relieve one that is overloaded; the journal says how it went; for operators."""
-        return await self.send(requests.defragment())
+        """Consolidate the jobs now, or relieve an overloaded one; the journal has the outcome; operators only."""
+        return await self.send(jobs.defragment())
 
     async def savings(
         self,
@@ -260,8 +216,8 @@ class AsyncClient:
         tenant: str | None = None,
         dataflow: str | None = None,
     ) -> SavingsAnswer:
-        """What sharing saved in an interval, the last hour if none is given; a tenant learns of nothing but its own."""
-        return await self.send(requests.savings(since=since, until=until, tenant=tenant, dataflow=dataflow))
+        """The savings by sharing in an interval, by default the last hour; a tenant sees its own."""
+        return await self.send(reports.savings(since=since, until=until, tenant=tenant, dataflow=dataflow))
 
     async def savings_series(
         self,
@@ -271,109 +227,45 @@ class AsyncClient:
         step: int | None = None,
         tenant: str | None = None,
     ) -> SeriesAnswer:
-        """What sharing saved in each step of an interval, the last hour if none is given; `step` is in seconds."""
-        return await self.send(requests.savings_series(since=since, until=until, step=step, tenant=tenant))
+        """The savings by sharing in each step of an interval, by default the last hour; `step` is in seconds."""
+        return await self.send(reports.savings_series(since=since, until=until, step=step, tenant=tenant))
 
     async def bill(
         self, *, since: datetime | None = None, until: datetime | None = None, tenant: str | None = None
     ) -> BillAnswer:
-        """What each tenant and each dataflow costs in some hours, this month so far if none are given."""
-        return await self.send(requests.bill(since=since, until=until, tenant=tenant))
+        """The costs of each tenant and dataflow in whole hours, by default this month so far."""
+        return await self.send(reports.bill(since=since, until=until, tenant=tenant))
 
     def operations(
         self, *, kind: OperationKind | None = None, subject: str | None = None
     ) -> AsyncIterator[OperationAnswer]:
         """The journal, newest first."""
-        return self._items(requests.operations(kind=kind, subject=subject))
+        return self._items(reports.operations(kind=kind, subject=subject))
 
     def dead_letters(self, *, dataflow: str | None = None) -> AsyncIterator[DeadLetterAnswer]:
-        """What tasks of the caller's dataflows could not take, newest first."""
-        return self._items(requests.dead_letters(dataflow=dataflow))
+        """The events that tasks of the caller's dataflows could not process, newest first."""
+        return self._items(dead_letters.dead_letters(dataflow=dataflow))
 
-    async def replay_dead_letter(self, id: int) -> Replayed:  # noqa: A002 - as below
-        """Feed one dead letter to its task again, once; where that serves others as well, an operator does it."""
-        return await self.send(requests.replay_dead_letter(id))
+    async def replay_dead_letter(self, letter: int) -> Replayed:
+        """Replay one dead letter, once; only operators may if others use its task too."""
+        return await self.send(dead_letters.replay_dead_letter(letter))
 
     async def replay_dead_letters(self, dataflow: str) -> Replayed:
-        """Feed the dead letters of a dataflow to its tasks again, the oldest first; `left` says how many are left."""
-        return await self.send(requests.replay_dead_letters(dataflow))
+        """Replay the dead letters of a dataflow, oldest first; `left` counts those that remain."""
+        return await self.send(dead_letters.replay_dead_letters(dataflow))
 
-    async def discard_dead_letter(self, id: int) -> Discarded:  # noqa: A002 - the word that callers know it by
-        """Discard one dead letter: a tenant for itself, an operator for everybody."""
-        return await self.send(requests.discard_dead_letter(id))
+    async def discard_dead_letter(self, letter: int) -> Discarded:
+        """Discard one dead letter: a tenant for itself, an operator for everyone."""
+        return await self.send(dead_letters.discard_dead_letter(letter))
 
     async def discard_dead_letters(self, dataflow: str) -> Discarded:
-        """Discard the dead letters of a dataflow, which may be removed; an operator does it for everybody."""
-        return await self.send(requests.discard_dead_letters(dataflow))
+        """Discard the dead letters of a dataflow, even a removed one; an operator does so for everyone."""
+        return await self.send(dead_letters.discard_dead_letters(dataflow))
 
-    async def tail(self, dataflow: str, sink: str | None = None, *, last: int = 0) -> AsyncIterator[OutputEvent]:
-        """What leaves at the outputs of a dataflow, or at one; taken up again where the connection breaks.
+    def tail(self, dataflow: str, sink: str | None = None, *, last: int = 0) -> AsyncIterator[OutputEvent]:
+        """Follow all outputs of a dataflow or one, without end, from the last so many past events, as far as kept."""
+        return self._stream(OutputStreamReader(self.url, dataflow, sink, last))
 
-        It begins with so many events that left before, as far as they are still known.
-        """
-        reading, path = OutputStreamReader(self.url, sink, last), requests.outputs(dataflow)
-        while True:
-            try:
-                async with self._http.stream("GET", path, params=reading.query, timeout=STREAM_SILENCE) as answer:
-                    if answer.is_error:
-                        await answer.aread()
-                        wait = reading.broken(answer)
-                    else:
-                        async for line in answer.aiter_lines():
-                            for event in reading.taken(line, answer):
-                                yield event
-                        wait = reading.ended()
-            except httpx.TransportError as error:
-                wait = reading.broken(error)
-            await self._sleep(wait)
-
-    async def events(self) -> AsyncIterator[EventAnswer]:
-        """What happens from now on, as it happens; taken up again where the connection breaks."""
-        reading = EventStreamReader(self.url)
-        while True:
-            try:
-                async with self._http.stream(
-                    "GET", requests.EVENTS_PATH, headers=reading.headers, timeout=STREAM_SILENCE
-                ) as answer:
-                    if answer.is_error:
-                        await answer.aread()
-                        wait = reading.broken(answer)
-                    else:
-                        async for line in answer.aiter_lines():
-                            for event in reading.line(line, answer):
-                                yield event
-                        wait = reading.ended()
-            except httpx.TransportError as error:
-                wait = reading.broken(error)
-            await self._sleep(wait)
-
-    async def send(self, request: Request[A]) -> A:
-        """Send a request; again where that is safe and may help."""
-        steps = exchange(self.url, request)
-        step: ExchangeStep[A] = next(steps)
-        while True:
-            came: httpx.Response | httpx.TransportError | None = None
-            if isinstance(step, Wait):
-                await self._sleep(step.seconds)
-            else:
-                try:
-                    came = await self._http.request(
-                        step.method, step.path, params=step.query, headers=step.headers, content=step.body
-                    )
-                except httpx.TransportError as error:
-                    came = error
-            try:
-                step = steps.send(came)
-            except StopIteration as done:
-                answer: A = done.value
-                return answer
-
-    async def _items(self, request: Request[Page[P]]) -> AsyncIterator[P]:
-        """The items of a list; each page is asked for when the one before it was used up."""
-        while True:
-            page = await self.send(request)
-            for item in page.items:
-                yield item
-            if page.next is None:
-                return
-            request = requests.following(request, page.next)
+    def events(self) -> AsyncIterator[EventAnswer]:
+        """Follow what happens from now on, without end."""
+        return self._stream(EventStreamReader(self.url))

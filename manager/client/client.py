@@ -1,14 +1,9 @@
-"""The sync client: each method sends one request of `manager.client.requests` and gives its answer."""
+# Generated from async_client.py by `make client`: edit that file.
+"""A client of the service: a method for each request of `manager.client.requests`."""
 
 import secrets
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
-from types import TracebackType
-from typing import Self, TypeVar
-
-import httpx
-from pydantic import BaseModel, SecretStr
 
 from manager.answers import (
     BillAnswer,
@@ -31,7 +26,6 @@ from manager.answers import (
     OperationKind,
     OutputEvent,
     OverviewAnswer,
-    Page,
     ProducerAnswer,
     Quota,
     RemovalAnswer,
@@ -54,52 +48,15 @@ from manager.answers import (
     TenantForm,
     VisibilityForm,
 )
-from manager.client import requests
-from manager.client.connection import TIMEOUT, headers, trusts_environment
-from manager.client.event_stream import STREAM_SILENCE, EventStreamReader
+from manager.client.connection import ServiceConnection
+from manager.client.event_stream import EventStreamReader
 from manager.client.output_stream import OutputStreamReader
-from manager.client.requests import Document, Request
-from manager.client.retry import ExchangeStep, Wait, exchange
-
-A = TypeVar("A", bound=BaseModel)
-P = TypeVar("P", bound=BaseModel)
+from manager.client.requests import administration, dataflows, dead_letters, jobs, reports, sources
+from manager.client.requests.request import Document
 
 
-class Client:
-    """Asks one service, as the holder of one API key; close it, or use it in a `with`."""
-
-    def __init__(
-        self,
-        url: str,
-        key: SecretStr | str | None = None,
-        *,
-        transport: httpx.BaseTransport | None = None,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self.url = url.rstrip("/")
-        self._sleep = sleep
-        self._http = httpx.Client(
-            base_url=self.url,
-            headers=headers(key),
-            timeout=TIMEOUT,
-            transport=transport,
-            trust_env=trusts_environment(self.url),
-        )
-
-    def __repr__(self) -> str:
-        return f"Client({self.url!r})"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give up its connections."""
-        self._http.close()
+class Client(ServiceConnection):
+    """Asks one service with one API key; close it, or use it as a context manager."""
 
     def submit(
         self,
@@ -109,29 +66,29 @@ class Client:
         idempotency_key: str | None = None,
         start: Start = Start.LATEST,
     ) -> SubmitAnswer:
-        """Submit a document, once, however often it has to be sent; an operator says for which tenant."""
+        """Submit a document, once even if it has to be sent again; operators name the tenant."""
         key = idempotency_key or secrets.token_urlsafe()
-        return self.send(requests.submit(document, tenant=tenant, idempotency_key=key, start=start))
+        return self.send(dataflows.submit(document, tenant=tenant, idempotency_key=key, start=start))
 
     def replace(self, dataflow: str, document: Document) -> SubmitAnswer:
-        """Swap a dataflow's document for an edited one, as one change."""
-        return self.send(requests.replacement(dataflow, document))
+        """Replace a dataflow's document by an edited one, as one change."""
+        return self.send(dataflows.replacement(dataflow, document))
 
     def remove(self, dataflow: str, how: Stop = Stop.NOW) -> DataflowAnswer:
         """Remove a dataflow."""
-        return self.send(requests.removal(dataflow, how))
+        return self.send(dataflows.removal(dataflow, how))
 
     def preview_removal(self, dataflow: str) -> RemovalAnswer:
-        """What removing a dataflow would stop, and leave to others; nothing is changed."""
-        return self.send(requests.preview_removal(dataflow))
+        """Preview a removal: the tasks that it would stop, and those that others keep."""
+        return self.send(dataflows.preview_removal(dataflow))
 
     def explain(self, document: Document, *, tenant: str | None = None, start: Start = Start.LATEST) -> ExplainAnswer:
-        """What submitting a document would do; nothing is changed."""
-        return self.send(requests.explain(document, tenant=tenant, start=start))
+        """Preview a submission: what it would reuse, start and save."""
+        return self.send(dataflows.explain(document, tenant=tenant, start=start))
 
     def dataflow(self, dataflow: str) -> DataflowDetail:
         """One dataflow with its document and tasks."""
-        return self.send(requests.dataflow(dataflow))
+        return self.send(dataflows.dataflow(dataflow))
 
     def dataflows(
         self,
@@ -143,112 +100,112 @@ class Client:
         search: str | None = None,
     ) -> Iterator[DataflowAnswer]:
         """The caller's dataflows, oldest first."""
-        return self._items(requests.dataflows(tenant=tenant, state=state, name=name, source=source, search=search))
+        return self._items(dataflows.dataflows(tenant=tenant, state=state, name=name, source=source, search=search))
 
     def register_source(self, form: SourceForm | bytes) -> SourceAnswer:
-        """Register a source; a form that was read from a file is sent as it is."""
-        return self.send(requests.register_source(form))
+        """Register a source; bytes, such as those of a file, are sent as they are."""
+        return self.send(sources.register_source(form))
 
     def sources(self) -> Iterator[SourceAnswer]:
         """The sources that the caller may read."""
-        return self._items(requests.sources())
+        return self._items(sources.sources())
 
     def source(self, name: str) -> SourceAnswer:
         """One source."""
-        return self.send(requests.source(name))
+        return self.send(sources.source(name))
 
     def send_events(self, source: str, events: bytes, producer: str | None = None, first: int = 0) -> SentAnswer:
-        """Send events as JSON lines, once, however often they have to be sent; without a producer they are new."""
-        name = producer or f"{requests.ONE_TIME_PREFIX}{secrets.token_hex(8)}"
-        return self.send(requests.send_events(source, events, producer=name, first=first))
+        """Send events as JSON lines, once even if they have to be sent again; without a producer all are new."""
+        name = producer or f"{sources.ONE_TIME_PREFIX}{secrets.token_hex(8)}"
+        return self.send(sources.send_events(source, events, producer=name, first=first))
 
     def producer(self, source: str, producer: str) -> ProducerAnswer:
-        """How far a producer of events is in a source."""
-        return self.send(requests.producer(source, producer))
+        """The number of a producer's next event in a source."""
+        return self.send(sources.producer(source, producer))
 
     def set_visibility(self, name: str, form: VisibilityForm) -> Stopped:
-        """Say who may read a source; tells how many dataflows that stopped."""
-        return self.send(requests.set_visibility(name, form))
+        """Set who may read a source; the answer counts the dataflows that this stopped."""
+        return self.send(sources.set_visibility(name, form))
 
     def revoke_source(self, name: str) -> Stopped:
-        """Take a source away; tells how many dataflows that stopped."""
-        return self.send(requests.revoke_source(name))
+        """Revoke a source; the answer counts the dataflows that this stopped."""
+        return self.send(sources.revoke_source(name))
 
     def admit(self, form: TenantForm) -> TenantAnswer:
         """Admit a tenant; operators only."""
-        return self.send(requests.admit(form))
+        return self.send(administration.admit(form))
 
     def tenants(self) -> Iterator[TenantAnswer]:
-        """Every tenant for an operator, itself for a tenant."""
-        return self._items(requests.tenants())
+        """All tenants for an operator, itself for a tenant."""
+        return self._items(administration.tenants())
 
     def set_quota(self, tenant: str, quota: Quota) -> TenantAnswer:
         """Set what a tenant may use; operators only."""
-        return self.send(requests.set_quota(tenant, quota))
+        return self.send(administration.set_quota(tenant, quota))
 
     def make_credentials(self, tenant: str) -> BrokerCredentials:
-        """Make a tenant's broker credentials; those it had before let nobody in any more."""
-        return self.send(requests.make_credentials(tenant))
+        """Make a tenant's broker credentials; its earlier ones become invalid."""
+        return self.send(administration.make_credentials(tenant))
 
     def make_key(self, form: KeyForm) -> NewKeyAnswer:
-        """Make an API key: an operator for anybody, a tenant for itself."""
-        return self.send(requests.make_key(form))
+        """Make an API key: an operator for anyone, a tenant for itself."""
+        return self.send(administration.make_key(form))
 
     def keys(self) -> Iterator[KeyAnswer]:
         """The caller's API keys; all of them for an operator."""
-        return self._items(requests.keys())
+        return self._items(administration.keys())
 
     def revoke_key(self, key: str) -> KeyAnswer:
-        """Have an API key, named by its id, let nobody in any more."""
-        return self.send(requests.revoke_key(key))
+        """Revoke an API key by its id."""
+        return self.send(administration.revoke_key(key))
 
     def put_secret(self, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:
-        """Keep a secret; for which tenant is said by operators only."""
-        return self.send(requests.put_secret(name, form, tenant))
+        """Store a secret; operators name the tenant."""
+        return self.send(administration.put_secret(name, form, tenant))
 
     def secrets(self, *, tenant: str | None = None) -> Iterator[SecretAnswer]:
-        """The names of the caller's secrets; of all, or a tenant's, for an operator."""
-        return self._items(requests.secrets(tenant))
+        """The names of the caller's secrets; for an operator those of all tenants, or one."""
+        return self._items(administration.secrets(tenant))
 
     def remove_secret(self, name: str, *, tenant: str | None = None) -> SecretAnswer:
-        """Keep a secret no longer; tasks that name it fail."""
-        return self.send(requests.remove_secret(name, tenant))
+        """Remove a secret; tasks that name it fail."""
+        return self.send(administration.remove_secret(name, tenant))
 
     def running_tasks(self, *, job: str | None = None) -> Iterator[RunningTaskAnswer]:
-        """The running graph, or what of it a job has, by instance; operators only."""
-        return self._items(requests.running_tasks(job))
+        """The running graph, or one job's part of it, by instance; operators only."""
+        return self._items(jobs.running_tasks(job))
 
     def running_dags(self) -> Iterator[RunningDagAnswer]:
         """The running DAGs; operators only."""
-        return self._items(requests.running_dags())
+        return self._items(jobs.running_dags())
 
     def jobs(self) -> Iterator[JobAnswer]:
         """The jobs; operators only."""
-        return self._items(requests.jobs())
+        return self._items(jobs.jobs())
 
     def job(self, name: str) -> JobAnswer:
         """One job; operators only."""
-        return self.send(requests.job(name))
+        return self.send(jobs.job(name))
 
     def streams(self) -> Iterator[StreamAnswer]:
         """The derived streams that cross jobs; operators only."""
-        return self._items(requests.streams())
+        return self._items(jobs.streams())
 
     def hosts(self) -> Iterator[HostAnswer]:
         """The hosts; operators only."""
-        return self._items(requests.hosts())
+        return self._items(jobs.hosts())
 
     def overview(self) -> OverviewAnswer:
-        """How much there is, and in which state: everybody's for an operator, its own for a tenant."""
-        return self.send(requests.overview())
+        """Counts of dataflows, tasks and jobs by state: of all tenants for an operator, its own for a tenant."""
+        return self.send(jobs.overview())
 
     def fragmentation(self) -> FragmentationAnswer:
-        """How scattered the jobs are; for operators."""
-        return self.send(requests.fragmentation())
+        """The fragmentation of the jobs; operators only."""
+        return self.send(jobs.fragmentation())
 
     def defragment(self) -> MoveAnswer:
-        """Consolidate the jobs now, or relieve one that is overloaded; the journal says how it went; for operators."""
-        return self.send(requests.defragment())
+        """Consolidate the jobs now, or relieve an overloaded one; the journal has the outcome; operators only."""
+        return self.send(jobs.defragment())
 
     def savings(
         self,
@@ -258,8 +215,8 @@ class Client:
         tenant: str | None = None,
         dataflow: str | None = None,
     ) -> SavingsAnswer:
-        """What sharing saved in an interval, the last hour if none is given; a tenant learns of nothing but its own."""
-        return self.send(requests.savings(since=since, until=until, tenant=tenant, dataflow=dataflow))
+        """The savings by sharing in an interval, by default the last hour; a tenant sees its own."""
+        return self.send(reports.savings(since=since, until=until, tenant=tenant, dataflow=dataflow))
 
     def savings_series(
         self,
@@ -269,104 +226,43 @@ class Client:
         step: int | None = None,
         tenant: str | None = None,
     ) -> SeriesAnswer:
-        """What sharing saved in each step of an interval, the last hour if none is given; `step` is in seconds."""
-        return self.send(requests.savings_series(since=since, until=until, step=step, tenant=tenant))
+        """The savings by sharing in each step of an interval, by default the last hour; `step` is in seconds."""
+        return self.send(reports.savings_series(since=since, until=until, step=step, tenant=tenant))
 
     def bill(
         self, *, since: datetime | None = None, until: datetime | None = None, tenant: str | None = None
     ) -> BillAnswer:
-        """What each tenant and each dataflow costs in some hours, this month so far if none are given."""
-        return self.send(requests.bill(since=since, until=until, tenant=tenant))
+        """The costs of each tenant and dataflow in whole hours, by default this month so far."""
+        return self.send(reports.bill(since=since, until=until, tenant=tenant))
 
     def operations(self, *, kind: OperationKind | None = None, subject: str | None = None) -> Iterator[OperationAnswer]:
         """The journal, newest first."""
-        return self._items(requests.operations(kind=kind, subject=subject))
+        return self._items(reports.operations(kind=kind, subject=subject))
 
     def dead_letters(self, *, dataflow: str | None = None) -> Iterator[DeadLetterAnswer]:
-        """What tasks of the caller's dataflows could not take, newest first."""
-        return self._items(requests.dead_letters(dataflow=dataflow))
+        """The events that tasks of the caller's dataflows could not process, newest first."""
+        return self._items(dead_letters.dead_letters(dataflow=dataflow))
 
-    def replay_dead_letter(self, id: int) -> Replayed:  # noqa: A002 - as below
-        """Feed one dead letter to its task again, once; where that serves others as well, an operator does it."""
-        return self.send(requests.replay_dead_letter(id))
+    def replay_dead_letter(self, letter: int) -> Replayed:
+        """Replay one dead letter, once; only operators may if others use its task too."""
+        return self.send(dead_letters.replay_dead_letter(letter))
 
     def replay_dead_letters(self, dataflow: str) -> Replayed:
-        """Feed the dead letters of a dataflow to its tasks again, the oldest first; `left` says how many are left."""
-        return self.send(requests.replay_dead_letters(dataflow))
+        """Replay the dead letters of a dataflow, oldest first; `left` counts those that remain."""
+        return self.send(dead_letters.replay_dead_letters(dataflow))
 
-    def discard_dead_letter(self, id: int) -> Discarded:  # noqa: A002 - the word that callers know it by
-        """Discard one dead letter: a tenant for itself, an operator for everybody."""
-        return self.send(requests.discard_dead_letter(id))
+    def discard_dead_letter(self, letter: int) -> Discarded:
+        """Discard one dead letter: a tenant for itself, an operator for everyone."""
+        return self.send(dead_letters.discard_dead_letter(letter))
 
     def discard_dead_letters(self, dataflow: str) -> Discarded:
-        """Discard the dead letters of a dataflow, which may be removed; an operator does it for everybody."""
-        return self.send(requests.discard_dead_letters(dataflow))
+        """Discard the dead letters of a dataflow, even a removed one; an operator does so for everyone."""
+        return self.send(dead_letters.discard_dead_letters(dataflow))
 
     def tail(self, dataflow: str, sink: str | None = None, *, last: int = 0) -> Iterator[OutputEvent]:
-        """What leaves at the outputs of a dataflow, or at one; taken up again where the connection breaks.
-
-        It begins with so many events that left before, as far as they are still known.
-        """
-        reading, path = OutputStreamReader(self.url, sink, last), requests.outputs(dataflow)
-        while True:
-            try:
-                with self._http.stream("GET", path, params=reading.query, timeout=STREAM_SILENCE) as answer:
-                    if answer.is_error:
-                        answer.read()
-                        wait = reading.broken(answer)
-                    else:
-                        for line in answer.iter_lines():
-                            yield from reading.taken(line, answer)
-                        wait = reading.ended()
-            except httpx.TransportError as error:
-                wait = reading.broken(error)
-            self._sleep(wait)
+        """Follow all outputs of a dataflow or one, without end, from the last so many past events, as far as kept."""
+        return self._stream(OutputStreamReader(self.url, dataflow, sink, last))
 
     def events(self) -> Iterator[EventAnswer]:
-        """What happens from now on, as it happens; taken up again where the connection breaks."""
-        reading = EventStreamReader(self.url)
-        while True:
-            try:
-                with self._http.stream(
-                    "GET", requests.EVENTS_PATH, headers=reading.headers, timeout=STREAM_SILENCE
-                ) as answer:
-                    if answer.is_error:
-                        answer.read()
-                        wait = reading.broken(answer)
-                    else:
-                        for line in answer.iter_lines():
-                            yield from reading.line(line, answer)
-                        wait = reading.ended()
-            except httpx.TransportError as error:
-                wait = reading.broken(error)
-            self._sleep(wait)
-
-    def send(self, request: Request[A]) -> A:
-        """Send a request; again where that is safe and may help."""
-        steps = exchange(self.url, request)
-        step: ExchangeStep[A] = next(steps)
-        while True:
-            came: httpx.Response | httpx.TransportError | None = None
-            if isinstance(step, Wait):
-                self._sleep(step.seconds)
-            else:
-                try:
-                    came = self._http.request(
-                        step.method, step.path, params=step.query, headers=step.headers, content=step.body
-                    )
-                except httpx.TransportError as error:
-                    came = error
-            try:
-                step = steps.send(came)
-            except StopIteration as done:
-                answer: A = done.value
-                return answer
-
-    def _items(self, request: Request[Page[P]]) -> Iterator[P]:
-        """The items of a list; each page is asked for when the one before it was used up."""
-        while True:
-            page = self.send(request)
-            yield from page.items
-            if page.next is None:
-                return
-            request = requests.following(request, page.next)
+        """Follow what happens from now on, without end."""
+        return self._stream(EventStreamReader(self.url))

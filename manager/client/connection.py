@@ -1,26 +1,105 @@
-"""How both clients connect."""
+# Generated from async_connection.py by `make client`: edit that file.
+"""A connection to the service: sends requests, follows lists from page to page, and keeps streams going."""
 
-import ipaddress
-from importlib.metadata import version
-from urllib.parse import urlsplit
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self, TypeVar
 
 import httpx
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 
-TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+from manager.answers import Page
+from manager.client.http_options import TIMEOUT, Sleep, headers, uses_proxies
+from manager.client.requests.request import Request, following
+from manager.client.retry import ExchangeStep, Outcome, Wait, exchange
+from manager.client.stream_reader import STREAM_SILENCE, StreamReader
+
+A = TypeVar("A", bound=BaseModel)
+P = TypeVar("P", bound=BaseModel)
+E = TypeVar("E")
 
 
-def headers(key: SecretStr | str | None) -> dict[str, str]:
-    """What is sent with every request."""
-    secret = key.get_secret_value() if isinstance(key, SecretStr) else key
-    named = {"User-Agent": f"braid/{version('braid')}", "Content-Type": "application/json"}
-    return named if secret is None else named | {"Authorization": f"Bearer {secret}"}
+class ServiceConnection:
+    """Sends requests with one API key; close it, or use it as a context manager."""
 
+    def __init__(
+        self,
+        url: str,
+        key: SecretStr | str | None = None,
+        *,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Sleep = time.sleep,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._sleep = sleep
+        self._http = httpx.Client(
+            base_url=self.url,
+            headers=headers(key),
+            timeout=TIMEOUT,
+            transport=transport,
+            trust_env=uses_proxies(self.url),
+        )
 
-def trusts_environment(url: str) -> bool:
-    """Whether proxies of the environment are used: not to this machine, where they would only learn the API key."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return not ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host != "localhost"
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections to the service."""
+        self._http.close()
+
+    def send(self, request: Request[A]) -> A:
+        """Send a request, again where that is safe and may help, and return its answer."""
+        steps = exchange(self.url, request)
+        step: ExchangeStep[A] = next(steps)
+        while True:
+            outcome: Outcome = None
+            if isinstance(step, Wait):
+                self._sleep(step.seconds)
+            else:
+                try:
+                    outcome = self._http.request(
+                        step.method, step.path, params=step.query, headers=step.headers, content=step.body
+                    )
+                except httpx.TransportError as error:
+                    outcome = error
+            try:
+                step = steps.send(outcome)
+            except StopIteration as done:
+                answer: A = done.value
+                return answer
+
+    def _items(self, request: Request[Page[P]]) -> Iterator[P]:
+        """The items of a list; a page is requested once the one before it is used up."""
+        while True:
+            page = self.send(request)
+            yield from page.items
+            if page.next is None:
+                return
+            request = following(request, page.next)
+
+    def _stream(self, reader: StreamReader[E]) -> Iterator[E]:
+        """The events of a stream, without end; connects again where the stream breaks."""
+        while True:
+            try:
+                with self._http.stream(
+                    "GET", reader.path, params=reader.query, headers=reader.headers, timeout=STREAM_SILENCE
+                ) as answer:
+                    if answer.is_error:
+                        answer.read()
+                        wait = reader.reconnect(answer)
+                    else:
+                        for line in answer.iter_lines():
+                            yield from reader.read(line, answer)
+                        wait = reader.ended()
+            except httpx.TransportError as error:
+                wait = reader.reconnect(error)
+            self._sleep(wait)

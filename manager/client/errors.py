@@ -1,4 +1,4 @@
-"""Why something that was asked of the service was not done."""
+"""The errors of the client: why a request was not done."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,12 +7,13 @@ import httpx
 from pydantic import ValidationError
 
 from manager.answers import FieldProblem, ProblemAnswer
+from manager.client.retry_after import retry_after
 
 _SERVER = 500
 
 
 class NotDone(Exception):
-    """What was asked of the service was not done, or nobody knows whether it was."""
+    """A request was not done, or may not have been."""
 
 
 class Refused(NotDone):
@@ -36,24 +37,24 @@ class Refused(NotDone):
         self.detail = detail
         self.errors = errors
         self.retry_after = retry_after
-        """After how many seconds it is worth asking again."""
+        """The seconds after which it is worth asking again."""
         super().__init__(detail)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By itself an exception is made anew from its message alone: a pool of processes would wait for ever.
-        return _made_anew, (self.__dict__,)
+        # By default it is unpickled from its message alone, which fails, and blocks a process pool for ever.
+        return _unpickle, (self.__dict__,)
 
 
 class Unreachable(NotDone):
-    """No service answered; says which was asked, why, and what to do."""
+    """No service answered; the message says where, why, and what to do."""
 
 
 class NotUnderstood(NotDone):
-    """Something answered that this client does not understand: another program, or another version of Braid."""
+    """The answer has an unknown form: another program answered, or another version of Braid."""
 
 
 def refused(answer: httpx.Response) -> Refused:
-    """Why the service refused, from its answer; of something else that answers, what can be told."""
+    """The refusal that an answer holds; another program's answer gives its status alone."""
     wait = retry_after(answer.headers)
     try:
         problem = ProblemAnswer.model_validate_json(answer.content)
@@ -63,7 +64,7 @@ def refused(answer: httpx.Response) -> Refused:
             status=answer.status_code,
             code="unknown",
             detail=f"{_place(answer)} {what} with {answer.status_code} {answer.reason_phrase} and no reason; "
-            "see whether this is the URL of a Braid service, and what its log says",
+            "check that this is the URL of a Braid service, and read its log",
             retry_after=wait,
         )
     return Refused(
@@ -76,38 +77,30 @@ def refused(answer: httpx.Response) -> Refused:
     )
 
 
-def _made_anew(parts: Mapping[str, Any]) -> Refused:
+def _unpickle(parts: Mapping[str, Any]) -> Refused:
     return Refused(**parts)
 
 
 def unreachable(url: str, error: httpx.TransportError, *, unsure: bool) -> Unreachable:
-    """Why no answer came, from what the transport met; unsure where what was asked may have been done all the same."""
-    after = "it may have been done all the same, so look before you ask again" if unsure else ""
+    """Explain an error of the transport; unsure means that the request may have been done all the same."""
+    after = "it may have been done all the same, so check before you try again" if unsure else ""
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         why, remedy = f"{error}", "start one with: braid serve; or name another in BRAID_URL"
     elif isinstance(error, httpx.TimeoutException):
-        why, remedy = "it took too long to answer", after or "ask again later"
+        why, remedy = "it took too long to answer", after or "try again later"
     else:
-        why, remedy = f"the connection broke: {error}", after or "ask again"
+        why, remedy = f"the connection broke: {error}", after or "try again"
     return Unreachable(f"no service answers at {url}: {why or type(error).__name__}; {remedy}")
 
 
 def not_understood(answer: httpx.Response) -> NotUnderstood:
-    """What to say of an answer that has another form than asked for."""
+    """The error for an answer of unknown form."""
     return NotUnderstood(
-        f"{_place(answer)} answered something else than this client knows; see whether this is the URL of a Braid "
+        f"{_place(answer)} gave an answer that this client does not understand; check that this is the URL of a Braid "
         "service, and use a client of its version"
     )
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """After how many seconds the service wants to be asked again; proxies that name a date instead are passed over."""
-    try:
-        return max(0.0, float(headers["retry-after"]))
-    except (KeyError, ValueError):
-        return None
-
-
 def _place(answer: httpx.Response) -> str:
-    """What was asked, without its query, which may name what is nobody's business."""
+    """The method and URL of the request, without its query, which may be confidential."""
     return f"{answer.request.method} {answer.request.url.copy_with(query=None)}"

@@ -1,4 +1,4 @@
-"""Reading what leaves at the outputs of a dataflow: a broken stream is taken up where it broke. Pure."""
+"""The stream of a dataflow's outputs, as JSON lines. Pure."""
 
 import json
 from collections.abc import Iterator
@@ -9,47 +9,45 @@ from pydantic import ValidationError
 
 from manager.answers import OutputEvent
 from manager.client.errors import not_understood
-from manager.client.event_stream import EventStreamReader
+from manager.client.requests.request import path_to
+from manager.client.stream_reader import StreamReader
 
-_AGAIN = 1_000
-"""How many events that left before are asked for where a stream broke, as far as they are still known."""
+_REPEATED = 1_000
+"""How many past events are asked for again after the stream broke, as far as they are kept."""
 
 
-class _Place(NamedTuple):
-    """Up to where a sink was read."""
+class _Position(NamedTuple):
+    """The position in a sink's events after the last that was read."""
 
     epoch: int
     next: int
 
 
-class OutputStreamReader(EventStreamReader):
-    """What was read so far of some outputs, over reconnects."""
+class OutputStreamReader(StreamReader[OutputEvent]):
+    """Reads outputs; a new connection asks for past events again, and those that were read are skipped."""
 
-    def __init__(self, url: str, sink: str | None, last: int) -> None:
-        super().__init__(url)
+    def __init__(self, url: str, dataflow: str, sink: str | None, last: int) -> None:
+        super().__init__(url, path_to("dataflows", dataflow, "outputs"))
         self._sink = sink
-        self._last_wanted = last
-        self._places: dict[str, _Place] = {}
+        self._first_last = last
+        self._positions: dict[str, _Position] = {}
 
     @property
     def query(self) -> dict[str, str]:
-        """What is asked for, so that nothing is missing after what was read."""
-        last = _AGAIN if self._places else self._last_wanted
+        """The query of the next connection."""
+        last = _REPEATED if self._positions else self._first_last
         return {"last": str(last)} | ({} if self._sink is None else {"sink": self._sink})
 
-    def taken(self, text: str, answer: httpx.Response) -> Iterator[OutputEvent]:
-        """Take a line of the stream; gives what is new in it."""
-        # Whatever it says, a sign of life too.
-        self.is_alive()
-        if not text.strip():
+    def _parse(self, line: str, answer: httpx.Response) -> Iterator[OutputEvent]:
+        if not line.strip():
             return
         try:
-            # Not by pydantic: events may hold halves of characters.
-            event = OutputEvent.model_validate(json.loads(text))
+            # pydantic's own parser refuses lone surrogates, which events may hold.
+            event = OutputEvent.model_validate(json.loads(line))
         except (ValidationError, ValueError, RecursionError):
             raise not_understood(answer) from None
-        place = self._places.get(event.sink)
+        position = self._positions.get(event.sink)
         end = event.number + (event.missed or 1)
-        if place is None or place < (event.epoch, end):
-            self._places[event.sink] = _Place(event.epoch, end)
+        if position is None or position < (event.epoch, end):
+            self._positions[event.sink] = _Position(event.epoch, end)
             yield event

@@ -1,7 +1,7 @@
-"""How a request becomes an answer: when it is sent, when it is sent again, and after how long. Pure.
+"""The retry rules: when a request is sent again, and after how long. Pure.
 
-An exchange is a generator: it yields what to do next, a request to send or seconds to wait, and is sent what came of
-it. So both clients follow one set of rules, and differ only in how they send and how they wait.
+An exchange is a generator. It yields the next step, a request to send or a wait, and is sent the outcome. So both
+clients follow one set of rules, and differ only in how they send and wait.
 """
 
 from collections.abc import Generator
@@ -11,18 +11,19 @@ from typing import TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from manager.client.errors import not_understood, refused, retry_after, unreachable
-from manager.client.requests import Request
+from manager.client.errors import not_understood, refused, unreachable
+from manager.client.requests.request import Request
+from manager.client.retry_after import retry_after
 
 A = TypeVar("A", bound=BaseModel)
 REQUEST_ATTEMPTS = 5
 """How often a request is sent at most."""
 RETRY_PATIENCE = 30.0
-"""Seconds that are waited between them at most, taken together."""
+"""The seconds that are waited between attempts at most, in all."""
+TRANSIENT = frozenset({502, 503, 504})
+"""The statuses of a service that is starting, or of a proxy before it."""
 _FIRST_WAIT = 0.1
-_BUSY = 429
-_PASSING = frozenset({502, 503, 504})
-"""What a service that is starting, or a proxy before it, answers."""
+_TOO_MANY_REQUESTS = 429
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,42 +34,44 @@ class Wait:
 
 
 ExchangeStep = Request[A] | Wait
-Came = httpx.Response | httpx.TransportError | None
-"""What came of a step: an answer, none, or for a wait nothing."""
+Outcome = httpx.Response | httpx.TransportError | None
+"""The outcome of a step; None after a wait."""
 
 
-def exchange(url: str, request: Request[A]) -> Generator[ExchangeStep[A], Came, A]:
+def exchange(url: str, request: Request[A]) -> Generator[ExchangeStep[A], Outcome, A]:
     """Get the answer to a request, or raise why there is none."""
     attempt, waited = 1, 0.0
-    came = yield request
-    while (wait := _again(request, came, attempt)) is not None and waited + wait <= RETRY_PATIENCE:
+    outcome = yield request
+    while (wait := _wait(request, outcome, attempt)) is not None and waited + wait <= RETRY_PATIENCE:
         yield Wait(seconds=wait)
         attempt, waited = attempt + 1, waited + wait
-        came = yield request
-    return _answer(url, request, came)
+        outcome = yield request
+    return _answer(url, request, outcome)
 
 
-def _again(request: Request[A], came: Came, attempt: int) -> float | None:
-    """After how many seconds to send a request again; None if it is not to be sent again."""
-    if not request.repeatable or attempt >= REQUEST_ATTEMPTS:
+def _wait(request: Request[A], outcome: Outcome, attempt: int) -> float | None:
+    """The seconds until the next attempt; None if there is none."""
+    if not request.idempotent or attempt >= REQUEST_ATTEMPTS:
         return None
-    usual = _FIRST_WAIT * 2.0 ** (attempt - 1)
-    if not isinstance(came, httpx.Response):
-        return usual
-    told = retry_after(came.headers)
-    if came.status_code == _BUSY:
-        return told
-    return (usual if told is None else told) if came.status_code in _PASSING else None
+    backoff = _FIRST_WAIT * 2.0 ** (attempt - 1)
+    if not isinstance(outcome, httpx.Response):
+        return backoff
+    asked_for = retry_after(outcome.headers)
+    if outcome.status_code == _TOO_MANY_REQUESTS:
+        return asked_for
+    if outcome.status_code in TRANSIENT:
+        return backoff if asked_for is None else asked_for
+    return None
 
 
-def _answer(url: str, request: Request[A], came: Came) -> A:
-    if isinstance(came, httpx.TransportError):
-        raise unreachable(url, came, unsure=not request.repeatable) from came
-    if came is None:
-        raise TypeError("an exchange is told what came of a request")
-    if came.is_error:
-        raise refused(came)
+def _answer(url: str, request: Request[A], outcome: Outcome) -> A:
+    if isinstance(outcome, httpx.TransportError):
+        raise unreachable(url, outcome, unsure=not request.idempotent) from outcome
+    if outcome is None:
+        raise TypeError("a sent request has an answer or an error as its outcome")
+    if outcome.is_error:
+        raise refused(outcome)
     try:
-        return request.answer.model_validate_json(came.content)
+        return request.answer.model_validate_json(outcome.content)
     except ValidationError:
-        raise not_understood(came) from None
+        raise not_understood(outcome) from None

@@ -1,5 +1,5 @@
-"""The commands that ask the service: each asks through `manager.client`, and shows what it is answered.
+"""The commands of `braid`: each asks the service through `manager.client`, and shows the answer.
 
-A module is imported when one of its commands is called, so that no command waits for what another one needs.
-The table of commands is in `manager.command`, what each exit code means in `manager.commands.exit_codes`.
+The table of commands is in `manager.command`. A module is imported when one of its commands is called, so that `braid`
+starts fast. The commands in `manager.commands.local` need no running service.
 """

@@ -1,7 +1,7 @@
-"""What every command that asks the service has in common: its options, its client, and how it ends.
+"""The frame of a command that asks the service: common options, the client, errors and exit codes.
 
-A command is a function from a client and its own parameters to what is shown. `asks` adds the options that all have,
-and turns what was not done into a message on standard error and an exit code.
+A command is a function from a client and its own parameters to its result. `client_command` adds the common options,
+prints the result, and turns errors into a message on standard error and an exit code.
 """
 
 import functools
@@ -26,11 +26,11 @@ P = ParamSpec("P")
 F = TypeVar("F", bound=BaseModel)
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 SettingsFile = Annotated[
-    Path | None, typer.Option(help="The file of settings; braid.toml here, or what BRAID_SETTINGS names, if not given.")
+    Path | None, typer.Option(help="The settings file. Default: BRAID_SETTINGS, else braid.toml in this folder.")
 ]
-Url = Annotated[str | None, typer.Option(help="The service; BRAID_URL, or the one on this machine, if not given.")]
+Url = Annotated[str | None, typer.Option(help="The URL of the service. Default: BRAID_URL, else this machine.")]
 File = Annotated[Path, typer.Argument(help="A JSON file; - is standard input.")]
-Tenant = Annotated[str | None, typer.Option(help="For which tenant; operators say so.")]
+Tenant = Annotated[str | None, typer.Option(help="The tenant to act for; for operators.")]
 _OPTIONS = {"url": (Url, None), "settings": (SettingsFile, None), "as_json": (AsJson, False)}
 
 _REFUSALS = {
@@ -45,15 +45,15 @@ _SERVER = 500
 
 
 class WrongUsage(Exception):
-    """What the caller gave is of no use; one line for each problem."""
+    """An argument or a file is wrong; the message has a line for each problem."""
 
 
 class MissingKey(Exception):
     """There is no API key to ask the service with."""
 
 
-def asks(command: Callable[Concatenate[Client, P], Shown | Iterator[Shown]]) -> Callable[..., None]:
-    """A command of the command line that asks the service."""
+def client_command(command: Callable[Concatenate[Client, P], Shown | Iterator[Shown]]) -> Callable[..., None]:
+    """Make a command of a function that takes a client."""
 
     @functools.wraps(command)
     def run(*args: Any, url: str | None, settings: Path | None, as_json: bool, **options: Any) -> None:
@@ -75,39 +75,39 @@ def asks(command: Callable[Concatenate[Client, P], Shown | Iterator[Shown]]) -> 
 
 @contextmanager
 def exit_on_error(*, as_json: bool) -> Iterator[None]:
-    """Say what goes wrong inside, and end the command with its exit code."""
+    """Report an error inside, and end the command with its exit code."""
     try:
         yield
     except NotDone as error:
-        _complain_of(error)
-        named = "unreachable" if isinstance(error, Unreachable) else "not-understood"
-        code, told = exit_code(error), _problem(named, error)
+        _report(error)
+        name = "unreachable" if isinstance(error, Unreachable) else "not-understood"
+        code, problem = exit_code(error), _problem(name, error)
     except MissingKey as error:
         complain(str(error))
-        code, told = ExitCode.NOT_ALLOWED, _problem("no-key", error)
+        code, problem = ExitCode.NOT_ALLOWED, _problem("no-key", error)
     except WrongSettings as error:
         complain(str(error))
-        code, told = ExitCode.PROBLEMS, _problem("wrong-settings", error)
+        code, problem = ExitCode.PROBLEMS, _problem("wrong-settings", error)
     except WrongUsage as error:
         complain(str(error))
-        code, told = ExitCode.PROBLEMS, _problem("no-use", error)
+        code, problem = ExitCode.PROBLEMS, _problem("no-use", error)
     else:
         return
     if as_json:
-        told.print(as_json=True)
+        problem.print(as_json=True)
     raise typer.Exit(code)
 
 
 def read_file(path: Path) -> bytes:
-    """What a file holds; `-` is standard input."""
+    """The bytes of a file; `-` is standard input."""
     try:
         return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
-        raise WrongUsage(f"{path}: {error.strerror}; name a file that can be read") from None
+        raise WrongUsage(f"{path}: {error.strerror}; name a readable file") from None
 
 
 def fill_form(form: type[F], **given: Any) -> F:
-    """A form that was filled in on the command line; what is None was not given."""
+    """Make a form from options; None is an option that was not given."""
     try:
         return form.model_validate({name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
@@ -115,7 +115,7 @@ def fill_form(form: type[F], **given: Any) -> F:
 
 
 def exit_code(error: NotDone) -> ExitCode:
-    """What a command ends with when what it asked for was not done."""
+    """The exit code for an error of the client."""
     match error:
         case Refused(status=status) if status in _REFUSALS:
             return _REFUSALS[status]
@@ -127,8 +127,8 @@ def exit_code(error: NotDone) -> ExitCode:
             return ExitCode.FAILED
 
 
-def _complain_of(error: NotDone) -> None:
-    """Say on standard error why something was not done."""
+def _report(error: NotDone) -> None:
+    """Print an error of the client on standard error."""
     if isinstance(error, Refused) and error.errors:
         for problem in error.errors:
             complain(f"{problem.pointer or '(document)'}: {problem.message}; {problem.remedy}")
@@ -137,16 +137,16 @@ def _complain_of(error: NotDone) -> None:
 
 
 def _problem(code: str, error: Exception) -> Shown:
-    """What went wrong, for programs: standard output holds one JSON document then too."""
-    told: dict[str, Any] = {"code": code, "detail": str(error)}
+    """The JSON document of an error."""
+    problem: dict[str, Any] = {"code": code, "detail": str(error)}
     if isinstance(error, Refused):
-        told |= {
+        problem |= {
             "code": error.code,
             "status": error.status,
             "title": error.title,
             "errors": [each.model_dump(mode="json") for each in error.errors],
         }
-    return Shown(data={"problem": told}, text="")
+    return Shown(data={"problem": problem}, text="")
 
 
 def _wrong(form: type[BaseModel], error: ValidationError) -> Iterator[str]:
@@ -158,7 +158,7 @@ def _wrong(form: type[BaseModel], error: ValidationError) -> Iterator[str]:
 def _client(settings: ClientSettings) -> Client:
     if settings.key is None:
         raise MissingKey(
-            f"no API key for {settings.service}: name one in BRAID_KEY, or as key in braid.toml; without one, only who "
-            f"runs the service on this machine is let in, by the key file that it keeps in {settings.root}"
+            f"no API key for {settings.service}: set BRAID_KEY, or key in braid.toml; without either, the key file in "
+            f"{settings.root} is used, which exists where the service runs on this machine"
         )
     return Client(settings.service, settings.key)

@@ -1,4 +1,4 @@
-"""Dataflows: submit, replace, remove, list, show, explain."""
+"""The commands about dataflows: submit, replace, remove, list, show, explain."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -18,46 +18,47 @@ from manager.answers import (
     TaskAnswer,
 )
 from manager.client.client import Client
-from manager.commands.client_command import File, Tenant, asks, read_file
-from manager.commands.display import Shown, lines, moment, slashed, table
+from manager.commands.client_command import File, Tenant, client_command, read_file
+from manager.commands.display import Shown, counted, lines, moment, number, slashed, table
 from merge import Basis
 
+_BASES = {Basis.MEASURED: "measured", Basis.TYPE: "by type", Basis.ASSUMED: "assumed"}
 Id = Annotated[str, typer.Argument(help="The id of a dataflow.")]
-Begins = Annotated[
-    Start, typer.Option(help="Begin at what comes from now on, or at the earliest that is kept, sharing nothing.")
+StartOption = Annotated[
+    Start, typer.Option(help="The first events: from now on, or the earliest that are kept, which shares nothing.")
 ]
 
 
-@asks
+@client_command
 def submit(
     client: Client,
     file: File,
     tenant: Tenant = None,
     idempotency_key: Annotated[
-        str | None, typer.Option(help="A key of your own: submitting again with it submits nothing more.")
+        str | None, typer.Option(help="Your own key: a second submission with it does nothing.")
     ] = None,
-    start: Begins = Start.LATEST,
+    start: StartOption = Start.LATEST,
 ) -> Shown:
-    """Submit a document, and say what is reused and where its outputs are found."""
+    """Submit a document; show what it reuses, and the topics of its outputs."""
     answer = client.submit(read_file(file), tenant=tenant, idempotency_key=idempotency_key, start=start)
     return Shown(data=answer, text=_submitted(answer))
 
 
-@asks
+@client_command
 def replace(client: Client, dataflow: Id, file: File) -> Shown:
-    """Swap a dataflow's document for an edited one; what both have in common never stops."""
+    """Replace a dataflow's document by an edited one; their common tasks keep running."""
     answer = client.replace(dataflow, read_file(file))
     return Shown(data=answer, text=_submitted(answer))
 
 
-@asks
+@client_command
 def remove(
     client: Client,
     dataflow: Id,
-    drain: Annotated[bool, typer.Option("--drain", help="After what its sources have sent by now.")] = False,  # noqa: FBT002 - a flag
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would stop; nothing is changed.")] = False,  # noqa: FBT002 - a flag
+    drain: Annotated[bool, typer.Option("--drain", help="First process what its sources have sent so far.")] = False,  # noqa: FBT002 - a flag
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would stop.")] = False,  # noqa: FBT002 - a flag
 ) -> Shown:
-    """Remove a dataflow; what nobody else needs is paused."""
+    """Remove a dataflow; tasks that no other dataflow uses are paused."""
     if dry_run:
         preview = client.preview_removal(dataflow)
         return Shown(data=preview, text=_preview_text(preview))
@@ -65,14 +66,16 @@ def remove(
     return Shown(data=answer, text=f"{answer.id} is {answer.state}")
 
 
-@asks
+@client_command
 def list_dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
     client: Client,
-    tenant: Annotated[str | None, typer.Option(help="Those of one tenant; for operators.")] = None,
-    state: Annotated[DataflowState | None, typer.Option(help="Those in one state; removed ones only so.")] = None,
-    name: Annotated[str | None, typer.Option(help="Those of one name.")] = None,
-    source: Annotated[str | None, typer.Option(help="Those that read one source.")] = None,
-    search: Annotated[str | None, typer.Option(help="Those with this in their name, or with this id.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only of this tenant; for operators.")] = None,
+    state: Annotated[
+        DataflowState | None, typer.Option(help="Only in this state; needed to list removed ones.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Only with this name.")] = None,
+    source: Annotated[str | None, typer.Option(help="Only those that read this source.")] = None,
+    search: Annotated[str | None, typer.Option(help="Only with this text in their name, or with this id.")] = None,
 ) -> Shown:
     """List dataflows, oldest first."""
     found = tuple(client.dataflows(tenant=tenant, state=state, name=name, source=source, search=search))
@@ -81,20 +84,20 @@ def list_dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
     return Shown(data=found, text=table(*columns, rows=rows, empty="no dataflows"))
 
 
-@asks
+@client_command
 def show(client: Client, dataflow: Id) -> Shown:
-    """Show a dataflow: its state, its tasks and where each runs, its outputs."""
+    """Show a dataflow: its state, tasks and outputs."""
     answer = client.dataflow(dataflow)
-    return Shown(data=answer, text=lines(_headed(answer), _tasks(answer.tasks), _outputs(answer.outputs)))
+    return Shown(data=answer, text=lines(_heading(answer), _tasks(answer.tasks), _outputs(answer.outputs)))
 
 
-@asks
-def explain(client: Client, file: File, tenant: Tenant = None, start: Begins = Start.LATEST) -> Shown:
-    """Say what submitting a document would reuse, start and save; nothing is changed."""
+@client_command
+def explain(client: Client, file: File, tenant: Tenant = None, start: StartOption = Start.LATEST) -> Shown:
+    """Show what submitting a document would reuse, start and save, without submitting it."""
     answer = client.explain(read_file(file), tenant=tenant, start=start)
     text = lines(
         f"reuses {answer.saving.tasks} of {answer.saving.of_tasks} tasks{_work(answer.saving)}",
-        f"saves about {answer.saving.cores:.3g} cores{_rests_on(answer.saving.rests_on)}",
+        f"saves about {number(answer.saving.cores)} cores{_basis(answer.saving.rests_on)}",
         _tasks(answer.reused) if answer.reused else None,
         f"starts {', '.join(answer.started)}" if answer.started else None,
         *(f"runs as one: {', '.join(group)}" for group in answer.collapsed),
@@ -103,35 +106,36 @@ def explain(client: Client, file: File, tenant: Tenant = None, start: Begins = S
 
 
 def _work(saving: Saving) -> str:
-    """Which part of the work that is, and what that rests on."""
-    return "" if saving.work is None else f", {100 * saving.work:.0f} % of the work{_rests_on(saving.work_rests_on)}"
+    """The reused part of the work."""
+    return "" if saving.work is None else f", {100 * saving.work:.0f} % of the work{_basis(saving.work_rests_on)}"
 
 
-def _rests_on(counts: Mapping[Basis, int]) -> str:
-    """Whether that was measured or assumed."""
-    told = [f"{count} {basis}" for basis, count in counts.items() if count]
-    return f" (tasks by what their cost rests on: {', '.join(told)})" if told else ""
+def _basis(counts: Mapping[Basis, int]) -> str:
+    """The basis of an estimate: how many tasks have a measured cost, one by their type, or an assumed one."""
+    counts_by_name = [f"{count} {_BASES[basis]}" for basis, count in counts.items() if count]
+    return f" (task costs: {', '.join(counts_by_name)})" if counts_by_name else ""
 
 
 def _submitted(answer: SubmitAnswer) -> RenderableType:
     return lines(
-        _headed(answer),
-        f"reuses {len(answer.reused)} tasks and starts {len(answer.started)}",
+        _heading(answer),
+        f"reuses {counted(len(answer.reused), 'task')}, starts {len(answer.started)}",
         _tasks(answer.reused + answer.started),
         _outputs(answer.outputs),
     )
 
 
 def _preview_text(answer: RemovalAnswer) -> RenderableType:
-    ending = ", ".join(f"{stream.task}.{stream.port}" for stream in answer.streams)
+    streams = ", ".join(f"{stream.task}.{stream.port}" for stream in answer.streams)
     return lines(
-        f"removing {answer.dataflow} would stop {len(answer.stops)} tasks; {answer.goes_on} go on for others",
+        f"removing {answer.dataflow} would stop {counted(len(answer.stops), 'task')}; {answer.goes_on} would keep "
+        "running for others",
         _tasks(answer.stops) if answer.stops else None,
-        f"forwarded no more: {ending}" if ending else None,
+        f"no longer forwarded: {streams}" if streams else None,
     )
 
 
-def _headed(answer: DataflowAnswer) -> str:
+def _heading(answer: DataflowAnswer) -> str:
     reason = f": {answer.reason}" if answer.reason else ""
     return f"{answer.id} “{answer.name}” of {answer.tenant}, revision {answer.revision}, is {answer.state}{reason}"
 

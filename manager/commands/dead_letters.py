@@ -1,4 +1,4 @@
-"""Dead letters, which are events that tasks could not take: list, replay, discard."""
+"""The commands about dead letters, the events that tasks could not process: list, replay, discard."""
 
 from collections.abc import Callable
 from typing import Annotated, TypeVar
@@ -6,22 +6,22 @@ from typing import Annotated, TypeVar
 import typer
 
 from manager.client.client import Client
-from manager.commands.client_command import WrongUsage, asks
-from manager.commands.display import Shown, table
+from manager.commands.client_command import WrongUsage, client_command
+from manager.commands.display import Shown, counted, table
 
 A = TypeVar("A")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 One = Annotated[int | None, typer.Argument(help="The id of one dead letter.", min=0)]
-AllOf = Annotated[str | None, typer.Option(help="All of one dataflow, instead of one by its id.")]
+AllOf = Annotated[str | None, typer.Option(help="All of this dataflow, instead of one by its id.")]
 
 
 @app.command("list")
-@asks
+@client_command
 def list_dead_letters(
-    client: Client, dataflow: Annotated[str | None, typer.Option(help="Those of one dataflow.")] = None
+    client: Client, dataflow: Annotated[str | None, typer.Option(help="Only of this dataflow.")] = None
 ) -> Shown:
-    """List the events that tasks could not take, newest first, with the reason."""
+    """List the events that tasks could not process, newest first, with the reasons."""
     found = tuple(client.dead_letters(dataflow=dataflow))
     rows = (
         (each.id, each.at, each.instance, each.port, each.dataflows, len(each.events), each.reason, each.dropped or "")
@@ -32,24 +32,24 @@ def list_dead_letters(
 
 
 @app.command()
-@asks
+@client_command
 def replay(client: Client, id: One = None, dataflow: AllOf = None) -> Shown:  # noqa: A002 - its public name
-    """Feed one dead letter to its task again, or all of a dataflow: once, and the oldest first."""
+    """Feed one dead letter to its task again, once, or all of a dataflow, oldest first."""
     answer = _either(client.replay_dead_letter, id, client.replay_dead_letters, dataflow)
-    text = f"{answer.dead_letters} dead letters with {answer.events} events are replayed"
-    return Shown(data=answer, text=f"{text}; {answer.left} are left: {answer.why_left}" if answer.left else text)
+    text = f"replayed {counted(answer.dead_letters, 'dead letter')} with {counted(answer.events, 'event')}"
+    return Shown(data=answer, text=f"{text}; {answer.left} left: {answer.why_left}" if answer.left else text)
 
 
 @app.command()
-@asks
+@client_command
 def discard(client: Client, id: One = None, dataflow: AllOf = None) -> Shown:  # noqa: A002 - its public name
-    """Discard one dead letter, or all of a dataflow; an operator discards them for everybody."""
+    """Discard one dead letter, or all of a dataflow; an operator discards them for every tenant."""
     answer = _either(client.discard_dead_letter, id, client.discard_dead_letters, dataflow)
-    return Shown(data=answer, text=f"{answer.dead_letters} dead letters are discarded")
+    return Shown(data=answer, text=f"discarded {counted(answer.dead_letters, 'dead letter')}")
 
 
 def _either(one: Callable[[int], A], letter: int | None, all_of: Callable[[str], A], dataflow: str | None) -> A:
-    """Do it to one dead letter or to all of a dataflow, whichever is named."""
+    """Apply one action or the other, by which argument is given."""
     match letter, dataflow:
         case int(number), None:
             return one(number)

@@ -7,40 +7,41 @@ from rich.text import Text
 
 from manager.answers import FragmentationAnswer
 from manager.client.client import Client
-from manager.commands.client_command import asks
-from manager.commands.display import Shown
+from manager.commands.client_command import client_command
+from manager.commands.display import Shown, counted, number
 
 
-@asks
+@client_command
 def defragment(
     client: Client,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how scattered the jobs are.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show how scattered the jobs are.")] = False,
 ) -> Shown:
-    """Consolidate scattered jobs, or relieve one that is overloaded; nobody loses an event or a state.
+    """Consolidate scattered jobs, or relieve an overloaded one. No event and no state is lost.
 
-    What came of it is among the operations.
+    The outcome is among the operations: `braid operations`.
     """
     if dry_run:
         found = client.fragmentation()
-        return Shown(data=found, text=Text(_worded(found)))
+        return Shown(data=found, text=Text(_text(found)))
     move = client.defragment()
     leaves, joins = ", ".join(move.leaves), ", ".join(move.joins)
     return Shown(
         data=move,
-        text=Text(f"{move.id}: {move.tasks} tasks move from job {leaves} to job {joins}; follow it with watch"),
+        text=Text(f"{move.id}: {counted(move.tasks, 'task')} from {leaves} to {joins}; follow it with: braid watch"),
     )
 
 
-def _worded(found: FragmentationAnswer) -> str:
-    told = (
-        f"{found.jobs} jobs where {found.fewest} would do, {found.bridges} bridges, {found.hops} in a row at most, "
-        f"{found.paused} paused tasks; predicted to cost {found.cores:.3f} cores and {found.latency_seconds:.2f} s"
+def _text(found: FragmentationAnswer) -> str:
+    jobs, bridges, paused = (
+        counted(count, noun)
+        for count, noun in ((found.jobs, "job"), (found.bridges, "bridge"), (found.paused, "paused task"))
     )
-    if found.move is not None:
-        told += f"; {found.move.id} is {found.move.phase}"
+    move = "" if found.move is None else f"{found.move.id} is {found.move.phase}\n"
     saves = found.saves
     return (
-        f"{told}\nhere and now {saves.most or 'none'} counts most: sharing saves {saves.sharing:.3f} cores, packing"
-        f" {saves.packing:.3f}, and defragmenting would save {saves.defragmenting:.3f}"
+        f"{jobs}, {found.fewest} needed; {bridges}, at most {found.hops} in a row; {paused}\n"
+        f"estimated cost: {number(found.cores)} cores, {number(found.latency_seconds)} s of latency\n"
+        f"{move}sharing saves {number(saves.sharing)} cores, packing {number(saves.packing)}; "
+        f"defragmenting would save {number(saves.defragmenting)}; the most: {saves.most or 'none'}"
     )

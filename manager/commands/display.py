@@ -1,4 +1,4 @@
-"""How commands show what they found: to people as text and tables, to programs as one JSON document."""
+"""The output of commands: text and tables for people, one JSON document for programs."""
 
 import json
 import sys
@@ -14,12 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 _WIDE = 10_000
-"""How wide a table may become where no screen limits it; else what is long would be cut."""
+"""The width of tables that are not printed on a screen, so that no cell is cut."""
+_SMALLEST = 0.0005
+_FROM_HERE_WHOLE = 999.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What a command found; made by commands, printed by whoever runs them."""
+    """The result of a command, for programs and for people."""
 
     data: BaseModel | Sequence[BaseModel] | dict[str, Any]
     text: RenderableType
@@ -34,7 +36,7 @@ class Shown:
 
 
 def table(*columns: str, rows: Iterable[Sequence[object]], empty: str) -> RenderableType:
-    """Rows below the names of their columns; where there are none, a sentence instead."""
+    """A table; a sentence instead if there are no rows."""
     shown = Table(*columns, box=SIMPLE_HEAD, pad_edge=False)
     for column in shown.columns:
         column.overflow = "fold"
@@ -44,22 +46,42 @@ def table(*columns: str, rows: Iterable[Sequence[object]], empty: str) -> Render
 
 
 def lines(*parts: RenderableType | None) -> RenderableType:
-    """Parts below each other; what is not there is left out."""
+    """Parts below each other, without the empty ones."""
     return Group(*(Text(part) if isinstance(part, str) else part for part in parts if part))
 
 
 def moment(at: datetime | None) -> str:
-    """A time as people read it, in their own zone."""
+    """A time in the reader's time zone."""
     return "" if at is None else f"{(at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
+def number(value: float) -> str:
+    """A number to three digits; 0 if it is too small to matter.
+
+    >>> number(0.12345), number(1234567.0), number(-0.00001)
+    ('0.123', '1,234,567', '0')
+    """
+    if abs(value) < _SMALLEST:
+        return "0"
+    return f"{value:,.0f}" if abs(value) >= _FROM_HERE_WHOLE else f"{value:.3g}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun, in the plural unless it is one.
+
+    >>> counted(1, "task"), counted(2, "task")
+    ('1 task', '2 tasks')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def slashed(*values: float | None) -> str:
-    """Values that belong together, as long as they are known."""
+    """Values of one kind, without the unknown ones."""
     return "/".join(str(round(value, 3)) for value in values if value is not None)
 
 
 def complain(message: str) -> None:
-    """Say on standard error what is wrong."""
+    """Print an error message on standard error."""
     Console(stderr=True, soft_wrap=True, highlight=False).print(Text(message))
 
 
@@ -82,7 +104,7 @@ def _cell(value: object) -> str:
         case bool():
             shown = "yes" if value else "no"
         case float():
-            shown = f"{value:.3g}"
+            shown = number(value)
         case str():
             shown = value
         case Iterable():

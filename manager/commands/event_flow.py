@@ -1,9 +1,9 @@
-"""Events in and out: send them to a source, and see what leaves a dataflow."""
+"""The commands for events: send them to a source, follow the outputs of a dataflow."""
 
 import json
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,28 +16,28 @@ from rich.text import Text
 from manager.answers import FieldProblem, OutputEvent
 from manager.client.client import Client
 from manager.client.errors import NotDone, Refused
-from manager.client.requests import ONE_TIME_PREFIX
-from manager.commands.client_command import WrongUsage, asks
+from manager.client.requests.sources import ONE_TIME_PREFIX
+from manager.commands.client_command import WrongUsage, client_command
 from manager.commands.display import Shown, complain
 
 _MOST_BYTES = 500_000
-"""Bytes of events that are sent in one request, as far as lines allow."""
+"""The most bytes of events in one request; a longer line is sent alone."""
 _MOST_EVENTS = 5_000
-"""Events that are."""
+"""The most events in one request."""
 _NOT_FOUND = 404
 
 
-@asks
+@client_command
 def send(
     client: Client,
     source: Annotated[str, typer.Argument(help="The name of a source.")],
     file: Annotated[Path, typer.Argument(help="Its events, as JSON lines; - is standard input.")] = Path("-"),
     producer: Annotated[
         str | None,
-        typer.Option(help="A name for what numbers these events: run again with it, the same file goes on, once each."),
+        typer.Option(help="A name under which events are numbered; with it, an interrupted file can be sent again."),
     ] = None,
 ) -> Shown:
-    """Send events to a source, each exactly once; they lie in its spool when the command ends."""
+    """Send events to a source, each exactly once; when the command ends, they are in its spool."""
     name = producer or f"{ONE_TIME_PREFIX}{secrets.token_hex(8)}"
     there = client.producer(source, name).next if producer else 0
     following = there
@@ -46,43 +46,43 @@ def send(
             try:
                 following = client.send_events(source, chunk.body, producer=name, first=following).next
             except NotDone as error:
-                again = "" if isinstance(error, Refused) and error.errors else f"; go on with --producer '{name}'"
+                again = "" if isinstance(error, Refused) and error.errors else f"; continue with --producer '{name}'"
                 complain(f"{following - there:,} events were sent before this{again}")
                 raise _located(error, str(file), chunk) from error
     counted = f"sent {following - there:,} events to {source}"
     skipped = f"; the first {there:,} were there already" if there else ""
-    told = {"source": source, "producer": name, "sent": following - there, "there": there, "next": following}
-    return Shown(data=told, text=Text(f"{counted}{skipped}"))
+    data = {"source": source, "producer": name, "sent": following - there, "there": there, "next": following}
+    return Shown(data=data, text=Text(f"{counted}{skipped}"))
 
 
-@asks
+@client_command
 def tail(
     client: Client,
-    dataflow: Annotated[str, typer.Argument(help="The id of a dataflow, or its name where only one has it.")],
-    sink: Annotated[str | None, typer.Argument(help="One of its outputs; all of them, if not given.")] = None,
-    count: Annotated[int | None, typer.Option(min=1, help="End after so many events.")] = None,
-    last: Annotated[int, typer.Option(min=0, max=1_000, help="Begin with so many of each that left before.")] = 10,
+    dataflow: Annotated[str, typer.Argument(help="The id of a dataflow, or its name if it is unique.")],
+    sink: Annotated[str | None, typer.Argument(help="One of its outputs. Default: all.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="Stop after so many events.")] = None,
+    last: Annotated[int, typer.Option(min=0, max=1_000, help="Begin with so many past events of each output.")] = 10,
 ) -> Iterator[Shown]:
-    """Show what leaves a dataflow, an event a line: what left last, as far as it is known, and then all that comes."""
+    """Follow the outputs of a dataflow, one event for each line: the last past ones, then new ones."""
     found, sinks = _dataflow(client, dataflow)
     several = sink is None and len(sinks) > 1
-    return _told(client, found, sink, last=last, count=count, several=several)
+    return _outputs(client, found, sink, last=last, count=count, several=several)
 
 
-def _told(  # noqa: PLR0913 - of what, from where, how much and how are six things
+def _outputs(  # noqa: PLR0913 - a stream's address, its bounds and its form are six things
     client: Client, dataflow: str, sink: str | None, *, last: int, count: int | None, several: bool
 ) -> Iterator[Shown]:
-    for event in islice(_noticed(client.tail(dataflow, sink, last=last)), count):
+    for event in islice(_without_gaps(client.tail(dataflow, sink, last=last)), count):
         shown = {"sink": event.sink, "event": event.event} if several else event.event
-        told = {"sink": event.sink, "epoch": event.epoch, "number": event.number, "event": event.event}
-        yield Shown(data=told, text=Text(_written(shown)))
+        data = {"sink": event.sink, "epoch": event.epoch, "number": event.number, "event": event.event}
+        yield Shown(data=data, text=Text(_json(shown)))
 
 
-def _noticed(events: Iterator[OutputEvent]) -> Iterator[OutputEvent]:
-    """The events; how many were missed is said on standard error."""
+def _without_gaps(events: Iterator[OutputEvent]) -> Iterator[OutputEvent]:
+    """The events; gaps are reported on standard error."""
     for event in events:
         if event.missed:
-            complain(f"{event.missed:,} events of {event.sink} were missed: they came faster than they were read")
+            complain(f"missed {event.missed:,} events of {event.sink}: they came faster than they were read")
         else:
             yield event
 
@@ -97,30 +97,30 @@ def _dataflow(client: Client, named: str) -> tuple[str, tuple[str, ...]]:
         several = tuple(client.dataflows(name=named))
         if len(several) > 1:
             listed = ", ".join(each.id for each in several)
-            raise WrongUsage(f"{len(several)} dataflows are called '{named}': {listed}; name one by its id") from None
+            raise WrongUsage(f"{len(several)} dataflows have the name '{named}': {listed}; use an id") from None
         if not several:
             raise
         return several[0].id, tuple(each.sink for each in several[0].outputs)
     return found.id, tuple(each.sink for each in found.outputs)
 
 
-def _written(event: Any) -> str:
+def _json(event: Any) -> str:
     try:
         text = json.dumps(event, ensure_ascii=False)
         text.encode()
     except UnicodeEncodeError:
-        # Halves of characters.
+        # Lone surrogates.
         return json.dumps(event)
     return text
 
 
 @dataclass(slots=True)
 class _Chunk:
-    """Events that are sent together."""
+    """Events that are sent in one request."""
 
     lines: list[bytes] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
-    """For each the number of its line in the file."""
+    """The line number of each in the file."""
     size: int = 0
 
     @property
@@ -144,13 +144,13 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     try:
         opened = path.open("rb")
     except OSError as error:
-        raise WrongUsage(f"{path}: {error.strerror}; name a file that can be read") from None
+        raise WrongUsage(f"{path}: {error.strerror}; name a readable file") from None
     with opened:
         yield opened
 
 
 def _chunks(opened: BinaryIO, *, skipped: int) -> Iterator[_Chunk]:
-    """The events of a file in chunks; those that were sent before are skipped."""
+    """The events of a file in chunks, without the first ones, which were sent before."""
     chunk, number, events = _Chunk(), 0, 0
     for lines in _arriving(opened):
         for line in lines:
@@ -164,14 +164,14 @@ def _chunks(opened: BinaryIO, *, skipped: int) -> Iterator[_Chunk]:
                 yield chunk
                 chunk = _Chunk()
             chunk.add(number, line)
-        # What a program writes now and then is not to wait for more.
+        # The events of a slow writer do not wait until the chunk is full.
         if chunk.lines:
             yield chunk
             chunk = _Chunk()
 
 
 def _arriving(opened: BinaryIO) -> Iterator[list[bytes]]:
-    """The lines of a file as they come: as many as there are, and no more than a chunk can hold."""
+    """The lines of a file as they arrive, at most as many as fit into a chunk."""
     rest = b""
     while part := _read(opened):
         *lines, rest = (rest + part).split(b"\n")
@@ -187,7 +187,7 @@ def _read(opened: Any) -> bytes:
 
 
 def _located(error: NotDone, file: str, chunk: _Chunk) -> NotDone:
-    """An error that names lines of the file, and not of the chunk."""
+    """The error with the lines of the file instead of those of the chunk."""
     if not isinstance(error, Refused) or not error.errors:
         return error
     return Refused(
@@ -205,10 +205,10 @@ def _of_file(problem: FieldProblem, file: str, chunk: _Chunk) -> FieldProblem:
     if not place.isdecimal() or int(place) >= len(chunk.numbers):
         return problem
     line = chunk.numbers[int(place)]
-    told: Mapping[str, str] = {
+    update = {
         "pointer": f"{file}, line {line}",
         "message": problem.message.replace(f"line {int(place) + 1}: ", "", 1).replace(
             f"line {int(place) + 1} ", "it ", 1
         ),
     }
-    return problem.model_copy(update=dict(told))
+    return problem.model_copy(update=update)

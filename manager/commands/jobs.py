@@ -1,4 +1,4 @@
-"""What runs and what happens: jobs, hosts, operations, and all of it live."""
+"""The commands that show what runs: jobs, hosts, operations, and live events."""
 
 import json
 from collections.abc import Iterator
@@ -9,15 +9,13 @@ from rich.text import Text
 
 from manager.answers import OperationKind
 from manager.client.client import Client
-from manager.commands.client_command import asks
+from manager.commands.client_command import client_command
 from manager.commands.display import Shown, slashed, table
 
-_KINDS = ", ".join(OperationKind)
 
-
-@asks
+@client_command
 def jobs(client: Client) -> Shown:
-    """List the jobs: what is wanted of each, and what its host says of it."""
+    """List the jobs, with their plans and the latest status from their hosts."""
     found = tuple(client.jobs())
     rows = (
         (
@@ -45,9 +43,9 @@ def jobs(client: Client) -> Shown:
     return Shown(data=found, text=table(*columns, rows=rows, empty="no jobs"))
 
 
-@asks
+@client_command
 def hosts(client: Client) -> Shown:
-    """List the hosts, and whether they are alive."""
+    """List the hosts."""
     found = tuple(client.hosts())
     rows = (
         (
@@ -68,13 +66,13 @@ def hosts(client: Client) -> Shown:
     return Shown(data=found, text=table(*columns, rows=rows, empty="no hosts"))
 
 
-@asks
+@client_command
 def operations(
     client: Client,
-    kind: Annotated[OperationKind | None, typer.Option(help="Those of one kind.")] = None,
-    subject: Annotated[str | None, typer.Option(help="Those about one dataflow, source, tenant or key.")] = None,
+    kind: Annotated[OperationKind | None, typer.Option(help="Only of this kind.")] = None,
+    subject: Annotated[str | None, typer.Option(help="Only about this dataflow, source, tenant or key.")] = None,
 ) -> Shown:
-    """List what was changed, newest first: when, by whom, and what it started, reused and paused."""
+    """List the changes, newest first: when, by whom, and which tasks each started, reused and paused."""
     found = tuple(client.operations(kind=kind, subject=subject))
     rows = (
         (
@@ -95,12 +93,14 @@ def operations(
     return Shown(data=found, text=table(*columns, rows=rows, empty="no operations"))
 
 
-@asks
+@client_command
 def watch(client: Client) -> Iterator[Shown]:
-    """Show what happens as it happens, until Ctrl-C; with --json, each event is a document on a line of its own."""
+    """Show events as they happen, until Ctrl-C; with --json, one document for each line."""
     for event in client.events():
-        told = ", ".join(f"{name} {_short(value)}" for name, value in event.told.items() if value not in ("", [], None))
-        yield Shown(data=event, text=Text(f"{event.kind}: {told}"))
+        fields = ", ".join(
+            f"{name} {_short(value)}" for name, value in event.told.items() if value not in ("", [], None)
+        )
+        yield Shown(data=event, text=Text(f"{event.kind}: {fields}"))
 
 
 def _short(value: Any) -> str:

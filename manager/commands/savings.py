@@ -1,4 +1,4 @@
-"""The command that shows what sharing saves: `braid savings`."""
+"""The command that shows the savings by sharing: `braid savings`."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -9,23 +9,22 @@ from rich.console import RenderableType
 
 from manager.answers import CpuAnswer, EstimateAnswer, SavingsAnswer, ShareAnswer
 from manager.client.client import Client
-from manager.commands.client_command import WrongUsage, asks
-from manager.commands.display import Shown, lines, moment, table
+from manager.commands.client_command import WrongUsage, client_command
+from manager.commands.display import Shown, lines, moment, number, table
 
-WHEN = "such as 2026-03-01T12:00; in this machine's time zone unless it names one."
-"""How a time is written."""
+TIME_FORMAT = "such as 2026-03-01T12:00, by default in this machine's time zone."
 
 
-@asks
+@client_command
 def savings(
     client: Client,
     *,
-    since: Annotated[str | None, typer.Option("--from", help=f"When the interval begins, {WHEN}")] = None,
-    until: Annotated[str | None, typer.Option("--to", help="When it ends; now if not given.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Of one tenant, with its dataflows.")] = None,
-    dataflow: Annotated[str | None, typer.Option(help="Of one dataflow; it may be removed.")] = None,
+    since: Annotated[str | None, typer.Option("--from", help=f"The start of the interval, {TIME_FORMAT}")] = None,
+    until: Annotated[str | None, typer.Option("--to", help="Its end. Default: now.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant, with its dataflows.")] = None,
+    dataflow: Annotated[str | None, typer.Option(help="Only this dataflow, even a removed one.")] = None,
 ) -> Shown:
-    """Show what sharing saves and who pays for what, over the last hour or from one time to another."""
+    """Show the savings by sharing and the share of each tenant, in the last hour or an interval."""
     found = client.savings(
         since=time_in("--from", since), until=time_in("--to", until), tenant=tenant, dataflow=dataflow
     )
@@ -33,26 +32,26 @@ def savings(
 
 
 def time_in(option: str, text: str | None) -> datetime | None:
-    """The time that an option names."""
+    """The time that an option gives."""
     if text is None:
         return None
     try:
-        # One without a zone is taken for local.
+        # A time without a zone is a local one.
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise WrongUsage(f"{option}: {text!r} is no time; write one {WHEN}") from None
+        raise WrongUsage(f"{option}: {text!r} is not a time; write one {TIME_FORMAT}") from None
 
 
 def _heading(found: SavingsAnswer) -> str:
-    """From when to when, and how much of that was metered."""
+    """The interval, and how much of it was metered."""
     minutes = found.metered_seconds / 60
     return f"{moment(found.since)} to {moment(found.until)}, {minutes:.1f} minutes metered, tenants: {found.tenants}"
 
 
 def _work(found: SavingsAnswer) -> str | None:
-    """Which part of the work of tasks is saved, as it was measured."""
+    """The measured part of the tasks' work that sharing saved."""
     saved = None if found.whole is None else found.whole.work_saved
-    return None if saved is None else f"sharing saved {100 * saved:.1f} % of the work of tasks"
+    return None if saved is None else f"sharing saved {_percent(saved)} of the work of tasks"
 
 
 def _whole(found: SavingsAnswer) -> RenderableType | None:
@@ -63,17 +62,17 @@ def _whole(found: SavingsAnswer) -> RenderableType | None:
     rows = [
         ("measured", *_taken(whole.measured, found)),
         *parts,
-        ("  of it overhead", *_taken(whole.overhead, found)),
+        ("  overhead in it", *_taken(whole.overhead, found)),
         ("a job for each dataflow", *_estimated(whole.alone_launched, found)),
         ("packed without sharing", *_estimated(whole.alone_packed, found)),
         ("saved by sharing", *_estimated(whole.saving_by_sharing, found)),
         ("saved by packing", *_estimated(whole.saving_by_packing, found)),
     ]
-    return table("cores", "likely", "low", "high", *_priced(found), rows=rows, empty="")
+    return table("cores", "likely", "low", "high", *_price_column(found), rows=rows, empty="")
 
 
 def _shares(found: SavingsAnswer) -> Iterator[RenderableType]:
-    columns = ("share", "alone", "low", "high", "saving", "work saved", *_priced(found))
+    columns = ("share", "alone", "low", "high", "saving", "work saved", *_price_column(found))
     yield table(
         "tenant", *columns, rows=[(each.tenant, *_share(each, found)) for each in found.shares], empty="no shares"
     )
@@ -82,18 +81,22 @@ def _shares(found: SavingsAnswer) -> Iterator[RenderableType]:
         yield table("dataflow", *columns, rows=rows, empty="")
 
 
-def _priced(found: SavingsAnswer) -> tuple[str, ...]:
+def _percent(part: float) -> str:
+    return f"{number(round(100 * part, 1))} %"
+
+
+def _price_column(found: SavingsAnswer) -> tuple[str, ...]:
     return () if found.price_per_core_hour is None else (f"price {found.currency}".strip(),)
 
 
 def _taken(taken: CpuAnswer | None, found: SavingsAnswer) -> tuple[object, ...]:
     if taken is None:
-        return ("not measured", None, None, *(None for _ in _priced(found)))
-    return (taken.cores, None, None, *(taken.price for _ in _priced(found)))
+        return ("not measured", None, None, *(None for _ in _price_column(found)))
+    return (taken.cores, None, None, *(taken.price for _ in _price_column(found)))
 
 
 def _estimated(estimate: EstimateAnswer, found: SavingsAnswer) -> tuple[object, ...]:
-    return (estimate.likely, estimate.low, estimate.high, *(estimate.price for _ in _priced(found)))
+    return (estimate.likely, estimate.low, estimate.high, *(estimate.price for _ in _price_column(found)))
 
 
 def _share(each: ShareAnswer, found: SavingsAnswer) -> tuple[object, ...]:
@@ -104,6 +107,6 @@ def _share(each: ShareAnswer, found: SavingsAnswer) -> tuple[object, ...]:
         alone.low,
         alone.high,
         each.saving.likely,
-        None if each.work_saved is None else f"{100 * each.work_saved:.1f} %",
-        *(each.share.price for _ in _priced(found)),
+        None if each.work_saved is None else _percent(each.work_saved),
+        *(each.share.price for _ in _price_column(found)),
     )

@@ -1,4 +1,4 @@
-"""Sources: list, register, say who may read them, revoke."""
+"""The commands about sources: list, register, set their visibility, revoke."""
 
 from typing import Annotated
 
@@ -7,15 +7,15 @@ import typer
 from dags import Visibility
 from manager.answers import VisibilityForm
 from manager.client.client import Client
-from manager.commands.client_command import File, asks, fill_form, read_file
-from manager.commands.display import Shown, table
+from manager.commands.client_command import File, client_command, fill_form, read_file
+from manager.commands.display import Shown, counted, table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 Name = Annotated[str, typer.Argument(help="The name of a source.")]
 
 
 @app.command("list")
-@asks
+@client_command
 def list_sources(client: Client) -> Shown:
     """List the sources that you may read."""
     found = tuple(client.sources())
@@ -36,29 +36,29 @@ def list_sources(client: Client) -> Shown:
 
 
 @app.command()
-@asks
+@client_command
 def register(client: Client, file: File) -> Shown:
-    """Register a source that a JSON file describes: name, connection, schema, visibility."""
+    """Register a source from a JSON file: name, connection, schema, visibility."""
     answer = client.register_source(read_file(file))
     return Shown(data=answer, text=f"{answer.name} of {answer.owner} is registered, {answer.visibility}")
 
 
 @app.command()
-@asks
+@client_command
 def visibility(
     client: Client,
     name: Name,
     visibility: Annotated[Visibility, typer.Argument(help="Who may read it from now on.")],
-    reader: Annotated[list[str] | None, typer.Option(help="A tenant that may read it; once for each.")] = None,
+    reader: Annotated[list[str] | None, typer.Option(help="A tenant that may read it; may be repeated.")] = None,
 ) -> Shown:
-    """Say who may read a source; dataflows of those who may not any more are removed."""
+    """Set who may read a source; the dataflows of tenants that may no longer read it are removed."""
     stopped = client.set_visibility(name, fill_form(VisibilityForm, visibility=visibility, readers=reader))
-    return Shown(data=stopped, text=f"{name} is {visibility}; {stopped.dataflows} dataflows were removed")
+    return Shown(data=stopped, text=f"{name} is {visibility}; {counted(stopped.dataflows, 'dataflow')} removed")
 
 
 @app.command()
-@asks
+@client_command
 def revoke(client: Client, name: Name) -> Shown:
-    """Take a source away, and remove every dataflow that reads it."""
+    """Revoke a source, and remove every dataflow that reads it."""
     stopped = client.revoke_source(name)
-    return Shown(data=stopped, text=f"{name} is revoked; {stopped.dataflows} dataflows were removed")
+    return Shown(data=stopped, text=f"{name} is revoked; {counted(stopped.dataflows, 'dataflow')} removed")

@@ -1,4 +1,4 @@
-"""Secrets: list their names, put, remove."""
+"""The commands about secrets: list their names, put, remove."""
 
 import sys
 from typing import Annotated
@@ -7,37 +7,37 @@ import typer
 
 from manager.answers import SecretForm
 from manager.client.client import Client
-from manager.commands.client_command import Tenant, asks, fill_form
+from manager.commands.client_command import Tenant, client_command, fill_form
 from manager.commands.display import Shown, table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
-Name = Annotated[str, typer.Argument(help="What documents call it.")]
+Name = Annotated[str, typer.Argument(help="Its name in documents.")]
 
 
 @app.command("list")
-@asks
+@client_command
 def list_secrets(client: Client, tenant: Tenant = None) -> Shown:
-    """List the names of secrets; nobody is told what they hold."""
+    """List the names of secrets; their values are never shown."""
     found = tuple(client.secrets(tenant=tenant))
     return Shown(data=found, text=table("tenant", "name", rows=((e.tenant, e.name) for e in found), empty="no secrets"))
 
 
 @app.command()
-@asks
+@client_command
 def put(client: Client, name: Name, tenant: Tenant = None) -> Shown:
-    """Keep a secret, which is read from standard input, or asked for at a terminal."""
-    # Never as an argument, which everybody on the machine could see.
+    """Store a secret, read from standard input or from a prompt."""
+    # Not an argument, which every user of the machine could see.
     if sys.stdin.isatty():
         secret = typer.prompt("secret", hide_input=True, err=True)
     else:
         secret = sys.stdin.read().removesuffix("\n").removesuffix("\r")
     answer = client.put_secret(name, fill_form(SecretForm, secret=secret), tenant=tenant)
-    return Shown(data=answer, text=f"the secret {answer.name} of {answer.tenant} is kept")
+    return Shown(data=answer, text=f"the secret {answer.name} of {answer.tenant} is stored")
 
 
 @app.command()
-@asks
+@client_command
 def remove(client: Client, name: Name, tenant: Tenant = None) -> Shown:
-    """Keep a secret no longer; tasks that name it fail."""
+    """Remove a secret; tasks that name it fail."""
     answer = client.remove_secret(name, tenant=tenant)
     return Shown(data=answer, text=f"the secret {answer.name} of {answer.tenant} is removed")

@@ -1,4 +1,4 @@
-"""Tenants: list, admit, set quotas, make broker credentials."""
+"""The commands about tenants: list, admit, set quotas, make broker credentials."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated
@@ -8,21 +8,21 @@ import typer
 from manager.answers import Quota, TenantForm
 from manager.client.client import Client
 from manager.client.errors import Refused
-from manager.commands.client_command import asks, fill_form
+from manager.commands.client_command import client_command, fill_form
 from manager.commands.display import Shown, lines, table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 Name = Annotated[str, typer.Argument(help="The name of a tenant.")]
 Names = Annotated[list[str], typer.Argument(help="The names of tenants.")]
-Dataflows = Annotated[int | None, typer.Option(help="How many dataflows it may have.")]
-Tasks = Annotated[int | None, typer.Option(help="How many tasks its dataflows may have together.")]
-Submits = Annotated[int | None, typer.Option(help="How often it may submit in a minute.")]
+Dataflows = Annotated[int | None, typer.Option(help="The most dataflows it may have.")]
+Tasks = Annotated[int | None, typer.Option(help="The most tasks its dataflows may have in all.")]
+Submits = Annotated[int | None, typer.Option(help="The most submissions in a minute.")]
 
 
 @app.command("list")
-@asks
+@client_command
 def list_tenants(client: Client) -> Shown:
-    """List the tenants, with what they use and may use."""
+    """List the tenants, with their usage and quotas."""
     found = tuple(client.tenants())
     rows = (
         (
@@ -39,24 +39,24 @@ def list_tenants(client: Client) -> Shown:
 
 
 @app.command()
-@asks
+@client_command
 def admit(
     client: Client, name: Names, dataflows: Dataflows = None, tasks: Tasks = None, submits_per_minute: Submits = None
 ) -> Iterator[Shown]:
-    """Admit tenants; each gets its API keys and broker credentials by commands of their own."""
+    """Admit tenants. Their API keys and broker credentials are made by other commands."""
     wanted = _given(dataflows, tasks, submits_per_minute)
     forms = [fill_form(TenantForm, name=each, quota=fill_form(Quota, **wanted) if wanted else None) for each in name]
     for answer in map(client.admit, forms):
-        told = f"{answer.name} is admitted; make a key for it: braid keys make --tenant {answer.name}"
-        yield Shown(data=answer, text=told)
+        text = f"{answer.name} is admitted; make a key for it: braid keys make --tenant {answer.name}"
+        yield Shown(data=answer, text=text)
 
 
 @app.command()
-@asks
+@client_command
 def quota(
     client: Client, name: Name, dataflows: Dataflows = None, tasks: Tasks = None, submits_per_minute: Submits = None
 ) -> Shown:
-    """Set what a tenant may use; what is not given stays as it is."""
+    """Set a tenant's quota; limits that are not given stay as they are."""
     before = next((tenant.quota for tenant in client.tenants() if tenant.name == name), None)
     if before is None:
         raise Refused(
@@ -69,16 +69,16 @@ def quota(
 
 
 @app.command()
-@asks
+@client_command
 def credentials(client: Client, name: Name) -> Shown:
-    """Make a tenant's broker credentials, shown this once; those it had before let nobody in any more."""
+    """Make a tenant's broker credentials, shown only this once; its earlier ones become invalid."""
     answer = client.make_credentials(name)
     topics = [("reads", topic) for topic in answer.reads] + [("writes", topic) for topic in answer.writes]
     return Shown(
         data=answer,
         text=lines(
-            f"broker {answer.url}\nuser {answer.user}\npassword {answer.password} (shown this once)",
-            table("may", "topic", rows=topics, empty="it may read and write no topic yet"),
+            f"broker {answer.url}\nuser {answer.user}\npassword {answer.password} (shown only this once)",
+            table("may", "topic", rows=topics, empty="no topics yet"),
         ),
     )
 

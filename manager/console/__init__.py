@@ -1,4 +1,4 @@
-"""The console: a page for browsers that asks REST and shows what it answers; `manager.rest.console_files` serves it.
+"""The console: a page for browsers that shows the answers of REST; `manager.rest.console_files` serves it.
 
-It is modules of JavaScript as they stand, without a library and without a build.
+It is plain JavaScript modules, without libraries and without a build step.
 """

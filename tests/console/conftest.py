@@ -1,4 +1,4 @@
-"""The console in a real browser, over the real service with nobody to run what it commits."""
+"""Fixtures: the console in a real browser, over the real service without hosts."""
 
 import asyncio
 from asyncio.events import _set_running_loop
@@ -29,22 +29,22 @@ from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
 
 PATIENCE = 10_000.0
-"""Milliseconds for which a test waits for what it expects to see."""
+"""The milliseconds that a test waits for an expectation."""
 _OF_THE_API = "Failed to load resource"
 _LOOP: list[asyncio.AbstractEventLoop] = []
-"""The browser's. It counts as running as long as the browser does, and nobody else could run one in its thread."""
+"""The browser's event loop. While it counts as running, no other loop could run in its thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleService:
-    """A service whose console is looked at; made by `console_service`, for all tests of a module."""
+    """A service with a console; made by `console_service`, for all tests of a module."""
 
     url: str
     town: Town
     seen: Seen
-    """What is seen of hosts and jobs; a test fills it."""
+    """The status of hosts and jobs; a test fills it in."""
     events: Events
-    """Where what happens is told to whoever listens."""
+    """The live events."""
 
     @property
     def service(self) -> Service:
@@ -61,12 +61,12 @@ class ConsoleService:
 
     @property
     def places(self) -> dict[str, str]:
-        """Ids by what they stand for."""
+        """The ids of dataflows, by their role in the town."""
         return self.town.places
 
 
 class _Watch:
-    """Notes what a page must not do."""
+    """Records what a page must not do: errors, warnings, requests to other hosts."""
 
     def __init__(self, host: str) -> None:
         self.host = host
@@ -81,7 +81,7 @@ class _Watch:
     def _said(self, message: ConsoleMessage) -> None:
         if message.type not in {"error", "warning"}:
             return
-        # The browser notes each answer that is no success, and each request that a test has fail.
+        # The browser logs each answer that is not a success, and each request that a test makes fail.
         if message.text.startswith(_OF_THE_API) and urlsplit(message.location["url"]).path.startswith("/v1/"):
             return
         self.wrong.append(f"{message.type}: {message.text} ({message.location['url']})")
@@ -100,7 +100,7 @@ class PageFor(Protocol):
     """Opens pages; made by `page_for`."""
 
     def __call__(self, key: str | None, at: str = "#/", **options: Any) -> Page:
-        """A page of a fresh context, signed in with a key where one is given, at a place of the console."""
+        """A page in a fresh context, signed in with a key if one is given, at a place in the console."""
 
 
 @pytest.fixture(scope="session")
@@ -108,7 +108,7 @@ def browser() -> Iterator[Browser]:
     """One browser for all tests."""
     executable = needs.chromium()
     with sync_playwright() as playwright:
-        # Within its sandbox it runs for nobody who is root.
+        # Root cannot use its sandbox.
         made = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
         expect.set_options(timeout=PATIENCE)
         loop = asyncio.get_running_loop()
@@ -122,7 +122,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def console_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleService]:
-    """The town of `tests.manager.rest.town`, with a seat for what is seen and a stream of events that lasts."""
+    """The town of `tests.manager.rest.town`, with settable statuses and live events."""
     with town(tmp_path_factory.mktemp("console")) as made:
         seen, events = Seen(), Events(last=0)
         equip(made.service, seeing=seen)
@@ -130,21 +130,21 @@ def console_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consol
         whole = Town(service=made.service, app=app, keys=made.keys, places=made.places)
         with serving(app) as url:
             yield ConsoleService(url=url, town=whole, seen=seen, events=events)
-            # Else those who listen to it would hold up the end.
+            # Open streams would delay the end.
             events.close()
 
 
 @pytest.fixture
 def page_for(browser: Browser, console_service: ConsoleService) -> Iterator[PageFor]:
-    """What opens pages, and fails the test for an error in one, or a request to another host."""
+    """Open pages; the test fails if one has an error, or sends a request to another host."""
     (loop,) = _LOOP
     _set_running_loop(loop)
     contexts: list[BrowserContext] = []
     watches: list[_Watch] = []
 
     def opened(key: str | None, at: str = "#/", **options: Any) -> Page:
-        told = {"locale": "en-GB", "timezone_id": "UTC", "reduced_motion": "reduce", **options}
-        context = browser.new_context(base_url=console_service.url, **told)
+        settings = {"locale": "en-GB", "timezone_id": "UTC", "reduced_motion": "reduce", **options}
+        context = browser.new_context(base_url=console_service.url, **settings)
         contexts.append(context)
         context.set_default_timeout(PATIENCE)
         if key is not None:
@@ -160,6 +160,6 @@ def page_for(browser: Browser, console_service: ConsoleService) -> Iterator[Page
     yield opened
     for context in contexts:
         context.close()
-    # Tests of other suites run loops of their own.
+    # Other suites run their own loops.
     _set_running_loop(None)
     assert [] == [wrong for watch in watches for wrong in watch.wrong]

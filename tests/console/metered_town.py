@@ -1,4 +1,4 @@
-"""What was metered in the town whose console is looked at: half an hour in which ann and the poor share."""
+"""Metered usage for the console's town: half an hour in which the tenants ann and poor share tasks."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Running graphs as REST tells them, of any size, and pages that get them in the place of what the service has."""
+"""Running graphs of any size as answers of REST, which tests give to a page instead of the service's own."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ _THEN = "2026-03-01T12:00:00Z"
 
 
 def running(size: int, seed: int = 0) -> list[dict[str, Any]]:
-    """Tasks in DAGs of 25, in jobs of 100, of which each takes a stream from one before it; the last has failed."""
+    """Tasks in DAGs of 25 and jobs of 100; each job reads a stream of an earlier one, and the last task has failed."""
     random = Random(seed)
     return [_task(instance, random, last=instance == size) for instance in range(1, size + 1)]
 
@@ -46,19 +46,19 @@ def _task(instance: int, random: Random, *, last: bool) -> dict[str, Any]:
     }
 
 
-def job(name: str, **told: Any) -> dict[str, Any]:
-    """A job that runs well, but for what is told otherwise."""
+def job(name: str, **fields: Any) -> dict[str, Any]:
+    """A job without problems, except for the given fields."""
     well = {"host": "main", "version": 3, "in_effect": 3, "state": "running", "trouble": "", "active": 100, "paused": 0}
-    return {"job": name, **well, "batch": 8, "restarts": 0, "seen": _THEN, **told}
+    return {"job": name, **well, "batch": 8, "restarts": 0, "seen": _THEN, **fields}
 
 
 def jobs_of(tasks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The jobs of some tasks, running."""
+    """The running jobs of some tasks."""
     return [job(name) for name in dict.fromkeys(task["job"] for task in tasks)]
 
 
 def answer_with(page: Page, lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-    """Have lists of the API answered with these, in parts as the service does; they may change meanwhile."""
+    """Answer the lists of the API with these items, page by page; the items may change in the meantime."""
 
     def answered(route: Route) -> None:
         where = urlsplit(route.request.url)
@@ -66,8 +66,8 @@ def answer_with(page: Page, lists: Mapping[str, Sequence[Mapping[str, Any]]]) ->
         begin = int(asked.get("after", 0))
         end = begin + int(asked.get("limit", 100))
         items = lists[where.path]
-        told = {"items": items[begin:end], "next": str(end) if end < len(items) else None}
-        route.fulfill(status=200, content_type="application/json", body=json.dumps(told))
+        page = {"items": items[begin:end], "next": str(end) if end < len(items) else None}
+        route.fulfill(status=200, content_type="application/json", body=json.dumps(page))
 
     for path in lists:
         page.route(f"**{path}?*", answered)

@@ -1,4 +1,4 @@
-"""The page of bills: by month, by tenant, as a file; for operators and for tenants."""
+"""The page of bills: by month and tenant, as CSV, for operators and for tenants."""
 
 import csv
 import io
@@ -25,32 +25,30 @@ def _metered(console_service: ConsoleService) -> None:
 
 
 def cells(page: Page, name: str, row: str) -> list[str]:
-    """The cells of a row by a text in it."""
+    """The cells of the row with a text."""
     found = page.get_by_role("region", name=name).get_by_role("row").filter(has_text=row)
     return [each.strip() for each in found.first.locator("th, td").all_inner_texts()]
 
 
 def test_an_operators_bill_adds_up_on_the_page(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Tenants and overhead are the measured whole, digit by digit; removed dataflows are in it; more may come."""
+    """Tenants and overhead add up to the measured total; removed dataflows are included; the bill is not final."""
     page = page_for(console_service.keys["operator"], PAGE)
-    expect(page.get_by_role("region", name="What each tenant pays")).to_contain_text("Measured whole")
+    expect(page.get_by_role("region", name="Costs by tenant")).to_contain_text("Measured total")
     amounts = {
-        name: Decimal(cells(page, "What each tenant pays", name)[3].removesuffix(" EUR"))
-        for name in ("ann", "poor", "Overhead", "Measured whole")
+        name: Decimal(cells(page, "Costs by tenant", name)[3].removesuffix(" EUR"))
+        for name in ("ann", "poor", "Overhead", "Measured total")
     }
-    assert amounts.pop("Measured whole") == sum(amounts.values()) > 0
-    expect(page.get_by_role("region", name="What each dataflow costs")).to_contain_text(
-        console_service.places["removed"]
-    )
-    expect(page.get_by_text("More may come to it")).to_be_visible()
+    assert amounts.pop("Measured total") == sum(amounts.values()) > 0
+    expect(page.get_by_role("region", name="Costs by dataflow")).to_contain_text(console_service.places["removed"])
+    expect(page.get_by_text("The bill is not final")).to_be_visible()
     expect(page.get_by_text("A core hour costs 6.0 EUR.")).to_be_visible()
 
 
-def test_a_bill_is_of_one_tenant_where_that_is_chosen(console_service: ConsoleService, page_for: PageFor) -> None:
-    """The others are one row then, so that it still adds up; the address remembers what was chosen."""
+def test_a_bill_can_be_limited_to_one_tenant(console_service: ConsoleService, page_for: PageFor) -> None:
+    """The other tenants are one row, so that it still adds up; the address keeps the choice."""
     page = page_for(console_service.keys["operator"], PAGE)
     page.get_by_label("Tenant", exact=True).select_option("poor")
-    tenants = page.get_by_role("region", name="What each tenant pays")
+    tenants = page.get_by_role("region", name="Costs by tenant")
     expect(tenants).to_contain_text("Other tenants")
     expect(tenants).not_to_contain_text("ann")
     expect(page).to_have_url(re.compile(r"#/bills\?period=own&from=[0-9-]+&to=[0-9-]+&tenant=poor$"))
@@ -60,13 +58,13 @@ def test_a_bill_is_of_one_tenant_where_that_is_chosen(console_service: ConsoleSe
 
 
 def test_a_tenant_sees_its_own_bill(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Its dataflows and their sum; nothing of others, and not what everything took."""
+    """Its dataflows and their total, without those of others and without the measured total."""
     page = page_for(console_service.keys["ann"], PAGE)
-    dataflows = page.get_by_role("region", name="What each dataflow costs")
-    expect(dataflows).to_contain_text("All together")
+    dataflows = page.get_by_role("region", name="Costs by dataflow")
+    expect(dataflows).to_contain_text("Total")
     paid = [
-        Decimal(cells(page, "What each dataflow costs", row)[4].removesuffix(" EUR"))
-        for row in (console_service.places["running"], console_service.places["removed"], "All together")
+        Decimal(cells(page, "Costs by dataflow", row)[4].removesuffix(" EUR"))
+        for row in (console_service.places["running"], console_service.places["removed"], "Total")
     ]
     assert paid[2] == paid[0] + paid[1]
     for word in ("poor", console_service.places["poors"], "Overhead", "Measured"):
@@ -74,7 +72,7 @@ def test_a_tenant_sees_its_own_bill(console_service: ConsoleService, page_for: P
 
 
 def test_a_bill_is_downloaded_as_csv(console_service: ConsoleService, page_for: PageFor, tmp_path: Path) -> None:
-    """The same bill as on the page, as a file named by its hours."""
+    """The same bill as on the page; the file is named by its hours."""
     page = page_for(console_service.keys["ann"], PAGE)
     amount = cells_when_there(page, console_service.places["running"])[4].removesuffix(" EUR")
     with page.expect_download() as waited:
@@ -87,13 +85,13 @@ def test_a_bill_is_downloaded_as_csv(console_service: ConsoleService, page_for: 
 
 
 def cells_when_there(page: Page, row: str) -> list[str]:
-    """The cells of a dataflow's row, once it is there."""
-    expect(page.get_by_role("region", name="What each dataflow costs")).to_contain_text(row)
-    return cells(page, "What each dataflow costs", row)
+    """The cells of a dataflow's row, once it exists."""
+    expect(page.get_by_role("region", name="Costs by dataflow")).to_contain_text(row)
+    return cells(page, "Costs by dataflow", row)
 
 
-def test_a_period_of_ones_own(console_service: ConsoleService, page_for: PageFor) -> None:
-    """From one day to another; where nothing was metered it says so, and a bill that is too long is refused."""
+def test_a_custom_period(console_service: ConsoleService, page_for: PageFor) -> None:
+    """An empty period is shown as such, and one that is too long is refused."""
     page = page_for(console_service.keys["ann"], "#/bills")
     expect(page.get_by_label("Period")).not_to_have_value("own")
     page.get_by_label("Period").select_option("own")
@@ -108,7 +106,7 @@ def test_a_period_of_ones_own(console_service: ConsoleService, page_for: PageFor
 
 
 def test_months_are_those_of_the_calendar(console_service: ConsoleService, page_for: PageFor) -> None:
-    """The newest first, over the end of a year; each from its first day to that of the next."""
+    """Newest first, across a new year; each lasts from its first day to that of the next."""
     page = page_for(console_service.keys["ann"], "#/none")
     months, bounds = page.evaluate(
         """() => import('/console/scripts/pages/bills.js').then(page => [

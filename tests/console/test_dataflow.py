@@ -1,4 +1,4 @@
-"""A dataflow's page: what it shows, and what can be done with it."""
+"""The page of a dataflow: its contents and actions."""
 
 import json
 import re
@@ -63,27 +63,27 @@ def _opened(console_service: ConsoleService, page_for: PageFor, dataflow: str, w
     return page
 
 
-def test_it_shows_how_a_dataflow_stands(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Its state and why, each task in the drawing and in the list, what it shares, its topic, cost and journal."""
+def test_it_shows_a_dataflow(console_service: ConsoleService, page_for: PageFor) -> None:
+    """State and reason, tasks in drawing and table, sharing, topics, costs and operations."""
     page = _opened(console_service, page_for, console_service.places["edited"])
     expect(page.get_by_text("deploying", exact=True)).to_be_visible()
-    expect(page.get_by_text("Somebody had all of that running already, and it is shared.")).to_be_visible()
+    expect(page.get_by_text("All are shared: they were already running.")).to_be_visible()
     drawing = page.get_by_role("img", name="4 tasks and 3 streams between them")
     expect(drawing.locator(".dag-task.reused")).to_have_count(4)
     expect(drawing.locator(".dag-stream")).to_have_count(3)
     row = page.get_by_role("row", name=re.compile("average block_window_average"))
     expect(row).to_contain_text("reused")
     expect(page.get_by_text(f"braid/1/out/ann/{console_service.places['edited']}/averages")).to_be_visible()
-    expect(page.get_by_role("region", name="The newest first, in tasks")).to_contain_text("submit")
-    expect(page.get_by_text("Nothing of it was metered yet")).to_be_visible()
+    expect(page.get_by_role("region", name="Newest first; numbers are tasks")).to_contain_text("submit")
+    expect(page.get_by_text("Not metered yet")).to_be_visible()
     page.get_by_text("Document", exact=True).click()
     expect(page.get_by_label("The document")).to_contain_text('"name": "averages of plausible temperatures"')
     page = _opened(console_service, page_for, console_service.places["running"])
-    expect(page.get_by_text("Its share")).to_be_visible()
+    expect(page.get_by_text("Share", exact=True)).to_be_visible()
 
 
-def test_what_fails_is_told_as_it_happens(console_service: ConsoleService, page_for: PageFor) -> None:
-    """A page that is open shows that a task failed and why, without being asked anew."""
+def test_a_failure_appears_live(console_service: ConsoleService, page_for: PageFor) -> None:
+    """An open page shows the failed task and the reason, without a reload."""
     page = _opened(console_service, page_for, console_service.places["alone"])
     average = next(
         Instance(each.instance)
@@ -109,17 +109,17 @@ def test_what_fails_is_told_as_it_happens(console_service: ConsoleService, page_
 
 
 def test_an_output_is_watched(console_service: ConsoleService, page_for: PageFor, broker: MemoryBroker) -> None:
-    """What leaves is shown as it does, as text, and counted; when it is stopped nobody listens any more."""
+    """Events are shown as text and counted; once it is stopped, nothing listens."""
     dataflow = _submitted(console_service)
     page = _opened(console_service, page_for, dataflow)
     page.get_by_role("button", name="Watch averages").click()
-    expect(page.get_by_text("OutputWatcher, from now on.")).to_be_visible()
+    expect(page.get_by_text("Watching from now on.")).to_be_visible()
     topic = f"braid/1/out/ann/{dataflow}/averages"
     broker.publish(topic, output(1, {"temperature": 21.5}))
     events = page.get_by_role("list", name="Events of averages")
     expect(events.get_by_role("listitem")).to_have_text(['1 {"temperature":21.5}'])
     broker.publish(topic, output(7, *({"street": "<b>", "number": number} for number in range(30))))
-    expect(page.get_by_text("21 events shown here, 15 more left meanwhile.")).to_be_visible()
+    expect(page.get_by_text("21 events shown, 15 not shown.")).to_be_visible()
     expect(events.get_by_role("listitem").first).to_have_text('26 {"street":"<b>","number":19}')
     watching = console_service.service._tools.outputs
     assert watching is not None
@@ -134,10 +134,10 @@ def test_an_output_is_watched(console_service: ConsoleService, page_for: PageFor
 
 
 def test_dead_letters_are_deleted_and_replayed(console_service: ConsoleService, page_for: PageFor) -> None:
-    """One is deleted once that was confirmed; what cannot be replayed says why; all are replayed at once."""
+    """Deletion needs a confirmation; a refused replay shows the reason; all can be replayed at once."""
     page = _opened(console_service, page_for, console_service.places["edited"])
     letter = console_service.places["shared_letter"]
-    page.get_by_text("1 events", exact=True).click()
+    page.get_by_text("1 event", exact=True).click()
     expect(page.get_by_text('{"temperature":"warm"}')).to_be_visible()
     page.get_by_role("button", name=f"Replay dead letter {letter}").click()
     expect(page.get_by_role("alert").filter(has_text="Not allowed")).to_be_visible()
@@ -147,15 +147,15 @@ def test_dead_letters_are_deleted_and_replayed(console_service: ConsoleService, 
     expect(page.get_by_role("button", name=f"Delete dead letter {letter}")).to_be_focused()
     page.keyboard.press("Enter")
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    expect(page.get_by_text("Its tasks could take all events.")).to_be_visible()
-    expect(page.get_by_role("status")).to_have_text("1 dead letters were deleted.")
+    expect(page.get_by_text("No dead letters.")).to_be_visible()
+    expect(page.get_by_role("status")).to_have_text("Deleted 1 dead letter.")
     page = _opened(console_service, page_for, console_service.places["alone"])
     page.get_by_role("button", name="Replay all dead letters").click()
-    expect(page.get_by_role("status")).to_contain_text("1 dead letters with 1 events were handed to their tasks again.")
+    expect(page.get_by_role("status")).to_contain_text("Replayed 1 dead letter with 1 event.")
 
 
-def test_a_document_is_replaced_once_it_was_explained(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Only what was explained can be put in its place; what is wrong is said where it is, and nothing is done."""
+def test_a_document_is_replaced_after_an_explanation(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Only an explained text can be submitted; errors are shown at their place."""
     dataflow = _submitted(console_service)
     page = _opened(console_service, page_for, dataflow)
     page.get_by_role("button", name="Replace…").click()
@@ -169,29 +169,29 @@ def test_a_document_is_replaced_once_it_was_explained(console_service: ConsoleSe
     expect(swap).to_be_disabled()
     text.fill(json.dumps(resources.DOCUMENT | {"name": "as it was"}))
     page.get_by_role("button", name="Explain").click()
-    expect(page.get_by_text("4 tasks run already")).to_be_visible()
+    expect(page.get_by_text("4 tasks already run")).to_be_visible()
     text.press("Space")
     expect(swap).to_be_disabled()
     page.get_by_role("button", name="Explain").click()
     swap.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("as it was")
-    expect(page.get_by_role("status").filter(has_text="Revision 2 was submitted.")).to_be_attached()
+    expect(page.get_by_role("status").filter(has_text="Submitted revision 2.")).to_be_attached()
     assert 2 == console_service.service.dataflow(OPERATOR, dataflow).revision
 
 
-def test_a_removal_is_shown_before_it_is_done(console_service: ConsoleService, page_for: PageFor) -> None:
-    """The dialog names what stops and counts what goes on; it does nothing unless it is told so."""
+def test_a_removal_is_previewed(console_service: ConsoleService, page_for: PageFor) -> None:
+    """The dialog lists the tasks that stop and counts those that others keep; it does nothing without confirmation."""
     dataflow = _submitted(console_service, fresh=True)
     page = _opened(console_service, page_for, dataflow)
     page.get_by_role("button", name="Remove…").click()
     dialog = page.get_by_role("dialog", name="Remove this dataflow?")
     expect(dialog.get_by_text("4 tasks stop:")).to_be_visible()
     expect(dialog.get_by_role("listitem").filter(has_text="block_window_average")).to_be_visible()
-    expect(dialog.get_by_text("One goes on, because others need it.")).to_be_visible()
+    expect(dialog.get_by_text("1 task keeps running for others.")).to_be_visible()
     dialog.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("button", name="Remove…")).to_be_focused()
     page.keyboard.press("Enter")
-    dialog.get_by_label("After what its sources have sent by now").check()
+    dialog.get_by_label("After processing what its sources have sent so far").check()
     dialog.get_by_role("button", name="Remove").click()
     expect(page.get_by_text("draining", exact=True)).to_be_visible()
     expect(page.get_by_role("button", name="Replace…")).to_have_count(0)
@@ -202,12 +202,12 @@ def test_a_removal_is_shown_before_it_is_done(console_service: ConsoleService, p
     expect(page.get_by_role("button", name="Watch averages")).to_have_count(0)
 
 
-def test_who_removes_while_it_drains_waits_for_nothing_else(console_service: ConsoleService, page_for: PageFor) -> None:
-    """As soon as it is seen to drain it can be removed at once, also where a part of the page never comes."""
+def test_a_draining_dataflow_can_be_removed_at_once(console_service: ConsoleService, page_for: PageFor) -> None:
+    """As soon as it is seen to drain, even if a part of the page never loads."""
     page = _opened(console_service, page_for, _submitted(console_service, fresh=True))
     page.get_by_role("button", name="Remove…").click()
     dialog = page.get_by_role("dialog", name="Remove this dataflow?")
-    dialog.get_by_label("After what its sources have sent by now").check()
+    dialog.get_by_label("After processing what its sources have sent so far").check()
     unanswered: list[Route] = []
     page.route("**/v1/operations?*", lambda route: unanswered.append(route))  # noqa: PLW0108 - it gets an attribute
     dialog.get_by_role("button", name="Remove").click()
@@ -218,8 +218,8 @@ def test_who_removes_while_it_drains_waits_for_nothing_else(console_service: Con
 
 
 @pytest.mark.parametrize("way", ["click", "Escape"])
-def test_who_asks_again_at_once_is_heard(console_service: ConsoleService, page_for: PageFor, way: str) -> None:
-    """Between a dialog that was left and the next wish there need be no time, not even a turn of the browser's loop."""
+def test_a_dialog_can_be_reopened_at_once(console_service: ConsoleService, page_for: PageFor, way: str) -> None:
+    """After it is left no time need pass, not even a turn of the browser's event loop."""
     page = _opened(console_service, page_for, console_service.places["running"])
     ask = page.locator("button", has_text="Remove…")
     ask.click()
@@ -234,14 +234,14 @@ def test_who_asks_again_at_once_is_heard(console_service: ConsoleService, page_f
     expect(page.get_by_role("dialog")).to_have_count(1)
 
 
-def test_what_is_not_there_is_said(console_service: ConsoleService, page_for: PageFor) -> None:
-    """A dataflow of somebody else's looks like one that never was."""
+def test_an_unknown_dataflow_is_reported(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Another tenant's dataflow looks like one that never existed."""
     page = page_for(console_service.keys["bob"], f"#/dataflows/{console_service.places['running']}")
     expect(page.get_by_role("alert").filter(has_text="there is no dataflow")).to_be_visible()
 
 
 def test_it_fits_a_small_screen(console_service: ConsoleService, page_for: PageFor) -> None:
-    """At 360 pixels drawing and tables scroll within themselves, and the page does not; every control is named."""
+    """At 360 pixels only drawings and tables scroll sideways, and every control has a name."""
     at = f"#/dataflows/{console_service.places['running']}"
     page = page_for(console_service.keys["operator"], at, viewport={"width": 360, "height": 640})
     expect(page.get_by_role("button", name="Watch averages")).to_be_visible()

@@ -1,4 +1,4 @@
-"""The list of dataflows: searched, filtered, and shown in parts."""
+"""The list of dataflows: search, filters, pages."""
 
 import json
 import re
@@ -19,16 +19,16 @@ PART = 50
 
 @pytest.fixture(scope="module", autouse=True)
 def many(console_service: ConsoleService) -> None:
-    """More dataflows of bob's than a part of the list has, one of them with a hostile name."""
+    """More dataflows of bob's than fit on a page of the list, one of them with a hostile name."""
     bob = Caller(key="k", role=Role.TENANT, tenant="bob")
     for name in (HOSTILE, *(f"temperatures {number}" for number in range(PART))):
         console_service.service.submit(bob, json.dumps(resources.DOCUMENT | {"name": name}).encode())
 
 
-def test_a_tenant_sees_its_own_and_an_operator_whose_they_are(
+def test_a_tenant_sees_its_own_dataflows_and_an_operator_all_with_their_tenants(
     console_service: ConsoleService, page_for: PageFor
 ) -> None:
-    """Those that were removed are listed only where that is asked for; the address keeps what was asked for."""
+    """Removed ones are listed on request; the address keeps the filters."""
     page = page_for(console_service.keys["ann"], "#/dataflows")
     running = page.get_by_role("row", name=re.compile(console_service.places["running"]))
     expect(running.get_by_text("deploying", exact=True)).to_be_visible()
@@ -48,32 +48,32 @@ def test_a_tenant_sees_its_own_and_an_operator_whose_they_are(
     expect(page.locator("tbody tr")).to_have_count(1)
 
 
-def test_the_list_is_shown_in_parts(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Forth and back; the first part has nothing before it and the last one nothing after it."""
+def test_the_list_has_pages(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Forward and back; the first has no previous page and the last no next one."""
     page = page_for(console_service.keys["bob"], "#/dataflows")
     expect(page.locator("tbody tr")).to_have_count(PART)
-    expect(page.get_by_role("button", name="Those before")).to_have_count(0)
-    page.get_by_role("button", name="Those after").click()
+    expect(page.get_by_role("button", name="Previous")).to_have_count(0)
+    page.get_by_role("button", name="Next").click()
     expect(page.locator("tbody tr")).to_have_count(3)
-    expect(page.get_by_role("button", name="Those after")).to_have_count(0)
-    page.get_by_role("button", name="Those before").click()
+    expect(page.get_by_role("button", name="Next")).to_have_count(0)
+    page.get_by_role("button", name="Previous").click()
     expect(page.locator("tbody tr")).to_have_count(PART)
 
 
-def test_part_of_a_name_is_searched(console_service: ConsoleService, page_for: PageFor) -> None:
-    """In any case, and as it stands: no character of it has a meaning; what nothing is like is said."""
+def test_a_part_of_a_name_is_found(console_service: ConsoleService, page_for: PageFor) -> None:
+    """In upper or lower case, without wildcards; an empty result is shown as such."""
     page = page_for(console_service.keys["bob"], "#/dataflows")
-    search = page.get_by_label("Part of the name, or id")
+    search = page.get_by_label("Name or id")
     search.fill("TURES 1")
     search.press("Enter")
     expect(page.locator("tbody tr")).to_have_count(11)
     search.fill("%")
     search.press("Enter")
-    expect(page.get_by_text("No dataflow is like this.")).to_be_visible()
+    expect(page.get_by_text("No matching dataflows.")).to_be_visible()
 
 
 def test_a_hostile_name_is_text(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Markup in a name is shown and not made, in the list and on the dataflow's page."""
+    """Markup in a name is shown as it is, in the list and on the dataflow's page."""
     page = page_for(console_service.keys["bob"], "#/dataflows?search=onerror")
     page.get_by_role("link", name=re.compile("onerror")).click()
     heading = page.get_by_role("heading", level=1)
@@ -84,7 +84,7 @@ def test_a_hostile_name_is_text(console_service: ConsoleService, page_for: PageF
 
 @pytest.mark.parametrize("who", ["bob", "operator"])
 def test_it_fits_a_small_screen(console_service: ConsoleService, page_for: PageFor, who: str) -> None:
-    """At 360 pixels the table scrolls within itself, and the page does not."""
+    """At 360 pixels only the table scrolls sideways."""
     page = page_for(console_service.keys[who], "#/dataflows", viewport={"width": 360, "height": 640})
     expect(page.locator("tbody tr").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -1,4 +1,4 @@
-"""The running graph: what is drawn of it, how it is moved, searched, opened and highlighted."""
+"""The drawing of the running graph: pan, zoom, search, expanded jobs, highlights."""
 
 import re
 from typing import Any
@@ -16,7 +16,7 @@ SIZE = 1_000
 
 @pytest.fixture
 def lists() -> dict[str, list[dict[str, Any]]]:
-    """What the API answers with; a test may change it."""
+    """The answers of the API; a test may change them."""
     tasks = running(SIZE)
     return {"/v1/running/tasks": tasks, "/v1/jobs": jobs_of(tasks)}
 
@@ -27,12 +27,12 @@ def page(page_for: PageFor, console_service: ConsoleService, lists: dict[str, li
     made = page_for(console_service.keys["operator"], viewport={"width": 1280, "height": 900})
     answer_with(made, lists)
     made.goto("/#/graph")
-    expect(told(made)).to_have_text("In view: 0 tasks and 9 streams in 10 jobs, of 1,000 tasks in all.")
+    expect(summary(made)).to_have_text("In view: 0 tasks and 9 streams in 10 jobs, of 1,000 tasks in all.")
     return made
 
 
-def told(page: Page) -> Locator:
-    return page.locator(".board-told")
+def summary(page: Page) -> Locator:
+    return page.locator(".canvas-summary")
 
 
 def board(page: Page) -> Locator:
@@ -40,51 +40,51 @@ def board(page: Page) -> Locator:
 
 
 def in_view(page: Page) -> int:
-    """How many tasks are painted."""
-    found = re.search(r"([\d,]+) tasks?", told(page).inner_text())
+    """The number of drawn tasks."""
+    found = re.search(r"([\d,]+) tasks?", summary(page).inner_text())
     assert found is not None
     return int(found[1].replace(",", ""))
 
 
-def test_many_tasks_are_collapsed_to_their_jobs_until_somebody_opens_one(page: Page) -> None:
-    """A thousand tasks are ten boxes; Enter opens the chosen one and collapses it again."""
+def test_many_tasks_are_collapsed_into_their_jobs(page: Page) -> None:
+    """A thousand tasks are ten boxes; Enter expands the selected one and collapses it again."""
     page.get_by_role("button", name="job 10", exact=True).click()
-    details = page.get_by_role("region", name="What is chosen")
+    details = page.get_by_role("region", name="Selection")
     expect(details.get_by_role("heading", name="Job 10")).to_be_visible()
     board(page).press("Enter")
     expect(page.locator("#said")).to_have_text("Job 10 is expanded.")
     expect(details.get_by_role("button", name="Collapse")).to_be_visible()
     board(page).press("0")
-    expect(told(page)).to_contain_text("In view: 100 tasks")
+    expect(summary(page)).to_contain_text("In view: 100 tasks")
     board(page).press("Enter")
-    expect(told(page)).to_contain_text("In view: 0 tasks")
+    expect(summary(page)).to_contain_text("In view: 0 tasks")
 
 
-def test_all_of_a_thousand_tasks_are_painted_and_fewer_from_nearby(page: Page) -> None:
-    """Of all in view all are painted; what is out of view is not."""
+def test_only_the_tasks_in_view_are_drawn(page: Page) -> None:
+    """All thousand from afar, and fewer at a larger scale."""
     page.get_by_role("button", name="Expand all").click()
-    expect(told(page)).to_contain_text("In view: 1,000 tasks")
+    expect(summary(page)).to_contain_text("In view: 1,000 tasks")
     for _ in range(12):
         board(page).press("+")
-    expect(told(page)).not_to_contain_text("In view: 1,000 tasks")
+    expect(summary(page)).not_to_contain_text("In view: 1,000 tasks")
     assert in_view(page) < 60
     board(page).press("0")
-    expect(told(page)).to_contain_text("In view: 1,000 tasks")
+    expect(summary(page)).to_contain_text("In view: 1,000 tasks")
     page.get_by_role("button", name="Collapse all").click()
-    expect(told(page)).to_contain_text("In view: 0 tasks and 9 streams in 10 jobs")
+    expect(summary(page)).to_contain_text("In view: 0 tasks and 9 streams in 10 jobs")
 
 
-def test_a_task_that_is_searched_for_is_shown_with_what_it_is_connected_to(page: Page) -> None:
-    """By type, instance, job and state; choosing it opens its job, brings it into view and tells all about it."""
+def test_a_task_is_found_and_shown_with_its_neighbours(page: Page) -> None:
+    """By type, instance, job and state; selecting it expands its job, brings it into view and shows its details."""
     search = page.get_by_label("Search")
     found = page.get_by_role("region", name="Tasks and jobs as a list")
     search.fill("job 10 failed")
     expect(found.locator("caption")).to_have_text("1 task")
     search.fill("no such type")
-    expect(found).to_contain_text("No task is like that.")
+    expect(found).to_contain_text("No matching task.")
     search.fill("#1000")
     found.get_by_role("button", name="#1000").click()
-    details = page.get_by_role("region", name="What is chosen")
+    details = page.get_by_role("region", name="Selection")
     expect(details.get_by_role("heading", name="#1000")).to_be_visible()
     # What a host says is text, whatever it holds.
     expect(details).to_contain_text("no such field: <b>temperature</b>")
@@ -96,14 +96,14 @@ def test_a_task_that_is_searched_for_is_shown_with_what_it_is_connected_to(page:
     assert 0 < in_view(page) < 80
 
 
-def test_the_graph_is_moved_by_pointer_and_wheel_and_chosen_from_by_a_click(page: Page) -> None:
-    """Dragging moves it, the wheel enlarges it where the pointer is, and a click chooses what is there."""
+def test_pointer_and_wheel_move_the_graph_and_a_click_selects(page: Page) -> None:
+    """Dragging pans, the wheel zooms at the pointer, and a click selects a task or job."""
     page.get_by_label("Search").fill("#500")
     page.get_by_role("region", name="Tasks and jobs as a list").get_by_role("button", name="#500").click()
-    details = page.get_by_role("region", name="What is chosen")
+    details = page.get_by_role("region", name="Selection")
     expect(details.get_by_role("heading", name="#500")).to_be_visible()
     board(page).press("Escape")
-    expect(details).to_contain_text("Nothing is chosen")
+    expect(details).to_contain_text("Nothing selected")
     board(page).scroll_into_view_if_needed()
     box = board(page).bounding_box()
     assert box is not None
@@ -113,20 +113,20 @@ def test_the_graph_is_moved_by_pointer_and_wheel_and_chosen_from_by_a_click(page
     page.mouse.move(x + 120, y + 60, steps=4)
     page.mouse.up()
     # A drag is no click.
-    expect(details).to_contain_text("Nothing is chosen")
+    expect(details).to_contain_text("Nothing selected")
     page.mouse.move(x + 120, y + 60)
     before = in_view(page)
     page.mouse.wheel(0, 400)
-    expect(told(page)).not_to_contain_text(f"In view: {before} task")
+    expect(summary(page)).not_to_contain_text(f"In view: {before} task")
     assert in_view(page) > before
     page.mouse.click(x + 120, y + 60)
     expect(details.get_by_role("heading", name="#500")).to_be_visible()
 
 
-def test_two_fingers_enlarge_the_graph_and_make_it_smaller(page: Page) -> None:
-    """What was between them stays there: of all tasks fewer are in view, and then all again."""
+def test_two_fingers_zoom_the_graph(page: Page) -> None:
+    """Around the point between them: fewer tasks are in view, then all again."""
     page.get_by_role("button", name="Expand all").click()
-    expect(told(page)).to_contain_text("In view: 1,000 tasks")
+    expect(summary(page)).to_contain_text("In view: 1,000 tasks")
     board(page).scroll_into_view_if_needed()
     box = board(page).bounding_box()
     assert box is not None
@@ -142,19 +142,19 @@ def test_two_fingers_enlarge_the_graph_and_make_it_smaller(page: Page) -> None:
 
     pinch([20, 60, 120, 200])
     pinch([20, 60, 120, 200])
-    expect(told(page)).not_to_contain_text("In view: 1,000 tasks")
+    expect(summary(page)).not_to_contain_text("In view: 1,000 tasks")
     pinch([200, 120, 60, 20])
     pinch([200, 120, 60, 20])
-    expect(told(page)).to_contain_text("In view: 1,000 tasks")
+    expect(summary(page)).to_contain_text("In view: 1,000 tasks")
     # Fingers that moved it chose nothing.
-    expect(page.get_by_role("region", name="What is chosen")).to_contain_text("Nothing is chosen")
+    expect(page.get_by_role("region", name="Selection")).to_contain_text("Nothing selected")
 
 
-def test_news_change_neither_the_view_nor_what_is_chosen(page: Page, lists: dict[str, list[dict[str, Any]]]) -> None:
-    """When tasks come and go, what was chosen stays, where it was; one that is gone is told no more."""
+def test_updates_keep_the_view_and_the_selection(page: Page, lists: dict[str, list[dict[str, Any]]]) -> None:
+    """When tasks come and go, the selected one stays in place, unless it is gone."""
     page.get_by_label("Search").fill("#950")
     page.get_by_role("region", name="Tasks and jobs as a list").get_by_role("button", name="#950").click()
-    details = page.get_by_role("region", name="What is chosen")
+    details = page.get_by_role("region", name="Selection")
     expect(details.get_by_role("heading", name="#950")).to_be_visible()
     lists["/v1/running/tasks"] = [*running(SIZE)[:-1], *(each | {"job": "11"} for each in running(1_100)[1_000:])]
     expect(page.locator("main")).to_contain_text("Running: 1,099 tasks in 11 jobs", timeout=15_000)
@@ -167,44 +167,44 @@ def test_news_change_neither_the_view_nor_what_is_chosen(page: Page, lists: dict
     expect(details.get_by_role("heading", name="#950")).to_be_visible()
 
 
-def test_colours_are_told_in_words(page: Page) -> None:
-    """By job or by how many dataflows share a task, the legend says what each means."""
+def test_colours_have_a_legend(page: Page) -> None:
+    """By job, or by number of dataflows."""
     legend = page.get_by_role("list", name="Colours")
     expect(legend.get_by_role("listitem")).to_have_text([f"job {number}" for number in range(1, 11)])
     page.get_by_label("Colour", exact=True).select_option("sharing")
     expect(legend.get_by_role("listitem").first).to_have_text("16 dataflows or more")
-    expect(legend.get_by_role("listitem").last).to_have_text("one dataflow alone")
+    expect(legend.get_by_role("listitem").last).to_have_text("one dataflow")
 
 
 def test_a_highlighted_dataflow_is_brought_into_view(page: Page) -> None:
-    """Its jobs are opened, and no others; all of its tasks are in view, and few more."""
+    """Only its jobs are expanded; all of its tasks are in view, and few others."""
     tasks = [{"instance": instance} for instance in (210, 211, 212, 310)]
     page.route("**/v1/dataflows/d-7", lambda route: route.fulfill(json={"id": "d-7", "name": "x", "tasks": tasks}))
     page.get_by_label("Highlight a dataflow").fill("d-7")
     page.get_by_label("Highlight a dataflow").press("Enter")
     expect(page.get_by_role("list", name="Colours")).to_contain_text("outlined: 4 tasks of x")
-    expect(told(page)).not_to_contain_text("In view: 0 tasks")
+    expect(summary(page)).not_to_contain_text("In view: 0 tasks")
     assert 4 <= in_view(page) <= 200
     board(page).press("0")
-    expect(told(page)).to_contain_text("In view: 200 tasks")
+    expect(summary(page)).to_contain_text("In view: 200 tasks")
 
 
 def test_the_graph_fits_a_small_screen(page: Page) -> None:
-    """Nothing but tables and the graph itself is moved sideways."""
+    """Only tables and the graph itself scroll sideways."""
     page.set_viewport_size({"width": 360, "height": 700})
     page.get_by_role("button", name="Expand all").click()
-    expect(told(page)).to_contain_text("In view: 1,000 tasks")
+    expect(summary(page)).to_contain_text("In view: 1,000 tasks")
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
-def test_a_dataflow_is_highlighted_within_what_really_runs(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Its tasks are outlined and counted, and its page is linked; one that is not there is told as such."""
+def test_a_dataflow_is_highlighted_in_the_real_graph(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Its tasks are outlined and counted, with a link to its page; an unknown one is reported."""
     dataflow = console_service.places["running"]
     page = page_for(console_service.keys["operator"], f"#/graph?dataflow={dataflow}")
     marked = page.get_by_role("list", name="Colours").get_by_role("listitem").last
     expect(marked).to_contain_text("outlined: 4 tasks of averages of plausible temperatures")
     assert f"#/dataflows/{dataflow}" == marked.get_by_role("link").get_attribute("href")
-    expect(told(page)).to_contain_text("of 11 tasks in all")
+    expect(summary(page)).to_contain_text("of 11 tasks in all")
     page.get_by_label("Highlight a dataflow").fill("nowhere")
     page.get_by_label("Highlight a dataflow").press("Enter")
     expect(page.get_by_role("alert").filter(has_text="nowhere")).to_be_visible()

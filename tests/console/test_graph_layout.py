@@ -1,4 +1,4 @@
-"""The layout of graphs: laws over many graphs, held in the browser that lays them out."""
+"""The layout of graphs: laws over many graphs, checked in the browser."""
 
 from dataclasses import dataclass
 from random import Random
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.chromium
 # Lays each graph out twice, and tells which law it breaks.
 LAWS = """
 async (graphs) => {
-  const { layered, routeOf } = await import("/console/scripts/layers.js");
+  const { layered, routeOf } = await import("/console/scripts/graph/layers.js");
   function written({ width, height, at, routes }) {
     return JSON.stringify([width, height, [...at], [...routes]]);
   }
@@ -54,14 +54,14 @@ async (graphs) => {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """A graph as the layout takes it."""
+    """A graph as input of the layout."""
 
     nodes: list[dict[str, Any]]
     edges: list[list[int]]
 
 
 def graph(seed: int) -> Drawn:
-    """A graph without cycles: few or many parts, chains or hubs, edges short and long and some of them twice."""
+    """A graph without cycles: few or many parts, chains or hubs, short, long and duplicate edges."""
     random = Random(seed)
     size = random.choice([0, 1, 2, 5, 20, 40, 60])
     reach, inputs = random.choice([1, 3, size + 1]), random.choice([0.3, 1.0, 2.5])
@@ -77,18 +77,18 @@ def graph(seed: int) -> Drawn:
 
 
 def test_the_laws_of_layouts(page_for: PageFor) -> None:
-    """All nodes are placed without overlap, edges go right and around nodes, and the same graph looks the same."""
+    """Nodes do not overlap, edges go right and around nodes, and the same graph looks the same."""
     graphs = [graph(seed) for seed in range(200)]
     page = page_for(None)
     sent = [{"nodes": each.nodes, "edges": each.edges} for each in graphs]
     assert [] == page.evaluate(LAWS, sent)
 
 
-def test_edges_that_close_a_cycle_move_nothing(page_for: PageFor) -> None:
-    """Jobs may feed each other: what closes a cycle is drawn, backwards, and the rest is as without it."""
+def test_edges_that_close_a_cycle_do_not_affect_the_layout(page_for: PageFor) -> None:
+    """Jobs may feed each other: the closing edge goes backwards, and the rest is as without it."""
     places = """
     async () => {
-      const { layered, routeOf } = await import("/console/scripts/layers.js");
+      const { layered, routeOf } = await import("/console/scripts/graph/layers.js");
       const nodes = ["a", "b", "c"].map((id) => ({ id, width: 10, height: 10 }));
       const forwards = [["a", "b"], ["b", "c"]];
       const [straight, cyclic] = [layered(nodes, forwards), layered(nodes, [...forwards, ["c", "a"], ["b", "b"]])];

@@ -1,4 +1,4 @@
-"""The pages of jobs: how all are, and all about one, as its host says it and while somebody looks."""
+"""The page of all jobs and the page of one, with live figures."""
 
 import time
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ HOSTILE = "<img src=x onerror=alert(1)> no field temperature"
 
 
 def seen_now(**said: Any) -> JobSeen:
-    """What a host said of the town's job just now: batches of 80 ms, 120 events waiting, one failed task."""
+    """The latest status of the town's job: batches of 80 ms, 120 events waiting, one failed task."""
     now = time.monotonic()
     measured = tuple(
         Measured(
@@ -33,13 +33,13 @@ def seen_now(**said: Any) -> JobSeen:
         )
         for ago, batch, taken in ((10.0, 6, 0), (0.0, 7, 1_000))
     )
-    told = {"job": "1", "host": "main", "state": "running", "version": 10, "in_effect": 10, "batch": 7, "restarts": 2}
-    return JobSeen(**{**told, "failed": {2: HOSTILE}, "measured": measured, "seen": NOW, **said})
+    status = {"job": "1", "host": "main", "state": "running", "version": 10, "in_effect": 10, "batch": 7, "restarts": 2}
+    return JobSeen(**{**status, "failed": {2: HOSTILE}, "measured": measured, "seen": NOW, **said})
 
 
 @pytest.fixture
 def town(console_service: ConsoleService) -> ConsoleService:
-    """The town, of whose host and job something was heard."""
+    """The town, with a status of its host and job."""
     console_service.seen.jobs["1"] = seen_now()
     host = HostSeen(
         host="main",
@@ -59,14 +59,14 @@ def page(town: ConsoleService, page_for: PageFor) -> Page:
     return page_for(town.keys["operator"], "#/jobs/1")
 
 
-def test_jobs_and_hosts_are_listed_with_how_they_are(town: ConsoleService, page_for: PageFor) -> None:
-    """What is wrong stands first; each job leads to its page; its figures are drawn as they went."""
+def test_jobs_and_hosts_are_listed_with_their_status(town: ConsoleService, page_for: PageFor) -> None:
+    """Problems come first; each job has a link to its page and sparklines."""
     page = page_for(town.keys["operator"], "#/jobs")
     jobs = page.get_by_role("region", name="1 job;")
     expect(jobs.get_by_role("row", name="job 1")).to_contain_text("running")
     expect(jobs).to_contain_text("9, 3 paused")
     expect(jobs).to_contain_text("80 ms")
-    expect(jobs.get_by_role("img", name="over").first).to_be_visible()
+    expect(jobs.get_by_role("img", name="samples").first).to_be_visible()
     expect(page.get_by_role("region", name="1 host")).to_contain_text("alive")
     expect(page.get_by_text("The spool of city:street on host main: its disk is full.")).to_be_visible()
     jobs.get_by_role("link", name="job 1").click()
@@ -74,7 +74,7 @@ def test_jobs_and_hosts_are_listed_with_how_they_are(town: ConsoleService, page_
 
 
 def test_a_job_has_a_page_with_its_plan_and_its_figures(page: Page) -> None:
-    """Its plan is drawn, its tasks are listed with why they failed, and its figures are told with their units."""
+    """Its plan as a drawing, its tasks with their failures, its figures with their units."""
     expect(page.locator(".facts").first).to_contain_text("version 10, in effect")
     expect(page.locator(".facts").first).to_contain_text("9 active, 3 paused")
     figures = page.locator(".cards .card")
@@ -83,7 +83,9 @@ def test_a_job_has_a_page_with_its_plan_and_its_figures(page: Page) -> None:
     expect(figures.filter(has_text="Events waiting")).to_contain_text("120")
     expect(figures.filter(has_text="Longest wait")).to_contain_text("1.5 s")
     expect(figures.filter(has_text="Latency, median")).to_contain_text("400 ms")
-    expect(page.locator(".board-told")).to_have_text("In view: 11 tasks and 9 streams in 1 job, of 11 tasks in all.")
+    expect(page.locator(".canvas-summary")).to_have_text(
+        "In view: 11 tasks and 9 streams in 1 job, of 11 tasks in all."
+    )
     tasks = page.get_by_role("region", name="11 tasks")
     # Those that failed stand first.
     expect(tasks.get_by_role("row").nth(1)).to_contain_text(HOSTILE)
@@ -94,9 +96,9 @@ def test_a_job_has_a_page_with_its_plan_and_its_figures(page: Page) -> None:
     expect(page.get_by_role("region", name="Among the latest 200 operations")).to_contain_text("submit")
 
 
-def test_what_happens_to_a_job_appears_while_somebody_looks(page: Page, town: ConsoleService) -> None:
-    """New figures and new states come by themselves, and focus stays where it was."""
-    expect(page.get_by_text("Nothing yet.")).to_be_visible()
+def test_the_page_of_a_job_is_live(page: Page, town: ConsoleService) -> None:
+    """New figures and states appear, and the focus stays."""
+    expect(page.get_by_text("No events yet.")).to_be_visible()
     button = page.get_by_role("button", name="block_window_average #3")
     button.focus()
     town.seen.jobs["1"] = seen_now(restarts=3, trouble="its JVM died")
@@ -109,14 +111,14 @@ def test_what_happens_to_a_job_appears_while_somebody_looks(page: Page, town: Co
     expect(events.locator("tbody tr")).to_have_count(1)
 
 
-def test_a_job_that_is_not_there_is_told_as_such(town: ConsoleService, page_for: PageFor) -> None:
-    """With what was asked for."""
+def test_an_unknown_job_is_reported(town: ConsoleService, page_for: PageFor) -> None:
+    """With its name."""
     page = page_for(town.keys["operator"], "#/jobs/999")
     expect(page.get_by_role("alert").filter(has_text="999")).to_be_visible()
 
 
 def test_streams_from_and_to_other_jobs_are_listed(page: Page) -> None:
-    """Those that the job takes and those that it gives, with links to the other jobs."""
+    """Incoming and outgoing ones, with links to the other jobs."""
     answer_with(
         page,
         {
@@ -132,8 +134,8 @@ def test_streams_from_and_to_other_jobs_are_listed(page: Page) -> None:
     expect(streams.get_by_role("link", name="job 3")).to_have_attribute("href", "#/jobs/3")
 
 
-def test_a_job_in_trouble_is_named_above_all_jobs(town: ConsoleService, page_for: PageFor) -> None:
-    """They are listed whole, also where they are more than the service tells at once."""
+def test_a_job_with_a_problem_is_named_above_all_jobs(town: ConsoleService, page_for: PageFor) -> None:
+    """All jobs are listed, even if they take several requests."""
     page = page_for(town.keys["operator"])
     jobs = [job(str(number)) for number in range(1, 602)]
     jobs[550]["trouble"] = "its plan was refused"

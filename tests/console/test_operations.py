@@ -1,4 +1,4 @@
-"""The page of operations: the journal, live, by kind and subject, part after part."""
+"""The page of operations: the journal, live, with filters and pages."""
 
 import time
 
@@ -13,9 +13,9 @@ from tests.console.conftest import ConsoleService, PageFor
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
 
 
-def noted(session: Session, **told: object) -> OperationRow:
-    """An operation of ann's, written into the journal."""
-    given = {"at": time.time(), "kind": "submit", "who": "ann", "subject": "d-new", "seconds": 0.01, **told}
+def noted(session: Session, **fields: object) -> OperationRow:
+    """Write an operation of ann's into the journal."""
+    given = {"at": time.time(), "kind": "submit", "who": "ann", "subject": "d-new", "seconds": 0.01, **fields}
     row = OperationRow.model_validate(given)
     session.add(row)
     session.flush()
@@ -23,7 +23,7 @@ def noted(session: Session, **told: object) -> OperationRow:
 
 
 def test_the_journal_is_shown_by_kind_and_subject(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Newest first; kinds and subjects select, and the address remembers them."""
+    """Newest first; the address keeps the filters."""
     page = page_for(console_service.keys["operator"], "#/operations")
     journal = page.get_by_role("region", name="The journal, newest first")
     expect(journal).to_contain_text("admit tenant")
@@ -39,22 +39,22 @@ def test_the_journal_is_shown_by_kind_and_subject(console_service: ConsoleServic
     expect(page.get_by_label("Subject")).to_have_value(console_service.places["removed"])
     page.get_by_label("Subject").fill("nobody")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("Nothing like this was done yet.")).to_be_visible()
+    expect(page.get_by_text("No matching operations.")).to_be_visible()
 
 
-def test_what_happens_appears_and_what_is_open_stays_open(console_service: ConsoleService, page_for: PageFor) -> None:
-    """A new operation comes on top as it is told; its text is text, whatever it holds; open details stay open."""
+def test_new_operations_appear_and_open_details_stay_open(console_service: ConsoleService, page_for: PageFor) -> None:
+    """A new operation appears on top; markup in it is text; open details stay open."""
     page = page_for(console_service.keys["operator"], "#/operations")
     journal = page.get_by_role("region", name="The journal, newest first")
-    expect(page.get_by_text("New ones appear as they happen.")).to_be_visible()
+    expect(page.get_by_text("New operations appear as they happen.")).to_be_visible()
     details = journal.locator("details").first
     details.locator("summary").click()
-    expect(details.get_by_text("Took")).to_be_visible()
+    expect(details.get_by_text("Duration")).to_be_visible()
     note = "<img src=x onerror=alert(1)> \u202egnp.exe"
     with console_service.service._store.write() as session:
         row = noted(session, started=2, reused=1, note=note, jobs_started=["7"])
-        told = OperationAnswer.model_validate(row.model_dump() | {"at": "2026-01-02T03:04:05Z"})
-    console_service.events.tell_operation(told)
+        answer = OperationAnswer.model_validate(row.model_dump() | {"at": "2026-01-02T03:04:05Z"})
+    console_service.events.tell_operation(answer)
     first = journal.get_by_role("row").nth(1)
     expect(first).to_contain_text("d-new")
     expect(first).to_contain_text("tasks: 2 started, 1 reused")
@@ -64,22 +64,22 @@ def test_what_happens_appears_and_what_is_open_stays_open(console_service: Conso
     expect(first.locator("img")).to_have_count(0)
 
 
-def test_older_ones_are_shown_part_after_part(console_service: ConsoleService, page_for: PageFor) -> None:
-    """As long as there are any; each once; and what is filtered stays filtered."""
+def test_older_operations_are_shown_page_by_page(console_service: ConsoleService, page_for: PageFor) -> None:
+    """To the end, each once, with the same filters."""
     with console_service.service._store.write() as session:
         for number in range(70):
             noted(session, kind="put secret", subject=f"s-{number}")
     page = page_for(console_service.keys["ann"], "#/operations?kind=put+secret")
     rows = page.get_by_role("region", name="The journal, newest first").get_by_role("row")
     expect(rows).to_have_count(51)
-    page.get_by_role("button", name="Show older ones").click()
+    page.get_by_role("button", name="Show older").click()
     expect(rows).to_have_count(71)
-    expect(page.get_by_role("button", name="Show older ones")).to_be_hidden()
+    expect(page.get_by_role("button", name="Show older")).to_be_hidden()
     assert 70 == len({rows.nth(each).inner_text() for each in range(1, 71)})
 
 
 def test_a_tenant_sees_what_it_did(console_service: ConsoleService, page_for: PageFor) -> None:
-    """And nothing of what others did, nor a column of who it was."""
+    """Without the operations of others, and without a column for who."""
     page = page_for(console_service.keys["bob"], "#/operations")
     journal = page.get_by_role("region", name="The journal, newest first")
     expect(journal.get_by_role("row")).to_have_count(4)
@@ -87,7 +87,7 @@ def test_a_tenant_sees_what_it_did(console_service: ConsoleService, page_for: Pa
 
 
 def test_all_kinds_can_be_chosen(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Those that the service knows, in its order."""
+    """All kinds of the service, in its order."""
     page = page_for(console_service.keys["bob"], "#/operations")
     kinds = page.evaluate("() => import('/console/scripts/pages/operations.js').then(page => page.KINDS)")
     assert [*OperationKind] == kinds

@@ -17,18 +17,18 @@ def _metered(console_service: ConsoleService) -> None:
 
 
 def card(page: Page, name: str) -> str:
-    """The text of a card by its heading."""
+    """The text of the card with a heading."""
     return page.locator(".card").filter(has=page.get_by_role("heading", name=name, exact=True)).inner_text()
 
 
-def test_an_operator_sees_the_whole(console_service: ConsoleService, page_for: PageFor) -> None:
-    """What was measured, what sharing and packing saved of what, and each tenant beside it; with a price."""
+def test_an_operator_sees_the_total(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Measured cores, the savings by sharing and packing, and each tenant; with prices."""
     page = page_for(console_service.keys["operator"], "#/savings")
     expect(page.get_by_role("heading", name="Savings", exact=True)).to_be_visible()
     expect(page.get_by_role("region", name="Tenants")).to_contain_text("poor")
     assert re.search(r"\bcores\b.*\bEUR\b", card(page, "Measured"), re.DOTALL)
     assert "of packed jobs" in card(page, "Saved by sharing")
-    assert "of what was measured" in card(page, "Overhead")
+    assert "of the measured cores" in card(page, "Overhead")
     assert "40%" in card(page, "Work saved by sharing")
     expect(page.get_by_role("region", name="Dataflows")).to_have_count(0)
     page.get_by_label("Tenant", exact=True).select_option("ann")
@@ -36,10 +36,8 @@ def test_an_operator_sees_the_whole(console_service: ConsoleService, page_for: P
     expect(page).to_have_url(re.compile(r"#/savings\?last=hour&tenant=ann$"))
 
 
-def test_the_chart_shows_what_was_measured_and_what_it_stands_against(
-    console_service: ConsoleService, page_for: PageFor
-) -> None:
-    """Three lines, two with their bounds; what was not metered is a gap, not a zero; arrow keys read every point."""
+def test_the_chart_compares_measured_cores_with_estimates(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Three lines, two with bounds; unmetered time is a gap, not zero; arrow keys read every point."""
     page = page_for(console_service.keys["operator"], "#/savings")
     chart = page.get_by_role("img", name="Cores over time")
     expect(chart).to_be_visible()
@@ -55,17 +53,17 @@ def test_the_chart_shows_what_was_measured_and_what_it_stands_against(
         page.keyboard.press("ArrowRight")
         if "measured 1;" in readout.inner_text():
             break
-    expect(readout).to_contain_text("packed alone 2 (1 to 4); launched alone 4 (2 to 8)")
+    expect(readout).to_contain_text("packed without sharing 2 (1 to 4); a job for each dataflow 4 (2 to 8)")
     expect(page.locator(".chart .chart-point")).to_have_count(3)
 
 
-def test_the_numbers_of_the_chart_are_a_table(console_service: ConsoleService, page_for: PageFor) -> None:
-    """For who does not see it: a row for each step, with the bounds; one that was not metered has none."""
+def test_the_data_of_the_chart_is_in_a_table(console_service: ConsoleService, page_for: PageFor) -> None:
+    """A row for each step, with bounds; an unmetered step has no values."""
     page = page_for(console_service.keys["operator"], "#/savings")
-    page.get_by_text("The numbers of the chart").click()
+    page.get_by_text("Chart data").click()
     table = page.get_by_role("region", name="Cores in steps of 1 min")
     expect(table.get_by_role("columnheader")).to_have_text(
-        ["From", "Metered", "measured", "packed alone", "launched alone"]
+        ["From", "Metered", "measured", "packed without sharing", "a job for each dataflow"]
     )
     expect(table.get_by_role("row").nth(1).get_by_role("cell")).to_have_text(["0 s", *["\u2013"] * 3])
     # The last minute is the town's own.
@@ -74,33 +72,33 @@ def test_the_numbers_of_the_chart_are_a_table(console_service: ConsoleService, p
 
 
 def test_a_tenant_sees_its_own(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Its share, what it would take alone, and its dataflows; of others their number and nothing else."""
+    """Its share, the cores if run alone, and its dataflows; of others only their number."""
     page = page_for(console_service.keys["ann"], "#/savings?last=day")
     dataflows = page.get_by_role("region", name="Dataflows")
     expect(dataflows).to_contain_text(console_service.places["running"])
     expect(page.locator(".chart .chart-line")).to_have_count(2)
-    expect(page.get_by_text("Tenants that had a share: 2.")).to_be_visible()
+    expect(page.get_by_text("Tenants with a share: 2.")).to_be_visible()
     assert "Alone" in card(page, "Alone")
     for word in ("poor", console_service.places["poors"], "Overhead", "Measured"):
         expect(page.locator("main")).not_to_contain_text(word)
 
 
-def test_an_interval_of_ones_own_may_be_refused(console_service: ConsoleService, page_for: PageFor) -> None:
-    """What is wrong stands above; it is gone once the interval is right."""
+def test_a_custom_interval_may_be_refused(console_service: ConsoleService, page_for: PageFor) -> None:
+    """The problem is shown at the top until the interval is right."""
     page = page_for(console_service.keys["ann"], "#/savings")
     page.get_by_label("Interval").select_option("own")
     page.get_by_label("From").fill("2026-01-02T03:00")
-    page.get_by_label("To").fill("2026-01-01T03:00")
-    page.get_by_label("To").blur()
+    page.get_by_label("To", exact=True).fill("2026-01-01T03:00")
+    page.get_by_label("To", exact=True).blur()
     expect(page.get_by_role("alert").filter(has_text="/query/to")).to_be_visible()
-    page.get_by_label("To").fill("2026-01-03T03:00")
-    page.get_by_label("To").blur()
+    page.get_by_label("To", exact=True).fill("2026-01-03T03:00")
+    page.get_by_label("To", exact=True).blur()
     expect(page.locator("main .problem")).to_have_count(0)
     expect(page.get_by_text("Nothing was metered in this interval.").first).to_be_visible()
 
 
-def test_what_comes_late_takes_no_refusal_away(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Of an interval that was left before its numbers came, nothing is shown or said any more."""
+def test_a_late_answer_does_not_hide_a_refusal(console_service: ConsoleService, page_for: PageFor) -> None:
+    """The answer for an interval that is no longer chosen is ignored."""
     page = page_for(console_service.keys["ann"], "#/savings")
     expect(page.get_by_role("region", name="Dataflows")).to_be_visible()
     held: list[Route] = []
@@ -117,8 +115,8 @@ def test_what_comes_late_takes_no_refusal_away(console_service: ConsoleService, 
         page.get_by_label("Interval").select_option("day")
     page.get_by_label("Interval").select_option("own")
     page.get_by_label("From").fill("2026-01-02T03:00")
-    page.get_by_label("To").fill("2026-01-01T03:00")
-    page.get_by_label("To").blur()
+    page.get_by_label("To", exact=True).fill("2026-01-01T03:00")
+    page.get_by_label("To", exact=True).blur()
     refused = page.get_by_role("alert").filter(has_text="/query/to")
     expect(refused).to_be_visible()
     for each in held:
@@ -131,8 +129,8 @@ def test_what_comes_late_takes_no_refusal_away(console_service: ConsoleService, 
     expect(refused).to_be_visible()
 
 
-def test_a_network_that_breaks_leaves_the_page_as_it_is(console_service: ConsoleService, page_for: PageFor) -> None:
-    """The banner says so, what is shown stays, and another choice goes well once it is back."""
+def test_a_broken_network_leaves_the_page_as_it_is(console_service: ConsoleService, page_for: PageFor) -> None:
+    """The banner reports it, the data stays, and another choice works once the network is back."""
     page = page_for(console_service.keys["ann"], "#/savings")
     expect(page.get_by_role("region", name="Dataflows")).to_be_visible()
 
@@ -149,7 +147,7 @@ def test_a_network_that_breaks_leaves_the_page_as_it_is(console_service: Console
 
 
 def test_it_fits_a_narrow_screen(console_service: ConsoleService, page_for: PageFor) -> None:
-    """At 360 pixels nothing but tables scrolls sideways, and the chart is drawn as wide as there is room."""
+    """At 360 pixels only tables scroll sideways, and the chart fits the width."""
     for name in ("savings", "bills", "operations"):
         page = page_for(
             console_service.keys["operator"], f"#/{name}", viewport={"width": 360, "height": 740}, color_scheme="dark"
@@ -160,7 +158,7 @@ def test_it_fits_a_narrow_screen(console_service: ConsoleService, page_for: Page
 
 
 def test_an_axis_ends_at_or_beyond_the_greatest_value(console_service: ConsoleService, page_for: PageFor) -> None:
-    """In round steps from nothing on, also where there is nothing but zeros."""
+    """In round steps from 0, even if all values are 0."""
     page = page_for(console_service.keys["ann"], "#/none")
     script = "all => import('/console/scripts/chart.js').then(chart => all.map(chart.ticks))"
     found = page.evaluate(script, [0, 4.1, 100, 0.003, 1e-9])

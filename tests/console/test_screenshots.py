@@ -1,4 +1,4 @@
-"""Pictures of the console for its documentation; `make screenshots` keeps what this takes in `docs/console`."""
+"""Screenshots of the console for its documentation; `make screenshots` stores them in `docs/console`."""
 
 import os
 import re
@@ -16,17 +16,17 @@ from tests.console.running_graphs import answer_with, jobs_of, running
 pytestmark = pytest.mark.chromium
 DOCS = Path(__file__).parents[2] / "docs"
 KEPT = "BRAID_SCREENSHOTS"
-"""The environment's name of the folder that they are kept in; without it they are taken and forgotten."""
+"""The environment variable with the folder for them; without it they are not stored."""
 WIDTH, HEIGHT = 1_200, 800
 TASKS = 300
-"""Few enough that the jobs are shown with their tasks."""
+"""Few enough that jobs are expanded."""
 
 
 def graph(page: Page) -> None:
     tasks = running(TASKS)
     answer_with(page, {"/v1/running/tasks": tasks, "/v1/jobs": jobs_of(tasks)})
     page.goto("/#/graph")
-    expect(page.locator(".board-told")).to_contain_text("of 300 tasks in all")
+    expect(page.locator(".canvas-summary")).to_contain_text("of 300 tasks in all")
 
 
 def overview(page: Page) -> None:
@@ -48,10 +48,10 @@ def _metered(console_service: ConsoleService) -> None:
 
 
 @pytest.mark.parametrize("look", ["light", "dark"])
-def test_the_pages_that_the_documentation_shows_can_be_taken(
+def test_screenshots_of_the_documented_pages_can_be_taken(
     console_service: ConsoleService, page_for: PageFor, tmp_path: Path, look: str
 ) -> None:
-    """Each is whole when it is taken, in the size that is asked for, light and dark."""
+    """Each page is complete and in the right size, light and dark."""
     size = {"width": WIDTH, "height": HEIGHT}
     page = page_for(console_service.keys["operator"], viewport=size, color_scheme=look)
     for name, show in SHOWN.items():
@@ -62,8 +62,8 @@ def test_the_pages_that_the_documentation_shows_can_be_taken(
         assert (WIDTH, HEIGHT) == struct.unpack(">II", path.read_bytes()[16:24])
 
 
-def test_the_documentation_shows_no_other_pictures() -> None:
-    """What is in `docs/console` was taken by the test above, and all of it is shown."""
+def test_the_documentation_shows_only_these_screenshots() -> None:
+    """The files in `docs/console` are those of the test above, and all are shown."""
     taken = {f"{name}-{look}.png" for name in SHOWN for look in ("light", "dark")}
     assert taken == {each.name for each in (DOCS / "console").iterdir()}
     assert taken == set(re.findall(r"\(console/([a-z-]+\.png)", (DOCS / "console.md").read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""What holds for every page: keyboard, labels, narrow screens, and names that are out to do harm."""
+"""All pages: keyboard, labels, narrow screens, hostile names."""
 
 import json
 
@@ -30,7 +30,7 @@ def shown(page: Page) -> None:
 def test_every_page_fits_a_narrow_screen_and_names_its_controls(
     console_service: ConsoleService, page_for: PageFor
 ) -> None:
-    """At 360 pixels nothing but tables and drawings scrolls sideways; a screen reader has a name for each control."""
+    """At 360 pixels only tables and drawings scroll sideways; each control has a name for screen readers."""
     page = page_for(console_service.keys["operator"], viewport={"width": 360, "height": 740})
     every = [f"#/{name}" for name in PAGES]
     every += [f"#/dataflows/{console_service.places['running']}", f"#/jobs/{console_service.places['job']}", "#/none"]
@@ -45,7 +45,7 @@ def test_every_page_fits_a_narrow_screen_and_names_its_controls(
 
 
 def test_the_keyboard_reaches_everything_in_order(console_service: ConsoleService, page_for: PageFor) -> None:
-    """First the way past the navigation, then the navigation, then the page, each with a focus that is seen."""
+    """First the link past the navigation, then the navigation, then the page, each with a visible focus."""
     page = page_for(console_service.keys["ann"], "#/submit")
     shown(page)
     page.locator(".brand").focus()
@@ -57,7 +57,7 @@ def test_the_keyboard_reaches_everything_in_order(console_service: ConsoleServic
     expect(page.get_by_label("Document")).to_be_focused()
     outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
-    for label in ("From a file", "Begins"):
+    for label in ("From a file", "Start"):
         page.keyboard.press("Tab")
         expect(page.get_by_label(label)).to_be_focused()
     page.keyboard.press("Tab")
@@ -71,8 +71,8 @@ def test_the_keyboard_reaches_everything_in_order(console_service: ConsoleServic
     assert linked == order
 
 
-def test_going_to_a_page_tells_where_one_is(console_service: ConsoleService, page_for: PageFor) -> None:
-    """The title names the page, and its beginning has the focus, so that a screen reader goes on from there."""
+def test_a_page_has_a_title_and_takes_the_focus(console_service: ConsoleService, page_for: PageFor) -> None:
+    """The focus is at its beginning, where a screen reader continues."""
     page = page_for(console_service.keys["ann"])
     shown(page)
     page.get_by_role("link", name="Submit", exact=True).click()
@@ -80,13 +80,13 @@ def test_going_to_a_page_tells_where_one_is(console_service: ConsoleService, pag
     expect(page).to_have_title("Submit a dataflow · Braid")
     page.go_back()
     expect(page).to_have_title("Overview · Braid")
-    for at, heading in (("#/nothing", "There is no such page"), ("#/jobs", "This page is for operators")):
+    for at, heading in (("#/nothing", "Page not found"), ("#/jobs", "This page is for operators")):
         page.goto(f"/{at}")
         expect(page.get_by_role("heading", name=heading)).to_be_visible()
 
 
-def test_names_that_are_out_to_do_harm_are_text(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Of dataflows, of tasks, and in what hosts say: they are shown as they are, and nothing of them is done."""
+def test_hostile_names_are_text(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Of dataflows, of tasks, and in the status of hosts: they are shown as they are."""
     service = console_service.service
     document = json.loads(json.dumps(resources.DOCUMENT).replace("plausible", "TASK")) | {"name": HOSTILE}
     raw = json.dumps(document).replace("TASK", json.dumps(HOSTILE_TASK)[1:-1])

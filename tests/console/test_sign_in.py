@@ -1,4 +1,4 @@
-"""Signing in and out, and what happens when a session ends while somebody looks."""
+"""Sign-in, sign-out, the end of a session, and an unreachable service."""
 
 import json
 import time
@@ -22,8 +22,8 @@ def sign_in(page: Page, key: str) -> None:
 
 
 @pytest.mark.parametrize("who", ["ann", "operator"])
-def test_a_key_opens_the_place_that_was_asked_for(console_service: ConsoleService, page_for: PageFor, who: str) -> None:
-    """What is for operators alone is linked for them alone, and the browser keeps the key nowhere."""
+def test_signing_in_opens_the_requested_page(console_service: ConsoleService, page_for: PageFor, who: str) -> None:
+    """Only operators see the links to their pages, and the browser does not store the key."""
     page = page_for(None, "#/submit")
     sign_in(page, console_service.keys[who])
     expect(page.get_by_role("heading", name="Submit a dataflow")).to_be_visible()
@@ -40,8 +40,8 @@ def test_a_key_opens_the_place_that_was_asked_for(console_service: ConsoleServic
     assert (True, "Strict", False) == (cookie["httpOnly"], cookie["sameSite"], console_service.keys[who] in str(cookie))
 
 
-def test_a_wrong_key_is_told_and_can_be_corrected(console_service: ConsoleService, page_for: PageFor) -> None:
-    """The reason stands there, and the field has the focus again."""
+def test_a_wrong_key_is_reported_and_can_be_corrected(console_service: ConsoleService, page_for: PageFor) -> None:
+    """The reason is shown, and the field has the focus again."""
     page = page_for(None)
     sign_in(page, "braid_wrong")
     expect(page.get_by_role("alert").filter(has_text="No valid API key")).to_be_visible()
@@ -51,10 +51,10 @@ def test_a_wrong_key_is_told_and_can_be_corrected(console_service: ConsoleServic
 
 
 @pytest.mark.parametrize("why", ["expired", "revoked"])
-def test_a_session_that_ends_leads_to_signing_in_and_back(
+def test_the_end_of_a_session_leads_to_signing_in_and_back(
     console_service: ConsoleService, page_for: PageFor, why: str
 ) -> None:
-    """After its time, or as soon as its key is revoked; whoever signs in again is where they were."""
+    """When it expires, or as soon as its key is revoked; signing in again leads back to the same page."""
     service = console_service.service
     operator = service.caller(console_service.keys["operator"])
     key = service.make_key(operator, KeyForm(tenant="ann"))
@@ -74,7 +74,7 @@ def test_a_session_that_ends_leads_to_signing_in_and_back(
 
 
 def test_signing_out_forgets_the_session(console_service: ConsoleService, page_for: PageFor) -> None:
-    """In the browser and in the service; what was shown is gone, also after a reload."""
+    """In the browser and in the service; the data is gone, even after a reload."""
     page = page_for(console_service.keys["ann"], "#/submit")
     expect(page.get_by_label("Document")).to_be_visible()
     page.get_by_role("button", name="Sign out").click()
@@ -84,8 +84,8 @@ def test_signing_out_forgets_the_session(console_service: ConsoleService, page_f
     expect(page.get_by_label("API key")).to_be_visible()
 
 
-def test_a_broken_network_is_told_and_the_page_goes_on(console_service: ConsoleService, page_for: PageFor) -> None:
-    """A banner says so, what is shown stays, and once the service is back it is brought up to date by itself."""
+def test_a_broken_network_is_reported_and_the_page_recovers(console_service: ConsoleService, page_for: PageFor) -> None:
+    """A banner reports it, the data stays, and is updated once the service is back."""
     page = page_for(console_service.keys["ann"])
     page.clock.install()
     page.reload()
@@ -106,8 +106,8 @@ def test_a_broken_network_is_told_and_the_page_goes_on(console_service: ConsoleS
     expect(card).not_to_have_text(before)
 
 
-def test_a_service_that_waits_is_told(console_service: ConsoleService, page_for: PageFor) -> None:
-    """While no manager leads the banner has its words, and the page comes once one does."""
+def test_a_service_that_is_not_ready_is_reported(console_service: ConsoleService, page_for: PageFor) -> None:
+    """While no manager leads, the banner shows the service's message; the page appears once one does."""
     committer = console_service.service._committer
     committer.step_down()
     page = page_for(console_service.keys["ann"])

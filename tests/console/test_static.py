@@ -1,4 +1,4 @@
-"""The console's files as they are served, and what stands in them: no browser is needed."""
+"""The console's files and how they are served; no browser is needed."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ FORBIDDEN = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|DOMParser|createContextualFragment"
     r"|\.cssText|setAttribute\(\s*[\"']style|localStorage|sessionStorage|document\.cookie"
 )
-"""What makes code or markup of text, and where a key could be kept."""
+"""Functions that make code or markup of text, and storage that could hold a key."""
 TOKEN = re.compile(r"(--[a-z-]+):\s*(#[0-9a-f]{6});")
 ON = {
     "--text": ("--ground", "--surface"),
@@ -36,7 +36,7 @@ ON = {
     "--on-accent": ("--accent",),
     "--on-bad": ("--bad",),
 }
-"""Each colour of text with what it stands on."""
+"""Each colour of text with its backgrounds."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def client(app: FastAPI) -> Iterator[httpx.Client]:
 
 
 def test_every_file_is_served_and_nothing_else(client: httpx.Client) -> None:
-    """Each with its type; no name leads out of the folder, and what is not there is a problem as anywhere."""
+    """Each with its type; no name leads out of the folder, and an unknown one is a problem+json."""
     for path in sorted(each for each in CONSOLE.rglob("*") if each.suffix in TYPES):
         answer = client.get(f"/console/{path.relative_to(CONSOLE)}")
         assert (200, TYPES[path.suffix]) == (answer.status_code, answer.headers["Content-Type"].partition(";")[0]), path
@@ -63,8 +63,8 @@ def test_every_file_is_served_and_nothing_else(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/console/scripts/main.js", "/console/icon.svg"])
-def test_a_file_says_what_a_browser_may_do_with_it(client: httpx.Client, path: str) -> None:
-    """It is asked for anew each time, runs nothing from elsewhere, and stands in nobody else's frame."""
+def test_files_have_security_headers(client: httpx.Client, path: str) -> None:
+    """It is revalidated each time, runs nothing from elsewhere, and cannot be framed by other sites."""
     headers = client.get(path).headers
     policy = dict(part.strip().partition(" ")[::2] for part in headers["Content-Security-Policy"].split(";"))
     assert {"'none'"} == {policy[name] for name in ("default-src", "frame-ancestors", "base-uri", "form-action")}
@@ -83,8 +83,8 @@ def test_a_file_says_what_a_browser_may_do_with_it(client: httpx.Client, path: s
     assert "Set-Cookie" not in headers
 
 
-def test_what_did_not_change_is_not_sent_again(client: httpx.Client) -> None:
-    """A browser that has a file gets 304, also through something that weakened its tag, and still the policy."""
+def test_an_unchanged_file_is_not_sent_again(client: httpx.Client) -> None:
+    """A browser that has it gets 304, even with a weakened tag, and still the policy."""
     first = client.get("/console/style.css")
     tag = first.headers["ETag"]
     for known in (tag, f"W/{tag}", f'"other", {tag}'):
@@ -96,8 +96,8 @@ def test_what_did_not_change_is_not_sent_again(client: httpx.Client) -> None:
     assert (200, b"", tag) == (head.status_code, head.content, head.headers["ETag"])
 
 
-def test_the_console_is_no_part_of_the_api(app: FastAPI, client: httpx.Client) -> None:
-    """OpenAPI does not have it, and its files are read only."""
+def test_the_console_is_not_part_of_the_api(app: FastAPI, client: httpx.Client) -> None:
+    """It is not in OpenAPI, and its files are read-only."""
     known = ("/v1/", "/healthz", "/readyz", "/problems/", "/metrics")
     assert [] == [path for path in app.openapi()["paths"] if not path.startswith(known)]
     for path in ("/", "/console/style.css"):
@@ -107,20 +107,20 @@ def test_the_console_is_no_part_of_the_api(app: FastAPI, client: httpx.Client) -
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(CONSOLE)))
 def test_scripts_make_no_code_of_text(path: Path) -> None:
-    """Nor keep anything in the browser, and each is short enough to read at once."""
+    """Nor store anything in the browser; and each is short."""
     script = path.read_text()
     assert [] == FORBIDDEN.findall(script)
     assert len(script.splitlines()) <= MOST_LINES
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(CONSOLE)))
-def test_scripts_import_what_is_there(path: Path) -> None:
+def test_scripts_import_existing_files(path: Path) -> None:
     """Each import names a file of the console."""
     for name in re.findall(r'(?:from|import)\s*\(?\s*"(\.[^"]+)"', path.read_text()):
         assert (path.parent / name).resolve().is_file(), name
 
 
-def test_every_page_that_is_linked_is_there() -> None:
+def test_every_linked_page_exists() -> None:
     """The table of routes names modules that exist."""
     named = re.findall(r'page: "([a-z-]+)"', (CONSOLE / "scripts" / "main.js").read_text())
     assert [] == [name for name in named if not (CONSOLE / "scripts" / "pages" / f"{name}.js").is_file()]
@@ -129,7 +129,7 @@ def test_every_page_that_is_linked_is_there() -> None:
 
 @pytest.mark.parametrize("path", [CONSOLE / "index.html", *STYLES], ids=lambda path: path.name)
 def test_nothing_is_fetched_from_elsewhere(path: Path) -> None:
-    """The page and the styles name no other host, and the page has neither scripts nor styles within."""
+    """The page and the styles name no other host, and the page has no inline scripts or styles."""
     text = path.read_text()
     assert [] == re.findall(r"https?://|(?<!:)//[a-z]|@import|url\(", text)
     if path.suffix == ".html":
@@ -137,8 +137,8 @@ def test_nothing_is_fetched_from_elsewhere(path: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_its_ground(scheme: str) -> None:
-    """Every colour of text has enough contrast on whatever it stands on, in both schemes."""
+def test_text_has_enough_contrast(scheme: str) -> None:
+    """Every colour of text on each of its backgrounds, in both schemes."""
     style = (CONSOLE / "style.css").read_text()
     dark = style.index("prefers-color-scheme: dark")
     tokens = dict(TOKEN.findall(style[:dark])) | (dict(TOKEN.findall(style[dark:])) if scheme == "dark" else {})
@@ -148,7 +148,7 @@ def test_text_stands_out_from_its_ground(scheme: str) -> None:
 
 
 def contrast(one: str, other: str) -> float:
-    """As WCAG has it.
+    """The contrast ratio of WCAG.
 
     >>> round(contrast("#000000", "#ffffff"), 1)
     21.0

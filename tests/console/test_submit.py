@@ -1,4 +1,4 @@
-"""Submitting: a document is checked, explained and submitted once."""
+"""The submission page: a document is checked, explained and submitted once."""
 
 import json
 from pathlib import Path
@@ -31,22 +31,22 @@ def submit(page: Page) -> None:
 
 
 def named(service: ConsoleService, name: str) -> int:
-    """How many dataflows of ann's have a name."""
+    """The number of ann's dataflows with a name."""
     ann = service.service.caller(service.keys["ann"])
     return len(service.service.dataflows(ann, Paging(), name=name).items)
 
 
 def test_a_document_is_explained_and_then_submitted(console_service: ConsoleService, page_for: PageFor) -> None:
-    """What would be reused and started is told first; then its page is linked, and it is there once."""
+    """The preview comes first; then there is a link to its page, and the dataflow exists once."""
     page = page_for(console_service.keys["ann"], "#/submit")
     fill(page, text("made in the console"))
     expect(page.get_by_role("button", name="Submit")).to_be_disabled()
     explain(page)
-    reused = page.get_by_role("table", name="Tasks that run already")
+    reused = page.get_by_role("table", name="Tasks that already run")
     expect(reused.get_by_role("row")).to_have_count(1 + 4)
     expect(page.locator(".card").filter(has_text="Tasks reused").locator(".figure")).to_have_text("4 of 4")
     expect(page.locator(".card").filter(has_text="Work saved").locator(".figure")).to_have_text("100%")
-    expect(page.get_by_text("Work is events times what one costs")).to_contain_text("measured for")
+    expect(page.get_by_text("Work is the number of events")).to_contain_text("measured")
     assert 0 == named(console_service, "made in the console")
     submit(page)
     page.get_by_role("link", name="made in the console").click()
@@ -55,15 +55,15 @@ def test_a_document_is_explained_and_then_submitted(console_service: ConsoleServ
     assert 1 == named(console_service, "made in the console")
 
 
-def test_what_was_changed_is_explained_anew(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Only what was explained can be submitted."""
+def test_a_changed_document_must_be_explained_again(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Only an explained document can be submitted."""
     page = page_for(console_service.keys["ann"], "#/submit")
     fill(page, text("changed"))
     explain(page)
     expect(page.get_by_role("button", name="Submit")).to_be_enabled()
     fill(page, text("changed again"))
     expect(page.get_by_role("button", name="Submit")).to_be_disabled()
-    expect(page.get_by_role("heading", name="What it would do")).to_have_count(0)
+    expect(page.get_by_role("heading", name="Preview")).to_have_count(0)
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,10 @@ def test_what_was_changed_is_explained_anew(console_service: ConsoleService, pag
         ("", "Line 1, column 1", ""),
     ],
 )
-def test_what_is_no_json_is_shown_where_it_is_not(
+def test_a_syntax_error_is_shown_at_its_place(
     console_service: ConsoleService, page_for: PageFor, document: str, where: str, marked: str
 ) -> None:
-    """With the text around it; the service is not asked."""
+    """With the text around it, without a request."""
     page = page_for(console_service.keys["ann"], "#/submit")
     asked: list[Request] = []
     page.on("request", lambda request: asked.append(request) if "explain" in request.url else None)
@@ -91,8 +91,8 @@ def test_what_is_no_json_is_shown_where_it_is_not(
     assert [] == asked
 
 
-def test_what_is_refused_is_shown_at_its_place(console_service: ConsoleService, page_for: PageFor) -> None:
-    """Each problem with its line, its remedy and the text around it."""
+def test_problems_are_shown_at_their_place(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Each with its line, its remedy and the text around it."""
     page = page_for(console_service.keys["ann"], "#/submit")
     wrong = text("wrong").replace('"range_filter"', '"range_fliter"').replace('"window": 5', '"window": 0')
     fill(page, wrong)
@@ -110,7 +110,7 @@ def test_what_is_refused_is_shown_at_its_place(console_service: ConsoleService, 
 def test_a_submission_whose_answer_is_lost_is_sent_again_as_the_same(
     console_service: ConsoleService, page_for: PageFor
 ) -> None:
-    """One attempt has one idempotency key, so that the dataflow is there once; the next attempt has another."""
+    """An attempt has one idempotency key, so the dataflow exists once; the next attempt has another."""
     page = page_for(console_service.keys["ann"], "#/submit")
     keys: list[str] = []
     lost = [True]
@@ -140,22 +140,22 @@ def test_a_submission_whose_answer_is_lost_is_sent_again_as_the_same(
     assert (3, 2, keys[0]) == (len(keys), len(set(keys)), keys[1])
 
 
-def test_an_operator_says_for_whom_and_may_take_a_file(
+def test_an_operator_chooses_a_tenant_and_a_file(
     console_service: ConsoleService, page_for: PageFor, tmp_path: Path
 ) -> None:
-    """The file is read into the page; it begins where it was said."""
+    """The file is read into the page, and the start is the chosen one."""
     page = page_for(console_service.keys["operator"], "#/submit")
     file = tmp_path / "dataflow.json"
     file.write_text(text("from a file"))
     page.get_by_label("From a file").set_input_files(file)
     expect(page.get_by_label("Document")).to_have_value(text("from a file"))
-    page.get_by_label("For tenant").fill("nobody")
+    page.get_by_label("Tenant").fill("nobody")
     explain(page)
     expect(page.get_by_role("alert").filter(has_text="Not found")).to_be_visible()
-    page.get_by_label("For tenant").fill("ann")
-    page.get_by_label("Begins").select_option("earliest")
+    page.get_by_label("Tenant").fill("ann")
+    page.get_by_label("Start").select_option("earliest")
     explain(page)
-    expect(page.get_by_text("Nothing that runs already can be reused.")).to_be_visible()
+    expect(page.get_by_text("No running task can be reused.")).to_be_visible()
     submit(page)
     expect(page.get_by_role("link", name="from a file")).to_be_visible()
     ann = console_service.service.caller(console_service.keys["ann"])

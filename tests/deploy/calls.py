@@ -6,11 +6,11 @@ from typing import Any
 import typer
 import typer.main
 
-from manager.command import COMMANDS, Command, _added
+from manager.command import COMMANDS, Command, _installed
 
 # Typer keeps click inside; every error of a call has this base.
 _WRONG: Any = typer.BadParameter.__base__
-_KNOWN = {command.name: command for command in (*COMMANDS, *_added())}
+_KNOWN = {command.name: command for command in (*COMMANDS, *_installed())}
 
 
 def wrong_with(words: list[str]) -> str:

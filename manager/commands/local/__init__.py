@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""The commands that need no running service: serve, backup, restore, doctor, check."""

@@ -1,4 +1,4 @@
-"""The commands that need no service: check documents, and print their schema and the version."""
+"""The commands that need neither service nor settings: `braid check`, `braid schema`, `braid version`."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ from dags import Catalogue, Document, InvalidDocument, Problem, Source, canonica
 from engine import BrokenTaskTypes, installed_catalogue
 from manager.answers import FieldProblem
 from manager.commands.client_command import AsJson, WrongUsage, exit_on_error
-from manager.commands.display import Shown, complain
+from manager.commands.display import Shown, complain, counted
 from manager.commands.exit_codes import ExitCode
 from manager.commands.local.source_file import UnreadableSources, read_sources
 from merge import RunningGraph, explain, merge
@@ -23,49 +23,49 @@ from merge import RunningGraph, explain, merge
 _UNREADABLE = "unreadable"
 
 
-class Checked(BaseModel):
-    """What checking a document found."""
+class CheckedFile(BaseModel):
+    """The result of checking a document."""
 
     file: str
     good: bool
     distinct: int = 0
-    """Its tasks, equivalent ones counted once."""
+    """The number of its tasks, counting equivalent ones once."""
     shared: int = 0
-    """Those of them that a document before it has too."""
+    """The number of those that an earlier document has too."""
     problems: tuple[FieldProblem, ...] = ()
 
 
 def check(
-    files: Annotated[list[Path], typer.Argument(help="Documents, one dataflow each.")],
+    files: Annotated[list[Path], typer.Argument(help="Documents, each with one dataflow.")],
     sources: Annotated[Path, typer.Option(help="A JSON file that describes the sources.")],
-    tenant: Annotated[str, typer.Option(help="Who submits.")] = "me",
+    tenant: Annotated[str, typer.Option(help="The tenant that submits them.")] = "me",
     types: Annotated[
         list[str] | None,
         typer.Option(
-            help="A Python file or module with more task types, that need not be installed, as tasks.py or tasks:NAME; "
-            "the name is TYPES unless it is given. May be repeated."
+            help="A Python file or module with more task types, such as tasks.py or tasks:NAME; without a NAME it is "
+            "TYPES. May be repeated."
         ),
     ] = None,
     as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
-    """Check documents, and say what each would share with those before it."""
+    """Check documents, and count the tasks that each would share with earlier ones."""
     with exit_on_error(as_json=as_json):
         try:
             if types:
-                # As Python itself looks for modules; the command's own folder is another.
+                # Modules are looked for in the current folder too, as by `python -m`.
                 sys.path.insert(0, str(Path.cwd()))
             registered, catalogue = read_sources(sources), installed_catalogue(types or ())
         except (UnreadableSources, BrokenTaskTypes) as error:
             raise WrongUsage(str(error)) from None
-        found: list[Checked] = []
+        found: list[CheckedFile] = []
         for checked in _checked(files, registered, catalogue, tenant):
             found.append(checked)
             for problem in checked.problems:
                 place = "" if problem.code == _UNREADABLE else f"{problem.pointer or '(document)'}: "
                 complain(f"{checked.file}: {place}{problem.message}; {problem.remedy}")
             if checked.good and not as_json:
-                shares = f"shares {checked.shared} with the documents before it" if checked.shared else "shares none"
-                typer.echo(f"{checked.file}: good; of {checked.distinct} distinct tasks it {shares}")
+                shared = f", {checked.shared} shared with earlier documents" if checked.shared else ""
+                typer.echo(f"{checked.file}: valid; {counted(checked.distinct, 'distinct task')}{shared}")
         if as_json:
             Shown(data=found, text="").print(as_json=True)
         if not all(checked.good for checked in found):
@@ -83,7 +83,7 @@ def show_version(as_json: AsJson = False) -> None:  # noqa: FBT002 - a flag
     Shown(data={"version": installed}, text=installed).print(as_json=as_json)
 
 
-def _checked(files: list[Path], sources: dict[str, Source], catalogue: Catalogue, tenant: str) -> Iterator[Checked]:
+def _checked(files: list[Path], sources: dict[str, Source], catalogue: Catalogue, tenant: str) -> Iterator[CheckedFile]:
     running = RunningGraph()
     now = datetime.now(UTC)
     for number, file in enumerate(files):
@@ -92,18 +92,18 @@ def _checked(files: list[Path], sources: dict[str, Source], catalogue: Catalogue
                 file.read_bytes(), dataflow=f"{number}", tenant=tenant, catalogue=catalogue, sources=sources
             )
         except OSError as error:
-            unread = FieldProblem(
-                pointer="", code=_UNREADABLE, message=error.strerror or "", remedy="name a file that can be read"
+            unreadable = FieldProblem(
+                pointer="", code=_UNREADABLE, message=error.strerror or "", remedy="name a readable file"
             )
-            yield Checked(file=str(file), good=False, problems=(unread,))
+            yield CheckedFile(file=str(file), good=False, problems=(unreadable,))
         except InvalidDocument as error:
-            yield Checked(file=str(file), good=False, problems=tuple(map(_told, error.problems)))
+            yield CheckedFile(file=str(file), good=False, problems=tuple(map(_field_problem, error.problems)))
         else:
             explanation = explain(running, dataflow, now)
             running.advance(merge(running, dataflow, now))
             shared = explanation.distinct - explanation.residue
-            yield Checked(file=str(file), good=True, distinct=explanation.distinct, shared=shared)
+            yield CheckedFile(file=str(file), good=True, distinct=explanation.distinct, shared=shared)
 
 
-def _told(problem: Problem) -> FieldProblem:
+def _field_problem(problem: Problem) -> FieldProblem:
     return FieldProblem(pointer=problem.pointer, code=problem.code, message=problem.message, remedy=problem.remedy)

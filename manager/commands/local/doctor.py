@@ -1,4 +1,4 @@
-"""The command that looks for what is wrong: `braid doctor`."""
+"""The command that looks for problems on this machine: `braid doctor`."""
 
 from functools import partial
 from pathlib import Path
@@ -14,17 +14,19 @@ from manager.process.settings import read_settings, settings_file
 
 def doctor(
     *,
-    root: Annotated[Path | None, typer.Option(help="The root to look at, if it is not that of the settings.")] = None,
+    root: Annotated[Path | None, typer.Option(help="The root folder to examine. Default: from the settings.")] = None,
     settings: SettingsFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look for what is wrong on this machine, and say what to do about it."""
+    """Look for problems on this machine, with a remedy for each."""
     with exit_on_error(as_json=as_json):
-        told = read_settings({"root": root}, settings)
-        from manager.process.doctor import DOCTOR_CHECKS, examine, private  # noqa: PLC0415 - it brings much of the service
+        values = read_settings({"root": root}, settings)
+        from manager.process.doctor import DOCTOR_CHECKS, examine, private  # noqa: PLC0415 - it imports much of the service
         from manager.process.finding import FindingState  # noqa: PLC0415 - as above
 
-        found = tuple(examine(told, (*DOCTOR_CHECKS, partial(private, settings_file(settings)))))
-        rows = ((each.what, each.state, each.told, each.remedy) for each in found)
-        Shown(data=found, text=table("what", "state", "found", "remedy", rows=rows, empty="")).print(as_json=as_json)
-        raise typer.Exit(ExitCode.UNWELL if any(each.state is FindingState.WRONG for each in found) else ExitCode.WELL)
+        findings = tuple(examine(values, (*DOCTOR_CHECKS, partial(private, settings_file(settings)))))
+        rows = ((each.what, each.state, each.told, each.remedy) for each in findings)
+        Shown(data=findings, text=table("what", "state", "found", "remedy", rows=rows, empty="")).print(as_json=as_json)
+        raise typer.Exit(
+            ExitCode.UNWELL if any(each.state is FindingState.WRONG for each in findings) else ExitCode.WELL
+        )

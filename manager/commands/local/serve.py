@@ -9,46 +9,44 @@ from manager.commands.client_command import SettingsFile, exit_on_error
 from manager.process.settings import Placement, read_settings
 
 
-def serve(  # noqa: PLR0913 - one for each setting that is no secret
+def serve(  # noqa: PLR0913 - an option for each setting that is not secret
     *,
-    root: Annotated[Path | None, typer.Option(help="The folder for everything that is kept.")] = None,
-    listen: Annotated[str | None, typer.Option(help="The address to serve on; 127.0.0.1 if not given.")] = None,
-    port: Annotated[int | None, typer.Option(help="The port to serve on; 8642 if not given.")] = None,
-    master: Annotated[str | None, typer.Option(help="Spark's master; all cores of this machine if not given.")] = None,
+    root: Annotated[Path | None, typer.Option(help="The folder for all data.")] = None,
+    listen: Annotated[str | None, typer.Option(help="The address to serve on. Default: 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option(help="The port to serve on. Default: 8642.")] = None,
+    master: Annotated[str | None, typer.Option(help="The Spark master. Default: all cores of this machine.")] = None,
     host: Annotated[
-        str | None, typer.Option(help="The name of the host that is run besides; none for no host. local if not given.")
+        str | None, typer.Option(help="The name of the host that runs here too; none for no host. Default: local.")
     ] = None,
     tag: Annotated[
         list[str] | None,
-        typer.Option(help="What that host offers to tasks that need it, such as gpu; may be given again."),
+        typer.Option(help="A tag of that host, such as gpu, for tasks that need it; may be repeated."),
     ] = None,
-    pace: Annotated[float | None, typer.Option(help="Seconds from one batch to the next; 1 if not given.")] = None,
+    pace: Annotated[float | None, typer.Option(help="The seconds from one batch to the next. Default: 1.")] = None,
     placement: Annotated[
         Placement | None,
-        typer.Option(
-            help="Where new tasks run: in new jobs, with their inputs, or packed together; pack if not given."
-        ),
+        typer.Option(help="Where new tasks run: in new jobs, with their inputs, or packed together. Default: pack."),
     ] = None,
     defragment: Annotated[
         bool | None,
-        typer.Option(help="Whether scattered jobs are consolidated once that is worth it; yes if not given."),
+        typer.Option(help="Consolidate scattered jobs once it pays. Default: yes."),
     ] = None,
     defragment_every: Annotated[
-        float | None, typer.Option(help="Seconds after which they are besides; no schedule if not given.")
+        float | None, typer.Option(help="Consolidate them every so many seconds too. Default: no schedule.")
     ] = None,
     price_per_core_hour: Annotated[
-        float | None, typer.Option(help="What an hour of a core costs; reports tell no prices if not given.")
+        float | None, typer.Option(help="The price of a core for an hour. Default: reports without prices.")
     ] = None,
-    currency: Annotated[str | None, typer.Option(help="In what that is, such as EUR.")] = None,
+    currency: Annotated[str | None, typer.Option(help="The currency of the price, such as EUR.")] = None,
     settings: SettingsFile = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print what happens as JSON on standard output, an object on each line.")
+        bool, typer.Option("--json", help="Print the log as JSON on standard output, an object for each line.")
     ] = False,
 ) -> None:
-    """Serve: run broker, database, host and REST, until it is told to stop.
+    """Run the service until it is stopped: broker, database, host and REST.
 
-    Each option can be given as BRAID_<NAME> too, or in the file of settings. The broker's and the database's URL hold
-    secrets, so they are given only there: as BRAID_BROKER and BRAID_DATABASE, or as broker and database.
+    Each option can be set as BRAID_<NAME> too, or in the settings file. The URLs of the broker and the database hold
+    secrets, so they can be set only there: as BRAID_BROKER and BRAID_DATABASE, or as broker and database.
     """
     flags = {
         "root": root,
@@ -64,7 +62,7 @@ def serve(  # noqa: PLR0913 - one for each setting that is no secret
         "currency": currency,
     }
     with exit_on_error(as_json=as_json):
-        told = read_settings({**flags, "tag": tag or None}, settings)
-        from manager.process.manager import serve as run  # noqa: PLC0415 - it brings all of the service
+        values = read_settings({**flags, "tag": tag or None}, settings)
+        from manager.process.manager import serve as run  # noqa: PLC0415 - it imports the whole service
 
-        run(told, as_json=as_json)
+        run(values, as_json=as_json)

@@ -1,4 +1,4 @@
-"""Sources from a file, for checking documents where no service runs."""
+"""Sources from a file, for `braid check` without a service."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,11 +22,11 @@ class _SourceFile(RootModel[dict[str, _SourceForm]]):
 
 
 class UnreadableSources(ValueError):
-    """A file of sources cannot be used; says where and why."""
+    """A file of sources is wrong; the message says where and why."""
 
 
 def read_sources(path: Path) -> dict[str, Source]:
-    """The sources that a JSON file describes: `{"name": {"owner": …, "schema": {field: kind}, "visibility": …}}`."""
+    """Read sources from a JSON file: `{"name": {"owner": …, "schema": {field: kind}, "visibility": …}}`."""
     try:
         forms = _SourceFile.model_validate_json(path.read_bytes()).root
     except OSError as error:

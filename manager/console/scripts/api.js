@@ -1,33 +1,33 @@
-/** The REST API as the pages ask it. */
+/** The REST API. */
 
-const WORDS = { "Content-Type": "application/json" };
-// Requests that change something carry this header, which no page from elsewhere can send.
-const CHANGING = { "X-Braid-Console": "1" };
+const JSON_HEADERS = { "Content-Type": "application/json" };
+// Requests that change something carry this header, which a page of another site cannot send.
+const CHANGE_HEADERS = { "X-Braid-Console": "1" };
 const MOST_OF_A_PAGE = 500;
 
 /**
- * What is dispatched on `window` when somebody is signed out, and when something is out of reach and back: the detail of
- * these has its `path`, which is empty where all of the service is meant, and a trouble's `text`.
+ * The events on `window` when the session ends, and when a resource becomes unreachable and reachable again. The detail
+ * of the latter two has its `path`, which is empty for the whole service, and the trouble's `text`.
  */
 export const SIGNED_OUT = "braid:signed-out";
 export const TROUBLE = "braid:trouble";
 export const RECOVERED = "braid:recovered";
 
-/** The service refused: problem+json as an error. */
+/** A refusal of the service: problem+json as an error. */
 export class Problem extends Error {
-  constructor(status, told = {}) {
-    super(told.detail || told.title || `The service answered ${status}.`);
+  constructor(status, body = {}) {
+    super(body.detail || body.title || `The service answered ${status}.`);
     this.name = "Problem";
     this.status = status;
-    this.code = String(told.type ?? "").split("/").pop();
-    this.title = told.title ?? "The service refused";
-    this.detail = told.detail ?? this.message;
-    this.errors = told.errors ?? [];
+    this.code = String(body.type ?? "").split("/").pop();
+    this.title = body.title ?? "The service refused";
+    this.detail = body.detail ?? this.message;
+    this.errors = body.errors ?? [];
     this.remedy = this.errors[0]?.remedy ?? "";
   }
 
-  /** Whether asking again later may go well. */
-  get passing() {
+  /** A later attempt may succeed. */
+  get isTransient() {
     return [429, 502, 503, 504].includes(this.status);
   }
 }
@@ -41,7 +41,7 @@ export class Unreachable extends Error {
   }
 }
 
-/** The methods of the API. Paths are as REST has them, such as `/v1/dataflows`; ids in them are encoded by the caller. */
+/** The methods of the API. Paths are those of REST, such as `/v1/dataflows`; the caller encodes ids in them. */
 export const api = { get, post, put, remove, pages, open };
 
 function get(path, { query, headers, signal } = {}) {
@@ -60,7 +60,7 @@ function remove(path, { query, headers, signal } = {}) {
   return asked("DELETE", path, undefined, { query, headers, signal });
 }
 
-/** All items of a list, part after part, `most` of them at most. */
+/** The items of a list, page by page, at most `most`. */
 async function pages(path, { query = {}, signal, most = Infinity } = {}) {
   const items = [];
   let after;
@@ -73,9 +73,9 @@ async function pages(path, { query = {}, signal, most = Infinity } = {}) {
   return items;
 }
 
-/** Ask, and give the response as it is once it is a success; for streams. */
+/** Send a request and return the response, whose body may be a stream; throws if it is not a success. */
 async function open(method, path, body, { query, headers = {}, signal } = {}) {
-  const sent = { ...(body === undefined ? {} : WORDS), ...(method === "GET" ? {} : CHANGING), ...headers };
+  const sent = { ...(body === undefined ? {} : JSON_HEADERS), ...(method === "GET" ? {} : CHANGE_HEADERS), ...headers };
   let response;
   try {
     response = await fetch(path + queried(query), {
@@ -90,7 +90,7 @@ async function open(method, path, body, { query, headers = {}, signal } = {}) {
   if (response.ok) {
     return response;
   }
-  const problem = new Problem(response.status, await saidOf(response));
+  const problem = new Problem(response.status, await bodyOf(response));
   if (problem.status === 401 && !(path === "/v1/session" && method === "POST")) {
     announce(SIGNED_OUT);
   } else if (problem.status === 503) {
@@ -117,22 +117,22 @@ function failed(error) {
   if (error.name === "AbortError") {
     return error;
   }
-  const text = "The service cannot be reached. What is shown may be old; it goes on by itself once it is back.";
+  const text = "The service cannot be reached. The data shown may be old. The console reconnects by itself.";
   announce(TROUBLE, { path: "", text });
   return new Unreachable();
 }
 
-async function saidOf(response) {
+async function bodyOf(response) {
   try {
     return await response.json();
   } catch {
-    // Whatever stands before the service may answer in its own words; the status is all that is sure.
+    // A proxy before the service answers in its own form; only the status is sure.
     return {};
   }
 }
 
 function encoded(body) {
-  // Text is sent as it is: a document is refused or taken exactly as somebody wrote it.
+  // Text is sent as it is: problems point into the document as it was written.
   return body === undefined || typeof body === "string" ? body : JSON.stringify(body);
 }
 

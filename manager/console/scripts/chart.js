@@ -1,4 +1,4 @@
-/** A chart of lines over time, with a band around those of which bounds are known; read by pointer, keys and table. */
+/** A chart of lines over time, with a band where bounds are known; readable by pointer, keys and table. */
 
 import { element, replace, svg } from "./dom.js";
 import { time } from "./format.js";
@@ -13,12 +13,12 @@ const STEPS = [1, 2, 5, 10];
 const KEYS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity };
 
 /**
- * A chart that is drawn anew where its width changes, until the signal is aborted.
+ * A chart that is drawn again when its width changes, until the signal is aborted.
  *
- * `times` are dates; each of `lines` is `{name, kind, values, low, high}`, where a value that is not known is null and
- * leaves a gap, `kind` gives it its colour and dash, and `low` and `high` may be missing. `told` makes text of a value.
+ * `times` are dates; each of `lines` is `{name, kind, values, low, high}`: an unknown value is null and leaves a gap, `kind`
+ * sets colour and dash, and `low` and `high` are optional. `format` makes text of a value.
  */
-export function chart({ label, times, lines, told, signal }) {
+export function chart({ label, times, lines, format, signal }) {
   const readout = element("p", { class: "chart-readout" });
   const frame = element("div", { class: "chart-frame" });
   const state = { at: null, width: USUAL_WIDTH };
@@ -27,33 +27,33 @@ export function chart({ label, times, lines, told, signal }) {
     const scales = scaled(times, lines, state.width);
     const picture = svg("svg", {
       class: "chart", viewBox: `0 0 ${state.width} ${HEIGHT}`, width: state.width, height: HEIGHT, role: "img",
-      tabindex: "0", "aria-label": `${label}. The arrow keys read it; its numbers are in the table below.`,
+      tabindex: "0", "aria-label": `${label}. Use the arrow keys to read it; the data is in the table below.`,
       on: { keydown: byKey, pointermove: byPointer, pointerleave: leave },
     },
-    grid(scales, told), axis(scales, times, state.width),
+    grid(scales, format), axis(scales, times, state.width),
     lines.filter((line) => line.low).map((line) => band(line, scales)),
     lines.map((line) => svg("path", { class: `chart-line ${line.kind}`, d: path(line.values, scales) })),
-    lines.map((line) => lonely(line, scales)),
+    lines.map((line) => single(line, scales)),
     state.at === null ? null : cursor(state.at, lines, scales));
     const focused = frame.contains(document.activeElement);
     replace(frame, picture);
     if (focused) {
       picture.focus({ preventScroll: true });
     }
-    replace(readout, state.at === null ? "Point at the chart, or use the arrow keys, to read it." : reading(state.at));
+    replace(readout, state.at === null ? "Point at the chart or use the arrow keys to read values." : reading(state.at));
   }
 
   function reading(at) {
-    const known = lines.map((line) => `${line.name} ${detect_protocol(line, at)}`).join("; ");
+    const known = lines.map((line) => `${line.name} ${valueText(line, at)}`).join("; ");
     return `${time(times[at])}: ${known}`;
   }
 
-  function detect_protocol(line, at) {
+  function valueText(line, at) {
     if (!isKnown(line.values[at])) {
       return "not metered";
     }
-    const bounds = line.low ? ` (${told(line.low[at])} to ${told(line.high[at])})` : "";
-    return `${told(line.values[at])}${bounds}`;
+    const bounds = line.low ? ` (${format(line.low[at])} to ${format(line.high[at])})` : "";
+    return `${format(line.values[at])}${bounds}`;
   }
 
   function byKey(event) {
@@ -98,7 +98,7 @@ export function chart({ label, times, lines, told, signal }) {
   return element("figure", { class: "chart-figure" }, legend(lines), frame, readout);
 }
 
-/** Values at which an axis from 0 to `most` has its lines: at least one beyond 0, evenly apart, ending at or beyond it. */
+/** The grid lines of an axis from 0 to `most`: evenly spaced, at least one above 0, the last at or above `most`. */
 export function ticks(most) {
   const rough = (most > 0 ? most : 1) / TICKS;
   const unit = 10 ** Math.floor(Math.log10(rough));
@@ -120,10 +120,10 @@ function scaled(times, lines, width) {
   };
 }
 
-function grid({ marks, right, y }, told) {
+function grid({ marks, right, y }, format) {
   return marks.map((mark) => [
     svg("line", { class: "chart-grid", x1: EDGE.left, x2: right, y1: y(mark), y2: y(mark) }),
-    svg("text", { class: "chart-text", x: EDGE.left - 6, y: y(mark) + 4, "text-anchor": "end" }, told(mark)),
+    svg("text", { class: "chart-text", x: EDGE.left - 6, y: y(mark) + 4, "text-anchor": "end" }, format(mark)),
   ]);
 }
 
@@ -152,8 +152,8 @@ function band({ kind, low, high }, { x, y }) {
   return svg("path", { class: `chart-band ${kind}`, d: around.join("") });
 }
 
-/** A point for each value between two gaps, of which no line can be drawn. */
-function lonely({ kind, values }, { x, y }) {
+/** A point for each value between two gaps, which is no line. */
+function single({ kind, values }, { x, y }) {
   return stretches(values).filter((stretch) => stretch.length === 1).map(
     ([at]) => svg("circle", { class: `chart-point ${kind}`, cx: x(at), cy: y(values[at]), r: 3 }));
 }
@@ -194,7 +194,7 @@ function legend(lines) {
   return element("figcaption", { class: "legend" }, lines.map((line) => element("span", {},
     svg("svg", { class: "chart-key", viewBox: "0 0 28 10", width: 28, height: 10, "aria-hidden": "true" },
       svg("path", { class: `chart-line ${line.kind}`, d: "M0,5H28" })),
-    line.name, line.low ? " (with its bounds)" : "")));
+    line.name, line.low ? " (with bounds)" : "")));
 }
 
 function isKnown(value) {

@@ -1,4 +1,4 @@
-/** Elements from data: whatever text they get becomes text, never markup. */
+/** DOM elements from data. Text always stays text and never becomes markup. */
 
 const SVG = "http://www.w3.org/2000/svg";
 const SAFE_LINK = /^(#|\/(?!\/))/;
@@ -6,19 +6,19 @@ const SAFE_LINK = /^(#|\/(?!\/))/;
 /**
  * An HTML element with attributes and children.
  *
- * Attributes are as HTML has them, and `class`, `dataset` (an object), `on` (listeners by event). One that is null,
- * undefined or false is left out, true is set without a value. Children are nodes, text, numbers, and lists of them.
+ * Besides HTML attributes there are `dataset` (an object) and `on` (listeners by event). One that is null, undefined or
+ * false is left out; true is set without a value. Children are nodes, text, numbers, and lists of them.
  */
 export function element(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes ?? {}, children);
 }
 
-/** An SVG element with attributes and children, as `element` makes those of HTML. */
+/** An SVG element, with attributes and children as in `element`. */
 export function svg(tag, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, tag), attributes ?? {}, children);
 }
 
-/** Put children in the place of all that a node holds; gives the node. */
+/** Replace all children of a node; returns the node. */
 export function replace(node, ...children) {
   node.replaceChildren(...flat(children));
   return node;
@@ -27,9 +27,9 @@ export function replace(node, ...children) {
 /**
  * A table that scrolls within itself, from columns `{title, cell(row) -> Node|string, number}` and rows.
  *
- * Of each row the first cell is its header. `caption` names the table, `empty` is said where there are no rows.
+ * The first cell of a row is its header. `caption` names the table; `empty` is shown if there are no rows.
  */
-export function table(columns, rows, { caption = "", empty = "There is nothing here yet." } = {}) {
+export function table(columns, rows, { caption = "", empty = "Nothing here yet." } = {}) {
   if (rows.length === 0) {
     return element("p", { class: "empty" }, empty);
   }
@@ -50,19 +50,19 @@ export function table(columns, rows, { caption = "", empty = "There is nothing h
       element("tbody", {}, rows.map(rowOf))));
 }
 
-/** A name that somebody chose, isolated so that its direction of writing changes nothing around it. */
+/** A user's text, isolated so that its direction of writing does not affect the text around it. */
 export function named(text) {
   return element("bdi", {}, text);
 }
 
-/** A state, told by its word and by a colour. */
+/** A state, as a word and a colour. */
 export function badge(state, text = state) {
   return element("span", { class: "badge", dataset: { state } }, text);
 }
 
 let fields = 0;
 
-/** A control with its label and, where given, a hint that is read with it. */
+/** A control with its label and an optional hint. */
 export function field(label, control, hint = "") {
   fields += 1;
   control.id ||= `field-${fields}`;
@@ -75,16 +75,16 @@ export function field(label, control, hint = "") {
     hint ? element("span", { class: "hint", id: `${control.id}-hint` }, hint) : null);
 }
 
-/** What is shown of an error: of a `Problem` its detail and each of its errors, of any other its message. */
+/** An error: the detail or the list of errors of a `Problem`, the message of another error. */
 export function problem(error) {
   const errors = error.errors ?? [];
   return element("div", { class: "problem", role: "alert" },
     element("h2", {}, error.title || "Something went wrong"),
     errors.length > 0 ? null : element("p", {}, error.detail || error.message),
-    errors.length > 0 ? element("ul", {}, errors.map(told)) : null);
+    errors.length > 0 ? element("ul", {}, errors.map(errorItem)) : null);
 }
 
-function told(one) {
+function errorItem(one) {
   const place = one.pointer ? [element("code", {}, one.pointer), ": "] : [];
   return element("li", {}, place, one.message, one.remedy ? element("div", { class: "faint" }, one.remedy) : null);
 }
@@ -100,7 +100,7 @@ function filled(node, attributes, children) {
   }
   node.append(...flat(children));
   if (value !== undefined && value !== null) {
-    // After the children, because a select has no value without its options.
+    // After the children: a select has no value without its options.
     if ("value" in node) {
       node.value = value;
     } else {
@@ -118,7 +118,7 @@ function set(node, name, given) {
     throw new TypeError(`the attribute ${name} is code; use on, or a class`);
   }
   if (name === "href" && !SAFE_LINK.test(given)) {
-    throw new TypeError(`${given} is no link within the console`);
+    throw new TypeError(`${given} is not a link within the console`);
   }
   node.setAttribute(name, given === true ? "" : String(given));
 }

@@ -1,4 +1,4 @@
-/** Numbers and times as text. What is null or undefined is not known, and told as a dash. */
+/** Numbers and times as text. A null or undefined value is unknown, and shown as a dash. */
 
 const NONE = "–";
 const LANGUAGE = "en-GB";
@@ -8,19 +8,22 @@ const TIME = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", timeStyle:
 const AGO = new Intl.RelativeTimeFormat(LANGUAGE, { numeric: "auto" });
 const SPANS = [["second", 60], ["minute", 60], ["hour", 24], ["day", 30], ["month", 12], ["year", Infinity]];
 const LENGTHS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"], [0.001, "ms"], [0.000001, "µs"]];
-const SIZES = ["B", "kB", "MB", "GB", "TB", "PB"];
+const LEAST_CORES = 0.0005;
 
 /** A whole number, such as 12,345. */
 export function count(number) {
   return known(number) ? WHOLE.format(number) : NONE;
 }
 
-/** Cores, to three digits. */
+/** Cores, to three digits; 0 if they are too few to matter. */
 export function cores(number) {
-  return known(number) ? digits(number) : NONE;
+  if (!known(number)) {
+    return NONE;
+  }
+  return Math.abs(number) < LEAST_CORES ? "0" : digits(number);
 }
 
-/** A length of time, in the unit that fits it. */
+/** A duration, in a suitable unit. */
 export function seconds(number) {
   if (!known(number)) {
     return NONE;
@@ -34,26 +37,12 @@ export function seconds(number) {
   return `${digits(number / one)} ${unit}`;
 }
 
-/** An amount of bytes, in powers of 1000. */
-export function bytes(number) {
-  if (!known(number)) {
-    return NONE;
-  }
-  let rest = number;
-  let at = 0;
-  while (Math.abs(rest) >= 999.5 && at < SIZES.length - 1) {
-    rest /= 1000;
-    at += 1;
-  }
-  return `${at === 0 ? WHOLE.format(rest) : digits(rest)} ${SIZES[at]}`;
-}
-
 /** A fraction, such as 0.5, as percent. */
 export function percent(fraction) {
   return known(fraction) ? PERCENT.format(fraction) : NONE;
 }
 
-/** A price with its currency, which is any text that the operator has set; small ones to three digits. */
+/** A price with its currency, which is any text from the settings; small prices to three digits. */
 export function price(amount, currency = "") {
   if (!known(amount)) {
     return NONE;
@@ -65,7 +54,7 @@ export function price(amount, currency = "") {
   return currency ? `${text} ${currency}` : text;
 }
 
-/** A time, given as a date or as REST tells it, in the time zone of whoever looks. */
+/** A time, from a date or a text of REST, in the reader's time zone. */
 export function time(when) {
   const date = dated(when);
   return date ? TIME.format(date) : NONE;
@@ -93,7 +82,7 @@ function known(number) {
 
 function digits(number) {
   const options = Math.abs(number) >= 100 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 3 };
-  // Bounds of an estimate may be a hair below zero.
+  // The bounds of an estimate may be slightly below zero.
   return new Intl.NumberFormat(LANGUAGE, { ...options, signDisplay: "negative" }).format(number);
 }
 

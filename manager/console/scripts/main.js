@@ -1,12 +1,12 @@
-/** The console: who is signed in, which page is shown, and what is said above it. */
+/** The frame of the console: the session, the navigation, the current page, and the banner for troubles. */
 
 import { api, RECOVERED, SIGNED_OUT, TROUBLE, Unreachable } from "./api.js";
 import { element, problem, replace } from "./dom.js";
-import { pause } from "./live.js";
+import { pause } from "./live-updates.js";
 
 /**
- * The pages by path: a module of `pages/` each, the word in the navigation where it stands there, and whether it is for
- * operators alone. Words after a colon are parameters of the page; those behind a question mark are too.
+ * The pages by path: the module in `pages/`, the word in the navigation, if it is there, and whether it is for operators
+ * only. Words after a colon are parameters of the page, as are those after a question mark.
  */
 const ROUTES = [
   { path: "/", page: "overview", word: "Overview" },
@@ -21,7 +21,7 @@ const ROUTES = [
   { path: "/bills", page: "bills", word: "Bills" },
 ];
 const SIGN_IN = { path: "/sign-in", page: "sign-in" };
-const AGAIN = 3;
+const RETRY_SECONDS = 3;
 
 const main = document.getElementById("main");
 const nav = document.getElementById("nav");
@@ -48,23 +48,23 @@ async function begin() {
       break;
     } catch (error) {
       if (error.status === 401) {
-        // `SIGNED_OUT` has it shown.
+        // The listener of `SIGNED_OUT` shows the sign-in page.
         return;
       }
-      await pause(AGAIN, new AbortController().signal);
+      await pause(RETRY_SECONDS, new AbortController().signal);
     }
   }
   await shown();
 }
 
-function signedIn(told) {
-  session = told;
+function signedIn(opened) {
+  session = opened;
   return shown();
 }
 
 function signedOut() {
   if (current === SIGN_IN) {
-    // Of several requests that were refused, one has it shown; what is typed meanwhile stays.
+    // The first of several refused requests shows it; later ones must not clear what was typed.
     return;
   }
   const was = session;
@@ -100,7 +100,7 @@ function shown() {
   return show(null, {});
 }
 
-/** Show a page in the place of the one before, which is aborted and whose late words go nowhere. */
+/** Show a page instead of the one before, which is aborted; its late answers change nothing. */
 async function show(route, parameters) {
   current = route;
   leaving.abort();
@@ -109,16 +109,16 @@ async function show(route, parameters) {
   const place = element("div", { class: "page" });
   replace(main, place);
   showNavigation(route);
-  // What the page before asked for nobody asks for now.
+  // Troubles with the requests of the page before are over.
   troubles = new Map([...troubles].filter(isOfAll));
   showTrouble();
   main.focus({ preventScroll: true });
   window.scrollTo(0, 0);
   try {
     if (route === null) {
-      missing(place, "There is no such page", "Choose one above.");
+      missing(place, "Page not found", "Choose a page above.");
     } else if (route.operators && session.kind !== "operator") {
-      missing(place, "This page is for operators", "It shows what all tenants share.");
+      missing(place, "This page is for operators", "It shows the tasks of all tenants.");
     } else {
       const page = await import(`./pages/${route.page}.js`).catch(notLoaded);
       if (signal.aborted) {
@@ -165,7 +165,7 @@ function decoded(text) {
   try {
     return decodeURIComponent(text);
   } catch {
-    // A percent sign that somebody typed.
+    // The address has a percent sign that encodes nothing.
     return text;
   }
 }
@@ -207,7 +207,7 @@ function troubled(event) {
 }
 
 function recovered(event) {
-  // Whatever was answered, the service is there; but one of its parts may be away while others answer.
+  // Any answer shows that the service is reachable, but some of its parts may still be down.
   troubles.delete("");
   troubles.delete(event.detail.path);
   showTrouble();
@@ -226,7 +226,7 @@ function showTrouble() {
 }
 
 function skipped(event) {
-  // The link's hash is no page.
+  // The hash of this link is not a page.
   event.preventDefault();
   main.focus();
 }

@@ -1,9 +1,9 @@
-/** What the pages of reports have in common. */
+/** Shared parts of the report pages: savings, bills, operations. */
 
 import { api, Problem, Unreachable } from "./api.js";
 import { element, problem } from "./dom.js";
 
-/** A choice of all tenants or one of them; for operators. */
+/** A select of all tenants or one of them, for operators. */
 export async function selectTenant(chosen, signal) {
   const tenants = await api.pages("/v1/tenants", { signal });
   return element("select", { value: chosen ?? "" },
@@ -11,7 +11,7 @@ export async function selectTenant(chosen, signal) {
     tenants.map((each) => element("option", { value: each.name }, each.name)));
 }
 
-/** The bounds of a period of one's own: its fields are seen where that is chosen, and it is whole once both are given. */
+/** The bounds of a custom period: the fields are shown if it is chosen, and it is complete once both are filled in. */
 export function ownBounds(chosen, from, to, fields) {
   function isOwn() {
     return chosen.value === "own";
@@ -29,7 +29,7 @@ export function ownBounds(chosen, from, to, fields) {
   };
 }
 
-/** Have the address of the page say what was chosen on it, without going anywhere. */
+/** Put the choices into the address of the page, without leaving the page. */
 export function remember(path, words) {
   const given = Object.entries(words).filter(([, word]) => word);
   history.replaceState(null, "", given.length > 0 ? `${path}?${new URLSearchParams(given)}` : path);
@@ -38,14 +38,14 @@ export function remember(path, words) {
 const turns = new WeakMap();
 
 /**
- * Do some work, and show above everything why it was refused, until it goes well. Only what was begun last counts.
+ * Do some work, and show a refusal at the top of the page until it succeeds. Only the latest call shows anything.
  *
- * Where the service is away for a while the banner says so, and whoever looks again and again goes on by itself.
+ * If the service is unreachable for a while, the banner says so, and the page's next request succeeds by itself.
  */
 export async function guarded(work, main, signal) {
   const turn = (turns.get(main) ?? 0) + 1;
   turns.set(main, turn);
-  function tell(...shown) {
+  function display(...shown) {
     if (turns.get(main) === turn) {
       main.querySelector(":scope > .problem")?.remove();
       main.prepend(...shown);
@@ -53,11 +53,11 @@ export async function guarded(work, main, signal) {
   }
   try {
     await work();
-    tell();
+    display();
   } catch (error) {
-    const passes = error instanceof Unreachable || (error instanceof Problem && (error.passing || error.status === 401));
+    const passes = error instanceof Unreachable || (error instanceof Problem && (error.isTransient || error.status === 401));
     if (!passes && !signal.aborted && error.name !== "AbortError") {
-      tell(problem(error));
+      display(problem(error));
     }
   }
 }

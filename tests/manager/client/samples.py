@@ -1,4 +1,4 @@
-"""An answer of each kind, as the service writes it."""
+"""Samples of each answer, in JSON."""
 
 from typing import Any
 
@@ -144,7 +144,7 @@ _SHARE = {
     "saving": _ESTIMATE,
     "work_saved": 0.5,
 }
-SAVINGS = {
+SAVINGS: dict[str, Any] = {
     "since": AT,
     "until": "2026-01-02T04:04:00Z",
     "metered_seconds": 60.0,

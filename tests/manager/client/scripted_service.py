@@ -1,4 +1,4 @@
-"""A service that says what the test wants, over a transport that both clients take."""
+"""A service that gives scripted answers, over a transport for both clients."""
 
 import asyncio
 import inspect
@@ -18,7 +18,7 @@ KEY = "braid_1_hush"
 
 @dataclass
 class Service:
-    """Gives its answers in turn, the last one for ever, and keeps what it was asked and how long it was waited."""
+    """Gives its answers in turn, the last one for ever; records the requests and the waits."""
 
     answers: list[httpx.Response | httpx.TransportError]
     asked: list[httpx.Request] = field(default_factory=list)
@@ -51,10 +51,10 @@ def page(*items: Any, following: str | None = None) -> httpx.Response:
 
 
 def refusal(status: int, code: str, *, errors: Any = (), **headers: str) -> httpx.Response:
-    told = {"type": f"/problems/{code}", "title": "No", "status": status, "detail": f"It is {code}; mend it"}
+    problem = {"type": f"/problems/{code}", "title": "No", "status": status, "detail": f"It is {code}; mend it"}
     return httpx.Response(
         status,
-        json=told | {"errors": list(errors)},
+        json=problem | {"errors": list(errors)},
         headers={"Content-Type": "application/problem+json"} | headers,
     )
 
@@ -69,7 +69,7 @@ def event(number: int) -> list[str]:
 
 
 Ask = Callable[[Service, str, tuple[Any, ...]], Any]
-"""Calls a method of a client by its name, and gives its answer or a list of its items."""
+"""Calls a method of a client by name; returns its answer, or a list of its items."""
 
 
 def synchronously(service: Service, method: str, given: tuple[Any, ...] = ()) -> Any:

@@ -1,4 +1,4 @@
-"""Both clients against REST as it is served, over a service that runs nothing."""
+"""Both clients against the REST API, over a fake service."""
 
 import asyncio
 import re
@@ -28,7 +28,7 @@ BELOW = re.compile(r"\{\w+\}")
 
 
 class Served:
-    """A service that is served, with what its callers need to know."""
+    """A fake service behind REST, with its URL and events."""
 
     def __init__(self, url: str, service: FakeService, events: Events) -> None:
         self.url = url
@@ -56,7 +56,7 @@ def served() -> Iterator[Served]:
 
 
 def test_every_route_has_a_method_and_every_method_a_route() -> None:
-    """What REST documents below /v1 is what the clients ask, but for live streams, and sessions, for browsers."""
+    """But for live streams, which are tested below, and sessions, which are for browsers."""
     paths = make_app(FakeService(), Events(), lambda: None).openapi()["paths"]
     documented = {
         (verb.upper(), re.sub(BELOW, "x", path))
@@ -71,20 +71,20 @@ def test_every_route_has_a_method_and_every_method_a_route() -> None:
 
 
 def _without_ids(path: str) -> str:
-    """The path of a route as the clients ask it, each id replaced.
+    """The path of a request, with each id replaced.
 
     >>> _without_ids("/v1/tenants/school/quota"), _without_ids("/v1/explain"), _without_ids("/v1/dead-letters/replay")
     ('/v1/tenants/x/quota', '/v1/explain', '/v1/dead-letters/replay')
     """
     found = re.fullmatch(r"(/v1/[^/?]+)(/[^/?]+)?(/[^?]+)?(\?.*)?", path)
     assert found is not None
-    # An id is never called so.
+    # No id has one of these names.
     below = found[2] if found[2] in {"/replay", "/savings", "/bills"} else "/x" if found[2] else ""
     return re.sub(r"/producers/[^/]+", "/producers/x", f"{found[1]}{below}{found[3] or ''}")
 
 
 def test_a_dataflow_is_submitted_replaced_and_removed(served: Served) -> None:
-    """One after the other, with the answers of each."""
+    """One after the other; each step has its answer."""
     with served.client(served.service.ann) as ann:
         assert [each.id for each in ann.explain(DOCUMENT).reused] == []
         assert [*Start] == [ann.explain(DOCUMENT, start=each).start for each in Start]
@@ -100,7 +100,7 @@ def test_a_dataflow_is_submitted_replaced_and_removed(served: Served) -> None:
 
 
 def test_the_idempotency_key_reaches_the_service(served: Served) -> None:
-    """The same submission is submitted once, and each has a key of its own where none is given."""
+    """A repeated key submits once; without a key each submission gets its own."""
     with served.client(served.service.ann) as ann:
         first, again = (ann.submit(DOCUMENT, idempotency_key="mine") for _ in range(2))
         assert first.id == again.id
@@ -108,15 +108,15 @@ def test_the_idempotency_key_reaches_the_service(served: Served) -> None:
     assert None not in [key for key, _ in served.service.seen]
 
 
-def test_a_long_list_is_read_whole(served: Served) -> None:
-    """Page by page, in order, with nothing left out or doubled."""
+def test_a_long_list_is_read_completely(served: Served) -> None:
+    """Page by page, in order, without gaps or repeats."""
     with served.client(served.service.operator) as operator:
         ids = [operator.submit(DOCUMENT, tenant="ann").id for _ in range(103)]
         assert ids == [each.id for each in operator.dataflows(tenant="ann")]
 
 
 def test_sources_tenants_and_keys_are_administered(served: Served) -> None:
-    """Forms arrive as they were filled in, and what is not given is the service's to say."""
+    """Forms arrive as filled in; the service sets the defaults."""
     with served.client(served.service.operator) as operator, served.client(served.service.ann) as ann:
         source = ann.register_source(SOURCE)
         assert {"f": "float"} == source.fields
@@ -137,8 +137,8 @@ def test_sources_tenants_and_keys_are_administered(served: Served) -> None:
         assert (401, "unauthenticated") == (raised.value.status, raised.value.code)
 
 
-def test_what_runs_is_read_by_operators(served: Served) -> None:
-    """Every list of what runs is understood, and a tenant is refused."""
+def test_operators_read_what_runs(served: Served) -> None:
+    """The client understands each list; a tenant is refused."""
     with served.client(served.service.operator) as operator:
         for name in ("running_tasks", "running_dags", "jobs", "streams", "hosts"):
             assert list(getattr(operator, name)()) != []
@@ -150,20 +150,20 @@ def test_what_runs_is_read_by_operators(served: Served) -> None:
     assert (403, "forbidden") == (raised.value.status, raised.value.code)
 
 
-def test_what_sharing_saves_is_asked_for_an_interval(served: Served) -> None:
-    """The bounds arrive as they were given, whatever their zone; a tenant is told its own only."""
+def test_savings_are_requested_for_an_interval(served: Served) -> None:
+    """The bounds arrive as given, in any time zone; a tenant sees its own savings only."""
     since = datetime(2026, 1, 2, 3, tzinfo=timezone(timedelta(hours=2)))
     with served.client(served.service.operator) as operator:
-        told = operator.savings(since=since, until=since + timedelta(hours=1), tenant="ann", dataflow="d1")
-        assert (since, True) == (told.since, told.whole is not None)
+        found = operator.savings(since=since, until=since + timedelta(hours=1), tenant="ann", dataflow="d1")
+        assert (since, True) == (found.since, found.whole is not None)
     with served.client(served.service.ann) as ann:
         assert ann.savings().whole is None
         with pytest.raises(Refused, match="bob"):
             ann.savings(tenant="bob")
 
 
-def test_bills_and_series_are_asked_for_an_interval(served: Served) -> None:
-    """Bounds and step arrive as they were given, and money comes as it was told, digit by digit."""
+def test_bills_and_series_are_requested_for_an_interval(served: Served) -> None:
+    """Bounds and step arrive as given; amounts keep each digit."""
     since = datetime(2026, 1, 2, 3, tzinfo=timezone(timedelta(hours=2)))
     with served.client(served.service.operator) as operator:
         bill = operator.bill(since=since, until=since + timedelta(hours=1), tenant="ann")
@@ -172,16 +172,16 @@ def test_bills_and_series_are_asked_for_an_interval(served: Served) -> None:
         assert (since, 120) == (series.since, series.step)
 
 
-def test_a_document_that_is_refused_comes_back_with_its_problems(served: Served) -> None:
-    """Each with its place, as REST told it."""
+def test_a_refused_document_raises_its_problems(served: Served) -> None:
+    """Each with its pointer."""
     with served.client(served.service.ann) as ann, pytest.raises(Refused) as raised:
         ann.submit(DOCUMENT | {"more": 1})
     assert (422, "invalid-dataflow") == (raised.value.status, raised.value.code)
     assert ["/more"] == [each.pointer for each in raised.value.errors]
 
 
-def test_a_quota_that_is_used_up_is_asked_again_when_the_service_says(served: Served) -> None:
-    """The client waits as long as Retry-After says, and gives up after some tries."""
+def test_an_exhausted_quota_is_retried_after_the_stated_wait(served: Served) -> None:
+    """The client follows Retry-After, and gives up after some attempts."""
     waited: list[float] = []
     with served.client(served.service.operator) as operator:
         operator.set_quota("ann", Quota(dataflows=0))
@@ -191,11 +191,11 @@ def test_a_quota_that_is_used_up_is_asked_again_when_the_service_says(served: Se
     assert waited == [1.0] * 4
 
 
-def test_events_are_heard_as_they_happen(served: Served) -> None:
-    """Those after the last one that was heard come first, and an operator hears all."""
+def test_events_arrive_as_they_happen(served: Served) -> None:
+    """Those after the last received one come first; an operator receives all."""
     heard: list[Any] = []
     with served.client(served.service.operator) as operator:
-        # The service counts from 1, so nothing is missed between the question and the first event.
+        # The service counts from 1, so no event between the request and its answer is missed.
         served.events.tell("job", {"job": "j1", "state": "running"})
         operator._http.headers["Last-Event-ID"] = "0"
         for event in operator.events():
@@ -213,7 +213,7 @@ async def _asked(url: str, key: str) -> tuple[Start, str, list[str]]:
         return explained.start, submitted.id, [each.id async for each in client.dataflows()]
 
 
-def test_the_async_client_asks_the_same(served: Served) -> None:
-    """It explains, submits and lists as the other one does."""
+def test_the_async_client_works_like_the_sync_one(served: Served) -> None:
+    """It explains, submits and lists."""
     explained, submitted, listed = asyncio.run(_asked(served.url, served.service.bob))
     assert (Start.EARLIEST, [submitted]) == (explained, listed)

@@ -1,4 +1,4 @@
-"""Both clients: what they send, what they answer, and when they ask again."""
+"""Both clients: their requests, answers, errors, retries and streams."""
 
 import inspect
 import itertools
@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from manager.answers import KeyForm, Quota, SecretForm, SourceForm, Stop, TenantForm, VisibilityForm
-from manager.client import AsyncClient, Client, NotDone, NotUnderstood, Refused, Unreachable, event_stream
-from manager.client.connection import trusts_environment
+from manager.client import AsyncClient, Client, NotDone, NotUnderstood, Refused, Unreachable
+from manager.client.http_options import uses_proxies
 from manager.client.retry import REQUEST_ATTEMPTS, RETRY_PATIENCE
+from manager.client.stream_reader import STREAM_ATTEMPTS
 from tests.manager.client.samples import (
     BILL,
     CREDENTIALS,
@@ -144,10 +145,10 @@ LISTS = {
 
 @BOTH
 @pytest.mark.parametrize(("method", "given", "verb", "path", "body", "answer"), ROUTES)
-def test_each_method_sends_one_request_and_gives_its_answer(  # noqa: PLR0913 - a route has these parts
+def test_each_method_sends_one_request_and_returns_its_answer(  # noqa: PLR0913 - a route has these parts
     *, ask: Ask, method: str, given: tuple[Any, ...], verb: str, path: str, body: Any, answer: Any
 ) -> None:
-    """Method, path, query and body are those of the route, and the answer is what the service said."""
+    """Method, path, query and body are those of the route."""
     service = Service([ok(answer)])
     found = ask(service, method, given)
     (asked,) = service.asked
@@ -161,8 +162,8 @@ def test_each_method_sends_one_request_and_gives_its_answer(  # noqa: PLR0913 - 
 
 @BOTH
 @pytest.mark.parametrize("method", LISTS)
-def test_each_list_is_asked_for_by_its_route(ask: Ask, method: str) -> None:
-    """A short list is one request, and its items are what the service said."""
+def test_each_list_method_requests_its_route(ask: Ask, method: str) -> None:
+    """A short list is one request."""
     path, item = LISTS[method]
     service = Service([page(item)])
     (found,) = ask(service, method, ())
@@ -171,7 +172,7 @@ def test_each_list_is_asked_for_by_its_route(ask: Ask, method: str) -> None:
 
 
 def test_both_clients_have_the_same_methods() -> None:
-    """What one can be asked the other can be asked too, with the same words."""
+    """Each method of one is in the other, with the same parameters."""
 
     def methods(client: type) -> dict[str, list[str]]:
         found = inspect.getmembers(client, inspect.isfunction)
@@ -184,15 +185,15 @@ def test_both_clients_have_the_same_methods() -> None:
 
 
 @BOTH
-def test_a_list_goes_on_from_page_to_page(ask: Ask) -> None:
-    """Each page is asked for with the cursor that the one before it ended with, and with the same filters."""
+def test_a_list_continues_from_page_to_page(ask: Ask) -> None:
+    """Each request has the cursor of the page before, and the same filters."""
     service = Service([page(DATAFLOW, following="c/1"), page(DATAFLOW | {"id": "d2"})])
     assert [each.id for each in ask(service, "dataflows", ())] == ["d1", "d2"]
     assert [{"limit": "100"}, {"limit": "100", "after": "c/1"}] == [dict(each.url.params) for each in service.asked]
 
 
-def test_a_page_is_asked_for_when_it_is_needed() -> None:
-    """Who takes the first items of a long list waits for no more."""
+def test_a_page_is_requested_when_it_is_needed() -> None:
+    """The first items of a long list need one request."""
     service = Service([page(DATAFLOW, following="more")])
     with service.client() as client:
         found = client.dataflows(name="x")
@@ -201,8 +202,8 @@ def test_a_page_is_asked_for_when_it_is_needed() -> None:
     assert ["x"] == [asked.url.params["name"] for asked in service.asked]
 
 
-def test_the_running_tasks_of_one_job_are_asked_for() -> None:
-    """What is given is sent as the route's parameter, and what is not given is not sent."""
+def test_running_tasks_are_filtered_by_job() -> None:
+    """A filter that is given is sent as a parameter of the query."""
     service = Service([page(RUNNING_TASK), page(RUNNING_TASK)])
     with service.client() as client:
         assert [7, 7] == [each.instance for job in ("j1", None) for each in client.running_tasks(job=job)]
@@ -210,8 +211,8 @@ def test_the_running_tasks_of_one_job_are_asked_for() -> None:
 
 
 @BOTH
-def test_the_api_key_is_sent_and_shown_nowhere(ask: Ask) -> None:
-    """It goes into its header, and into nothing that is printed or logged of the client."""
+def test_the_api_key_is_sent_but_never_shown(ask: Ask) -> None:
+    """It is in its header, and in no `repr`."""
     service = Service([page()])
     ask(service, "jobs", ())
     (asked,) = service.asked
@@ -223,8 +224,8 @@ def test_the_api_key_is_sent_and_shown_nowhere(ask: Ask) -> None:
 
 
 @BOTH
-def test_a_refusal_has_all_that_the_problem_says(ask: Ask) -> None:
-    """Programs go by status and code, people by detail and errors."""
+def test_a_refusal_holds_the_whole_problem(ask: Ask) -> None:
+    """Status and code are for programs, detail and errors for people."""
     wrong = {"pointer": "/tasks/0", "code": "unknown-type", "message": "unknown task type", "remedy": "mend it"}
     service = Service([refusal(422, "invalid-dataflow", errors=[wrong])])
     with pytest.raises(Refused, match="It is invalid-dataflow; mend it") as raised:
@@ -235,41 +236,41 @@ def test_a_refusal_has_all_that_the_problem_says(ask: Ask) -> None:
     assert len(service.asked) == 1
 
 
-def test_a_refusal_reaches_another_process_whole() -> None:
-    """Whoever asks from a pool of processes is told all of it too, instead of waiting for ever."""
-    told = Refused(status=429, code="quota", title="Too many", detail="wait", retry_after=2.0)
-    arrived = pickle.loads(pickle.dumps(told))  # noqa: S301 - what was written a moment ago
-    assert (vars(told), str(told)) == (vars(arrived), str(arrived))
+def test_a_refusal_can_be_pickled() -> None:
+    """It reaches another process with all its parts."""
+    refused = Refused(status=429, code="quota", title="Too many", detail="wait", retry_after=2.0)
+    arrived = pickle.loads(pickle.dumps(refused))  # noqa: S301 - what was written a moment ago
+    assert (vars(refused), str(refused)) == (vars(arrived), str(arrived))
 
 
 @BOTH
 @pytest.mark.parametrize("status", [404, 500])
-def test_something_else_that_refuses_is_told(ask: Ask, status: int) -> None:
-    """Another program at the URL is a refusal that says what to look at."""
-    with pytest.raises(Refused, match="see whether this is the URL of a Braid service") as raised:
+def test_an_error_of_another_program_is_a_refusal(ask: Ask, status: int) -> None:
+    """Its message says what to check."""
+    with pytest.raises(Refused, match="check that this is the URL of a Braid service") as raised:
         ask(Service([httpx.Response(status, text="<html>")]), "jobs", ())
     assert (status, "unknown") == (raised.value.status, raised.value.code)
 
 
 @BOTH
-def test_something_else_that_answers_is_told(ask: Ask) -> None:
-    """An answer of another form names the request and the remedy."""
-    with pytest.raises(NotUnderstood, match=f"GET {URL}/v1/jobs answered something else than this client knows"):
+def test_an_answer_of_another_program_is_not_understood(ask: Ask) -> None:
+    """The message names the request and the remedy."""
+    with pytest.raises(NotUnderstood, match=f"GET {URL}/v1/jobs gave an answer that this client does not understand"):
         ask(Service([httpx.Response(200, text="<html>")]), "jobs", ())
 
 
 @BOTH
 @pytest.mark.parametrize("passing", [refusal(503, "not-ready"), httpx.Response(502), httpx.ReadTimeout("slow")])
-def test_a_question_is_asked_again_where_that_may_help(ask: Ask, passing: Any) -> None:
-    """A service that starts, and a proxy before it, are given some time."""
+def test_a_read_is_retried_after_a_transient_error(ask: Ask, passing: Any) -> None:
+    """A service that is starting, or a proxy before it, gets some time."""
     service = Service([passing, passing, page()])
     assert ask(service, "jobs", ()) == []
     assert (3, [0.1, 0.2]) == (len(service.asked), service.waited)
 
 
 @BOTH
-def test_a_submission_is_sent_again_under_its_one_key(ask: Ask) -> None:
-    """However often it is sent, the service can tell that it is one; the next one has another key."""
+def test_a_submission_is_retried_with_the_same_key(ask: Ask) -> None:
+    """The service sees that it is the same one; the next submission has another key."""
     service = Service([httpx.ReadError("broke"), ok(SUBMITTED)])
     ask(service, "submit", ({},))
     ask(service, "submit", ({},))
@@ -278,7 +279,7 @@ def test_a_submission_is_sent_again_under_its_one_key(ask: Ask) -> None:
 
 
 def test_a_submission_has_the_key_that_is_given() -> None:
-    """Who keeps the key of a submission can repeat it later."""
+    """So a caller can repeat it later."""
     service = Service([ok(SUBMITTED)])
     with service.client() as client:
         client.submit({}, tenant="school", idempotency_key="mine")
@@ -287,8 +288,8 @@ def test_a_submission_has_the_key_that_is_given() -> None:
 
 
 @BOTH
-def test_the_service_says_how_long_to_wait(ask: Ask) -> None:
-    """Retry-After goes before what the client would wait by itself."""
+def test_retry_after_sets_the_wait(ask: Ask) -> None:
+    """It overrides the client's own backoff."""
     service = Service([refusal(429, "quota-exceeded", **{"Retry-After": "7"}), ok(SUBMITTED)])
     ask(service, "submit", ({},))
     assert service.waited == [7.0]
@@ -303,8 +304,8 @@ def test_the_service_says_how_long_to_wait(ask: Ask) -> None:
         refusal(500, "failed"),
     ],
 )
-def test_what_waiting_does_not_help_is_told_at_once(answer: httpx.Response) -> None:
-    """A quota that is used up for long, and what is wrong in itself, is not asked again."""
+def test_a_lasting_refusal_is_raised_at_once(answer: httpx.Response) -> None:
+    """A long wait, or a request that is wrong in itself, is not retried."""
     service = Service([answer])
     with pytest.raises(Refused):
         synchronously(service, "submit", ({},))
@@ -316,17 +317,17 @@ def test_what_waiting_does_not_help_is_told_at_once(answer: httpx.Response) -> N
     ("method", "given"),
     [("remove", ("d1",)), ("replace", ("d1", {})), ("make_key", (KeyForm(),)), ("admit", (TENANT_FORM,))],
 )
-def test_what_may_have_been_done_is_not_sent_again(ask: Ask, method: str, given: tuple[Any, ...]) -> None:
-    """A change that is not known by a key is sent once, and the message says that it may have been done."""
+def test_a_change_without_a_key_is_not_retried(ask: Ask, method: str, given: tuple[Any, ...]) -> None:
+    """The message says that it may have been done."""
     service = Service([httpx.ReadError("broke")])
-    with pytest.raises(Unreachable, match="it may have been done all the same, so look before you ask again"):
+    with pytest.raises(Unreachable, match="it may have been done all the same, so check before you try again"):
         ask(service, method, given)
     assert len(service.asked) == 1
 
 
 @BOTH
-def test_a_service_that_is_not_there_is_one_clear_message(ask: Ask) -> None:
-    """The message names the URL, the reason and the remedy, and not a chain of causes."""
+def test_an_absent_service_is_one_clear_message(ask: Ask) -> None:
+    """It names the URL, the reason and the remedy, without a chain of causes."""
     service = Service([httpx.ConnectError("[Errno 111] Connection refused")])
     with pytest.raises(Unreachable) as raised:
         ask(service, "jobs", ())
@@ -352,8 +353,8 @@ TROUBLES = st.sampled_from(
 
 
 @given(troubles=st.lists(TROUBLES, min_size=1, max_size=8))
-def test_asking_again_has_an_end(troubles: list[Any]) -> None:
-    """Whatever comes, so many requests are sent at most, and so long is waited at most."""
+def test_retries_are_bounded(troubles: list[Any]) -> None:
+    """In number and in time, for any sequence of errors."""
     service = Service(troubles)
     with pytest.raises(NotDone):
         synchronously(service, "jobs")
@@ -367,15 +368,15 @@ def take(count: int, service: Service) -> list[int]:
 
 
 def test_events_come_one_by_one() -> None:
-    """Lines of the stream become events; signs of life and fields that say nothing more are passed over."""
+    """Signs of life and unknown fields are skipped."""
     service = Service([lines(": alive", *event(1), "retry: 10", "", *event(2))])
     assert take(2, service) == [1, 2]
     assert service.asked[0].headers["Accept"] == "text/event-stream"
     assert "Last-Event-ID" not in service.asked[0].headers
 
 
-def test_a_broken_stream_is_taken_up_where_it_broke() -> None:
-    """The service is told which event came last; half an event does not count."""
+def test_a_broken_stream_continues_where_it_broke() -> None:
+    """The new request names the last complete event."""
     service = Service([lines(*event(1), *event(2)[:3]), httpx.ReadError("broke"), lines(*event(2))])
     assert take(2, service) == [1, 2]
     assert [None, "1", "1"] == [asked.headers.get("Last-Event-ID") for asked in service.asked]
@@ -385,15 +386,15 @@ def test_a_broken_stream_is_taken_up_where_it_broke() -> None:
 @pytest.mark.parametrize(
     ("trouble", "expected", "attempts"),
     [
-        (httpx.ConnectError("refused"), Unreachable, event_stream.STREAM_ATTEMPTS),
-        (lines(), Unreachable, event_stream.STREAM_ATTEMPTS),
-        (refusal(503, "not-ready"), Refused, event_stream.STREAM_ATTEMPTS),
+        (httpx.ConnectError("refused"), Unreachable, STREAM_ATTEMPTS),
+        (lines(), Unreachable, STREAM_ATTEMPTS),
+        (refusal(503, "not-ready"), Refused, STREAM_ATTEMPTS),
         (refusal(401, "unauthenticated"), Refused, 1),
         (lines("data: {}", ""), NotUnderstood, 1),
     ],
 )
-def test_a_stream_that_stays_broken_is_told(ask: Ask, trouble: Any, expected: type[NotDone], attempts: int) -> None:
-    """After some tries without an event, or where trying is no use, the reader is told why."""
+def test_a_stream_that_stays_broken_raises(ask: Ask, trouble: Any, expected: type[NotDone], attempts: int) -> None:
+    """After some attempts without an event, or at once if no attempt can help."""
     service = Service([trouble])
     with pytest.raises(expected):
         ask(service, "events", ())
@@ -401,12 +402,12 @@ def test_a_stream_that_stays_broken_is_told(ask: Ask, trouble: Any, expected: ty
 
 
 def output(first: int, *events: object) -> list[str]:
-    """The lines of a tail with events of a sink."""
+    """The lines of a stream of outputs, for events of one sink."""
     return [json.dumps({"sink": "out", "epoch": 1, "number": n, "event": e}) for n, e in enumerate(events, first)]
 
 
-def test_a_broken_tail_is_taken_up_where_it_broke() -> None:
-    """It asks again for what left before, and gives each event once; signs of life are passed over."""
+def test_a_broken_tail_continues_where_it_broke() -> None:
+    """The new request asks for past events again; each event is yielded once, and signs of life are skipped."""
     one, all_of_them = output(0, "a"), output(0, "a", "b", "\ud800")
     service = Service([lines("", *one), httpx.ReadError("broke"), lines(*all_of_them, "")])
     with service.client() as client:
@@ -418,14 +419,14 @@ def test_a_broken_tail_is_taken_up_where_it_broke() -> None:
 
 
 @BOTH
-def test_a_tail_that_is_refused_says_so(ask: Ask) -> None:
-    """A dataflow that is gone is no broken stream."""
+def test_a_refused_tail_raises(ask: Ask) -> None:
+    """The stream of a removed dataflow is not retried."""
     with pytest.raises(Refused, match="conflict"):
         ask(Service([refusal(409, "conflict")]), "tail", ("d1",))
 
 
-def test_both_clients_give_events() -> None:
-    """The async client reads the same stream."""
+def test_the_async_client_reads_events() -> None:
+    """From the same stream as the sync one."""
     service = Service([lines(*event(1), *event(2)), refusal(403, "forbidden")])
     with pytest.raises(Refused, match="forbidden"):
         asynchronously(service, "events")
@@ -442,6 +443,6 @@ def test_both_clients_give_events() -> None:
         ("http://10.0.0.7", True),
     ],
 )
-def test_a_service_of_this_machine_is_asked_without_a_proxy(url: str, expected: bool) -> None:  # noqa: FBT001 - an example
-    """A proxy would learn the API key, and could not reach the service."""
-    assert expected == trusts_environment(url)
+def test_a_service_on_this_machine_is_reached_without_a_proxy(url: str, expected: bool) -> None:  # noqa: FBT001 - an example
+    """A proxy would see the API key, and could not reach the service."""
+    assert expected == uses_proxies(url)

@@ -1,4 +1,4 @@
-"""Calls `braid` with a service that says what the test wants."""
+"""A runner of `braid` with a service that gives scripted answers."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.manager.client.scripted_service import KEY, URL, Service
 
 
 class Braid:
-    """The command line of one who has settings, and a service that answers."""
+    """The command line of a user with settings, and a service that answers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         monkeypatch.chdir(folder)
@@ -29,16 +29,16 @@ class Braid:
         self.service = Service([httpx.ConnectError("nobody")])
 
     def __call__(self, *words: str, answers: Any = (), typed: str | None = None) -> Result:
-        """Call it with words; the service gives these answers in turn."""
+        """Call `braid`; the service gives these answers in turn."""
         self.service = Service([answers] if isinstance(answers, httpx.Response) else list(answers))
         return CliRunner().invoke(app, list(words), input=typed)
 
-    def said(self, *words: str, answers: Any = ()) -> Any:
-        """The one JSON document that it prints with --json."""
+    def printed_json(self, *words: str, answers: Any = ()) -> Any:
+        """The JSON document that a command prints with --json."""
         return json.loads(self(*words, "--json", answers=answers).stdout)
 
-    def asked(self) -> list[str]:
-        """What the service was asked."""
+    def requests(self) -> list[str]:
+        """The method and path of each request to the service."""
         return [f"{each.method} {each.url.raw_path.decode()}" for each in self.service.asked]
 
     def sent(self) -> Any:

@@ -1,4 +1,4 @@
-"""What the tests of the commands have in common."""
+"""Fixtures of the tests of commands."""
 
 import time
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from tests.manager.commands.braid_runner import Braid
 
 @pytest.fixture
 def braid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Braid]:
-    """The command line, in a folder of its own, where clocks show UTC."""
+    """The command line, in an empty folder, in the time zone UTC."""
     made = Braid(monkeypatch, tmp_path)
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()

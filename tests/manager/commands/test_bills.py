@@ -1,4 +1,4 @@
-"""`braid bill`: what it asks for, and how it shows what it was told."""
+"""`braid bill`: its request and its output."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from tests.manager.commands.braid_runner import Braid
 
 
 def test_a_bill_is_shown_as_tables(braid: Braid) -> None:
-    """What each tenant pays, the overhead and the whole; then each dataflow by its name."""
+    """One of tenants, with the overhead and the total, and one of dataflows."""
     rows = [" ".join(line.split()) for line in braid("bill", answers=ok(BILL)).stdout.splitlines()]
     assert rows[0] == "2026-01-01 00:00:00 to 2026-02-01 00:00:00, 1.0 hours metered"
     for expected in (
@@ -26,13 +26,13 @@ def test_a_bill_is_shown_as_tables(braid: Braid) -> None:
         assert expected in rows
 
 
-def test_a_tenant_is_shown_its_own_and_no_money_without_a_price(braid: Braid) -> None:
-    """And that more may come to it where it is not complete."""
+def test_a_tenant_sees_its_own_costs_without_amounts_if_there_is_no_price(braid: Braid) -> None:
+    """An incomplete bill is marked as not final."""
     paid = {"cpu_ns": 1, "core_hours": "0.000000", "amount": None}
     lines = [each | {"pays": paid, "most": paid} for each in BILL["tenants"]]
-    told = BILL | {"complete": False, "tenants": lines, "dataflows": [], "whole": None, "price_per_core_hour": None}
-    shown = braid("bill", answers=ok(told)).stdout
-    assert "more may come to it" in shown
+    bill = BILL | {"complete": False, "tenants": lines, "dataflows": [], "whole": None, "price_per_core_hour": None}
+    shown = braid("bill", answers=ok(bill)).stdout
+    assert "not final" in shown
     assert "overhead" not in shown
     assert "amount" not in shown
 
@@ -45,24 +45,24 @@ def test_a_tenant_is_shown_its_own_and_no_money_without_a_price(braid: Braid) ->
         (("--from", "2026-01-02T03:00+01:00", "--tenant", "school"), {"from": "2026-01-02T02:00:00+00:00"}),
     ],
 )
-def test_a_bill_is_asked_for_a_period(braid: Braid, words: tuple[str, ...], expected: dict[str, str]) -> None:
-    """A month is from its first to that of the next, in UTC; programs get the document as it was told."""
-    told = braid("bill", *words, "--json", answers=ok(BILL))
+def test_a_bill_is_requested_for_an_interval(braid: Braid, words: tuple[str, ...], expected: dict[str, str]) -> None:
+    """A month lasts from its first day to that of the next, in UTC; with --json the answer is printed unchanged."""
+    result = braid("bill", *words, "--json", answers=ok(BILL))
     (asked,) = braid.service.asked
     assert expected == {name: text for name, text in asked.url.params.items() if name != "tenant"}
-    assert BILL == json.loads(told.stdout)
+    assert BILL == json.loads(result.stdout)
 
 
 def test_csv_is_printed_for_spreadsheets(braid: Braid) -> None:
-    """The same as over HTTP, with names that are no formulas."""
-    told = braid("bill", "--csv", answers=ok(BILL)).stdout
-    rows = list(csv.DictReader(io.StringIO(told, newline="")))
+    """The same as over HTTP; names are not taken for formulas."""
+    printed = braid("bill", "--csv", answers=ok(BILL)).stdout
+    rows = list(csv.DictReader(io.StringIO(printed, newline="")))
     assert [("dataflow", "'=1+1"), ("overhead", "")] == [(each["kind"], each["name"]) for each in rows]
 
 
 @pytest.mark.parametrize("words", [("--month", "2026-13"), ("--month", "0000-01"), ("--month", "2026-10", "--to", "x")])
-def test_what_is_no_period_is_told_before_anything_is_asked(braid: Braid, words: tuple[str, ...]) -> None:
-    """With the option, and what to write."""
-    told = braid("bill", *words, answers=ok(BILL))
-    assert (1, []) == (told.exit_code, braid.asked())
-    assert "--month: " in told.stderr
+def test_a_wrong_month_is_reported_without_a_request(braid: Braid, words: tuple[str, ...]) -> None:
+    """The message names the option."""
+    result = braid("bill", *words, answers=ok(BILL))
+    assert (1, []) == (result.exit_code, braid.requests())
+    assert "--month: " in result.stderr

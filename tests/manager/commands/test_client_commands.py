@@ -1,4 +1,4 @@
-"""Commands that ask the service: what each asks, what it shows to people and to programs."""
+"""The commands that ask the service: the requests and the output of each."""
 
 import io
 import json
@@ -36,13 +36,13 @@ DOCUMENT = '{"name": "x"}'
 TENANTS, ADMITTED = page(TENANT), ok(TENANT)
 
 CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
-    # words, the service's answers, what it is asked, the JSON document, some of what people read
+    # words, the service's answers, the requests, the JSON document, parts of the text
     (
         "submit x.json",
         [ok(SUBMITTED)],
         ["POST /v1/dataflows"],
         SUBMITTED,
-        ["d1 “Schools” of school, revision 1, is running", "reuses 1 tasks and starts 1", "braid/1/out/school/d1/out"],
+        ["d1 “Schools” of school, revision 1, is running", "reuses 1 task, starts 1", "braid/1/out/school/d1/out"],
     ),
     ("submit x.json --tenant a", [ok(SUBMITTED)], ["POST /v1/dataflows?tenant=a"], SUBMITTED, ["d1"]),
     ("replace d1 x.json", [ok(SUBMITTED)], ["PUT /v1/dataflows/d1"], SUBMITTED, ["since 2026-01-02 03:04:05"]),
@@ -52,7 +52,7 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         [ok(REMOVAL)],
         ["GET /v1/dataflows/d1/removal"],
         REMOVAL,
-        ["removing d1 would stop 1 tasks; 1 go on for others", "output", "forwarded no more: a.out"],
+        ["removing d1 would stop 1 task; 1 would keep running for others", "output", "no longer forwarded: a.out"],
     ),
     ("remove d1 --drain", [ok(DATAFLOW)], ["DELETE /v1/dataflows/d1?stop=drain"], DATAFLOW, ["d1"]),
     (
@@ -70,8 +70,8 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         ["POST /v1/explain"],
         EXPLAINED,
         [
-            "reuses 1 of 2 tasks, 62 % of the work (tasks by what their cost rests on: 1 measured, 1 assumed)",
-            "saves about 0.25 cores (tasks by what their cost rests on: 1 measured)",
+            "reuses 1 of 2 tasks, 62 % of the work (task costs: 1 measured, 1 assumed)",
+            "saves about 0.25 cores (task costs: 1 measured)",
             "runs as one: b, c",
         ],
     ),
@@ -94,28 +94,28 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         [ok({"dead_letters": 1, "events": 2, "left": 0, "why_left": None})],
         ["POST /v1/dead-letters/3/replay"],
         {"dead_letters": 1, "events": 2, "left": 0, "why_left": None},
-        ["1 dead letters with 2 events are replayed"],
+        ["replayed 1 dead letter with 2 events"],
     ),
     (
         "dead-letters replay --dataflow d1",
         [ok({"dead_letters": 5, "events": 9, "left": 3, "why_left": "its job is busy"})],
         ["POST /v1/dead-letters/replay?dataflow=d1"],
         {"dead_letters": 5, "events": 9, "left": 3, "why_left": "its job is busy"},
-        ["5 dead letters with 9 events are replayed; 3 are left: its job is busy"],
+        ["replayed 5 dead letters with 9 events; 3 left: its job is busy"],
     ),
     (
         "dead-letters discard 3",
         [ok({"dead_letters": 1})],
         ["DELETE /v1/dead-letters/3"],
         {"dead_letters": 1},
-        ["1 dead letters are discarded"],
+        ["discarded 1 dead letter"],
     ),
     (
         "dead-letters discard --dataflow d1",
         [ok({"dead_letters": 5})],
         ["DELETE /v1/dead-letters?dataflow=d1"],
         {"dead_letters": 5},
-        ["5 dead letters are discarded"],
+        ["discarded 5 dead letters"],
     ),
     ("sources list", [page(SOURCE)], ["GET /v1/sources?limit=100"], [SOURCE], ["city", "f float", "health", "topic"]),
     ("sources register x.json", [ok(SOURCE)], ["POST /v1/sources"], SOURCE, ["city of school is registered"]),
@@ -124,7 +124,7 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         [ok({"dataflows": 2})],
         ["PUT /v1/sources/city/visibility"],
         {"dataflows": 2},
-        ["city is named; 2 dataflows were removed"],
+        ["city is named; 2 dataflows removed"],
     ),
     ("sources revoke city", [ok({"dataflows": 2})], ["DELETE /v1/sources/city"], {"dataflows": 2}, ["city is revoked"]),
     (
@@ -156,7 +156,7 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         [ok(CREDENTIALS)],
         ["POST /v1/tenants/school/credentials"],
         CREDENTIALS,
-        ["password hush (shown this once)", "city/raw"],
+        ["password hush (shown only this once)", "city/raw"],
     ),
     ("keys list", [page(KEY_ANSWER)], ["GET /v1/keys?limit=100"], [KEY_ANSWER], ["k1", "school"]),
     (
@@ -164,7 +164,7 @@ CALLS: list[tuple[str, list[httpx.Response], list[str], Any, list[str]]] = [
         [ok(KEY_ANSWER | {"key": "hush"})],
         ["POST /v1/keys"],
         KEY_ANSWER | {"key": "hush"},
-        ["key k1 of tenant school, shown this once:", "hush"],
+        ["key k1 of tenant school, shown only this once:", "hush"],
     ),
     ("secrets list", [page(SECRET)], ["GET /v1/secrets?limit=100"], [SECRET], ["school", "lake"]),
     (
@@ -187,109 +187,109 @@ def written(braid: Braid) -> None:  # noqa: ARG001 - in its folder
 
 
 def test_a_secret_is_read_from_standard_input(braid: Braid) -> None:
-    """Without the end of its line; it is sent, and shown nowhere."""
+    """Without the line's end. It is sent, and never shown."""
     called = braid("secrets", "put", "lake", "--tenant", "school", answers=ok(SECRET), typed="hush hush\n")
-    assert ["PUT /v1/secrets/lake?tenant=school"] == braid.asked()
+    assert ["PUT /v1/secrets/lake?tenant=school"] == braid.requests()
     assert {"secret": "hush hush"} == braid.sent()
-    assert "the secret lake of school is kept\n" == called.output
+    assert "the secret lake of school is stored\n" == called.output
     empty = braid("secrets", "put", "lake", typed="\n")
-    assert (ExitCode.PROBLEMS, []) == (empty.exit_code, braid.asked())
+    assert (ExitCode.PROBLEMS, []) == (empty.exit_code, braid.requests())
 
 
 @EACH
-def test_each_command_asks_what_it_is_for_and_shows_the_answer(  # noqa: PLR0913 - a call has these parts
+def test_each_command_sends_its_request_and_shows_the_answer(  # noqa: PLR0913 - a call has these parts
     *, braid: Braid, words: str, answers: list[httpx.Response], asked: list[str], document: Any, shown: list[str]
 ) -> None:
-    """People read the answer on standard output, and nothing stands on standard error."""
+    """On standard output, with an empty standard error."""
     result = braid(*words.split(), answers=answers)
     assert (0, "") == (result.exit_code, result.stderr)
-    assert asked == braid.asked()
+    assert asked == braid.requests()
     assert [text for text in shown if text not in result.stdout] == []
     assert document is not None
 
 
 @EACH
-def test_each_command_prints_one_json_document_for_programs(  # noqa: PLR0913 - as above
+def test_each_command_prints_one_json_document(  # noqa: PLR0913 - as above
     *, braid: Braid, words: str, answers: list[httpx.Response], asked: list[str], document: Any, shown: list[str]
 ) -> None:
-    """With --json standard output is the service's answer as one document, whole lists included."""
-    assert document == braid.said(*words.split(), answers=answers)
-    assert asked == braid.asked()
+    """With --json it is the service's answer, or the whole list."""
+    assert document == braid.printed_json(*words.split(), answers=answers)
+    assert asked == braid.requests()
     assert shown
 
 
 def test_a_long_cell_is_not_cut(braid: Braid) -> None:
-    """Where the output is no screen, a row is one line however long it is."""
+    """If the output is not a screen, a row is one line of any length."""
     result = braid("list", answers=page(DATAFLOW | {"name": "x" * 500}))
     assert "x" * 500 in result.stdout
 
 
-def test_on_a_narrow_screen_a_cell_goes_on_below() -> None:
-    """Ids can be copied from the screen whole."""
+def test_a_cell_is_wrapped_on_a_narrow_screen() -> None:
+    """Ids stay complete."""
     screen = Console(file=io.StringIO(), width=12)
     screen.print(table("id", "name", rows=[("abcdefghijkl", "x")], empty=""))
     text = getattr(screen.file, "getvalue")()  # noqa: B009 - the type of a console's file is any file
     assert "abcdefghijkl" == "".join(re.findall(r"[a-l]", text.partition("─")[2]))
 
 
-def test_a_document_is_sent_as_it_stands_in_the_file(braid: Braid) -> None:
-    """The service points into what the tenant wrote, so nothing is rewritten on the way."""
+def test_a_document_is_sent_byte_for_byte(braid: Braid) -> None:
+    """The service's problems point into the tenant's own text."""
     Path("x.json").write_text('{ "name":\n"ü" }')
     braid("submit", "x.json", answers=ok(SUBMITTED))
     assert '{ "name":\n"ü" }'.encode() == braid.service.asked[0].content
 
 
 def test_a_document_can_come_from_standard_input(braid: Braid) -> None:
-    """A dash stands for it."""
+    """Its name is a dash."""
     braid("submit", "-", answers=ok(SUBMITTED), typed=DOCUMENT)
     assert DOCUMENT.encode() == braid.service.asked[0].content
 
 
 def test_a_submission_can_have_a_key_of_its_own(braid: Braid) -> None:
-    """A script that does not know how its last try ended can try again."""
+    """So a script can try again if it does not know how its last attempt ended."""
     braid("submit", "x.json", "--idempotency-key", "mine", answers=ok(SUBMITTED))
     assert braid.service.asked[0].headers["Idempotency-Key"] == "mine"
 
 
-def test_a_quota_is_changed_where_it_is_told(braid: Braid) -> None:
-    """What is not given stays as it is, and is not set back to the default."""
+def test_a_quota_is_changed_in_part(braid: Braid) -> None:
+    """Limits that are not given stay as they are, and are not reset."""
     braid("tenants", "quota", "school", "--tasks", "9", answers=[TENANTS, ADMITTED])
     assert QUOTA | {"tasks": 9} == braid.sent()
 
 
 def test_a_tenant_is_admitted_with_the_services_own_quota(braid: Braid) -> None:
-    """What is not given is left to the service."""
+    """Limits that are not given are left to the service."""
     braid("tenants", "admit", "school", answers=ADMITTED)
     assert braid.sent() == {"name": "school"}
 
 
-def test_a_flag_of_another_form_is_told_before_anything_is_asked(braid: Braid) -> None:
-    """A value that a form does not take names the field and the remedy."""
+def test_a_wrong_value_is_reported_without_a_request(braid: Braid) -> None:
+    """The message names the field and the remedy."""
     result = braid("tenants", "admit", "No Name", answers=ADMITTED)
-    assert (1, []) == (result.exit_code, braid.asked())
+    assert (1, []) == (result.exit_code, braid.requests())
     assert (
         result.stderr == "name: the text contains characters that are not allowed here; "
         "use a text that matches ^[a-z0-9][a-z0-9-]{0,62}$\n"
     )
 
 
-def test_watch_shows_events_as_they_come(braid: Braid) -> None:
-    """Each event is a line; for programs, each line is a document."""
+def test_watch_shows_events_as_they_arrive(braid: Braid) -> None:
+    """Each event is a line; with --json each line is a document."""
     answers = [lines(*event(1), *event(2)), refusal(403, "forbidden")]
     shown = braid("watch", answers=answers)
     assert shown.stdout.splitlines() == ["operation: kind submit, subject d1"] * 2
-    told = braid("watch", "--json", answers=answers).stdout.splitlines()
-    assert [json.loads(line).get("id") for line in told] == [1, 2, None]
+    printed = braid("watch", "--json", answers=answers).stdout.splitlines()
+    assert [json.loads(line).get("id") for line in printed] == [1, 2, None]
 
 
 def test_the_url_can_be_a_flag(braid: Braid) -> None:
-    """It goes before the environment."""
+    """It overrides the environment."""
     braid("jobs", "--url", "http://elsewhere.example:1", answers=page())
     assert [("elsewhere.example", 1)] == [(asked.url.host, asked.url.port) for asked in braid.service.asked]
 
 
-def test_the_settings_can_be_a_flag(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of settings holds the URL and the key of a service."""
+def test_the_settings_file_can_be_a_flag(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can hold the URL and the key of a service."""
     monkeypatch.delenv("BRAID_URL")
     monkeypatch.delenv("BRAID_KEY")
     Path("mine.toml").write_text('url = "http://mine.example"\nkey = "its key"')
@@ -300,7 +300,7 @@ def test_the_settings_can_be_a_flag(braid: Braid, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("words", [call[0] for call in CALLS])
 def test_no_command_shows_the_api_key(words: str, braid: Braid) -> None:
-    """Whatever goes wrong, the caller's key is in nothing that is printed."""
+    """Not even after an error."""
     for answer in (httpx.ConnectError("nobody"), refusal(500, "failed"), httpx.Response(200, text="<html>")):
         for form in ([], ["--json"]):
             result = braid(*words.split(), *form, answers=[answer])

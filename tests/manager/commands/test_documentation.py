@@ -1,4 +1,4 @@
-"""What the pages say of commands, exit codes and settings is what the code says."""
+"""The pages on commands, exit codes and settings agree with the code."""
 
 import re
 
@@ -28,29 +28,29 @@ def names(group: typer.Typer) -> list[str]:
 
 
 def test_every_exit_code_is_documented() -> None:
-    """Code, name and meaning are those of the table in the code, in its order."""
+    """With name and meaning, in order."""
     known = [(str(code.value), f"`{code.name}`", code.meaning) for code in ExitCode]
     assert known == [tuple(row) for row in PAGE.table("Exit codes").rows[1:]]
 
 
 def test_every_command_is_documented() -> None:
-    """The table has each command, and each of a group, in the order of the help."""
+    """Also those in groups, in the order of the help."""
     expected = [
         f"{name} {nested}" if nested else name
         for name in names(app)
         for nested in (names(GROUPS[name]) if name in GROUPS else [""])
     ]
-    told = [re.sub(r"( [A-Z]+)+$", "", cell.removeprefix("braid ")) for cell in PAGE.table("Commands").column()]
-    assert expected == told
+    documented = [re.sub(r"( [A-Z]+)+$", "", cell.removeprefix("braid ")) for cell in PAGE.table("Commands").column()]
+    assert expected == documented
 
 
 def test_every_group_of_commands_is_known_here() -> None:
-    """A new group is looked into by the test above."""
+    """So that the test above includes a new group."""
     assert GROUPS.keys() == {command.name for command in COMMANDS if command.target.endswith(":app")}
 
 
 def test_every_setting_is_documented() -> None:
-    """The table has each with its variable, who reads it, and whether it is secret."""
+    """With its variable, its readers, and a mark if it is secret."""
     service, client = Settings.model_fields.keys(), ClientSettings.model_fields.keys()
     expected = [
         (
@@ -66,7 +66,7 @@ def test_every_setting_is_documented() -> None:
 
 
 @pytest.mark.parametrize("name", ["listen", "port", "host", "pace"])
-def test_documented_defaults_are_those_that_are_taken(name: str) -> None:
-    """Where the default is a value, it is the one in the code."""
+def test_documented_defaults_are_those_of_the_code(name: str) -> None:
+    """For defaults that are plain values."""
     defaults = {row[0].strip("`"): row[4].strip("`") for row in SETTINGS.rows[1:]}
     assert str(Settings.model_fields[name].default) == defaults[name]

@@ -1,4 +1,4 @@
-"""What commands end with, and what they say when something is not done."""
+"""The exit codes and error messages of commands."""
 
 import json
 from pathlib import Path
@@ -29,17 +29,17 @@ ENDINGS: list[tuple[Any, ExitCode, str]] = [
 
 
 @pytest.mark.parametrize(("answer", "code", "named"), ENDINGS)
-def test_each_way_to_end_has_its_code(answer: Any, code: ExitCode, named: str, braid: Braid) -> None:
-    """Scripts tell by the code what happened, and by the JSON document what exactly."""
+def test_each_outcome_has_its_exit_code(answer: Any, code: ExitCode, named: str, braid: Braid) -> None:
+    """With --json the document names the problem too."""
     result = braid("jobs", answers=[answer])
     assert code == result.exit_code
     assert (code is ExitCode.WELL) == (result.stderr == "")
-    told = json.loads(braid("jobs", "--json", answers=[answer]).stdout)
-    assert named == (told["problem"]["code"] if isinstance(told, dict) else "")
+    document = json.loads(braid("jobs", "--json", answers=[answer]).stdout)
+    assert named == (document["problem"]["code"] if isinstance(document, dict) else "")
 
 
-def test_a_refused_document_is_told_problem_by_problem(braid: Braid) -> None:
-    """Every problem is a line on standard error with its place and its remedy, and is in the JSON document too."""
+def test_each_problem_of_a_refused_document_is_reported(braid: Braid) -> None:
+    """As a line on standard error with place and remedy, and in the JSON document."""
     Path("x.json").write_text("{}")
     wrong = {"pointer": "/tasks/0/type", "code": "unknown-type", "message": "unknown type 'x'", "remedy": "mend it"}
     whole = {"pointer": "", "code": "empty", "message": "it is empty", "remedy": "fill it"}
@@ -50,7 +50,7 @@ def test_a_refused_document_is_told_problem_by_problem(braid: Braid) -> None:
         "/tasks/0/type: unknown type 'x'; mend it",
         "(document): it is empty; fill it",
     ]
-    assert braid.said("submit", "x.json", answers=answer)["problem"] == {
+    assert braid.printed_json("submit", "x.json", answers=answer)["problem"] == {
         "code": "invalid-dataflow",
         "detail": "It is invalid-dataflow; mend it",
         "status": 422,
@@ -59,37 +59,35 @@ def test_a_refused_document_is_told_problem_by_problem(braid: Braid) -> None:
     }
 
 
-def test_without_an_api_key_nobody_is_asked(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message says where a key can be named."""
+def test_without_an_api_key_there_is_no_request(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says where to set a key."""
     monkeypatch.delenv("BRAID_KEY")
     result = braid("jobs", answers=page())
-    assert (ExitCode.NOT_ALLOWED, []) == (result.exit_code, braid.asked())
-    assert result.stderr.startswith(
-        "no API key for http://braid.example: name one in BRAID_KEY, or as key in braid.toml"
-    )
-    assert braid.said("jobs")["problem"]["code"] == "no-key"
+    assert (ExitCode.NOT_ALLOWED, []) == (result.exit_code, braid.requests())
+    assert result.stderr.startswith("no API key for http://braid.example: set BRAID_KEY, or key in braid.toml")
+    assert braid.printed_json("jobs")["problem"]["code"] == "no-key"
 
 
-def test_wrong_settings_are_told_in_one_line_each(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A setting that cannot be used keeps the command from asking."""
+def test_each_wrong_setting_is_reported_in_a_line(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a request."""
     monkeypatch.setenv("BRAID_URL", "ftp://x")
     result = braid("jobs")
     assert result.exit_code == ExitCode.PROBLEMS
     assert result.stderr == (
         "BRAID_URL: the service's URL is http://host:port or https://host:port, without a user; correct it there\n"
     )
-    assert braid.said("jobs")["problem"]["code"] == "wrong-settings"
+    assert braid.printed_json("jobs")["problem"]["code"] == "wrong-settings"
 
 
-def test_a_file_that_cannot_be_read_is_told(braid: Braid) -> None:
+def test_an_unreadable_file_is_reported(braid: Braid) -> None:
     """The message names the file and the remedy."""
     result = braid("submit", "none.json")
-    assert (ExitCode.PROBLEMS, []) == (result.exit_code, braid.asked())
-    assert result.stderr == "none.json: No such file or directory; name a file that can be read\n"
+    assert (ExitCode.PROBLEMS, []) == (result.exit_code, braid.requests())
+    assert result.stderr == "none.json: No such file or directory; name a readable file\n"
 
 
-def test_a_tenant_that_is_not_there_has_no_quota_to_change(braid: Braid) -> None:
-    """The message says where the names are found."""
+def test_the_quota_of_an_unknown_tenant_cannot_be_changed(braid: Braid) -> None:
+    """The message says how to list the tenants."""
     result = braid("tenants", "quota", "none", "--tasks", "1", answers=page())
     assert (ExitCode.NOT_FOUND, "There is no tenant 'none'; list them: braid tenants list\n") == (
         result.exit_code,
@@ -98,18 +96,18 @@ def test_a_tenant_that_is_not_there_has_no_quota_to_change(braid: Braid) -> None
 
 
 @pytest.mark.parametrize("words", ["submit", "list --state none", "sources", "jobs --none", "nothing", "keys revoke"])
-def test_a_wrong_call_is_told_apart(words: str, braid: Braid) -> None:
-    """What is missing, unknown or no choice is a wrong call, and nobody is asked."""
+def test_wrong_usage_has_its_own_exit_code(words: str, braid: Braid) -> None:
+    """For missing and unknown words and values; without a request."""
     result = braid(*words.split())
-    assert (ExitCode.WRONG_CALL, []) == (result.exit_code, braid.asked())
+    assert (ExitCode.WRONG_CALL, []) == (result.exit_code, braid.requests())
 
 
 def test_the_help_lists_every_exit_code(braid: Braid) -> None:
-    """`braid --help` ends with the table."""
+    """At its end, with its meaning."""
     shown = " ".join(braid("--help").stdout.split())
     assert [code for code in ExitCode if f"{code.value}: {code.meaning}" not in shown] == []
 
 
-def test_a_traceback_would_show_no_variables() -> None:
-    """Where the program fails, what it held, secrets among it, is not printed."""
+def test_a_traceback_shows_no_local_variables() -> None:
+    """They could hold secrets."""
     assert app.pretty_exceptions_show_locals is False

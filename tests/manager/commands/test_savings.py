@@ -1,4 +1,4 @@
-"""`braid savings`: what it asks for, and how it shows what it was told."""
+"""`braid savings`: its request and its output."""
 
 import json
 
@@ -10,7 +10,7 @@ from tests.manager.commands.braid_runner import Braid
 
 
 def test_savings_are_shown_as_tables(braid: Braid) -> None:
-    """The whole by its parts, what separate execution would take, and the share of each tenant and dataflow."""
+    """One of the total by parts and of separate execution, and one each of tenants and dataflows."""
     shown = braid("savings", answers=ok(SAVINGS)).stdout
     rows = [" ".join(line.split()) for line in shown.splitlines()]
     assert rows[0] == "2026-01-02 03:04:05 to 2026-01-02 04:04:00, 1.0 minutes metered, tenants: 1"
@@ -23,25 +23,25 @@ def test_savings_are_shown_as_tables(braid: Braid) -> None:
         "saved by sharing 0.5 0.25 0.75",
         "sharing saved 7.7 % of the work of tasks",
         "tenant share alone low high saving work saved price EUR",
-        "school 0.25 0.5 0.25 0.75 0.5 50.0 % 0.0125",
-        "d1 0.25 0.5 0.25 0.75 0.5 50.0 % 0.0125",
+        "school 0.25 0.5 0.25 0.75 0.5 50 % 0.0125",
+        "d1 0.25 0.5 0.25 0.75 0.5 50 % 0.0125",
     ):
         assert expected in rows
 
 
-def test_a_tenant_is_shown_its_own(braid: Braid) -> None:
-    """Without the whole there is no table of it, and without prices no column of them."""
-    told = SAVINGS | {"whole": None, "price_per_core_hour": None, "currency": ""}
-    shown = braid("savings", answers=ok(told)).stdout
+def test_a_tenant_sees_its_own_savings(braid: Braid) -> None:
+    """Without a total there is no table of it, and without a price no column of prices."""
+    savings = SAVINGS | {"whole": None, "price_per_core_hour": None, "currency": ""}
+    shown = braid("savings", answers=ok(savings)).stdout
     assert "measured" not in shown
     assert "price" not in shown
     assert "school" in shown
 
 
-def test_savings_are_asked_for_an_interval(braid: Braid) -> None:
-    """Times without a zone are those of this machine; programs get the document."""
+def test_savings_are_requested_for_an_interval(braid: Braid) -> None:
+    """Times without a zone are local; with --json the answer is printed unchanged."""
     words = ("--from", "2026-01-02T03:00", "--to", "2026-01-02T05:00+01:00", "--tenant", "school", "--dataflow", "d1")
-    told = braid("savings", *words, "--json", answers=ok(SAVINGS))
+    result = braid("savings", *words, "--json", answers=ok(SAVINGS))
     (asked,) = braid.service.asked
     assert dict(asked.url.params) == {
         "from": "2026-01-02T03:00:00+00:00",
@@ -49,12 +49,20 @@ def test_savings_are_asked_for_an_interval(braid: Braid) -> None:
         "tenant": "school",
         "dataflow": "d1",
     }
-    assert SAVINGS == json.loads(told.stdout)
+    assert SAVINGS == json.loads(result.stdout)
 
 
 @pytest.mark.parametrize("option", ["--from", "--to"])
-def test_what_is_no_time_is_told_before_anything_is_asked(braid: Braid, option: str) -> None:
-    """With the option, and how a time is written."""
-    told = braid("savings", option, "yesterday", answers=ok(SAVINGS))
-    assert (1, []) == (told.exit_code, braid.asked())
-    assert f"{option}: 'yesterday' is no time; write one such as 2026-03-01T12:00" in told.stderr
+def test_a_wrong_time_is_reported_without_a_request(braid: Braid, option: str) -> None:
+    """The message names the option and the format."""
+    result = braid("savings", option, "yesterday", answers=ok(SAVINGS))
+    assert (1, []) == (result.exit_code, braid.requests())
+    assert f"{option}: 'yesterday' is not a time; write one such as 2026-03-01T12:00" in result.stderr
+
+
+def test_a_saving_that_rounds_to_nothing_is_shown_as_0(braid: Braid) -> None:
+    """Not in scientific notation."""
+    small = SAVINGS["whole"]["saving_by_packing"] | {"low": -1e-9, "likely": 0.0004, "high": 0.0006}
+    savings = SAVINGS | {"whole": SAVINGS["whole"] | {"saving_by_packing": small}}
+    rows = [" ".join(line.split()) for line in braid("savings", answers=ok(savings)).stdout.splitlines()]
+    assert "saved by packing 0 0 0.0006" in rows

@@ -1,4 +1,4 @@
-"""How fast `braid` starts: what a command does not need is not imported."""
+"""`braid` starts fast: a command imports only what it needs."""
 
 import subprocess
 import sys
@@ -34,22 +34,22 @@ def imported(*words: str) -> set[str]:
 @pytest.mark.parametrize(
     "words", ["--help", "submit --help", "submit /dev/null", "list", "tenants --help", "serve --help", "doctor --help"]
 )
-def test_what_serves_is_not_imported_to_ask(words: str) -> None:
-    """Neither help nor the commands that ask wait for Spark, Arrow, the web server or the database."""
+def test_client_commands_do_not_import_the_service(words: str) -> None:
+    """Nor does the help: no Spark, Arrow, web server or database."""
     assert HEAVY & imported(*words.split()) == set()
 
 
-def test_help_waits_for_no_client_either() -> None:
-    """The list of commands needs nothing but the command line."""
+def test_help_does_not_import_the_client() -> None:
+    """It needs the command line alone."""
     assert {"manager.client", "httpx", "pydantic", "dags"} & imported("--help") == set()
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_every_command_has_a_sentence_in_the_help(command: object) -> None:
-    """It is found without importing the command."""
+    """Read without importing the command."""
     assert summary(getattr(command, "target")).endswith(".")  # noqa: B009 - parametrize gives an object
 
 
-def test_a_command_of_a_package_that_is_broken_has_no_sentence() -> None:
-    """A module that is not there does not keep the others from being listed."""
+def test_a_command_of_a_broken_package_has_no_sentence() -> None:
+    """The other commands are listed all the same."""
     assert [summary("none.such:run"), summary("manager.none:run")] == ["", ""]

@@ -1,8 +1,8 @@
-/** Colours of tasks: by their job, or by how many dataflows share them. What they mean is always told in words too. */
+/** The colours of tasks: by job, or by the number of dataflows that share them; with a legend in words. */
 
-import { counted } from "./words.js";
+import { count } from "../format.js";
 
-/** Told apart by most eyes, also where red and green are not. They repeat beyond their number: boxes name the jobs. */
+/** Distinguishable with most colour blindness. They repeat if there are more jobs, whose boxes have names anyway. */
 const JOBS = [
   "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6bb1", "#7a8b00", "#5b6b7c", "#b2507a",
 ];
@@ -11,12 +11,12 @@ const SHARED = [
   { least: 8, colour: "#2f7fc1", words: "8 to 15 dataflows" },
   { least: 4, colour: "#5fa8dc", words: "4 to 7 dataflows" },
   { least: 2, colour: "#93c47d", words: "2 or 3 dataflows" },
-  { least: 0, colour: "#c9a227", words: "one dataflow alone" },
+  { least: 0, colour: "#c9a227", words: "one dataflow" },
 ];
-const MOST_TOLD = 12;
+const MOST_LISTED = 12;
 
-/** The ways to colour, with their words. */
-export const WAYS = { job: "by job", sharing: "by how many dataflows share a task" };
+/** The colourings, with their names. */
+export const WAYS = { job: "by job", sharing: "by number of dataflows" };
 
 /**
  * The colours of some jobs' tasks.
@@ -33,9 +33,9 @@ export function colouring(way, jobs) {
     const legend = SHARED.map(({ colour, words }) => ({ colour, words }));
     return { of: (task) => shared(task.dataflows), ofJob: (job) => most.get(job), legend };
   }
-  const legend = names.slice(0, MOST_TOLD).map((job) => ({ colour: ofJob(job), words: `job ${job}` }));
-  if (names.length > MOST_TOLD) {
-    legend.push({ colour: "", words: `and ${counted(names.length - MOST_TOLD, "job")} more, named on their boxes` });
+  const legend = names.slice(0, MOST_LISTED).map((job) => ({ colour: ofJob(job), words: `job ${job}` }));
+  if (names.length > MOST_LISTED) {
+    legend.push({ colour: "", words: `and ${count(names.length - MOST_LISTED)} more, named on their boxes` });
   }
   return { of: (task) => ofJob(task.job), ofJob, legend };
 }

@@ -1,13 +1,13 @@
-/** What is told of a chosen task or job, beside the graph and as text. */
+/** The details of a selected task or job, beside the graph. */
 
 import { badge, element } from "../dom.js";
 import { ago, count, seconds } from "../format.js";
-import { counted } from "./words.js";
+import { counted } from "../plurals.js";
 
 const MOST_LINKS = 20;
 
 /**
- * A task's details.
+ * The details of a task.
  * @param {object} on `choose(chosen)` and `toggle(job)`
  */
 export function taskDetails(task, children, tasks, on) {
@@ -15,40 +15,40 @@ export function taskDetails(task, children, tasks, on) {
     element("h2", {}, `${task.type} #${task.instance}`),
     facts([
       ["State", badge(task.state)],
-      ...(task.failed ? [["Why it failed", task.failed]] : []),
+      ...(task.failed ? [["Failure", task.failed]] : []),
       ["Job", element("a", { href: `#/jobs/${encodeURIComponent(task.job)}` }, `job ${task.job}`)],
-      ["Serves", counted(task.dataflows, "dataflow")],
-      ["Runs since", ago(task.since)],
+      ["Used by", counted(task.dataflows, "dataflow")],
+      ["Running since", ago(task.since)],
       ["CPU since its job started", seconds(task.cpu_seconds)],
       ["Events in", count(task.events_in)],
       ["Events out", count(task.events_out)],
-      ["Events that it could not take", count(task.events_dead)],
+      ["Events not processed", count(task.events_dead)],
     ]),
     neighbours("Fed by", task.inputs, tasks, on),
     neighbours("Feeds", children, tasks, on),
   ];
 }
 
-/** A job's details. */
-export function jobDetails(job, told, members, open, on) {
+/** The details of a job; `answer` is that of `GET /v1/jobs`, if there is one. */
+export function jobDetails(job, answer, members, open, on) {
   const failed = members.filter((task) => task.state === "failed").length;
   return [
     element("h2", {}, `Job ${job}`),
     facts([
-      ["State", badge(told?.state ?? "unknown")],
-      ...(told?.trouble ? [["Trouble", told.trouble]] : []),
-      ["Host", told?.host ?? "–"],
+      ["State", badge(answer?.state ?? "unknown")],
+      ...(answer?.trouble ? [["Problem", answer.trouble]] : []),
+      ["Host", answer?.host ?? "–"],
       ["Tasks", count(members.length)],
       ["Failed", count(failed)],
       ["CPU since it started", seconds(cpuOf(members))],
     ]),
     element("p", { class: "toolbar" },
       button(open ? "Collapse" : "Expand", () => on.toggle(job)),
-      element("a", { class: "button small", href: `#/jobs/${encodeURIComponent(job)}` }, "Open its page")),
+      element("a", { class: "button small", href: `#/jobs/${encodeURIComponent(job)}` }, "Open job page")),
   ];
 }
 
-/** Pairs of a name and what it is. */
+/** A list of names with their values. */
 export function facts(pairs) {
   return element("dl", { class: "facts" },
     pairs.map(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));

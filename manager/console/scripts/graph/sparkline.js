@@ -1,4 +1,4 @@
-/** Small drawings of how a number went while somebody looked. */
+/** Sparklines: small charts of the latest samples of a number. */
 
 import { svg } from "../dom.js";
 
@@ -6,14 +6,14 @@ const WIDTH = 160;
 const HEIGHT = 36;
 const MARGIN = 2;
 const VIEW = `0 0 ${WIDTH} ${HEIGHT}`;
-/** Looks that are kept. */
+/** The number of samples that are kept. */
 const MOST = 120;
 
-/** Numbers of the latest looks, by name. */
+/** The latest samples of some numbers, by name. */
 export class History {
   #series = new Map();
 
-  /** Note a look's numbers; null where one is not known. */
+  /** Add a sample of each number; null if it is unknown. */
   note(numbers) {
     for (const [name, number] of Object.entries(numbers)) {
       const series = this.#series.get(name) ?? [];
@@ -22,20 +22,20 @@ export class History {
     }
   }
 
-  /** The numbers of a name, oldest first. */
+  /** The samples of a number, oldest first. */
   of(name) {
     return this.#series.get(name) ?? [];
   }
 }
 
-/** A line through numbers, from 0 up; gaps where a number is not known. `words` makes text of a number. */
+/** A line through numbers, from 0 up, with gaps for unknown ones. `words` makes text of a number. */
 export function sparkline(numbers, words) {
   const known = numbers.filter((number) => number !== null);
   if (known.length === 0) {
-    return svg("svg", { class: "sparkline", viewBox: VIEW, role: "img", "aria-label": "not known yet" });
+    return svg("svg", { class: "sparkline", viewBox: VIEW, role: "img", "aria-label": "no data yet" });
   }
   const [least, most] = [Math.min(...known), Math.max(...known)];
-  const label = `over ${numbers.length} looks: from ${words(least)} to ${words(most)}, now ${words(numbers.at(-1))}`;
+  const label = `last ${numbers.length} samples: ${words(least)} to ${words(most)}, now ${words(numbers.at(-1))}`;
   return svg("svg", { class: "sparkline", viewBox: VIEW, role: "img", "aria-label": label },
     svg("title", {}, label),
     svg("path", { class: "sparkline-path", d: pathOf(numbers, most), fill: "none" }));
@@ -49,7 +49,7 @@ function pathOf(numbers, most) {
     if (number !== null) {
       const [x, y] = [MARGIN + place * across, HEIGHT - MARGIN - number * up];
       const begins = place === 0 || numbers[place - 1] === null;
-      // A point alone is a short line, or nobody would see it.
+      // A single point is a short line, or it would be invisible.
       path += `${begins ? "M" : "L"}${x.toFixed(1)} ${y.toFixed(1)}${begins ? "h1" : ""}`;
     }
   });

@@ -1,17 +1,17 @@
-/** How a drawing is looked at: `{x, y, scale}`, where a point of it is on the screen at `point * scale + (x, y)`. */
+/** The view of a drawing, `{x, y, scale}`: a point of it is on the screen at `point * scale + (x, y)`. */
 
-/** How small and how large things are drawn. */
+/** The bounds of the scale. */
 export const SCALES = { least: 0.01, most: 3 };
 const MARGIN = 16;
 
-/** The view in which a box of the drawing is seen whole, and in the middle; never larger than as it is. */
+/** The view that shows a whole box in the middle, at a scale of at most 1. */
 export function fitted(box, size) {
   const room = { width: Math.max(1, size.width - 2 * MARGIN), height: Math.max(1, size.height - 2 * MARGIN) };
   const scale = bounded(Math.min(1, room.width / Math.max(1, box.width), room.height / Math.max(1, box.height)));
   return centred({ x: box.x + box.width / 2, y: box.y + box.height / 2 }, scale, size);
 }
 
-/** The view that has a point of the drawing in the middle. */
+/** The view with a point of the drawing in the middle. */
 export function centred(point, scale, size) {
   return { scale, x: size.width / 2 - point.x * scale, y: size.height / 2 - point.y * scale };
 }
@@ -21,7 +21,7 @@ export function panned(view, across, down) {
   return { ...view, x: view.x + across, y: view.y + down };
 }
 
-/** The view enlarged by a factor, while what is at a point of the screen stays there. */
+/** The view scaled by a factor around a point of the screen. */
 export function zoomed(view, factor, at) {
   const scale = bounded(view.scale * factor);
   const point = pointAt(view, at);
@@ -33,7 +33,7 @@ export function pointAt(view, at) {
   return { x: (at.x - view.x) / view.scale, y: (at.y - view.y) / view.scale };
 }
 
-/** What of the drawing is seen on a screen of that size. */
+/** The part of the drawing that a screen of a size shows. */
 export function seen(view, size) {
   const { x, y } = pointAt(view, { x: 0, y: 0 });
   return { x, y, width: size.width / view.scale, height: size.height / view.scale };
@@ -47,7 +47,7 @@ export function around(boxes) {
   return { x, y, width: right - x, height: bottom - y };
 }
 
-/** Whether two boxes have something in common. */
+/** Two boxes overlap or touch. */
 export function touch(one, other) {
   return (
     one.x <= other.x + other.width && other.x <= one.x + one.width &&
@@ -55,7 +55,7 @@ export function touch(one, other) {
   );
 }
 
-/** Whether a point is in a box. */
+/** A point is in a box. */
 export function holds(box, point) {
   return touch(box, { ...point, width: 0, height: 0 });
 }

@@ -1,10 +1,10 @@
-/** Bills: what each tenant and each dataflow costs in a month, or from one day to another. */
+/** Bills: the costs of each tenant and dataflow in a month, or in a custom period. */
 
 import { api } from "../api.js";
 import { element, field, named, replace, table } from "../dom.js";
 import { seconds, time } from "../format.js";
-import { refresh } from "../refreshing.js";
-import { every } from "../live.js";
+import { refresh } from "../refresh.js";
+import { every } from "../live-updates.js";
 import { guarded, ownBounds, remember, selectTenant } from "../reports.js";
 
 const PATH = "/v1/reports/bills";
@@ -22,11 +22,11 @@ export async function show(main, { parameters, session, signal, say }) {
     months.push(parameters.period);
   }
   const chosen = element("select", {},
-    months.map((month) => element("option", { value: month }, describe_error(month))),
-    element("option", { value: "own" }, "From one day to another"));
+    months.map((month) => element("option", { value: month }, monthName(month))),
+    element("option", { value: "own" }, "Custom"));
   chosen.value = parameters.period === "own" || months.includes(parameters.period) ? parameters.period : months[0];
   const [from, to] = ["from", "to"].map((name) => element("input", { type: "date", value: parameters[name] }));
-  const bounds = [field("From", from), field("Until, the day itself not in it", to)];
+  const bounds = [field("From", from), field("Until (exclusive)", to)];
   const own = ownBounds(chosen, from, to, bounds);
   const tenant = isOperator ? await selectTenant(parameters.tenant, signal) : null;
   const file = element("a", { class: "button", download: true }, "Download as CSV");
@@ -39,10 +39,10 @@ export async function show(main, { parameters, session, signal, say }) {
     const query = asked();
     const bill = await api.get(PATH, { query, signal });
     if (turn !== looked) {
-      // Another period was chosen meanwhile.
+      // Another period was chosen in the meantime.
       return false;
     }
-    refresh(summary, told(bill));
+    refresh(summary, summaryOf(bill));
     refresh(tenants, isOperator ? tenantTable(bill) : null);
     refresh(dataflows, dataflowTable(bill, isOperator));
     return true;
@@ -57,7 +57,7 @@ export async function show(main, { parameters, session, signal, say }) {
     prepare();
     remember("#/bills", { period: chosen.value, from: from.value, to: to.value, tenant: tenant?.value });
     if (own.isWhole() && await look()) {
-      say("The bill of the period is shown.");
+      say("Bill updated.");
     }
   }
 
@@ -78,12 +78,12 @@ export async function show(main, { parameters, session, signal, say }) {
       field("Period", chosen), bounds, tenant ? field("Tenant", tenant) : null, file),
     summary, tenants, dataflows,
     element("p", { class: "faint" },
-      "Periods are in UTC. No dataflow pays more than it would have taken alone, minute by minute; what that takes off, ",
-      "and what belongs to nobody, is the operator\u2019s overhead."));
+      "Periods are in UTC. In each minute no dataflow pays more than it would cost alone. The difference, ",
+      "and what no dataflow caused, is the operator\u2019s overhead."));
   await every(PACE, () => (own.isWhole() ? guarded(look, main, signal) : undefined), signal);
 }
 
-/** The months up to a day, the newest first, such as "2026-10"; in UTC. */
+/** The months up to a day, in UTC, newest first, such as "2026-10". */
 export function lastMonths(day) {
   return Array.from({ length: MONTHS }, (_, back) => monthOf(Date.UTC(day.getUTCFullYear(), day.getUTCMonth() - back, 1)));
 }
@@ -98,15 +98,15 @@ function monthOf(at) {
   return new Date(at).toISOString().slice(0, 7);
 }
 
-function describe_error(month) {
+function monthName(month) {
   const words = new Intl.DateTimeFormat("en-GB", { month: "long", year: "numeric", timeZone: "UTC" });
   return words.format(new Date(`${month}-01T00:00:00Z`));
 }
 
-function told(bill) {
-  const until = bill.complete ? "" : " More may come to it: what was used last is not written down yet.";
+function summaryOf(bill) {
+  const until = bill.complete ? "" : " The bill is not final: the latest usage is not recorded yet.";
   const price = bill.price_per_core_hour === null
-    ? "The operator has set no price, so it is in core hours only."
+    ? "The operator has set no price; costs are in core hours."
     : `A core hour costs ${withCurrency(bill.price_per_core_hour, bill)}.`;
   return element("p", {},
     `${time(bill.since)} to ${time(bill.until)}, ${seconds(bill.metered_seconds)} of it metered. ${price}${until}`);
@@ -117,24 +117,24 @@ function tenantTable(bill) {
   if (bill.whole) {
     const { others, overhead, measured } = bill.whole;
     rows.push(...(others.cpu_ns > 0 ? [{ name: "Other tenants", pays: others }] : []),
-      { name: "Overhead of the operator", pays: overhead }, { name: "Measured whole", pays: measured });
+      { name: "Operator overhead", pays: overhead }, { name: "Measured total", pays: measured });
   }
   return [element("h2", {}, "Tenants"),
-    table([{ title: "Tenant", cell: (row) => row.name }, ...paid(bill)], rows, { caption: "What each tenant pays" })];
+    table([{ title: "Tenant", cell: (row) => row.name }, ...paid(bill)], rows, { caption: "Costs by tenant" })];
 }
 
 function dataflowTable(bill, isOperator) {
   return [element("h2", {}, "Dataflows"),
     table([
-      { title: "Dataflow", cell: (row) => (row.dataflow ? link(row.dataflow) : "All together") },
+      { title: "Dataflow", cell: (row) => (row.dataflow ? link(row.dataflow) : "Total") },
       { title: "Name", cell: (row) => named(row.name) },
       ...(isOperator ? [{ title: "Tenant", cell: (row) => named(row.tenant) }] : []),
       ...paid(bill),
     ], isOperator ? bill.dataflows : [...bill.dataflows, ...sums(bill)],
-    { caption: "What each dataflow costs, removed ones too", empty: "Nothing was metered in this period." })];
+    { caption: "Costs by dataflow, including removed ones", empty: "Nothing was metered in this period." })];
 }
 
-/** A tenant's own sum below its dataflows. */
+/** A tenant's total, below its dataflows. */
 function sums(bill) {
   return bill.dataflows.length === 0 ? [] : bill.tenants.map((line) => ({ ...line, dataflow: null }));
 }
@@ -155,7 +155,7 @@ function paid(bill) {
   ];
 }
 
-// As the service tells it, digit by digit: as a number it would be rounded.
+// The text of the service, since a number would be rounded.
 function withCurrency(amount, bill) {
   return bill.currency ? `${amount} ${bill.currency}` : amount;
 }

@@ -1,17 +1,17 @@
-/** One dataflow: how it stands, its tasks and outputs, what it costs, and what can be done with it. */
+/** The page of one dataflow: state, tasks, outputs, costs, and actions. */
 
 import { api } from "../api.js";
 import { badge, element, named, replace } from "../dom.js";
 import { count, time } from "../format.js";
-import { refresh } from "../refreshing.js";
-import { every } from "../live.js";
+import { refresh } from "../refresh.js";
+import { every } from "../live-updates.js";
 import { costs } from "./dataflow/costs.js";
 import { graph, taskTable } from "./dataflow/graph.js";
-import { letters } from "./dataflow/letters.js";
+import { deadLetters } from "./dataflow/dead-letters.js";
 import { operations } from "./dataflow/operations.js";
 import { outputs } from "./dataflow/outputs.js";
-import { removing } from "./dataflow/removing.js";
-import { replacing } from "./dataflow/replacing.js";
+import { removal } from "./dataflow/removal.js";
+import { replacement } from "./dataflow/replacement.js";
 
 const PACE = 3;
 
@@ -19,7 +19,7 @@ export function title({ id }) {
   return id;
 }
 
-/** Show the page; it follows the dataflow until it is left. */
+/** Show the page, and keep it up to date. */
 export async function show(main, { parameters, session, signal, say }) {
   const path = `/v1/dataflows/${encodeURIComponent(parameters.id)}`;
   const first = await api.get(path, { signal });
@@ -32,35 +32,35 @@ export async function show(main, { parameters, session, signal, say }) {
     tasks: element("div", {}),
     document: element("pre", { tabindex: "0", "aria-label": "The document" }),
   };
-  const sections = [outputs(about), costs(about), letters(about, first), operations(about)];
-  const actions = [removing({ ...about, changed: look }), replacing({ ...about, changed: look })];
+  const sections = [outputs(about), costs(about), deadLetters(about, first), operations(about)];
+  const actions = [removal({ ...about, changed: look }), replacement({ ...about, changed: look })];
   const written = new Map();
 
-  /** Show a part of the page anew where it is not what is there. */
-  function tell(place, from, made) {
-    const told = JSON.stringify(from);
-    if (written.get(place) !== told) {
-      written.set(place, told);
+  /** Make a part of the page anew if its data has changed. */
+  function update(place, from, made) {
+    const data = JSON.stringify(from);
+    if (written.get(place) !== data) {
+      written.set(place, data);
       refresh(place, made(from));
     }
   }
 
-  function tellAll(dataflow) {
+  function updateAll(dataflow) {
     document.title = `${dataflow.name} · Braid`;
-    tell(places.head, dataflow.name, (name) => element("h1", {}, named(name)));
+    update(places.head, dataflow.name, (name) => element("h1", {}, named(name)));
     const known = { ...dataflow, tasks: [], document: {}, outputs: [] };
-    tell(places.facts, known, () => facts(known, about.isOperator));
-    tell(places.shares, dataflow.tasks, shares);
-    tell(places.graph, [dataflow.tasks, dataflow.document], () => graph(dataflow));
-    tell(places.tasks, dataflow.tasks, taskTable);
-    tell(places.document, dataflow.document, (text) => JSON.stringify(text, null, 2));
+    update(places.facts, known, () => facts(known, about.isOperator));
+    update(places.shares, dataflow.tasks, shares);
+    update(places.graph, [dataflow.tasks, dataflow.document], () => graph(dataflow));
+    update(places.tasks, dataflow.tasks, taskTable);
+    update(places.document, dataflow.document, (text) => JSON.stringify(text, null, 2));
     for (const each of [...sections, ...actions]) {
-      each.tell(dataflow);
+      each.update(dataflow);
     }
   }
 
   async function look() {
-    tellAll(await api.get(path, { signal }));
+    updateAll(await api.get(path, { signal }));
     await Promise.all(sections.map((each) => each.look?.()));
   }
 
@@ -71,36 +71,36 @@ export async function show(main, { parameters, session, signal, say }) {
     element("h2", {}, "Tasks"), places.shares, places.graph, places.tasks,
     sections.map((each) => each.node),
     element("details", {}, element("summary", {}, element("h2", {}, "Document")), places.document));
-  tellAll(first);
+  updateAll(first);
   await every(PACE, look, signal);
 }
 
 function facts(dataflow, isOperator) {
-  const told = [
+  const rows = [
     ["State", [badge(dataflow.state), dataflow.reason ? ` ${dataflow.reason}` : null]],
     ["Id", element("code", {}, dataflow.id)],
     isOperator ? ["Tenant", named(dataflow.tenant)] : null,
     ["Revision", count(dataflow.revision)],
     ["Submitted", time(dataflow.submitted)],
-    ["Began", dataflow.start === "earliest" ? "at the earliest that its sources kept; it shares nothing" : "at what came from then on"],
+    ["Start", dataflow.start === "earliest" ? "from the earliest events that were kept; it shares nothing" : "from its submission on"],
   ];
-  return element("dl", { class: "facts" }, told.filter(Boolean).map(([term, said]) => [
-    element("dt", {}, term), element("dd", {}, said),
+  return element("dl", { class: "facts" }, rows.filter(Boolean).map(([term, text]) => [
+    element("dt", {}, term), element("dd", {}, text),
   ]));
 }
 
-/** What of it ran for somebody already, in a sentence. */
+/** How much of it is shared, in a sentence. */
 function shares(tasks) {
   const reused = tasks.filter((task) => task.reused).length;
   const instances = new Set(tasks.map((task) => task.instance)).size;
-  const as = instances < tasks.length ? `, as ${count(instances)}, because some do the same` : "";
+  const as = instances < tasks.length ? ` as ${count(instances)}, because some are equivalent` : "";
   const whole = tasks.length === 1 ? "Its task runs" : `Its ${count(tasks.length)} tasks run${as}`;
   if (reused === 0) {
-    return `${whole}. All were started for it; whoever needs the same from now on shares them.`;
+    return `${whole}. All were started for it; later dataflows can share them.`;
   }
   if (reused === tasks.length) {
-    return `${whole}. Somebody had all of that running already, and it is shared.`;
+    return `${whole}. All are shared: they were already running.`;
   }
-  const [ran, are] = reused === 1 ? ["was", "is"] : ["were", "are"];
-  return `${whole}. Of them ${count(reused)} ${ran} running for somebody already, and ${are} shared.`;
+  const [are, were] = reused === 1 ? ["is", "it was"] : ["are", "they were"];
+  return `${whole}. ${count(reused)} ${are} shared: ${were} already running.`;
 }

@@ -1,10 +1,10 @@
-/** The dataflows: searched, filtered, and shown in parts. */
+/** The list of dataflows, with search and filters. */
 
 import { api } from "../api.js";
 import { badge, element, field, named, problem, replace, table } from "../dom.js";
 import { count, time } from "../format.js";
-import { refresh } from "../refreshing.js";
-import { every } from "../live.js";
+import { refresh } from "../refresh.js";
+import { every } from "../live-updates.js";
 
 const PACE = 5;
 const STATES = ["deploying", "running", "degraded", "draining", "removed"];
@@ -13,13 +13,13 @@ const PART = 50;
 
 export const title = "Dataflows";
 
-/** Show the page; its filters stand in the address, so that they are there again after a look at one dataflow. */
+/** Show the page. The filters are in its address, so that they are kept on the way back from a dataflow. */
 export async function show(main, { parameters, session, signal, say }) {
   const isOperator = session.kind === "operator";
   const asked = Object.fromEntries(FILTERS.map((name) => [name, parameters[name] ?? ""]));
   const list = element("div", {});
   const parts = element("div", { class: "toolbar" });
-  // The cursors of this part and of those before it.
+  // The cursors of this page and of earlier ones.
   let cursors = [undefined];
   let shown = "";
   let asking = new AbortController();
@@ -28,9 +28,9 @@ export async function show(main, { parameters, session, signal, say }) {
     const mine = asking;
     const query = { ...asked, limit: PART, after: cursors.at(-1) };
     const page = await api.get("/v1/dataflows", { query, signal: AbortSignal.any([signal, mine.signal]) });
-    const told = JSON.stringify(page);
-    if (mine === asking && told !== shown) {
-      shown = told;
+    const answer = JSON.stringify(page);
+    if (mine === asking && answer !== shown) {
+      shown = answer;
       refresh(list, listed(page.items, isOperator, Object.values(asked).some(Boolean)));
       refresh(parts, turns(page.next));
     }
@@ -42,12 +42,12 @@ export async function show(main, { parameters, session, signal, say }) {
       again();
     }
     return [
-      cursors.length > 1 ? button("Those before", () => turn(cursors.slice(0, -1))) : null,
-      next ? button("Those after", () => turn([...cursors, next])) : null,
+      cursors.length > 1 ? button("Previous", () => turn(cursors.slice(0, -1))) : null,
+      next ? button("Next", () => turn([...cursors, next])) : null,
     ];
   }
 
-  /** Ask at once; what is still asked for is of no use any more. */
+  /** Ask at once; an earlier request is aborted. */
   async function again() {
     asking.abort();
     asking = new AbortController();
@@ -76,7 +76,7 @@ export async function show(main, { parameters, session, signal, say }) {
     try {
       await look();
     } catch (error) {
-      // What was asked for in the meantime is shown by whoever asked.
+      // A newer request shows its own answer.
       if (error.name !== "AbortError") {
         throw error;
       }
@@ -89,10 +89,10 @@ function filters(asked, isOperator, filter) {
     return element("input", { name, type: "search", value: asked[name], maxlength: most, autocomplete: "off" });
   }
   const states = element("select", { name: "state", value: asked.state },
-    element("option", { value: "" }, "any but removed"),
+    element("option", { value: "" }, "all but removed"),
     STATES.map((state) => element("option", { value: state }, state)));
   return element("form", { class: "toolbar", role: "search", on: { submit: filter } },
-    field("Part of the name, or id", input("search", 300)),
+    field("Name or id", input("search", 300)),
     field("State", states),
     field("Source", input("source", 300)),
     isOperator ? field("Tenant", input("tenant", 63)) : null,
@@ -109,13 +109,13 @@ function listed(dataflows, isOperator, isFiltered) {
     { title: "Outputs", number: true, cell: (each) => count(each.outputs.length) },
     { title: "Submitted", cell: (each) => time(each.submitted) },
   ], dataflows, {
-    caption: "Dataflows, the oldest first",
-    empty: isFiltered ? "No dataflow is like this." : "There is no dataflow yet; submit one.",
+    caption: "Dataflows, oldest first",
+    empty: isFiltered ? "No matching dataflows." : "No dataflows yet. Submit one.",
   });
 }
 
 function stateOf({ state, reason }) {
-  return element("div", { class: reason ? "told" : null }, badge(state), reason ? element("div", { class: "faint" }, reason) : null);
+  return element("div", { class: reason ? "wide" : null }, badge(state), reason ? element("div", { class: "faint" }, reason) : null);
 }
 
 function button(words, act) {

@@ -1,19 +1,19 @@
-/** The running graph: all that runs, by job, drawn live. */
+/** The page of the running graph, live. */
 
 import { api } from "../api.js";
 import { badge, element, field, problem, replace, table } from "../dom.js";
 import { count } from "../format.js";
-import { every } from "../live.js";
-import { board } from "../graph/board.js";
+import { every } from "../live-updates.js";
+import { graphCanvas } from "../graph/canvas.js";
 import { WAYS } from "../graph/colours.js";
 import { jobDetails, taskDetails } from "../graph/details.js";
-import { matching } from "../graph/matching.js";
-import { refresh } from "../refreshing.js";
-import { byJob } from "../graph/scene.js";
-import { counted } from "../graph/words.js";
+import { matching } from "../graph/search.js";
+import { refresh } from "../refresh.js";
+import { byJob } from "../graph/layout.js";
+import { counted } from "../plurals.js";
 
 const PACE = 5;
-/** With more tasks than this, jobs are collapsed until somebody opens them. */
+/** The number of tasks above which jobs are collapsed at first. */
 const MANY = 400;
 const MOST_ROWS = 50;
 const MOST_OFFERED = 200;
@@ -24,7 +24,7 @@ export const title = "Running graph";
 export async function show(main, { parameters, signal, say }) {
   const state = {
     tasks: [], jobs: [], way: "job", words: "", chosen: null, marked: null, dataflow: null,
-    /** Whether jobs are open that nobody has opened or collapsed; and those that somebody has. */
+    /** The default for jobs, expanded or not, and the jobs that the user has expanded or collapsed. */
     opens: null, turned: new Map(),
     looked: false,
   };
@@ -46,7 +46,7 @@ export async function show(main, { parameters, signal, say }) {
     state.turned.clear();
     state.opens = open;
     update();
-    parts.board.fit();
+    parts.canvas.fit();
   }
 
   function choose(chosen) {
@@ -55,7 +55,7 @@ export async function show(main, { parameters, signal, say }) {
       state.turned.set(task.job, true);
       update();
     }
-    parts.board.choose(chosen, { reveal: true });
+    parts.canvas.choose(chosen, { reveal: true });
   }
 
   function colour(way) {
@@ -88,15 +88,15 @@ export async function show(main, { parameters, signal, say }) {
       replace(parts.trouble, problem(error));
     }
     update();
-    parts.board.reveal(state.marked ?? []);
+    parts.canvas.reveal(state.marked ?? []);
   }
 
   function update() {
     const jobs = byJob(state.tasks);
     const open = new Set([...jobs.keys()].filter(isOpen));
-    // What is searched for stands out in the graph as well, but for where a dataflow does.
+    // Search results are highlighted in the graph too, unless a dataflow is.
     const found = state.words.trim() ? new Set(matching(state.tasks, state.words).map((task) => task.instance)) : null;
-    const legend = parts.board.show({ ...state, open, marked: state.marked ?? found });
+    const legend = parts.canvas.show({ ...state, open, marked: state.marked ?? found });
     replace(parts.legend, legend.map(swatch), state.dataflow ? marking(state) : null);
     replace(parts.summary, summary(state, jobs));
     refresh(parts.details, details(state, jobs, open, { choose, toggle: turn }));
@@ -123,10 +123,10 @@ export async function show(main, { parameters, signal, say }) {
   await every(PACE, look, signal);
 }
 
-/** The elements of the page, and what its controls do. */
+/** The elements of the page, with their listeners. */
 function made({ signal, asked, turn, turnAll, colour, search, highlight }) {
   let chose = null;
-  const drawing = board({
+  const drawing = graphCanvas({
     label: "Running graph", signal, onToggle: turn, onChoose: (chosen) => chose?.(chosen),
   });
   const words = element("input", {
@@ -137,13 +137,13 @@ function made({ signal, asked, turn, turnAll, colour, search, highlight }) {
     Object.entries(WAYS).map(([way, said]) => element("option", { value: way }, said)));
   const offered = element("datalist", { id: "graph-dataflows" });
   const dataflow = element("input", {
-    type: "text", list: offered.id, placeholder: "its id", autocomplete: "off", value: asked,
+    type: "text", list: offered.id, placeholder: "id", autocomplete: "off", value: asked,
     on: { change: (event) => highlight(event.target.value.trim()) },
   });
   const [legend, summary, details, list, trouble] = [
     element("ul", { class: "legend", "aria-label": "Colours" }),
-    element("p", { class: "faint" }, "Looking at what runs …"),
-    element("section", { class: "card graph-details", "aria-label": "What is chosen" }),
+    element("p", { class: "faint" }, "Loading…"),
+    element("section", { class: "card graph-details", "aria-label": "Selection" }),
     element("section", { "aria-label": "Tasks and jobs as a list" }),
     element("div", {}),
   ];
@@ -151,13 +151,13 @@ function made({ signal, asked, turn, turnAll, colour, search, highlight }) {
     element("div", { class: "toolbar" },
       field("Search", words), field("Colour", ways), field("Highlight a dataflow", dataflow), offered,
       act("Expand all", () => turnAll(true)), act("Collapse all", () => turnAll(false)),
-      act("Show all", drawing.fit), act("Larger", () => drawing.zoom(1.25)), act("Smaller", () => drawing.zoom(0.8))),
+      act("Show all", drawing.fit), act("Zoom in", () => drawing.zoom(1.25)), act("Zoom out", () => drawing.zoom(0.8))),
     trouble, summary, element("div", { class: "graph-beside" }, drawing.node, details), legend, list,
   ];
   function listen(listener) {
     chose = listener;
   }
-  return { all, board: drawing, legend, summary, details, list, trouble, offered, listen };
+  return { all, canvas: drawing, legend, summary, details, list, trouble, offered, listen };
 }
 
 async function offer(offered, signal) {
@@ -185,7 +185,7 @@ function summary({ tasks }, jobs) {
   const failed = tasks.filter((task) => task.state === "failed").length;
   const shared = tasks.filter((task) => task.dataflows > 1).length;
   return `Running: ${counted(tasks.length, "task")} in ${counted(jobs.size, "job")};` +
-    ` ${count(shared)} serve more than one dataflow, ${count(failed)} failed.`;
+    ` ${count(shared)} shared by several dataflows, ${count(failed)} failed.`;
 }
 
 function details(state, jobs, open, on) {
@@ -196,11 +196,11 @@ function details(state, jobs, open, on) {
     return taskDetails(task, children, new Map(state.tasks.map((each) => [each.instance, each])), on);
   }
   if (chosen?.job !== undefined && jobs.has(chosen.job)) {
-    const told = state.jobs.find((each) => each.job === chosen.job);
-    return jobDetails(chosen.job, told, jobs.get(chosen.job), open.has(chosen.job), on);
+    const answer = state.jobs.find((each) => each.job === chosen.job);
+    return jobDetails(chosen.job, answer, jobs.get(chosen.job), open.has(chosen.job), on);
   }
-  const how = "Choose a task or a job in the graph or in the list.";
-  return [element("h2", {}, "Nothing is chosen"), element("p", {}, how)];
+  const how = "Select a task or a job in the graph or in the list.";
+  return [element("h2", {}, "Nothing selected"), element("p", {}, how)];
 }
 
 function listed(state, jobs, choose) {
@@ -220,7 +220,7 @@ function listed(state, jobs, choose) {
     { title: "Dataflows", number: true, cell: (task) => count(task.dataflows) },
   ], found.slice(0, MOST_ROWS), {
     caption: said(Math.min(found.length, MOST_ROWS), found.length, "task"),
-    empty: "No task is like that. Search by type, #instance, job 3, or a state such as failed.",
+    empty: "No matching task. Search by type, #instance, job 3, or a state such as failed.",
   });
 }
 

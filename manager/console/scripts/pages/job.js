@@ -1,15 +1,15 @@
-/** One job: its plan as a graph, how it is, and what happens to it while somebody looks. */
+/** The page of one job: status, plan as a graph, live events. */
 
 import { api } from "../api.js";
 import { badge, element, replace, table } from "../dom.js";
 import { ago, count, seconds, time } from "../format.js";
-import { every, stream } from "../live.js";
-import { board } from "../graph/board.js";
+import { every, stream } from "../live-updates.js";
+import { graphCanvas } from "../graph/canvas.js";
 import { facts, taskDetails } from "../graph/details.js";
 import { FIGURES, figuresOf } from "../graph/figures.js";
-import { refresh } from "../refreshing.js";
+import { refresh } from "../refresh.js";
 import { History, sparkline } from "../graph/sparkline.js";
-import { counted } from "../graph/words.js";
+import { counted } from "../plurals.js";
 
 const PACE = 3;
 const MOST_EVENTS = 50;
@@ -24,21 +24,21 @@ export function title({ job }) {
 export async function show(main, { parameters, signal }) {
   const history = new History();
   const state = { tasks: [], chosen: null, events: [] };
-  const drawing = board({ label: `Tasks of job ${parameters.job}`, low: true, signal, onChoose: choose });
+  const drawing = graphCanvas({ label: `Tasks of job ${parameters.job}`, low: true, signal, onChoose: choose });
   const named = ["head", "figures", "details", "tasks", "streams", "journal", "events"];
   const parts = Object.fromEntries(named.map((name) => [name, element("div", {})]));
   parts.details.className = "card graph-details";
   replace(main,
     element("h1", {}, title(parameters)),
     parts.head,
-    element("h2", {}, "How it does"), parts.figures,
-    element("h2", {}, "What it runs"),
+    element("h2", {}, "Performance"), parts.figures,
+    element("h2", {}, "Tasks"),
     element("div", { class: "toolbar" },
       element("button", { class: "button small", type: "button", on: { click: drawing.fit } }, "Show all")),
     element("div", { class: "graph-beside" }, drawing.node, parts.details), parts.tasks,
     element("h2", {}, "Streams from and to other jobs"), parts.streams,
-    element("h2", {}, "What started, stopped or moved"), parts.journal,
-    element("h2", {}, "What happened while you look"), parts.events);
+    element("h2", {}, "Operations"), parts.journal,
+    element("h2", {}, "Live events"), parts.events);
   const path = `/v1/jobs/${encodeURIComponent(parameters.job)}`;
 
   function choose(chosen) {
@@ -56,13 +56,13 @@ export async function show(main, { parameters, signal }) {
     const children = state.tasks.filter((each) => each.inputs.includes(task?.instance)).map((each) => each.instance);
     refresh(parts.details, task
       ? taskDetails(task, children, byInstance, { choose: bring })
-      : [element("h2", {}, "No task is chosen"), element("p", {}, "Choose one in the graph or in the list below it.")]);
+      : [element("h2", {}, "No task selected"), element("p", {}, "Select one in the graph or in the list below.")]);
   }
 
   function happened(event) {
-    const told = event.told ?? event;
-    if (told.job === parameters.job) {
-      state.events = [{ at: new Date(), ...told }, ...state.events].slice(0, MOST_EVENTS);
+    const fields = event.told ?? event;
+    if (fields.job === parameters.job) {
+      state.events = [{ at: new Date(), ...fields }, ...state.events].slice(0, MOST_EVENTS);
       refresh(parts.events, eventTable(state.events));
     }
   }
@@ -95,7 +95,7 @@ function head(job) {
     : `version ${job.version}; version ${job.in_effect} is in effect`;
   return [
     job.trouble
-      ? element("div", { class: "problem" }, element("h2", {}, "In trouble"), element("p", {}, job.trouble))
+      ? element("div", { class: "problem" }, element("h2", {}, "Problems"), element("p", {}, job.trouble))
       : null,
     facts([
       ["State", badge(job.state)],
@@ -104,7 +104,7 @@ function head(job) {
       ["Tasks", `${count(job.active)} active, ${count(job.paused)} paused`],
       ["Latest batch", job.batch < 0 ? "none yet" : count(job.batch)],
       ["Restarts", count(job.restarts)],
-      ["Heard of", job.seen ? ago(job.seen) : "never"],
+      ["Last seen", job.seen ? ago(job.seen) : "never"],
     ]),
   ];
 }
@@ -128,17 +128,17 @@ function taskTable(tasks, bring) {
   const rows = sorted.slice(0, MOST_ROWS);
   const caption = rows.length === tasks.length
     ? counted(tasks.length, "task")
-    : `${count(rows.length)} of ${counted(tasks.length, "task")}, those first that failed`;
+    : `${count(rows.length)} of ${counted(tasks.length, "task")}, failed ones first`;
   return table([
     { title: "Task", cell: button },
     { title: "State", cell: (task) => badge(task.state) },
-    { title: "Why it failed", cell: (task) => task.failed || "–" },
+    { title: "Failure", cell: (task) => task.failed || "–" },
     { title: "Dataflows", number: true, cell: (task) => count(task.dataflows) },
     { title: "CPU", number: true, cell: (task) => seconds(task.cpu_seconds) },
     { title: "In", number: true, cell: (task) => count(task.events_in) },
     { title: "Out", number: true, cell: (task) => count(task.events_out) },
-    { title: "Not taken", number: true, cell: (task) => count(task.events_dead) },
-  ], rows, { caption, empty: "It has no active task." });
+    { title: "Not processed", number: true, cell: (task) => count(task.events_dead) },
+  ], rows, { caption, empty: "No active tasks." });
 }
 
 function streamTable(streams, job) {
@@ -150,7 +150,7 @@ function streamTable(streams, job) {
     { title: "To", cell: (each) => element("span", {}, each.consumers.flatMap(linked)) },
   ], own, {
     caption: counted(own.length, "stream"),
-    empty: "None: it has all that its tasks need, and nobody else reads from it.",
+    empty: "None. Its tasks exchange no events with other jobs.",
   });
 
   function linked(to, place) {
@@ -187,6 +187,6 @@ function eventTable(events) {
   return table([
     { title: "When", cell: (each) => time(each.at) },
     { title: "State", cell: (each) => badge(each.state ?? "unknown") },
-    { title: "What it said", cell: (each) => each.trouble || failures(each.failed) || "–" },
-  ], events, { caption: "Newest first", empty: "Nothing yet. New states of this job appear here." });
+    { title: "Message", cell: (each) => each.trouble || failures(each.failed) || "–" },
+  ], events, { caption: "Newest first", empty: "No events yet. New states of this job appear here." });
 }

@@ -1,18 +1,18 @@
-/** The jobs and the hosts: what is wanted of each, and how they are, live. */
+/** The jobs and the hosts, live. */
 
 import { api } from "../api.js";
 import { badge, element, replace, table } from "../dom.js";
 import { ago, cores, count, seconds } from "../format.js";
-import { every } from "../live.js";
+import { every } from "../live-updates.js";
 import { figuresOf, perSecond } from "../graph/figures.js";
-import { refresh } from "../refreshing.js";
+import { refresh } from "../refresh.js";
 import { History, sparkline } from "../graph/sparkline.js";
-import { counted } from "../graph/words.js";
+import { counted } from "../plurals.js";
 
 const PACE = 3;
-/** What is told of a spool where all is well: it takes more, or another host has it. */
-const WELL = new Set(["ready", "elsewhere"]);
-/** Looks over which is counted how many cores a host uses. */
+/** The states of a spool that works: it takes events, or another host has it. */
+const WORKING = new Set(["ready", "elsewhere"]);
+/** The number of samples over which the cores of a host are averaged. */
 const LOOKS = 10;
 
 export const title = "Jobs";
@@ -38,7 +38,7 @@ export async function show(main, { signal }) {
     refresh(hosts, hostTable(allHosts, busy));
   }
 
-  /** How many cores a host uses: the CPU that it took between looks, over the time between them. */
+  /** Sample the cores that a host uses: its CPU time between samples, over the time between them. */
   function noteCpu(host) {
     const before = busy.get(host.name) ?? { looks: [], history: new History() };
     const taken = { at: Date.parse(host.seen), cpu: Object.values(host.cpu).reduce((sum, each) => sum + each, 0) };
@@ -52,21 +52,21 @@ export async function show(main, { signal }) {
   await every(PACE, look, signal);
 }
 
-/** The streams of a host whose spools do not take more, each with why. */
-function ailing(host) {
-  return Object.entries(host.spools).filter(([, said]) => !WELL.has(said));
+/** The spools of a host that take no events, with the reasons. */
+function brokenSpools(host) {
+  return Object.entries(host.spools).filter(([, state]) => !WORKING.has(state));
 }
 
-/** What is wrong, named. */
+/** The list of problems. */
 function troubles(jobs, hosts) {
   const wrong = [
     ...hosts.filter((host) => !host.alive).map((host) => `Host ${host.name} is not alive.`),
     ...hosts.flatMap((host) =>
-      ailing(host).map(([name, said]) => `The spool of ${name} on host ${host.name}: ${said}.`)),
+      brokenSpools(host).map(([name, state]) => `The spool of ${name} on host ${host.name}: ${state}.`)),
     ...jobs.filter((job) => job.trouble).map((job) => `Job ${job.job}: ${job.trouble}`),
   ];
   return wrong.length === 0 ? null : element("div", { class: "problem" },
-    element("h2", {}, "In trouble"), element("ul", {}, wrong.map((each) => element("li", {}, each))));
+    element("h2", {}, "Problems"), element("ul", {}, wrong.map((each) => element("li", {}, each))));
 }
 
 function jobTable(jobs, histories) {
@@ -84,8 +84,8 @@ function jobTable(jobs, histories) {
     { title: "Waiting", number: true, cell: (job) => cell(drawn(job, "lag_events", count)) },
     { title: "Latency", number: true, cell: (job) => seconds(job.latency_seconds_p50) },
     { title: "Restarts", number: true, cell: (job) => count(job.restarts) },
-    { title: "Heard of", cell: (job) => (job.seen ? ago(job.seen) : "never") },
-  ], jobs, { caption: `${counted(jobs.length, "job")}; batch and latency in the median`, empty: "No job runs." });
+    { title: "Last seen", cell: (job) => (job.seen ? ago(job.seen) : "never") },
+  ], jobs, { caption: `${counted(jobs.length, "job")}; batch and latency are medians`, empty: "No jobs are running." });
 }
 
 function cell(parts) {
@@ -107,15 +107,15 @@ function hostTable(hosts, busy) {
     { title: "Cores", number: true, cell: (host) => cores(host.cores) },
     { title: "Jobs", cell: (host) => jobLinks(host.jobs) },
     { title: "Cores used", number: true, cell: used },
-    { title: "CPU taken", cell: (host) => list(taken(host.cpu)) },
+    { title: "CPU time", cell: (host) => list(taken(host.cpu)) },
     { title: "Spools", number: true, cell: (host) => count(Object.keys(host.spools).length) },
     { title: "Dropped", number: true, cell: (host) => count(host.dropped) },
-    { title: "Offers", cell: (host) => list(host.tags) },
+    { title: "Tags", cell: (host) => list(host.tags) },
     { title: "Release", cell: (host) => host.release || "–" },
-    { title: "Heard of", cell: (host) => (host.seen ? ago(host.seen) : "never") },
+    { title: "Last seen", cell: (host) => (host.seen ? ago(host.seen) : "never") },
   ], hosts, {
     caption: counted(hosts.length, "host"),
-    empty: "No host was heard of. The command braid host starts one.",
+    empty: "No hosts. Start one with: braid host",
   });
 }
 

@@ -1,16 +1,16 @@
-/** Operations: the journal of what was done, newest first, live; by kind and subject. */
+/** Operations: the journal, newest first, live, with filters. */
 
 import { api } from "../api.js";
 import { element, field, named, replace, table } from "../dom.js";
 import { count, seconds, time } from "../format.js";
-import { refresh } from "../refreshing.js";
-import { every, stream } from "../live.js";
+import { refresh } from "../refresh.js";
+import { every, stream } from "../live-updates.js";
 import { guarded, remember } from "../reports.js";
 
 const PATH = "/v1/operations";
 const PART = 50;
 const PACE = 60;
-/** What an operation may have done, as REST has it. */
+/** The kinds of operations in REST. */
 export const KINDS = [
   "submit", "remove", "drain", "replace", "register source", "change source", "revoke source", "admit tenant", "set quota",
   "make key", "revoke key", "make broker credentials", "put secret", "remove secret", "discard dead letters",
@@ -30,11 +30,11 @@ export async function show(main, { parameters, session, signal, say }) {
     field("Kind", kind), field("Subject: a dataflow, source, tenant, key or secret", subject),
     element("button", { class: "button", type: "submit" }, "Show"));
   const list = element("div", {});
-  const older = element("button", { class: "button", type: "button", hidden: true }, "Show older ones");
+  const older = element("button", { class: "button", type: "button", hidden: true }, "Show older");
   const isLive = element("span", { class: "faint" });
   const state = { shown: new Map(), next: null, turn: 0, details: new Map() };
 
-  /** Read the newest; whether they follow on those that are shown, or take their place. */
+  /** Read the newest operations; they join the shown ones, or replace them after a gap. */
   async function newest(anew) {
     state.turn += 1;
     const { turn } = state;
@@ -95,12 +95,12 @@ export async function show(main, { parameters, session, signal, say }) {
   });
   older.addEventListener("click", () => guarded(showOlder, main, signal));
   replace(main, element("h1", {}, title), filters, element("p", {}, isLive), list, older);
-  // The stream says when to read; what it cannot say, because it was away, is read in between.
+  // An event triggers a read; regular reads find what was missed while the stream was down.
   await Promise.all([
     every(PACE, read, signal),
     stream("/v1/events", { on: {
-      open: () => replace(isLive, "New ones appear as they happen."),
-      closed: () => replace(isLive, "New ones appear within a minute, until the stream of events is back."),
+      open: () => replace(isLive, "New operations appear as they happen."),
+      closed: () => replace(isLive, "The event stream is down; new operations appear within a minute."),
       operation: read,
     }, signal }),
   ]);
@@ -114,7 +114,7 @@ function journal(rows, details, isOperator) {
     { title: "Subject", cell: subjectOf },
     { title: "Changed", cell: changes },
     { title: "Details", cell: (row) => kept(row, details) },
-  ], rows, { caption: "The journal, newest first", empty: "Nothing like this was done yet." });
+  ], rows, { caption: "The journal, newest first", empty: "No matching operations." });
 }
 
 function subjectOf(row) {
@@ -130,7 +130,7 @@ function changes(row) {
   return words.length > 0 ? `tasks: ${words.join(", ")}` : "\u2013";
 }
 
-/** The same node each time, so that what somebody opened stays open. */
+/** The same node each time, so that opened details stay open. */
 function kept(row, details) {
   if (!details.has(row.id)) {
     details.set(row.id, detailsOf(row));
@@ -140,8 +140,8 @@ function kept(row, details) {
 
 function detailsOf(row) {
   const facts = [
-    ["Number", String(row.id)],
-    ["Took", seconds(row.seconds)],
+    ["Id", String(row.id)],
+    ["Duration", seconds(row.seconds)],
     ["Jobs started", row.jobs_started.join(", ")],
     ["Jobs stopped", row.jobs_stopped.join(", ")],
     ["Note", row.note],

@@ -1,14 +1,15 @@
-/** The overview: how much runs, what it takes and saves, and what is in trouble. */
+/** The overview: counts, costs, savings and problems. */
 
 import { api } from "../api.js";
 import { badge, element, named, replace, table } from "../dom.js";
 import { cores, count, percent, price, seconds } from "../format.js";
-import { every } from "../live.js";
+import { counted } from "../plurals.js";
+import { every } from "../live-updates.js";
 
 export const title = "Overview";
 
-const AGAIN = 5;
-const AGAIN_SCATTERED = 60;
+const PACE = 5;
+const SCATTERED_PACE = 60;
 const RECENT = 5 * 60 * 1000;
 
 export async function show(main, { session, signal }) {
@@ -22,25 +23,25 @@ export async function show(main, { session, signal }) {
       api.get("/v1/reports/savings", { signal }),
       api.get("/v1/reports/savings", { query: { from }, signal }),
     ]);
-    drawn(places.counts, counted(counts));
+    drawn(places.counts, dataflowCards(counts));
     drawn(places.reports, session.kind === "operator" ? reported(hour, recent) : ownReport(hour, recent));
     if (counts.jobs) {
       drawn(places.jobs, jobs(counts.jobs));
     }
   }
 
-  // Finding out how scattered the jobs are takes longer than all else here.
+  // The fragmentation takes longest to compute.
   async function lookScattered() {
     drawn(places.scattered, scattered(await api.get("/v1/fragmentation", { signal })));
   }
 
   await Promise.all([
-    every(AGAIN, look, signal),
-    session.kind === "operator" ? every(AGAIN_SCATTERED, lookScattered, signal) : null,
+    every(PACE, look, signal),
+    session.kind === "operator" ? every(SCATTERED_PACE, lookScattered, signal) : null,
   ]);
 }
 
-/** Put new content in its place, unless it is as before: what somebody reads or has chosen stays as it is. */
+/** Replace the content of a place if it has changed; else focus and selections stay. */
 function drawn(place, content) {
   const made = element("div", {}, content);
   if (!place.firstChild?.isEqualNode(made)) {
@@ -57,7 +58,7 @@ function card(words, number, ...more) {
     element("h3", {}, words), element("p", { class: "figure" }, number), more);
 }
 
-function counted(counts) {
+function dataflowCards(counts) {
   const states = Object.entries(counts.dataflows);
   const all = states.reduce(function add(sum, [, number]) {
     return sum + number;
@@ -75,12 +76,12 @@ function counted(counts) {
         element("p", {}, `of ${count(counts.tasks_submitted)} tasks submitted`),
         element("p", { class: "faint" }, byKind(counts.running_by_kind, counts.submitted_by_kind)),
         counts.tasks_submitted > 0
-          ? element("p", {}, `${percent(1 - counts.tasks_running / counts.tasks_submitted)} need not run of their own`)
+          ? element("p", {}, `${percent(1 - counts.tasks_running / counts.tasks_submitted)} shared`)
           : null)),
   ];
 }
 
-/** Sources cost next to nothing, so that how many of them are shared says little. */
+/** By kind, because sources cost almost nothing, so that sharing them saves little. */
 function byKind(running, submitted) {
   return ["sources", "steps", "outputs"].map(function kind(name) {
     return `${count(running[name])} of ${count(submitted[name])} ${name}`;
@@ -89,7 +90,7 @@ function byKind(running, submitted) {
 
 function workSaved(part) {
   return part === null ? null : card("Work saved by sharing", percent(part),
-    element("p", { class: "faint" }, "of the CPU of tasks, measured over the last hour"));
+    element("p", { class: "faint" }, "of the CPU time of tasks, measured over the last hour"));
 }
 
 function reported(hour, recent) {
@@ -98,7 +99,7 @@ function reported(hour, recent) {
     element("h2", {}, "Cores"),
     hour.metered_seconds === 0 ? unmetered() : element("div", { class: "cards" },
       card("Cores now", recent.metered_seconds > 0 ? cores(recent.whole.measured.cores) : "–",
-        element("p", {}, "measured over the last minutes")),
+        element("p", {}, "measured over the last 5 minutes")),
       card("Cores in the last hour", cores(hour.whole.measured.cores), priced(hour.whole.measured, hour)),
       workSaved(hour.whole.work_saved),
       card("Cores saved by sharing", cores(saved.likely), estimated(saved), priced(saved, hour)),
@@ -114,9 +115,9 @@ function ownReport(hour, recent) {
   return [
     element("h2", {}, "Your share"),
     hour.metered_seconds === 0 || !own ? unmetered() : element("div", { class: "cards" },
-      card("Cores now", now ? cores(now.share.cores) : "–", element("p", {}, "measured over the last minutes")),
+      card("Cores now", now ? cores(now.share.cores) : "–", element("p", {}, "measured over the last 5 minutes")),
       card("Cores in the last hour", cores(own.share.cores), priced(own.share, hour)),
-      card("Cores that it would take alone", cores(own.alone.likely), estimated(own.alone)),
+      card("Cores if run alone", cores(own.alone.likely), estimated(own.alone)),
       workSaved(own.work_saved),
       card("Cores saved", cores(own.saving.likely), estimated(own.saving), priced(own.saving, hour))),
     element("p", {}, element("a", { href: "#/savings" }, "Savings over time")),
@@ -124,11 +125,11 @@ function ownReport(hour, recent) {
 }
 
 function unmetered() {
-  return element("p", { class: "empty" }, "Nothing is metered yet; the first figures come some minutes after something runs.");
+  return element("p", { class: "empty" }, "No data yet. The first figures appear a few minutes after a dataflow starts.");
 }
 
 function estimated(estimate) {
-  return element("p", { class: "faint" }, `between ${cores(estimate.low)} and ${cores(estimate.high)}, estimated`);
+  return element("p", { class: "faint" }, `estimate: ${cores(estimate.low)} to ${cores(estimate.high)}`);
 }
 
 function priced(amount, report) {
@@ -136,47 +137,47 @@ function priced(amount, report) {
     : element("p", {}, `${price(amount.price, report.currency)} in the last hour`);
 }
 
-function jobs(told) {
+function jobs(report) {
   return [
     element("h2", {}, "Jobs"),
     element("div", { class: "cards" },
-      card("Jobs", count(Object.values(told.states).reduce((sum, number) => sum + number, 0)),
-        element("p", {}, Object.entries(told.states).map(function state([name, number]) {
+      card("Jobs", count(Object.values(report.states).reduce((sum, number) => sum + number, 0)),
+        element("p", {}, Object.entries(report.states).map(function state([name, number]) {
           return [badge(name, `${count(number)} ${name}`), " "];
         })),
         element("p", {}, element("a", { href: "#/jobs" }, "All jobs"))),
-      card("Bridges", count(told.bridges), element("p", {}, "streams that go from job to job")),
-      card("Events waiting", count(told.lag_events),
-        told.lag_seconds === null ? null : element("p", {}, `the oldest for ${seconds(told.lag_seconds)}`))),
-    told.in_trouble > 0 ? [
-      element("h3", {}, `In trouble: ${count(told.in_trouble)}`),
+      card("Bridges", count(report.bridges), element("p", {}, "streams between jobs")),
+      card("Events waiting", count(report.lag_events),
+        report.lag_seconds === null ? null : element("p", {}, `the oldest for ${seconds(report.lag_seconds)}`))),
+    report.in_trouble > 0 ? [
+      element("h3", {}, `Jobs with problems: ${count(report.in_trouble)}`),
       table([
         { title: "Job", cell: (job) => element("a", { href: `#/jobs/${encodeURIComponent(job.job)}` }, `Job ${job.job}`) },
         { title: "State", cell: (job) => badge(job.state) },
-        { title: "Trouble", cell: (job) => named(job.trouble) },
-      ], told.troubled, { caption: "Jobs in trouble" }),
+        { title: "Problem", cell: (job) => named(job.trouble) },
+      ], report.troubled, { caption: "Jobs with problems" }),
     ] : null,
   ];
 }
 
-function scattered(told) {
+function scattered(report) {
   return [
     element("h2", {}, "Fragmentation"),
     element("p", {},
-      `${count(told.jobs)} jobs, of which ${count(told.fewest)} would do. ${count(told.paused)} paused tasks. `,
-      `That costs ${cores(told.cores)} cores, as predicted, and adds ${seconds(told.latency_seconds)} of latency.`),
-    savesMost(told.saves),
-    told.move ? element("p", {}, `${count(told.move.tasks)} tasks are moving now: ${told.move.phase}.`) : null,
+      `${count(report.jobs)} jobs, ${count(report.fewest)} needed; ${count(report.paused)} paused tasks. `,
+      `Estimated cost: ${cores(report.cores)} cores and ${seconds(report.latency_seconds)} of latency.`),
+    savesMost(report.saves),
+    report.move ? element("p", {}, `Moving ${counted(report.move.tasks, "task")}: ${report.move.phase}.`) : null,
   ];
 }
 
-/** Which of the three saves most here and now, and from where on sharing would count more than packing. */
+/** Which of the three saves most now, and above which work for a batch sharing would save more than packing. */
 function savesMost(saves) {
-  const most = saves.most === "" ? "Nothing saves anything here and now" : `Here and now ${saves.most} counts most`;
-  const each = `sharing saves ${cores(saves.sharing)} cores, packing ${cores(saves.packing)}, `
-    + `and defragmenting would save ${cores(saves.defragmenting)}`;
-  const here = `A batch holds ${seconds(saves.work_per_batch_seconds)} of work`;
+  const most = saves.most === "" ? "Nothing saves cores now" : `Now ${saves.most} saves most`;
+  const each = `sharing ${cores(saves.sharing)} cores, packing ${cores(saves.packing)}, `
+    + `defragmenting would save ${cores(saves.defragmenting)}`;
+  const here = `A batch has ${seconds(saves.work_per_batch_seconds)} of work`;
   const from = saves.crossover_seconds === null ? ""
-    : `; from ${seconds(saves.crossover_seconds)} on sharing counts more than packing`;
+    : `; above ${seconds(saves.crossover_seconds)} sharing would save more than packing`;
   return element("p", {}, `${most}: ${each}. ${here}${from}.`);
 }

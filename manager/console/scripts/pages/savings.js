@@ -1,11 +1,11 @@
-/** Savings: what was measured and what separate execution would have taken, over time and for each tenant. */
+/** Savings: measured cores and those of separate execution, over time and by tenant. */
 
 import { api } from "../api.js";
 import { chart } from "../chart.js";
 import { element, field, named, replace, table } from "../dom.js";
 import { cores, percent, price, seconds, time } from "../format.js";
-import { refresh } from "../refreshing.js";
-import { every } from "../live.js";
+import { refresh } from "../refresh.js";
+import { every } from "../live-updates.js";
 import { guarded, ownBounds, remember, selectTenant } from "../reports.js";
 
 const HOUR = 3600;
@@ -15,7 +15,7 @@ const LAST = [
   { name: "day", words: "Last 24 hours", length: 24 * HOUR },
   { name: "week", words: "Last 7 days", length: 7 * 24 * HOUR },
   { name: "month", words: "Last 30 days", length: 30 * 24 * HOUR },
-  { name: "own", words: "From one time to another", length: null },
+  { name: "own", words: "Custom", length: null },
 ];
 const PACE = 30;
 
@@ -42,12 +42,12 @@ export async function show(main, { parameters, session, signal, say }) {
       api.get("/v1/reports/savings/series", { query, signal }),
     ]);
     if (turn !== looked) {
-      // Another interval was chosen meanwhile.
+      // Another interval was chosen in the meantime.
       return false;
     }
     refresh(figures, cards(whole, tenant?.value));
     if (isChosen || !(drawing.contains(document.activeElement) || drawing.matches(":hover"))) {
-      // Whoever reads the chart right now keeps it until then.
+      // A chart that is being read is not replaced.
       drawn.abort();
       drawn = new AbortController();
       replace(drawing, pictured(series, drawn.signal));
@@ -62,7 +62,7 @@ export async function show(main, { parameters, session, signal, say }) {
     const words = { last: chosen.value, from: from.value, to: to.value, tenant: tenant?.value };
     remember("#/savings", words);
     if (own.isWhole() && await look(true)) {
-      say("The savings of the interval are shown.");
+      say("Savings updated.");
     }
   }
 
@@ -74,8 +74,8 @@ export async function show(main, { parameters, session, signal, say }) {
   replace(main, element("h1", {}, title),
     element("div", { class: "toolbar" }, field("Interval", chosen), bounds, tenant ? field("Tenant", tenant) : null),
     figures, element("h2", {}, "Over time"), drawing,
-    element("details", {}, element("summary", {}, "The numbers of the chart"), numbers),
-    element("h2", {}, "Who pays for what"), shares);
+    element("details", {}, element("summary", {}, "Chart data"), numbers),
+    element("h2", {}, "Shares"), shares);
   await every(PACE, () => (own.isWhole() ? guarded(look, main, signal) : undefined), signal);
 }
 
@@ -87,28 +87,28 @@ function interval(name, from, to) {
   return { from: new Date(Date.now() - length * 1000).toISOString() };
 }
 
-function cards(told, tenant) {
+function cards(report, tenant) {
   const metered = element("p", { class: "faint" },
-    told.metered_seconds === 0
-      ? "Nothing was metered in this interval. A minute is written down once it is over."
-      : `${time(told.since)} to ${time(told.until)}, ${seconds(told.metered_seconds)} of it metered.`);
+    report.metered_seconds === 0
+      ? "Nothing was metered in this interval. A minute is recorded once it is over."
+      : `${time(report.since)} to ${time(report.until)}, ${seconds(report.metered_seconds)} of it metered.`);
   const shown = [];
-  if (told.whole) {
-    const { measured, alone_packed: packed, saving_by_sharing: sharing, saving_by_packing: packing, overhead } = told.whole;
+  if (report.whole) {
+    const { measured, alone_packed: packed, saving_by_sharing: sharing, saving_by_packing: packing, overhead } = report.whole;
     shown.push(
-      card("Measured", measured.cores, priced(measured.price, told)),
-      workSaved(told.whole.work_saved),
+      card("Measured", measured.cores, priced(measured.price, report)),
+      workSaved(report.whole.work_saved),
       card("Saved by sharing", sharing.likely, range(sharing), partOf(sharing.likely, packed.likely, "of packed jobs")),
       card("Saved by packing", packing.likely, range(packing)),
-      card("Overhead", overhead.cores, partOf(overhead.cores, measured.cores, "of what was measured")));
+      card("Overhead", overhead.cores, partOf(overhead.cores, measured.cores, "of the measured cores")));
   }
-  if (!told.whole || tenant) {
-    for (const share of told.shares) {
+  if (!report.whole || tenant) {
+    for (const share of report.shares) {
       shown.push(
-        card("Share", share.share.cores, priced(share.share.price, told)),
+        card("Share", share.share.cores, priced(share.share.price, report)),
         card("Alone", share.alone.likely, range(share.alone)),
         workSaved(share.work_saved),
-        card("Saved", share.saving.likely, range(share.saving), partOf(share.saving.likely, share.alone.likely, "of alone")));
+        card("Saved", share.saving.likely, range(share.saving), partOf(share.saving.likely, share.alone.likely, "of running alone")));
     }
   }
   return [element("div", { class: "cards" }, shown), metered];
@@ -119,7 +119,7 @@ function card(name, value, ...notes) {
 }
 
 function workSaved(part) {
-  return part === null ? null : figure("Work saved by sharing", percent(part), ["of the CPU of tasks, as measured"]);
+  return part === null ? null : figure("Work saved by sharing", percent(part), ["of the CPU time of tasks, measured"]);
 }
 
 function figure(name, text, notes) {
@@ -130,19 +130,19 @@ function figure(name, text, notes) {
 }
 
 function range({ low, high }) {
-  // The least may be a rounded -0.
-  return `between ${cores(low || 0)} and ${cores(high || 0)}`;
+  // A bound may be -0.
+  return `${cores(low || 0)} to ${cores(high || 0)}`;
 }
 
 function partOf(part, whole, words) {
   return whole > 0 ? `${percent(part / whole)} ${words}` : null;
 }
 
-function priced(amount, told) {
-  return amount === null ? null : price(amount, told.currency);
+function priced(amount, report) {
+  return amount === null ? null : price(amount, report.currency);
 }
 
-/** Lines for what the caller is told: the whole for operators, else a tenant's share. */
+/** The lines of the chart: the total for operators, else a tenant's share. */
 function linesOf({ points }) {
   const [whole, own] = ["measured", "share"].map((name) => points.some((point) => point[name]));
   const taken = (name, words, kind) => ({ name: words, kind, values: points.map((point) => point[name]?.cores ?? null) });
@@ -154,8 +154,8 @@ function linesOf({ points }) {
     high: points.map((point) => point[name]?.high ?? null),
   });
   return [
-    ...(whole ? [taken("measured", "measured", "measured"), estimated("alone_packed", "packed alone", "packed"),
-      estimated("alone_launched", "launched alone", "launched")] : []),
+    ...(whole ? [taken("measured", "measured", "measured"), estimated("alone_packed", "packed without sharing", "packed"),
+      estimated("alone_launched", "a job for each dataflow", "launched")] : []),
     ...(own ? [taken("share", "share", "share"), estimated("alone", "alone", "alone")] : []),
   ];
 }
@@ -166,7 +166,7 @@ function pictured(series, signal) {
     return element("p", { class: "empty" }, "Nothing was metered in this interval.");
   }
   const times = series.points.map((point) => new Date(point.at));
-  return chart({ label: "Cores over time", times, lines, told: cores, signal });
+  return chart({ label: "Cores over time", times, lines, format: cores, signal });
 }
 
 function numbered(series) {
@@ -184,26 +184,26 @@ function bounded({ values, low, high }, at) {
   return cores(values[at]) + bounds;
 }
 
-function tables(told, isOperator) {
-  const sharing = { empty: "Nobody had a share in this interval." };
+function tables(report, isOperator) {
+  const sharing = { empty: "No shares in this interval." };
   return [
-    isOperator ? table(columns("Tenant", (row) => named(row.tenant), told), told.shares,
+    isOperator ? table(columns("Tenant", (row) => named(row.tenant), report), report.shares,
       { caption: "Tenants", ...sharing }) : null,
-    !isOperator || told.dataflows.length > 0
-      ? table(columns("Dataflow", (row) => link(row.dataflow), told), told.dataflows, { caption: "Dataflows", ...sharing })
+    !isOperator || report.dataflows.length > 0
+      ? table(columns("Dataflow", (row) => link(row.dataflow), report), report.dataflows, { caption: "Dataflows", ...sharing })
       : null,
-    isOperator ? null : element("p", { class: "faint" }, `Tenants that had a share: ${told.tenants}.`),
+    isOperator ? null : element("p", { class: "faint" }, `Tenants with a share: ${report.tenants}.`),
   ];
 }
 
-function columns(name, cell, told) {
-  const money = { title: "Price", number: true, cell: (row) => priced(row.share.price, told) };
+function columns(name, cell, report) {
+  const money = { title: "Price", number: true, cell: (row) => priced(row.share.price, report) };
   return [
     { title: name, cell },
     { title: "Share", number: true, cell: (row) => cores(row.share.cores) },
     { title: "Alone", number: true, cell: (row) => `${cores(row.alone.likely)} (${cores(row.alone.low)}–${cores(row.alone.high)})` },
     { title: "Saved", number: true, cell: (row) => `${cores(row.saving.likely)} (${cores(row.saving.low)}–${cores(row.saving.high)})` },
-    ...(told.price_per_core_hour === null ? [] : [money]),
+    ...(report.price_per_core_hour === null ? [] : [money]),
   ];
 }
 

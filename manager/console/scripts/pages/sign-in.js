@@ -1,4 +1,4 @@
-/** Signing in with an API key, which is sent once and kept nowhere. */
+/** Sign-in with an API key, which is sent once and not stored. */
 
 import { api } from "../api.js";
 import { element, field, problem, replace } from "../dom.js";
@@ -32,9 +32,9 @@ export async function show(main, { signal, signedIn }) {
   replace(main,
     element("form", { class: "narrow card", on: { submit: signIn } },
       element("h1", {}, "Sign in"),
-      field("API key", key, "It begins with braid_. An operator makes keys; a tenant makes more of its own."),
+      field("API key", key, "It begins with braid_. Operators make keys; a tenant can make more for itself."),
       wrong,
       button,
-      element("p", { class: "faint" }, "The key is traded for a session of eight hours, and this browser does not keep it.")));
+      element("p", { class: "faint" }, "The key is exchanged for a session of eight hours; the browser does not store it.")));
   key.focus();
 }

@@ -1,24 +1,25 @@
-/** Submitting a dataflow: its document is checked, what it would do is explained, and then it is submitted. */
+/** Submission of a dataflow: check its document, preview the effects, submit. */
 
 import { api, Problem, Unreachable } from "../api.js";
 import { element, field, named, problem, replace, table } from "../dom.js";
 import { cores, count, percent, time } from "../format.js";
-import { around, placeOf, read } from "../places.js";
+import { around, placeOf, read } from "../json-positions.js";
+import { counted } from "../plurals.js";
 
 export const title = "Submit a dataflow";
 
-const STARTS = [["latest", "at what comes from now on"], ["earliest", "at the earliest events that are kept"]];
+const STARTS = [["latest", "from now on"], ["earliest", "from the earliest events that are kept"]];
 
 export async function show(main, { session, signal, say }) {
   const form = made(session);
-  const told = element("div", { id: "told" });
-  // One key for one attempt: sent again after a broken answer, it is the same submission.
+  const result = element("div", { id: "result" });
+  // One idempotency key for each attempt: sent again after a lost answer, it is the same submission.
   let attempt = null;
 
   function changed() {
     attempt = null;
     form.submit.disabled = true;
-    replace(told);
+    replace(result);
   }
 
   async function explain() {
@@ -26,7 +27,7 @@ export async function show(main, { session, signal, say }) {
     const text = form.document.value;
     const { error } = read(text);
     if (error) {
-      replace(told, notJson(text, error));
+      replace(result, notJson(text, error));
       say("The document is not JSON.");
       return;
     }
@@ -36,8 +37,8 @@ export async function show(main, { session, signal, say }) {
       if (text === form.document.value) {
         attempt = { text, query, key: newKey() };
         form.submit.disabled = false;
-        replace(told, explanation(explained));
-        say("Explained. It can be submitted.");
+        replace(result, explanation(explained));
+        say("Explained; ready to submit.");
       }
     });
   }
@@ -54,7 +55,7 @@ export async function show(main, { session, signal, say }) {
       const headers = { "Idempotency-Key": key };
       const submitted = await api.post("/v1/dataflows", text, { query, headers, signal });
       attempt = null;
-      replace(told, done(submitted));
+      replace(result, done(submitted));
       say("Submitted.");
     });
   }
@@ -66,10 +67,10 @@ export async function show(main, { session, signal, say }) {
       if (signal.aborted || error.status === 401) {
         return;
       }
-      // What may have been done is asked for again under the same key.
-      const again = error instanceof Unreachable || (error instanceof Problem && (error.passing || error.status >= 500));
+      // If it may have been done, it can be sent again with the same key.
+      const again = error instanceof Unreachable || (error instanceof Problem && (error.isTransient || error.status >= 500));
       form.submit.disabled = !(again && attempt !== null);
-      replace(told, error.errors?.length ? refused(form.document.value, error) : problem(error));
+      replace(result, error.errors?.length ? refused(form.document.value, error) : problem(error));
     }
   }
 
@@ -87,12 +88,12 @@ export async function show(main, { session, signal, say }) {
   replace(main,
     element("h1", {}, title),
     element("form", { on: { submit } },
-      form.tenant ? field("For tenant", form.tenant) : null,
-      field("Document", form.document, "JSON, as the reference of documents has it. Paste it here, or choose a file."),
+      form.tenant ? field("Tenant", form.tenant) : null,
+      field("Document", form.document, "JSON. Paste it here, or choose a file."),
       field("From a file", form.file),
-      field("Begins", form.start),
+      field("Start", form.start),
       element("div", { class: "toolbar" }, form.explain, form.submit)),
-    told);
+    result);
 }
 
 function made(session) {
@@ -114,24 +115,24 @@ function queryOf(form) {
 }
 
 function newKey() {
-  // `randomUUID` is missing where the console is served without TLS.
+  // `randomUUID` does not exist without TLS.
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), function hexadecimal(byte) {
     return byte.toString(16).padStart(2, "0");
   }).join("");
 }
 
-function explanation(told) {
-  const { saving } = told;
+function explanation(result) {
+  const { saving } = result;
   return element("section", { "aria-labelledby": "explained" },
-    element("h2", { id: "explained" }, "What it would do"),
+    element("h2", { id: "explained" }, "Preview"),
     element("div", { class: "cards" },
       figure("Tasks reused", `${count(saving.tasks)} of ${count(saving.of_tasks)}`),
-      figure("Work saved, predicted", percent(saving.work)),
-      figure("Cores saved, predicted", cores(saving.cores))),
-    saving.work === null ? null : element("p", { class: "faint" }, restsOn(saving.work_rests_on)),
-    told.collapsed.length > 0 ? [
-      element("h3", {}, "Equivalent tasks that would run as one"),
-      element("ul", {}, told.collapsed.map(function group(tasks) {
+      figure("Work saved (estimate)", percent(saving.work)),
+      figure("Cores saved (estimate)", cores(saving.cores))),
+    saving.work === null ? null : element("p", { class: "faint" }, basisOf(saving.work_rests_on)),
+    result.collapsed.length > 0 ? [
+      element("h3", {}, "Equivalent tasks, which run as one"),
+      element("ul", {}, result.collapsed.map(function group(tasks) {
         return element("li", {}, listed(tasks));
       })),
     ] : null,
@@ -139,16 +140,16 @@ function explanation(told) {
     table([
       { title: "Task", cell: (task) => named(task.id) },
       { title: "Type", cell: (task) => task.type },
-      { title: "With history since", cell: (task) => (task.since ? time(task.since) : "none needed") },
-    ], told.reused, { caption: "Tasks that run already", empty: "Nothing that runs already can be reused." }),
+      { title: "History since", cell: (task) => (task.since ? time(task.since) : "none needed") },
+    ], result.reused, { caption: "Tasks that already run", empty: "No running task can be reused." }),
     element("h3", {}, "Started"),
-    told.started.length > 0 ? element("p", {}, listed(told.started)) : element("p", { class: "empty" }, "Nothing."));
+    result.started.length > 0 ? element("p", {}, listed(result.started)) : element("p", { class: "empty" }, "No tasks."));
 }
 
-/** How well the work is known. */
-function restsOn({ measured, type, assumed }) {
-  return `Work is events times what one costs at each task: measured for ${count(measured)} tasks, `
-    + `by their type for ${count(type)}, assumed for ${count(assumed)}.`;
+/** The basis of the estimate. */
+function basisOf({ measured, type, assumed }) {
+  return `Work is the number of events times their cost at each task. Costs of ${counted(measured + type + assumed, "task")}: `
+    + `${count(measured)} measured, ${count(type)} by type, ${count(assumed)} assumed.`;
 }
 
 function figure(words, number) {
@@ -166,7 +167,7 @@ function done(dataflow) {
     element("h2", { id: "done" }, "Submitted"),
     element("p", {},
       element("a", { href: `#/dataflows/${encodeURIComponent(dataflow.id)}` }, named(dataflow.name)),
-      `: ${count(dataflow.reused.length)} tasks reused, ${count(dataflow.started.length)} started.`));
+      `: ${counted(dataflow.reused.length, "task")} reused, ${count(dataflow.started.length)} started.`));
 }
 
 function notJson(text, error) {

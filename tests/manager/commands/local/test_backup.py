@@ -1,4 +1,4 @@
-"""`braid backup` and `braid restore`: what they say, and with which exit code they end."""
+"""`braid backup` and `braid restore`: output and exit codes."""
 
 from pathlib import Path
 
@@ -11,19 +11,19 @@ from tests.manager.commands.braid_runner import Braid
 
 @pytest.fixture
 def root(braid: Braid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The root of a service, which the settings name."""
+    """The root of a service, set in the environment."""
     made = tmp_path / "root"
     made.mkdir()
     Store(sqlite_url(made / "braid.db")).close()
     monkeypatch.setenv("BRAID_ROOT", str(made))
-    assert braid.asked() == []
+    assert braid.requests() == []
     return made
 
 
 def test_a_backup_is_made_and_restored(braid: Braid, root: Path, tmp_path: Path) -> None:
-    """Without a service and without a key; people are told what is in it and what to do next."""
+    """Without a running service or a key. The output says what it holds, and the next step."""
     result = braid("backup", "backup.tar")
-    assert (0, "backup.tar holds 0 dataflows and 0 jobs; keep it where nobody else reads it\n") == (
+    assert (0, "backup.tar holds 0 dataflows and 0 jobs; keep it where others cannot read it\n") == (
         result.exit_code,
         result.stdout,
     )
@@ -33,17 +33,17 @@ def test_a_backup_is_made_and_restored(braid: Braid, root: Path, tmp_path: Path)
     assert read_settings().root == root
 
 
-def test_programs_are_told_what_is_in_it(braid: Braid, root: Path) -> None:
-    """One JSON document without the list of files, of the backup and of the restore alike."""
+def test_a_backup_is_described_as_json(braid: Braid, root: Path) -> None:
+    """Both commands print the same document, without the list of files."""
     (root / "key").write_text("braid_key")
-    made = braid.said("backup", "backup.tar", "--with-key", "--with-spools")
+    made = braid.printed_json("backup", "backup.tar", "--with-key", "--with-spools")
     assert (True, True, 0, 0) == (made["key"], made["spools"], made["jobs"], made["counts"]["tenant"])
     assert "files" not in made
-    assert made == braid.said("restore", "backup.tar", "--root", "other")
+    assert made == braid.printed_json("restore", "backup.tar", "--root", "other")
 
 
-def test_what_is_refused_is_told_in_a_line(braid: Braid, root: Path) -> None:
-    """With the exit code of something that has problems, and nothing done."""
+def test_a_refusal_is_one_line(braid: Braid, root: Path) -> None:
+    """With exit code 1, and nothing done."""
     assert 0 == braid("backup", "backup.tar").exit_code
     again = braid("backup", "backup.tar")
     assert (1, "backup.tar is there already; choose another name, or remove it first\n") == (
@@ -58,10 +58,10 @@ def test_what_is_refused_is_told_in_a_line(braid: Braid, root: Path) -> None:
     assert not Path("other").exists()
 
 
-def test_a_database_that_is_not_there_is_told_without_its_password(
+def test_a_missing_database_is_reported_without_its_password(
     braid: Braid, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The line names the database, and what to see to."""
+    """In a line with the database and the remedy."""
     monkeypatch.setenv("BRAID_DATABASE", "sqlite:////nowhere/braid.db")
     refused = braid("backup", "backup.tar")
     assert (1, "there is no database at /nowhere/braid.db; name the root of a service\n") == (

@@ -1,4 +1,4 @@
-"""`braid serve`: what it takes from its flags, and how it ends where it cannot begin."""
+"""`braid serve`: its settings, and its end if it cannot start."""
 
 import sys
 from pathlib import Path
@@ -17,10 +17,10 @@ from tests.manager.commands.braid_runner import Braid
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch, braid: Braid) -> list[Settings]:  # noqa: ARG001 - without settings of others
-    """What would be served."""
+    """The settings of each service that would run."""
     found: list[Settings] = []
     serving = ModuleType("manager.process.manager")
-    setattr(serving, "serve", lambda told, **_: found.append(told))  # noqa: B010 - a module of the test's own
+    setattr(serving, "serve", lambda settings, **_: found.append(settings))  # noqa: B010 - a module of the test's own
     monkeypatch.setitem(sys.modules, "manager.process.manager", serving)
     return found
 
@@ -28,7 +28,7 @@ def served(monkeypatch: pytest.MonkeyPatch, braid: Braid) -> list[Settings]:  # 
 def test_serve_takes_its_settings_from_flags_environment_and_file(
     served: list[Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Secrets come by the environment or the file, everything else by a flag too."""
+    """All but the secrets can be flags."""
     Path("braid.toml").write_text('database = "postgresql://me:hush@db/braid"\nport = 1')
     monkeypatch.setenv("BRAID_BROKER", "mqtt://me:hush@broker")
     words = "serve --root kept --listen ::1 --port 2 --master local[1] --host none --pace 0.5"
@@ -48,13 +48,13 @@ def test_serve_takes_its_settings_from_flags_environment_and_file(
 
 
 def test_serve_needs_no_setting(served: list[Settings]) -> None:
-    """Alone, it serves with the defaults."""
+    """Without any it uses the defaults."""
     assert CliRunner().invoke(app, ["serve"]).exit_code == ExitCode.WELL
     assert [Settings()] == served
 
 
 def test_every_setting_but_the_secrets_has_a_flag() -> None:
-    """A secret among the arguments of a process could be read by everybody."""
+    """Every user of the machine can read the arguments of a process."""
     assert Settings.model_fields.keys() - SECRET_SETTINGS == serve.__annotations__.keys() - {
         "settings",
         "as_json",
@@ -62,8 +62,8 @@ def test_every_setting_but_the_secrets_has_a_flag() -> None:
     }
 
 
-def test_serve_does_not_begin_with_a_wrong_setting(served: list[Settings]) -> None:
-    """The message names the flag, and nothing is served."""
+def test_serve_does_not_start_with_a_wrong_setting(served: list[Settings]) -> None:
+    """The message names the flag."""
     result = CliRunner().invoke(app, ["serve", "--port", "0"])
     assert (ExitCode.PROBLEMS, []) == (result.exit_code, served)
     assert result.stderr.startswith("--port: the value should be greater than or equal to 1")

@@ -1,13 +1,13 @@
-/** What a dataflow cost over the last hour, as sharing has it pay. */
+/** The costs of a dataflow over the last hour. */
 
 import { api } from "../../api.js";
 import { element, replace } from "../../dom.js";
 import { cores, percent, price } from "../../format.js";
 
-/** Seconds between two looks; what is metered is added up by the minute. */
+/** The seconds between two requests; usage is metered by the minute. */
 const PACE = 30;
 
-/** The part of the page that is about costs. */
+/** The section on costs. */
 export function costs({ id, signal }) {
   const place = element("div", {});
   let looked = -Infinity;
@@ -18,20 +18,20 @@ export function costs({ id, signal }) {
     }
     looked = performance.now();
     const report = await api.get("/v1/reports/savings", { query: { dataflow: id }, signal });
-    replace(place, told(report));
+    replace(place, factsOf(report));
   }
 
-  return { tell() {}, look, node: element("section", {}, element("h2", {}, "Cost over the last hour"), place) };
+  return { update() {}, look, node: element("section", {}, element("h2", {}, "Cost over the last hour"), place) };
 }
 
-function told({ dataflows, currency }) {
+function factsOf({ dataflows, currency }) {
   const [found] = dataflows;
   if (!found) {
-    return element("p", { class: "empty" }, "Nothing of it was metered yet; that takes a minute or two.");
+    return element("p", { class: "empty" }, "Not metered yet; that takes a minute or two.");
   }
   const { share, alone, saving } = found;
   const facts = [
-    ["Its share", [`${cores(share.cores)} cores`, priced(share.price, currency)]],
+    ["Share", [`${cores(share.cores)} cores`, priced(share.price, currency)]],
     ["Run alone", [
       `about ${cores(alone.likely)} cores, between ${cores(alone.low)} and ${cores(alone.high)}`,
       priced(alone.price, currency),
@@ -42,7 +42,7 @@ function told({ dataflows, currency }) {
       priced(saving.price, currency),
     ]],
   ];
-  return element("dl", { class: "facts" }, facts.map(([term, said]) => [element("dt", {}, term), element("dd", {}, said)]));
+  return element("dl", { class: "facts" }, facts.map(([term, text]) => [element("dt", {}, term), element("dd", {}, text)]));
 }
 
 function priced(amount, currency) {

@@ -1,16 +1,16 @@
-/** A dataflow's tasks: drawn from its sources to its outputs, and listed. */
+/** The tasks of a dataflow, as a drawing and as a table. */
 
 import { badge, element, named, svg, table } from "../../dom.js";
 import { time } from "../../format.js";
-import { layered, routeOf } from "../../layers.js";
+import { layered, routeOf } from "../../graph/layers.js";
 
 const WIDTH = 190;
 const HEIGHT = 66;
 const MARGIN = 8;
-/** About how many characters a line of a task has place for. */
+/** The characters that fit into a line, approximately. */
 const FITS = 25;
 
-/** The drawing of a dataflow, which scrolls within itself; the list beside it says the same in words. */
+/** The drawing of a dataflow, which scrolls within itself; the table has the same in text. */
 export function graph({ tasks, document: written }) {
   const nodes = tasks.map((task) => ({ id: task.id, width: WIDTH, height: HEIGHT }));
   const edges = streamsOf(written);
@@ -24,18 +24,18 @@ export function graph({ tasks, document: written }) {
     tasks.map((task) => node(task, drawn.at.get(task.id)))));
 }
 
-/** The list of a dataflow's tasks. */
+/** The table of a dataflow's tasks. */
 export function taskTable(tasks) {
   return table([
     { title: "Task", cell: (task) => named(task.id) },
     { title: "Type", cell: (task) => element("code", {}, task.type) },
     { title: "Instance", number: true, cell: (task) => String(task.instance) },
-    { title: "How", cell: how },
+    { title: "Status", cell: how },
   ], tasks, { caption: "Its tasks" });
 }
 
-/** How a task came to run, in a word. */
-export function wordOf(task) {
+/** The status of a task in a word. */
+function wordOf(task) {
   if (task.failed) {
     return "failed";
   }
@@ -44,8 +44,8 @@ export function wordOf(task) {
 
 function how(task) {
   const word = wordOf(task);
-  const more = task.failed || (task.since ? `runs since ${time(task.since)} or before, with what it remembers` : "");
-  return element("div", { class: more ? "told" : null },
+  const more = task.failed || (task.since ? `running since ${time(task.since)} or earlier, with its state` : "");
+  return element("div", { class: more ? "wide" : null },
     badge(word), more ? element("div", { class: "faint" }, more) : null);
 }
 

@@ -1,13 +1,13 @@
-/** What was done with a dataflow, from the journal. */
+/** The operations on a dataflow, from the journal. */
 
 import { api } from "../../api.js";
 import { element, named, table } from "../../dom.js";
 import { count, time } from "../../format.js";
-import { refresh } from "../../refreshing.js";
+import { refresh } from "../../refresh.js";
 
 const MOST = 20;
 
-/** The part of the page that is about operations. */
+/** The section on operations. */
 export function operations({ id, signal }) {
   const place = element("div", {});
   let shown = "";
@@ -21,7 +21,7 @@ export function operations({ id, signal }) {
     }
   }
 
-  return { tell() {}, look, node: element("section", {}, element("h2", {}, "Operations"), place) };
+  return { update() {}, look, node: element("section", {}, element("h2", {}, "Operations"), place) };
 }
 
 function listed(items, next) {
@@ -32,5 +32,5 @@ function listed(items, next) {
     { title: "Started", number: true, cell: (each) => count(each.started) },
     { title: "Reused", number: true, cell: (each) => count(each.reused) },
     { title: "Paused", number: true, cell: (each) => count(each.paused) },
-  ], items, { caption: next ? `The newest ${MOST}, in tasks` : "The newest first, in tasks", empty: "Nothing was done with it." });
+  ], items, { caption: next ? `The newest ${MOST}; numbers are tasks` : "Newest first; numbers are tasks", empty: "No operations." });
 }

@@ -1,33 +1,33 @@
-/** A dataflow's outputs: where they are found, how late they are, and what leaves them while somebody looks. */
+/** The outputs of a dataflow: topics, latencies, and live events. */
 
 import { element, named, problem, replace, table } from "../../dom.js";
 import { count, seconds } from "../../format.js";
-import { refresh } from "../../refreshing.js";
-import { stream } from "../../live.js";
+import { refresh } from "../../refresh.js";
+import { stream } from "../../live-updates.js";
 
 const MOST_SHOWN = 100;
 
-/** The part of the page that is about outputs. */
+/** The section on outputs. */
 export function outputs({ path, signal, say }) {
   const list = element("div", {});
   const watched = element("div", {});
-  let told = "";
-  let looking = null;
+  let shown = "";
+  let watching = null;
 
   function stop() {
-    looking?.abort();
-    looking = null;
+    watching?.abort();
+    watching = null;
     replace(watched);
   }
 
   function watch(sink) {
     stop();
     const mine = new AbortController();
-    looking = mine;
+    watching = mine;
     const panel = panelOf(sink, function close() {
       stop();
       list.querySelector(`button[data-sink="${CSS.escape(sink)}"]`)?.focus();
-      say("No longer watching.");
+      say("Stopped watching.");
     });
     replace(watched, panel.node);
     panel.node.querySelector("button").focus();
@@ -42,13 +42,13 @@ export function outputs({ path, signal, say }) {
     }, "Watch");
   }
 
-  function tell({ outputs: found, state }) {
+  function update({ outputs: found, state }) {
     const isOver = state === "removed";
     const now = JSON.stringify([found, isOver]);
-    if (now === told) {
+    if (now === shown) {
       return;
     }
-    told = now;
+    shown = now;
     if (isOver) {
       stop();
     }
@@ -56,39 +56,39 @@ export function outputs({ path, signal, say }) {
       { title: "Output", cell: ({ sink }) => named(sink) },
       { title: "Topic", cell: ({ topic }) => element("code", {}, topic) },
       { title: "Latency, median", number: true, cell: (each) => seconds(each.latency_seconds_p50) },
-      { title: "Latency, 99 of 100", number: true, cell: (each) => seconds(each.latency_seconds_p99) },
+      { title: "Latency, 99th percentile", number: true, cell: (each) => seconds(each.latency_seconds_p99) },
       ...(isOver ? [] : [{ title: "Live", cell: row }]),
-    ], found, { caption: "How old events were when they left, over the last minute", empty: "It has no outputs." }));
+    ], found, { caption: "The age of events at the output, over the last minute", empty: "No outputs." }));
   }
 
-  return { tell, node: element("section", {}, element("h2", {}, "Outputs"), list, watched) };
+  return { update, node: element("section", {}, element("h2", {}, "Outputs"), list, watched) };
 }
 
-/** What is seen of one output: the newest events first, and how many there were in all. */
+/** The live panel of one output: newest events first, with counts. */
 function panelOf(sink, close) {
   const counted = element("p", { class: "faint" }, "Connecting.");
   const events = element("ul", { class: "sample", tabindex: "0", "aria-label": `Events of ${sink}` });
   let [shown, others] = [0, 0];
 
-  function tell(words) {
-    counted.textContent = `${words} ${count(shown)} events shown here, ${count(others)} more left meanwhile.`;
+  function update(words) {
+    counted.textContent = `${words} ${count(shown)} events shown, ${count(others)} not shown.`;
   }
-  function sample(told) {
-    others += told.others;
-    shown += told.events.length;
-    events.prepend(...told.events.map((event, place) => element("li", {},
-      element("span", { class: "faint" }, `${told.first + place} `), element("code", {}, JSON.stringify(event)))).reverse());
+  function sample(part) {
+    others += part.others;
+    shown += part.events.length;
+    events.prepend(...part.events.map((event, place) => element("li", {},
+      element("span", { class: "faint" }, `${part.first + place} `), element("code", {}, JSON.stringify(event)))).reverse());
     while (events.children.length > MOST_SHOWN) {
       events.lastElementChild.remove();
     }
-    tell("Watching.");
+    update("Watching.");
   }
   return {
     node: element("div", { class: "card" },
       element("h3", {}, "Live: ", named(sink)),
       element("button", { class: "button small", type: "button", on: { click: close } }, "Stop watching"),
       counted, events),
-    on: { open: () => tell("Watching, from now on."), closed: () => tell("The stream broke; it is taken up again."), sample },
+    on: { open: () => update("Watching from now on."), closed: () => update("The connection broke; reconnecting."), sample },
     failed: (error) => replace(counted, problem(error)),
   };
 }

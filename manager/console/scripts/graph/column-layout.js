@@ -1,16 +1,16 @@
 /**
- * Lays one connected part of a graph out: a column for each layer, so that edges are short and cross little.
+ * The layout of one connected part of a graph: a column for each layer, with short edges and few crossings.
  *
- * A column holds an item for each node, and one for each edge that passes it: there the edge may bend.
+ * A column holds an item for each node, and one for each edge that passes through it, where the edge may bend.
  */
 
 const ACROSS = 56;
 const BESIDE = 16;
 const SWEEPS = 6;
-/** Bends for each node, beyond which long edges are drawn straight: nobody could follow them. */
+/** The bends for each node above which long edges are straight: with more, nobody could follow them. */
 const MOST_BENDS = 8;
 
-/** The items of a part with their places, and its width and height; `members` stand after all that feeds them. */
+/** The items of a part with their places, and its width and height; `members` are in topological order. */
 export function laidOut(graph, members) {
   const layers = withBends(graph, members, layersOf(graph, members));
   for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
@@ -23,7 +23,7 @@ export function laidOut(graph, members) {
   return measured(layers);
 }
 
-/** The layer of each node: the longest way to it from a source; a source stands next to what it feeds first. */
+/** The layer of each node: its longest distance from a source; a source is next to the first node that it feeds. */
 function layersOf(graph, members) {
   const layer = new Map(members.map((node) => [node, 0]));
   for (const node of members) {
@@ -70,7 +70,7 @@ function withBends(graph, members, layer) {
   return layers;
 }
 
-/** Puts each layer in the order of the mean place of what it is fed by, or of what it feeds. */
+/** Sort each layer by the mean place of its neighbours in the layer before, or after. */
 function arrange(layers, downwards) {
   layers.forEach((layer) => layer.forEach((item, place) => (item.place = place)));
   for (const layer of downwards ? layers : [...layers].reverse()) {
@@ -92,7 +92,7 @@ function stack(layer) {
   }
 }
 
-/** Moves each layer towards its neighbours, in its order and without overlap: the closest by least squares. */
+/** Move each layer towards its neighbours, without reordering or overlap: the closest by least squares. */
 function align(layers, downwards) {
   for (const layer of downwards ? layers : [...layers].reverse()) {
     const blocks = [];
@@ -111,7 +111,7 @@ function align(layers, downwards) {
     let place = 0;
     for (const block of blocks) {
       for (const end = place + block.count; place < end; place += 1) {
-        // Whole numbers, so that what touches stays exactly apart.
+        // Whole numbers keep the distance of neighbours exact.
         layer[place].y = Math.round(height(block)) + layer[place].offset;
       }
     }

@@ -1,13 +1,13 @@
-/** What pages do to stay up to date. */
+/** Live updates of pages: repeated requests and server-sent events. */
 
 import { api, Problem, Unreachable } from "./api.js";
 
-const AGAIN = 3;
+const RETRY_SECONDS = 3;
 
 /**
- * Call `look` at once, and then so many seconds after it ended each time, while the page is visible.
+ * Call `look` at once, and again so many seconds after each call has ended, while the page is visible.
  *
- * Goes on where the service is away for a while. Ends when the signal is aborted; rejects with what `look` throws else.
+ * Continues if the service is unreachable for a while. Ends when the signal is aborted; rejects with any other error.
  */
 export async function every(seconds, look, signal) {
   while (!signal.aborted) {
@@ -18,10 +18,10 @@ export async function every(seconds, look, signal) {
 }
 
 /**
- * Listen to server-sent events: `on` has a listener for each kind of event, called with its data (parsed where it is
- * JSON); `open` is called when the stream begins, and `closed` when it broke and is taken up again.
+ * Listen to server-sent events. `on` has a listener for each kind of event, called with its data (parsed if it is JSON);
+ * `open` is called when the stream begins, and `closed` when it broke and will be opened again.
  *
- * Ends when the signal is aborted; rejects with a `Problem` where the service refuses for good.
+ * Ends when the signal is aborted; rejects with a `Problem` if the service refuses for good.
  */
 export async function stream(path, { on, signal }) {
   const state = { last: "" };
@@ -32,7 +32,7 @@ export async function stream(path, { on, signal }) {
     if (!signal.aborted) {
       on.closed?.();
     }
-    await pause(AGAIN, signal);
+    await pause(RETRY_SECONDS, signal);
   }
 }
 
@@ -53,8 +53,8 @@ export function pause(seconds, signal) {
   });
 }
 
-/** The events of a text of server-sent events, `[{id, event, data}]`, and what of the text is no whole event yet. */
-export function parsed(text) {
+/** The complete events in a text of server-sent events, `[{id, event, data}]`, and the rest of the text. */
+function parsed(text) {
   const blocks = text.replaceAll("\r\n", "\n").split("\n\n");
   const rest = blocks.pop();
   return [blocks.map(eventOf).filter(hasData), rest];
@@ -64,7 +64,7 @@ async function tried(look, signal) {
   try {
     await look();
   } catch (error) {
-    const passes = error instanceof Unreachable || (error instanceof Problem && error.passing);
+    const passes = error instanceof Unreachable || (error instanceof Problem && error.isTransient);
     if (!passes && !signal.aborted) {
       throw error;
     }
@@ -91,7 +91,7 @@ async function listened(path, on, signal, state) {
   }
 }
 
-// A stream that breaks ends; it is taken up again.
+// A broken stream counts as ended, and is opened again.
 function broken() {
   return { done: true };
 }

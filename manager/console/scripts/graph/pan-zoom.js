@@ -1,8 +1,8 @@
-/** Moves a drawing by pointer, wheel, pinch and keys. */
+/** Pan, zoom and selection by pointer, wheel, pinch and keys. */
 
 const STEP = 80;
 const NOTCH = 1.25;
-/** Pixels that a pointer may move between down and up for it to be a click. */
+/** The most pixels that a pointer moves during a click. */
 const STILL = 4;
 const KEYS = {
   ArrowLeft: (on) => on.pan(STEP, 0),
@@ -18,11 +18,11 @@ const KEYS = {
 };
 
 /**
- * Listen to what somebody does with a canvas.
+ * Listen to the input on a canvas.
  * @param {object} on `pan(across, down)`, `zoom(factor, at)`, `choose(at)`, `fit()`, `toggle()` and `clear()`; points
- *   are of the canvas, in CSS pixels; a zoom by key has none
+ *   are relative to the canvas, in CSS pixels; a zoom by key has no point
  */
-export function pointing(canvas, on) {
+export function listenToInput(canvas, on) {
   const pointers = new Map();
   let moved = 0;
 
@@ -66,7 +66,7 @@ export function pointing(canvas, on) {
   });
   canvas.addEventListener("wheel", function wheel(event) {
     event.preventDefault();
-    // Lines and pages, where a mouse tells those, are larger than pixels.
+    // Some mice report lines or pages, which are larger than pixels.
     const pixels = event.deltaY * [1, 16, 100][event.deltaMode];
     on.zoom(Math.exp(-Math.max(-200, Math.min(200, pixels)) / 400), at(event));
   }, { passive: false });

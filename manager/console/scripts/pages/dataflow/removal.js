@@ -1,13 +1,13 @@
-/** Removes a dataflow, after it was shown what stops. */
+/** The removal of a dataflow, after a preview of what stops. */
 
 import { api } from "../../api.js";
 import { element, named, problem, replace } from "../../dom.js";
-import { count } from "../../format.js";
-import { refresh } from "../../refreshing.js";
-import { confirmed } from "./confirming.js";
+import { counted } from "../../plurals.js";
+import { refresh } from "../../refresh.js";
+import { confirmed } from "./confirmation.js";
 
-/** The button that removes, and what is said where that is refused. */
-export function removing({ path, signal, say, changed }) {
+/** The button that removes, and the place for errors. */
+export function removal({ path, signal, say, changed }) {
   const wrong = element("div", {});
   const button = element("button", { class: "button danger", type: "button", on: { click: remove } }, "Remove…");
   const buttons = element("div", {});
@@ -15,14 +15,14 @@ export function removing({ path, signal, say, changed }) {
   let busy = false;
 
   async function remove() {
-    // Not disabled meanwhile: it would lose the focus.
+    // A disabled button would lose the focus.
     if (busy) {
       return;
     }
     replace(wrong);
     try {
       if (await removed()) {
-        // Busy no longer: whoever sees how it stands now may ask again, whatever of the page is still to come.
+        // No longer busy: the new state may be removed again, even while other parts of the page are loading.
         await changed();
       }
     } catch (error) {
@@ -32,47 +32,47 @@ export function removing({ path, signal, say, changed }) {
     }
   }
 
-  /** Ask, and remove it where that was chosen; whether it was. */
+  /** Ask for confirmation and remove; returns whether it was removed. */
   async function removed() {
     busy = true;
     try {
       const preview = await api.get(`${path}/removal`, { signal });
       const how = choices();
-      const body = element("div", {}, foretold(preview), how);
+      const body = element("div", {}, previewOf(preview), how);
       if (!(await confirmed({ title: "Remove this dataflow?", body, action: "Remove", signal }))) {
         return false;
       }
       const stop = how.querySelector("input:checked").value;
       const answer = await api.remove(path, { query: { stop }, signal });
-      say(answer.state === "removed" ? "It was removed." : "It drains, and is removed after that.");
+      say(answer.state === "removed" ? "Removed." : "Draining; it is removed afterwards.");
       return true;
     } finally {
       busy = false;
     }
   }
 
-  function tell({ state }) {
+  function update({ state }) {
     if (state !== shown) {
       shown = state;
       refresh(buttons, state === "removed" ? null : button);
     }
   }
 
-  return { tell, buttons, node: wrong };
+  return { update, buttons, node: wrong };
 }
 
-/** What a removal would do, in words. */
-export function foretold({ stops, goes_on: goesOn, streams }) {
-  const stop = stops.length === 1 ? "One task stops:" : `${count(stops.length)} tasks stop:`;
-  const rest = goesOn === 1 ? "One goes on, because others need it." : `${count(goesOn)} go on, because others need them.`;
-  return element("div", { class: "foretold" },
-    stops.length === 0 ? element("p", {}, "None of its tasks stops.") : [
+/** The effects of a removal. */
+function previewOf({ stops, goes_on: goesOn, streams }) {
+  const stop = `${counted(stops.length, "task")} ${stops.length === 1 ? "stops" : "stop"}:`;
+  const rest = `${counted(goesOn, "task")} ${goesOn === 1 ? "keeps" : "keep"} running for others.`;
+  return element("div", { class: "preview" },
+    stops.length === 0 ? element("p", {}, "No task stops.") : [
       element("p", {}, stop),
       element("ul", {}, stops.map((task) => element("li", {}, named(task.id), " ", element("code", {}, task.type)))),
     ],
     goesOn > 0 ? element("p", {}, rest) : null,
     streams.length === 0 ? null : [
-      element("p", {}, "Streams that are not forwarded between jobs any more:"),
+      element("p", {}, "Streams no longer forwarded between jobs:"),
       element("ul", {}, streams.map((stream) => element("li", {}, named(stream.task), ", ", element("code", {}, stream.port)))),
     ]);
 }
@@ -84,5 +84,5 @@ function choices() {
   return element("fieldset", { class: "choices" },
     element("legend", {}, "When"),
     choice("now", "Now", true),
-    choice("drain", "After what its sources have sent by now", false));
+    choice("drain", "After processing what its sources have sent so far", false));
 }

@@ -1,12 +1,13 @@
-/** Replaces a dataflow's document, after it was explained what that would start. */
+/** The replacement of a dataflow's document, after a preview of what would start. */
 
 import { api } from "../../api.js";
 import { element, field, problem, replace } from "../../dom.js";
 import { cores, count, percent } from "../../format.js";
-import { refresh } from "../../refreshing.js";
+import { counted } from "../../plurals.js";
+import { refresh } from "../../refresh.js";
 
 /** The button that opens the form, and the form. */
-export function replacing({ path, tenant, isOperator, signal, say, changed }) {
+export function replacement({ path, tenant, isOperator, signal, say, changed }) {
   const opening = element("button", {
     class: "button", type: "button", "aria-expanded": "false", on: { click: open },
   }, "Replace…");
@@ -34,8 +35,8 @@ export function replacing({ path, tenant, isOperator, signal, say, changed }) {
 
   function formOf() {
     const written = element("textarea", { rows: 16, spellcheck: "false", value: JSON.stringify(current.document, null, 2) });
-    const told = element("div", { role: "status" });
-    const doing = element("button", { class: "button first", type: "button", disabled: true, on: { click: swap } }, "Replace");
+    const result = element("div", { role: "status" });
+    const submitting = element("button", { class: "button first", type: "button", disabled: true, on: { click: swap } }, "Replace");
 
     async function explain(event) {
       event.preventDefault();
@@ -43,17 +44,17 @@ export function replacing({ path, tenant, isOperator, signal, say, changed }) {
       await tried(async function ask() {
         const query = { tenant: isOperator ? tenant : null, start: current.start };
         const answer = await api.post("/v1/explain", text, { query, signal });
-        replace(told, explained(answer));
-        doing.disabled = written.value !== text;
+        replace(result, explained(answer));
+        submitting.disabled = written.value !== text;
       });
     }
 
     function swap() {
-      doing.disabled = true;
+      submitting.disabled = true;
       return tried(async function ask() {
         const answer = await api.put(path, written.value, { signal });
         close();
-        say(`Revision ${answer.revision} was submitted.`);
+        say(`Submitted revision ${answer.revision}.`);
         await changed();
       });
     }
@@ -63,26 +64,26 @@ export function replacing({ path, tenant, isOperator, signal, say, changed }) {
         await ask();
       } catch (error) {
         if (!signal.aborted) {
-          replace(told, problem(error));
+          replace(result, problem(error));
         }
       }
     }
 
     written.addEventListener("input", function edited() {
-      // What was explained is not what stands there any more.
-      doing.disabled = true;
-      replace(told);
+      // The explanation is of an older text.
+      submitting.disabled = true;
+      replace(result);
     });
     return element("form", { class: "card", on: { submit: explain } },
       element("h2", {}, "Replace the document"),
-      field("Document", written, "Tasks that both documents have go on as they are, with what they remember."),
-      told,
+      field("Document", written, "Tasks that are in both documents keep running, with their state."),
+      result,
       element("div", { class: "toolbar" },
-        element("button", { class: "button", type: "submit" }, "Explain"), doing,
+        element("button", { class: "button", type: "submit" }, "Explain"), submitting,
         element("button", { class: "button", type: "button", on: { click: close } }, "Cancel")));
   }
 
-  function tell(dataflow) {
+  function update(dataflow) {
     current = dataflow;
     if (dataflow.state !== shown) {
       shown = dataflow.state;
@@ -90,16 +91,16 @@ export function replacing({ path, tenant, isOperator, signal, say, changed }) {
     }
   }
 
-  return { tell, buttons, node };
+  return { update, buttons, node };
 }
 
 function explained({ reused, started, saving }) {
-  const told = `${count(reused.length)} tasks run already, for this dataflow or for others, and go on; `
-    + `${count(started.length)} start.`;
+  const summary = `${counted(reused.length, "task")} already ${reused.length === 1 ? "runs" : "run"}; `
+    + `${count(started.length)} would start.`;
   return [
-    element("p", {}, told),
-    started.length === 0 ? null : element("p", {}, "It starts:"),
+    element("p", {}, summary),
+    started.length === 0 ? null : element("p", {}, "New tasks:"),
     started.length === 0 ? null : element("ul", {}, started.map((task) => element("li", {}, element("code", {}, task)))),
-    element("p", { class: "faint" }, `What runs already saves ${percent(saving.work)} of the work, about ${cores(saving.cores)} cores.`),
+    element("p", { class: "faint" }, `Reuse saves ${percent(saving.work)} of the work, about ${cores(saving.cores)} cores.`),
   ];
 }

@@ -1,4 +1,4 @@
-"""The command line: what it prints, where, and with which exit code."""
+"""`braid check`, `braid schema` and `braid version`: output and exit codes."""
 
 import json
 import sys
@@ -17,33 +17,33 @@ def braid(*words: str | Path) -> Result:
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
-def test_check_says_what_each_document_shares_with_those_before_it() -> None:
-    """Good documents are named with how much of them is shared already."""
+def test_check_counts_the_tasks_shared_with_earlier_documents() -> None:
+    """For each valid document, in order."""
     result = braid("check", EXAMPLES["school"], EXAMPLES["health"], EXAMPLES["taxi-office"], "--sources", SOURCES)
     assert result.output.splitlines() == [
-        f"{EXAMPLES['school']}: good; of 4 distinct tasks it shares none",
-        f"{EXAMPLES['health']}: good; of 7 distinct tasks it shares 3 with the documents before it",
-        f"{EXAMPLES['taxi-office']}: good; of 4 distinct tasks it shares none",
+        f"{EXAMPLES['school']}: valid; 4 distinct tasks",
+        f"{EXAMPLES['health']}: valid; 7 distinct tasks, 3 shared with earlier documents",
+        f"{EXAMPLES['taxi-office']}: valid; 4 distinct tasks",
     ]
     assert result.exit_code == 0
 
 
-def test_check_names_every_problem_and_goes_on_with_the_next_document(tmp_path: Path) -> None:
-    """A bad document is answered with all its problems on standard error, and the others are checked all the same."""
+def test_check_reports_all_problems_of_all_documents(tmp_path: Path) -> None:
+    """The problems are on standard error; an invalid document does not stop the check of the others."""
     bad = tmp_path / "bad.json"
     bad.write_text('{"version": 1, "name": "x", "tasks": [{"id": "a", "type": "outptu"}], "streams": [], "more": 1}')
     result = braid("check", bad, tmp_path / "none.json", EXAMPLES["school"], "--sources", SOURCES)
     assert result.stderr.splitlines() == [
         f"{bad}: /tasks/0/type: unknown task type 'outptu'; did you mean 'output'?",
         f"{bad}: /more: unknown field 'more'; remove it; the known fields are 'version', 'name', 'tasks', 'streams'",
-        f"{tmp_path}/none.json: No such file or directory; name a file that can be read",
+        f"{tmp_path}/none.json: No such file or directory; name a readable file",
     ]
-    assert result.stdout.splitlines() == [f"{EXAMPLES['school']}: good; of 4 distinct tasks it shares none"]
+    assert result.stdout.splitlines() == [f"{EXAMPLES['school']}: valid; 4 distinct tasks"]
     assert result.exit_code == 1
 
 
-def test_check_tells_programs_the_same(tmp_path: Path) -> None:
-    """With --json standard output is one document, also where a document has problems or there are no sources."""
+def test_check_prints_one_json_document(tmp_path: Path) -> None:
+    """With --json, even if a document is invalid or the sources cannot be read."""
     bad = tmp_path / "bad.json"
     bad.write_text('{"version": 1, "name": "x", "tasks": [{"id": "a", "type": "outptu"}], "streams": []}')
     result = braid("check", EXAMPLES["school"], bad, "--sources", SOURCES, "--json")
@@ -68,7 +68,7 @@ NUMBER = 5
 
 
 def greeting(folder: Path, kind: str) -> Path:
-    """A document that uses a task type that nobody installed."""
+    """A document with a task type that is not installed."""
     (folder / "own_tasks.py").write_text(OWN)
     school = json.loads(EXAMPLES["school"].read_text())
     source = next(task for task in school["tasks"] if task["type"] == "source")
@@ -79,8 +79,8 @@ def greeting(folder: Path, kind: str) -> Path:
     return written
 
 
-def test_check_knows_task_types_of_files_and_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They need not be installed; without a name `TYPES` is meant, and several may be given."""
+def test_check_accepts_task_types_from_files_and_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name defaults to `TYPES`, and the option may be repeated."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
     greets, others = greeting(tmp_path, "own:greet"), tmp_path / "others.json"
@@ -88,7 +88,7 @@ def test_check_knows_task_types_of_files_and_modules(tmp_path: Path, monkeypatch
     assert braid("check", greets, "--sources", SOURCES).exit_code == 1
     for place in ("own_tasks.py", "own_tasks", tmp_path / "own_tasks.py"):
         result = braid("check", greets, others, "--sources", SOURCES, "--types", place, "--types", f"{place}:OTHERS")
-        assert (0, 2) == (result.exit_code, result.stdout.count("good")), result.stderr
+        assert (0, 2) == (result.exit_code, result.stdout.count("valid")), result.stderr
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_check_knows_task_types_of_files_and_modules(tmp_path: Path, monkeypatch
         ("bad_tasks.py", "cannot be loaded: ValueError: task type 'own:bad' has the default output_schema"),
     ],
 )
-def test_check_says_what_is_wrong_with_task_types(
+def test_check_reports_wrong_task_types(
     place: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the place, and in one line."""
+    """In one line, with the place."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
     greets = greeting(tmp_path, "own:greet")
@@ -129,10 +129,8 @@ def test_check_says_what_is_wrong_with_task_types(
         ),
     ],
 )
-def test_a_file_of_sources_that_cannot_be_used_is_named_with_the_place(
-    tmp_path: Path, content: str, complaint: str
-) -> None:
-    """A broken file of sources gets one line that says where it is broken."""
+def test_check_reports_a_wrong_source_file(tmp_path: Path, content: str, complaint: str) -> None:
+    """In one line, with the place in the file."""
     sources = tmp_path / "sources.json"
     sources.write_text(content)
     result = braid("check", EXAMPLES["school"], "--sources", sources)
@@ -141,7 +139,7 @@ def test_a_file_of_sources_that_cannot_be_used_is_named_with_the_place(
 
 
 def test_a_private_source_is_unknown_to_other_tenants(tmp_path: Path) -> None:
-    """Whoever may not read a source learns nothing of it; its owner may use it."""
+    """Its owner may use it."""
     sources = tmp_path / "sources.json"
     registered = json.loads(SOURCES.read_text())
     registered["urban"]["visibility"] = "private"
@@ -154,16 +152,16 @@ def test_a_private_source_is_unknown_to_other_tenants(tmp_path: Path) -> None:
 
 
 def test_schema_prints_the_json_schema_of_documents() -> None:
-    """The printed schema is the one that documents are held against."""
+    """The one that documents are checked against."""
     assert json.loads(braid("schema").stdout) == Document.model_json_schema()
 
 
 def test_version_prints_the_installed_version() -> None:
-    """The version is that of the installed package."""
+    """As text, and as JSON."""
     assert braid("version").stdout == f"{version('braid')}\n"
     assert json.loads(braid("version", "--json").stdout) == {"version": version("braid")}
 
 
-def test_a_wrong_call_exits_with_2() -> None:
-    """A call that leaves out what is needed is told apart from a bad document."""
+def test_wrong_usage_exits_with_2() -> None:
+    """It differs from the code for an invalid document."""
     assert braid("check", EXAMPLES["school"]).exit_code == 2

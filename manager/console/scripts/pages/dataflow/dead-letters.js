@@ -1,15 +1,16 @@
-/** A dataflow's dead letters: looked at, replayed, and deleted. */
+/** The dead letters of a dataflow: shown, replayed, deleted. */
 
 import { api } from "../../api.js";
 import { element, named, problem, replace, table } from "../../dom.js";
 import { count, time } from "../../format.js";
-import { refresh } from "../../refreshing.js";
-import { confirmed } from "./confirming.js";
+import { counted } from "../../plurals.js";
+import { refresh } from "../../refresh.js";
+import { confirmed } from "./confirmation.js";
 
 const MOST = 20;
 
-/** The part of the page that is about dead letters. */
-export function letters({ id, signal, say }, dataflow) {
+/** The section on dead letters. */
+export function deadLetters({ id, signal, say }, dataflow) {
   const [place, wrong, all] = [element("div", {}), element("div", {}), element("div", { class: "toolbar" })];
   let shown = "";
   let tasks = dataflow.tasks;
@@ -42,17 +43,17 @@ export function letters({ id, signal, say }, dataflow) {
   function replay(path, query) {
     return acted(async function ask() {
       const answer = await api.post(path, undefined, { query, signal });
-      const left = answer.left > 0 ? ` ${count(answer.left)} stay as they are: ${answer.why_left}.` : "";
-      return `${count(answer.dead_letters)} dead letters with ${count(answer.events)} events were handed to their tasks again.${left}`;
+      const left = answer.left > 0 ? ` ${count(answer.left)} left: ${answer.why_left}.` : "";
+      return `Replayed ${counted(answer.dead_letters, "dead letter")} with ${counted(answer.events, "event")}.${left}`;
     });
   }
 
   async function discard(path, query, what) {
-    const said = element("p", {}, `The events in ${what} are gone after that; nobody can replay them.`);
-    if (await confirmed({ title: `Delete ${what}?`, body: said, action: "Delete", signal })) {
+    const body = element("p", {}, `The events in ${what} are lost; they cannot be replayed afterwards.`);
+    if (await confirmed({ title: `Delete ${what}?`, body, action: "Delete", signal })) {
       await acted(async function ask() {
         const answer = await api.remove(path, { query, signal });
-        return `${count(answer.dead_letters)} dead letters were deleted.`;
+        return `Deleted ${counted(answer.dead_letters, "dead letter")}.`;
       });
     }
   }
@@ -67,12 +68,12 @@ export function letters({ id, signal, say }, dataflow) {
       { title: "When", cell: (letter) => time(letter.at) },
       { title: "Task", cell: (letter) => taskOf(letter.instance) },
       { title: "Port", cell: (letter) => letter.port },
-      { title: "Why", cell: (letter) => element("div", { class: "told" }, letter.reason) },
+      { title: "Reason", cell: (letter) => element("div", { class: "wide" }, letter.reason) },
       { title: "Events", cell: eventsOf },
       { title: "Actions", cell: actionsOf },
     ], items, {
-      caption: next ? `The newest ${MOST}; there are more` : "The newest first",
-      empty: "Its tasks could take all events.",
+      caption: next ? `The newest ${MOST}; there are more` : "Newest first",
+      empty: "No dead letters.",
     });
   }
 
@@ -84,7 +85,7 @@ export function letters({ id, signal, say }, dataflow) {
   }
 
   return {
-    tell(now) {
+    update(now) {
       tasks = now.tasks;
     },
     look,
@@ -93,10 +94,10 @@ export function letters({ id, signal, say }, dataflow) {
 }
 
 function eventsOf(letter) {
-  const dropped = `${count(letter.dropped)} older ones of this task had to go`;
+  const dropped = `${count(letter.dropped)} older ones of this task were dropped`;
   return element("div", {},
     element("details", {},
-      element("summary", {}, `${count(letter.events.length)} events`),
+      element("summary", {}, counted(letter.events.length, "event")),
       element("pre", {}, letter.events.map((event) => JSON.stringify(event)).join("\n"))),
     letter.dropped > 0 ? element("div", { class: "faint" }, dropped) : null);
 }

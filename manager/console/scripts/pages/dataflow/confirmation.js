@@ -1,16 +1,16 @@
-/** Asks before something is done that cannot be undone. */
+/** The dialog that confirms an action that cannot be undone. */
 
 import { element } from "../../dom.js";
 
 /**
- * Ask in a dialog, with `title`, a `body` of nodes and the word of the `action`; whether that was chosen.
+ * Ask in a dialog with a `title`, a `body` of nodes and a button for the `action`; resolves to whether it was pressed.
  *
- * The focus begins where nothing is done, and goes back to where it was.
+ * The focus starts on Cancel, and returns to where it was.
  */
 export function confirmed({ title, body, action, signal }) {
   return new Promise(function ask(resolve) {
     const before = document.activeElement;
-    // At once, and not when the event comes: the focus is back before that, and whoever presses a key then is heard.
+    // Not in the close event, which comes after the focus is back: a key pressed in between would be lost.
     function close(value) {
       dialog.close(value);
       closed();

@@ -1,8 +1,8 @@
-/** Finds tasks and jobs by what somebody types. */
+/** The search for tasks. */
 
 /**
- * The tasks that fit all words: part of a type's name, `#12` or `12` for an instance, `job 3`, or a state.
- * @param {Array} tasks as `GET /v1/running/tasks` tells them
+ * The tasks that match all words: a part of a type's name, `#12` or `12` for an instance, `job 3`, or a state.
+ * @param {Array} tasks those of `GET /v1/running/tasks`
  */
 export function matching(tasks, text) {
   const asked = text.trim().toLowerCase().replaceAll(/\bjob\s+(\S+)/g, "job:$1");

@@ -1,25 +1,25 @@
-/** Paints what of a running graph is in view on a canvas; what is too small to be read is left out. */
+/** The drawing of the graph on a canvas: only the part in view, without what is too small to read. */
 
 import { count } from "../format.js";
 import { seen, touch } from "./view.js";
-import { counted } from "./words.js";
+import { counted } from "../plurals.js";
 
-/** From which scale on there is text, and from which on tasks have outlines. */
+/** The scales from which tasks have text, and outlines. */
 const READABLE = 0.42;
 const OUTLINED = 0.12;
-/** Streams shorter than this on the screen, in pixels, say nothing. */
+/** The length in pixels below which streams are not drawn. */
 const VISIBLE = 1.5;
 const DIM = 0.22;
 const LONGEST = 25;
 
 /**
- * Paint a scene as it is looked at.
+ * Draw a layout in a view.
  * @param {CanvasRenderingContext2D} pen scaled to CSS pixels
  * @param {object} look `tasks` by instance, `colours`, `theme`, `chosen` (`{instance}` or `{job}`), `marked` (a set of
- *   instances, or null where nothing is highlighted) and `jobs` (answers of `GET /v1/jobs` by job)
- * @returns {{tasks: number, jobs: number, streams: number}} how many of each were painted
+ *   instances, or null if nothing is highlighted) and `jobs` (those of `GET /v1/jobs`, by name)
+ * @returns {{tasks: number, jobs: number, streams: number}} the number of each that were drawn
  */
-export function paint(pen, scene, view, size, look) {
+export function draw(pen, layout, view, size, look) {
   const frame = seen(view, size);
   pen.save();
   pen.fillStyle = look.theme.ground;
@@ -27,23 +27,23 @@ export function paint(pen, scene, view, size, look) {
   pen.translate(view.x, view.y);
   pen.scale(view.scale, view.scale);
   pen.textBaseline = "middle";
-  const boxes = [...scene.boxes.values()].filter((box) => touch(box, frame));
-  const edges = scene.edges.filter((edge) => touch(edge, frame) && (edge.width + edge.height) * view.scale >= VISIBLE);
+  const boxes = [...layout.boxes.values()].filter((box) => touch(box, frame));
+  const edges = layout.edges.filter((edge) => touch(edge, frame) && (edge.width + edge.height) * view.scale >= VISIBLE);
   const open = new Set(boxes.filter((box) => box.open).map((box) => box.job));
   const nodes = [];
-  for (const node of scene.nodes.values()) {
+  for (const node of layout.nodes.values()) {
     if (open.has(node.job) && touch(node, frame)) {
       nodes.push(node);
     }
   }
-  boxes.forEach((box) => paintBox(pen, box, view, look));
-  paintEdges(pen, edges, view, look);
-  paintNodes(pen, nodes, view, look);
+  boxes.forEach((box) => drawBox(pen, box, view, look));
+  drawEdges(pen, edges, view, look);
+  drawNodes(pen, nodes, view, look);
   pen.restore();
   return { tasks: nodes.length, jobs: boxes.length, streams: edges.length };
 }
 
-function paintBox(pen, box, view, look) {
+function drawBox(pen, box, view, look) {
   const { theme } = look;
   const dim = !box.open && look.marked !== null && !box.tasks.some((task) => look.marked.has(task.instance));
   pen.globalAlpha = dim ? DIM : 1;
@@ -72,8 +72,8 @@ function paintBox(pen, box, view, look) {
   pen.globalAlpha = 1;
 }
 
-/** One path for each style: thousands of strokes of their own would take longer than a frame. */
-function paintEdges(pen, edges, view, look) {
+/** One path for each style: thousands of single strokes would take longer than a frame. */
+function drawEdges(pen, edges, view, look) {
   const styles = [
     { dim: true, colour: look.theme.faint, width: 1, edges: [] },
     { dim: false, colour: look.theme.faint, width: 1.2, edges: [] },
@@ -107,7 +107,7 @@ function isChosen(edge, chosen) {
   return chosen?.instance !== undefined && (edge.from.includes(chosen.instance) || edge.to.includes(chosen.instance));
 }
 
-function paintNodes(pen, nodes, view, look) {
+function drawNodes(pen, nodes, view, look) {
   for (const node of nodes) {
     const task = look.tasks.get(node.instance);
     pen.globalAlpha = look.marked !== null && !look.marked.has(node.instance) ? DIM : 1;
@@ -115,7 +115,7 @@ function paintNodes(pen, nodes, view, look) {
       pen.fillStyle = task.state === "failed" ? look.theme.bad : look.colours.of(task);
       pen.fillRect(node.x, node.y, node.width, node.height);
     } else {
-      paintText(pen, node, task, look);
+      drawText(pen, node, task, look);
     }
     const chosen = look.chosen?.instance === node.instance;
     const marked = look.marked?.has(node.instance);
@@ -128,7 +128,7 @@ function paintNodes(pen, nodes, view, look) {
   pen.globalAlpha = 1;
 }
 
-function paintText(pen, node, task, { theme, colours }) {
+function drawText(pen, node, task, { theme, colours }) {
   pen.fillStyle = theme.ground;
   pen.fillRect(node.x, node.y, node.width, node.height);
   pen.fillStyle = colours.of(task);

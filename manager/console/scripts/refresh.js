@@ -1,8 +1,8 @@
-/** Shows news in the place of what was shown before, without taking the focus or the scrolled place away. */
+/** The refresh of a part of a page, which keeps focus and scroll position. */
 
 import { replace } from "./dom.js";
 
-/** Replace the children of a node; what had the focus and has its like among the new ones has it again. */
+/** Replace the children of a node; the focus moves to the new element that corresponds to the old one. */
 export function refresh(node, ...children) {
   const focused = node.contains(document.activeElement) ? nameOf(document.activeElement) : null;
   const scrolled = [...node.querySelectorAll(".table")].map((each) => each.scrollLeft);

@@ -1,34 +1,34 @@
-/** The running graph, or a part of it, on a canvas that can be moved, enlarged and chosen from. */
+/** The canvas of the running graph, or of a part of it, with pan, zoom and selection. */
 
 import { element } from "../dom.js";
 import { colouring } from "./colours.js";
-import { paint } from "./painting.js";
-import { pointing } from "./pointing.js";
-import { byJob, sceneOf, shapeOf } from "./scene.js";
+import { draw as drawGraph } from "./drawing.js";
+import { listenToInput } from "./pan-zoom.js";
+import { byJob, layoutOf, shapeOf } from "./layout.js";
 import { around, centred, fitted, holds, middle, panned, pointAt, SCALES, zoomed } from "./view.js";
-import { counted } from "./words.js";
+import { counted } from "../plurals.js";
 
-const WORDS = "Drag or arrow keys move it; wheel, two fingers, + and − enlarge it or make it smaller; 0 shows all.";
-const TOGGLES = " A click or Enter expands a job; Enter collapses it again.";
-/** How large what is brought into view is at least. */
+const HELP = "Drag or use the arrow keys to move; scroll, pinch, + and − to zoom; 0 to show everything.";
+const TOGGLE_HELP = " Click a job to expand it; Enter expands or collapses the selected one.";
+/** The least scale of what is brought into view. */
 const LEGIBLE = 0.8;
 
 /**
- * A board. It is drawn when it is shown something, and again whenever that or how it is looked at changes.
- * @param {object} options `label` names it; `low` has it take less of the page; `onChoose(chosen)` hears of
- *   `{instance}`, `{job}` or null; `onToggle(job)` hears that a job is to be opened or collapsed; `signal` ends it
+ * A canvas. It is drawn again whenever its graph or its view changes.
+ * @param {object} options `label` names it; `low` makes it less high; `onChoose(chosen)` is called with `{instance}`,
+ *   `{job}` or null; `onToggle(job)` is called to expand or collapse a job; `signal` ends it
  * @returns {{node, show, choose, reveal, fit, zoom}}
  */
-export function board({ label, low = false, onChoose = nothing, onToggle = nothing, signal }) {
-  const looks = low ? "board low" : "board";
+export function graphCanvas({ label, low = false, onChoose = nothing, onToggle = nothing, signal }) {
+  const looks = low ? "canvas low" : "canvas";
   const canvas = element("canvas", { class: looks, tabindex: "0", role: "application", "aria-label": label });
-  const told = element("p", { class: "faint board-told" });
+  const summary = element("p", { class: "faint canvas-summary" });
   const hint = element("p", { class: "faint", id: `${label.replaceAll(/\W+/g, "-")}-keys` },
-    WORDS, onToggle === nothing ? "" : TOGGLES);
+    HELP, onToggle === nothing ? "" : TOGGLE_HELP);
   canvas.setAttribute("aria-describedby", hint.id);
   const pen = canvas.getContext("2d", { alpha: false });
   const kept = new Map();
-  const state = { shape: null, scene: null, view: null, size: { width: 1, height: 1 }, chosen: null, asked: false };
+  const state = { shape: null, layout: null, view: null, size: { width: 1, height: 1 }, chosen: null, asked: false };
   const look = { tasks: new Map(), jobs: new Map(), marked: null, chosen: null, colours: null, theme: themeOf(canvas) };
 
   function show({ tasks, jobs = [], open, way = "job", marked = null }) {
@@ -38,8 +38,8 @@ export function board({ label, low = false, onChoose = nothing, onToggle = nothi
     look.colours = colouring(way, byJob(tasks));
     const shape = shapeOf(tasks, open);
     if (shape !== state.shape) {
-      const before = state.scene;
-      state.scene = sceneOf(tasks, open, kept);
+      const before = state.layout;
+      state.layout = layoutOf(tasks, open, kept);
       state.shape = shape;
       keepInPlace(before);
     }
@@ -47,15 +47,15 @@ export function board({ label, low = false, onChoose = nothing, onToggle = nothi
     return look.colours.legend;
   }
 
-  /** After a new layout, what was chosen or else in the middle stays where it was on the screen. */
+  /** After a new layout, the selection, or else the centre of the view, stays where it was on the screen. */
   function keepInPlace(before) {
     if (before === null || before.boxes.size === 0 || state.view === null) {
-      state.view = state.size.width > 1 ? fitted(whole(state.scene), state.size) : null;
+      state.view = state.size.width > 1 ? fitted(whole(state.layout), state.size) : null;
       return;
     }
     const centre = pointAt(state.view, { x: state.size.width / 2, y: state.size.height / 2 });
     const near = state.chosen ?? nearest(before, centre);
-    const [was, is] = [placeOf(before, near), placeOf(state.scene, near)];
+    const [was, is] = [placeOf(before, near), placeOf(state.layout, near)];
     if (was && is) {
       const { scale } = state.view;
       state.view = panned(state.view, (was.x - is.x) * scale, (was.y - is.y) * scale);
@@ -65,7 +65,7 @@ export function board({ label, low = false, onChoose = nothing, onToggle = nothi
   function choose(chosen, { reveal = false } = {}) {
     state.chosen = chosen;
     look.chosen = chosen;
-    const place = reveal && chosen ? placeOf(state.scene, chosen) : null;
+    const place = reveal && chosen ? placeOf(state.layout, chosen) : null;
     if (place) {
       state.view = centred(middle(place), Math.min(SCALES.most, Math.max(LEGIBLE, state.view?.scale ?? 1)), state.size);
     }
@@ -73,9 +73,9 @@ export function board({ label, low = false, onChoose = nothing, onToggle = nothi
     onChoose(chosen);
   }
 
-  /** Bring tasks into view, all of them at once. */
+  /** Bring tasks into view, all together. */
   function reveal(instances) {
-    const places = [...instances].map((instance) => state.scene?.nodes.get(instance)).filter(Boolean);
+    const places = [...instances].map((instance) => state.layout?.nodes.get(instance)).filter(Boolean);
     if (places.length > 0 && state.view !== null) {
       state.view = fitted(around(places), state.size);
       draw();
@@ -84,8 +84,8 @@ export function board({ label, low = false, onChoose = nothing, onToggle = nothi
 
   function chooseAt(at) {
     const point = pointAt(state.view, at);
-    const node = [...state.scene.nodes.values()].find((each) => holds(each, point));
-    const box = [...state.scene.boxes.values()].find((each) => holds(each, point));
+    const node = [...state.layout.nodes.values()].find((each) => holds(each, point));
+    const box = [...state.layout.boxes.values()].find((each) => holds(each, point));
     if (!node && box && !box.open) {
       choose({ job: box.job });
       onToggle(box.job);
@@ -104,12 +104,12 @@ export function board({ label, low = false, onChoose = nothing, onToggle = nothi
   const on = {
     pan: (across, down) => moved((view) => panned(view, across, down)),
     zoom: (factor, at) => moved((view) => zoomed(view, factor, at ?? middle({ x: 0, y: 0, ...state.size }))),
-    fit: () => moved(() => fitted(whole(state.scene), state.size)),
-    choose: (at) => state.scene && state.view && chooseAt(at),
+    fit: () => moved(() => fitted(whole(state.layout), state.size)),
+    choose: (at) => state.layout && state.view && chooseAt(at),
     toggle: () => state.chosen && onToggle(state.chosen.job ?? look.tasks.get(state.chosen.instance)?.job),
     clear: () => choose(null),
   };
-  pointing(canvas, on);
+  listenToInput(canvas, on);
 
   function draw() {
     if (!state.asked) {
@@ -120,18 +120,18 @@ export function board({ label, low = false, onChoose = nothing, onToggle = nothi
 
   function drawn() {
     state.asked = false;
-    if (signal.aborted || state.scene === null || state.size.width <= 1) {
+    if (signal.aborted || state.layout === null || state.size.width <= 1) {
       return;
     }
-    state.view ??= fitted(whole(state.scene), state.size);
+    state.view ??= fitted(whole(state.layout), state.size);
     const ratio = window.devicePixelRatio || 1;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    const painted = paint(pen, state.scene, state.view, state.size, look);
+    const painted = drawGraph(pen, state.layout, state.view, state.size, look);
     const words =
       `In view: ${counted(painted.tasks, "task")} and ${counted(painted.streams, "stream")}` +
       ` in ${counted(painted.jobs, "job")}, of ${counted(look.tasks.size, "task")} in all.`;
-    if (told.textContent !== words) {
-      told.textContent = words;
+    if (summary.textContent !== words) {
+      summary.textContent = words;
     }
   }
 
@@ -140,7 +140,7 @@ export function board({ label, low = false, onChoose = nothing, onToggle = nothi
     const ratio = window.devicePixelRatio || 1;
     Object.assign(canvas, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
     state.size = { width, height };
-    // At once: a canvas that is resized is empty.
+    // At once, because a resized canvas is empty.
     drawn();
   }
 
@@ -154,29 +154,29 @@ export function board({ label, low = false, onChoose = nothing, onToggle = nothi
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   dark.addEventListener("change", themed, { signal });
   signal.addEventListener("abort", () => resizing.disconnect());
-  const node = element("div", { class: "board-frame" }, canvas, told, hint);
+  const node = element("div", { class: "canvas-frame" }, canvas, summary, hint);
   return { node, show, choose, reveal, fit: on.fit, zoom: on.zoom };
 }
 
-function whole(scene) {
-  return { x: 0, y: 0, width: scene.width, height: scene.height };
+function whole(layout) {
+  return { x: 0, y: 0, width: layout.width, height: layout.height };
 }
 
-/** Where something is: a task, or its job's box where that is collapsed. */
-function placeOf(scene, { instance, job }) {
-  return instance === undefined ? scene.boxes.get(job) : scene.nodes.get(instance);
+/** The place of a task, or of its job's box if that is collapsed. */
+function placeOf(layout, { instance, job }) {
+  return instance === undefined ? layout.boxes.get(job) : layout.nodes.get(instance);
 }
 
-function nearest(scene, point) {
+function nearest(layout, point) {
   function distance(box) {
     const { x, y } = middle(box);
     return Math.hypot(x - point.x, y - point.y);
   }
-  const things = scene.nodes.size > 0 ? [...scene.nodes.values()] : [...scene.boxes.values()];
+  const things = layout.nodes.size > 0 ? [...layout.nodes.values()] : [...layout.boxes.values()];
   return things.reduce((best, each) => (distance(each) < distance(best) ? each : best));
 }
 
-/** The page's colours, which a canvas does not inherit. */
+/** The colours of the page, which a canvas does not inherit. */
 function themeOf(canvas) {
   const style = getComputedStyle(document.documentElement);
   const names = ["ground", "surface", "text", "faint", "line", "accent", "bad"];
@@ -185,5 +185,5 @@ function themeOf(canvas) {
 }
 
 function nothing() {
-  // Nobody listens.
+  // No listener.
 }

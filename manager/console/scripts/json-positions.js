@@ -1,4 +1,4 @@
-/** Where in the text of a JSON document each of its values stands, so that a problem is shown where it is. */
+/** The positions of values in the text of a JSON document, to show problems at their place. */
 
 const SPACE = /[ \t\n\r]*/y;
 const STRING = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
@@ -7,9 +7,8 @@ const MOST_AROUND = 100;
 const DEEPEST = 500;
 
 /**
- * Read a text: `places` has for each JSON pointer where its value begins and ends, `error` what is no JSON and where.
- *
- * Of a text that is no JSON `places` has what stands before the error.
+ * Read a text: `places` has the start and end of each value by its JSON pointer, `error` the message and place of a
+ * syntax error. After an error `places` has the values before it.
  */
 export function read(text) {
   const reading = { text, at: 0, places: new Map() };
@@ -17,7 +16,7 @@ export function read(text) {
     value(reading, "", 0);
     skip(reading, SPACE);
     if (reading.at < text.length) {
-      throw new NotJson(reading.at, "nothing may follow the document");
+      throw new NotJson(reading.at, "unexpected text after the document");
     }
     return { places: reading.places, error: null };
   } catch (error) {
@@ -28,7 +27,7 @@ export function read(text) {
   }
 }
 
-/** Where the value of a pointer stands, or what holds it where it is missing: `[from, to]`. */
+/** The place of a pointer's value, or of its closest parent if it is missing: `[from, to]`. */
 export function placeOf(places, pointer) {
   let known = pointer;
   while (!places.has(known) && known !== "") {
@@ -37,7 +36,7 @@ export function placeOf(places, pointer) {
   return places.get(known) ?? [0, 0];
 }
 
-/** The line of a place, counted from 1, its column, and what stands before, in and after the place on nearby lines. */
+/** The line and column of a place, counted from 1, and the text before, within and after it on nearby lines. */
 export function around(text, [from, to]) {
   const begin = text.lastIndexOf("\n", from - 1) + 1;
   const line = text.slice(0, begin).split("\n").length;
@@ -65,7 +64,7 @@ class NotJson extends Error {
 function value(reading, pointer, depth) {
   skip(reading, SPACE);
   if (depth > DEEPEST) {
-    throw new NotJson(reading.at, "it is nested too deeply");
+    throw new NotJson(reading.at, "the document is nested too deeply");
   }
   const from = reading.at;
   const mark = reading.text[from];
@@ -76,7 +75,7 @@ function value(reading, pointer, depth) {
   } else if (mark === '"') {
     string(reading);
   } else if (!skip(reading, OTHER)) {
-    throw new NotJson(from, from < reading.text.length ? "no JSON value begins here" : "the document ends too early");
+    throw new NotJson(from, from < reading.text.length ? "a JSON value is expected here" : "unexpected end of the document");
   }
   reading.places.set(pointer, [from, reading.at]);
 }
@@ -111,14 +110,14 @@ function items(reading, pointer, depth) {
 function string(reading) {
   const from = reading.at;
   if (!skip(reading, STRING)) {
-    throw new NotJson(from, 'a text between " and " is missing here, or holds what must be escaped');
+    throw new NotJson(from, "a string in double quotes is expected here, with special characters escaped");
   }
   return JSON.parse(reading.text.slice(from, reading.at));
 }
 
 function expect(reading, mark) {
   if (!taken(reading, mark)) {
-    throw new NotJson(reading.at, `${mark} is missing here`);
+    throw new NotJson(reading.at, `${mark} is expected here`);
   }
 }
 

@@ -1,20 +1,20 @@
 /**
- * Lays graphs out from left to right: what feeds stands left of what it feeds.
+ * The layout of a graph from left to right: a node is left of those that it feeds.
  *
- * Parts that are not connected are laid out each on its own and put beside and below each other. Nothing is drawn here,
- * and nothing is random: the same graph always looks the same.
+ * Parts that are not connected are laid out separately and packed into rows. Nothing is random: the same graph always
+ * looks the same.
  */
 
-import { laidOut } from "./graph/columns.js";
+import { laidOut } from "./column-layout.js";
 
 const APART = 40;
-/** How much wider than high the whole should be. */
+/** The desired ratio of width to height. */
 const ASPECT = 1.6;
 
 /**
- * Where each node and each edge of a graph is drawn; an edge that closes a cycle is drawn straight and moves nothing.
+ * The places of nodes and the routes of edges. An edge that closes a cycle is straight, and has no effect on the layout.
  * @param {Array<{id: *, width: number, height: number}>} nodes
- * @param {Array<[*, *]>} edges from what feeds to what is fed; those of other nodes are left out
+ * @param {Array<[*, *]>} edges pairs of a feeding and a fed node; those of unknown nodes are ignored
  * @returns {{width: number, height: number, at: Map<*, {x: number, y: number}>, routes: Map<string, number[][]>}}
  */
 export function layered(nodes, edges) {
@@ -23,7 +23,7 @@ export function layered(nodes, edges) {
   return assembled(graph, packed(parts));
 }
 
-/** The name of an edge among the routes. */
+/** The key of an edge in the routes. */
 export function routeOf(from, to) {
   return `${from}→${to}`;
 }
@@ -44,7 +44,7 @@ function linked(nodes, edges) {
   return graph;
 }
 
-/** Takes the edges out that close cycles. */
+/** Remove the edges that close cycles. */
 function openCycles(graph) {
   const [WAITS, OPEN, DONE] = [0, 1, 2];
   const state = new Uint8Array(graph.nodes.length);
@@ -75,7 +75,7 @@ function openCycles(graph) {
   graph.children = kept;
 }
 
-/** The nodes, each after all that feeds it, and else as they were given. */
+/** The nodes in topological order, otherwise in the given order. */
 function inOrder(graph) {
   const waits = graph.parents.map((parents) => parents.length);
   const order = [...graph.nodes.keys()].filter((node) => waits[node] === 0);
@@ -90,7 +90,7 @@ function inOrder(graph) {
   return order;
 }
 
-/** The nodes of each connected part, each after all that feeds it. */
+/** The nodes of each connected part, in topological order. */
 function connected(graph) {
   const part = new Int32Array(graph.nodes.length).fill(-1);
   let parts = 0;
@@ -114,7 +114,7 @@ function connected(graph) {
   return members;
 }
 
-/** Puts parts into rows, the highest first. */
+/** Pack parts into rows, the highest first. */
 function packed(parts) {
   const area = parts.reduce((sum, part) => sum + (part.width + APART) * (part.height + APART), 0);
   const wanted = parts.reduce((most, part) => Math.max(most, part.width), Math.sqrt(area * ASPECT));

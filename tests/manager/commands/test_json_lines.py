@@ -1,4 +1,4 @@
-"""What commands print for programs: each takes --json, and those that run on print an object on each line."""
+"""The output of commands with --json: a document, or an object for each line of a log."""
 
 import json
 import os
@@ -21,7 +21,7 @@ PATIENCE = 120.0
 
 
 def calls() -> Iterator[str]:
-    """Every command as it is called."""
+    """The words of each command."""
     for name in getattr(typer.main.get_command(app), "commands"):  # noqa: B009 - the type of a group is not stable
         group = getattr(typer.main.get_command(GROUPS[name]), "commands") if name in GROUPS else [""]  # noqa: B009
         yield from (f"{name} {nested}".strip() for nested in group)
@@ -48,7 +48,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def test_every_command_takes_json(tmp_path: Path) -> None:
-    """But for the one that prints nothing but JSON anyway."""
+    """Except the one that always prints JSON."""
     program = "\n".join(
         (
             "from typer.testing import CliRunner",
@@ -64,8 +64,8 @@ def test_every_command_takes_json(tmp_path: Path) -> None:
     assert ["schema"] == done.stdout.split()
 
 
-def test_serve_tells_what_happens_and_keeps_all_to_its_owner(tmp_path: Path) -> None:
-    """From its first line to its last each is an object; what happens has a name, and no file is open to others."""
+def test_serve_logs_objects_and_protects_its_files(tmp_path: Path) -> None:
+    """Each line is an object, and lifecycle events have names. Only the owner can read secret files."""
     root = tmp_path / "root"
     process = subprocess.Popen(  # noqa: S603 - our own program
         [*BRAID, "serve", "--json", "--root", str(root), "--host", "none", "--port", str(_free_port())],
@@ -77,10 +77,10 @@ def test_serve_tells_what_happens_and_keeps_all_to_its_owner(tmp_path: Path) -> 
     )
     try:
         assert process.stdout is not None
-        told: list[dict[str, Any]] = []
+        logged: list[dict[str, Any]] = []
         for line in process.stdout:
-            told.append(json.loads(line))
-            if told[-1].get("event") == "ready":
+            logged.append(json.loads(line))
+            if logged[-1].get("event") == "ready":
                 secret = {path for path in root.rglob("*") if path.is_file() and _is_secret(path)}
                 assert {"braid.db", "key", "broker.url"} <= {path.name for path in secret}
                 assert [] == [path for path in [root, *secret] if stat.S_IMODE(path.stat().st_mode) & 0o077]
@@ -91,10 +91,10 @@ def test_serve_tells_what_happens_and_keeps_all_to_its_owner(tmp_path: Path) -> 
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
-    assert all({"at", "level", "logger", "message"} <= line.keys() for line in told)
-    events = [line["event"] for line in told if "event" in line]
+    assert all({"at", "level", "logger", "message"} <= line.keys() for line in logged)
+    events = [line["event"] for line in logged if "event" in line]
     assert ["serves", "leads", "key", "ready", "ends", "ended"] == events
-    assert not any((root / "key").read_text().strip() in line["message"] for line in told)
+    assert not any((root / "key").read_text().strip() in line["message"] for line in logged)
 
 
 def _free_port() -> int:
@@ -105,7 +105,7 @@ def _free_port() -> int:
 
 
 def _is_secret(path: Path) -> bool:
-    """Whether a file holds what nobody else may read."""
+    """The file holds a secret, by its name."""
     return any(word in path.name for word in ("braid.db", "key", "password", "broker.url", "acl"))
 
 
@@ -117,10 +117,10 @@ def _is_secret(path: Path) -> bool:
         (("host", "north", "--root", "root", "--broker", "http://here", "--json"), "failed", "no-broker"),
     ],
 )
-def test_what_cannot_begin_says_why_to_programs(
+def test_a_failed_start_is_reported_as_json(
     tmp_path: Path, words: tuple[str, ...], event: str | None, code: str
 ) -> None:
-    """The last line holds the problem, and the exit code is that of a wrong setting."""
+    """The last line holds the problem; the exit code is that of a wrong setting."""
     done = braid(*words, folder=tmp_path)
     last = json.loads(done.stdout.splitlines()[-1])
     assert (1, event, code) == (done.returncode, last.get("event"), last["problem"]["code"])

@@ -1,13 +1,13 @@
-/** Lays the running graph out: a box for each job, with its tasks in it or collapsed, and the streams between. */
+/** The layout of the running graph: a box for each job, expanded or collapsed, and the streams between. */
 
-import { layered, routeOf } from "../layers.js";
+import { layered, routeOf } from "./layers.js";
 
-export const TASK = { width: 192, height: 40 };
+const TASK = { width: 192, height: 40 };
 const COLLAPSED = { width: 200, height: 72 };
 const PADDING = 16;
 const TITLE = 32;
 
-/** Tasks by job: a map from each job, in their order, to its tasks, as `GET /v1/running/tasks` tells them. */
+/** The tasks of `GET /v1/running/tasks` by job: a map in the order of jobs. */
 export function byJob(tasks) {
   const jobs = new Map();
   for (const job of [...new Set(tasks.map(jobOf))].sort(inOrder)) {
@@ -17,36 +17,36 @@ export function byJob(tasks) {
   return jobs;
 }
 
-/** What a layout depends on, as text: where it is the same, nothing has moved. */
+/** A text of all that a layout depends on: if it is equal, so is the layout. */
 export function shapeOf(tasks, open) {
   return tasks.map((task) => `${task.instance}:${task.job}:${task.inputs}`).join(";") + `|${[...open].sort().join()}`;
 }
 
 /**
  * The running graph laid out.
- * @param {Array} tasks as `GET /v1/running/tasks` tells them
- * @param {Set<string>} open the jobs that are not collapsed
- * @param {Map} kept layouts of jobs from the time before, so that only those that changed are made anew
+ * @param {Array} tasks those of `GET /v1/running/tasks`
+ * @param {Set<string>} open the expanded jobs
+ * @param {Map} kept the earlier layouts of jobs, so that only changed ones are laid out again
  * @returns {{width, height, boxes: Map, nodes: Map, edges: Array}} boxes by job, nodes by instance
  */
-export function sceneOf(tasks, open, kept = new Map()) {
+export function layoutOf(tasks, open, kept = new Map()) {
   const jobs = byJob(tasks);
   const inner = new Map([...jobs].map(([job, members]) => [job, open.has(job) ? within(job, members, kept) : null]));
   const sizes = [...jobs.keys()].map((job) => ({ id: job, ...sizeOf(inner.get(job)) }));
   const homes = new Map(tasks.map((task) => [task.instance, task.job]));
   const crossing = tasks.flatMap((task) => crossings(task, homes));
   const outer = layered(sizes, crossing.map(({ from, to }) => [homes.get(from), homes.get(to)]));
-  const scene = { width: outer.width, height: outer.height, boxes: new Map(), nodes: new Map(), edges: [] };
+  const layout = { width: outer.width, height: outer.height, boxes: new Map(), nodes: new Map(), edges: [] };
   for (const { id: job, width, height } of sizes) {
     const box = { job, ...outer.at.get(job), width, height, open: open.has(job), tasks: jobs.get(job) };
-    scene.boxes.set(job, box);
+    layout.boxes.set(job, box);
     if (box.open) {
-      place(scene, box, inner.get(job));
+      place(layout, box, inner.get(job));
     }
   }
-  scene.edges.push(...between(scene, crossing, homes, outer.routes));
-  scene.edges.forEach((edge) => Object.assign(edge, bounds(edge.points)));
-  return scene;
+  layout.edges.push(...between(layout, crossing, homes, outer.routes));
+  layout.edges.forEach((edge) => Object.assign(edge, bounds(edge.points)));
+  return layout;
 }
 
 function jobOf(task) {
@@ -57,7 +57,7 @@ function inOrder(one, other) {
   return one.localeCompare(other, "en", { numeric: true });
 }
 
-/** The tasks of a job among themselves. */
+/** The layout of the tasks within a job. */
 function within(job, members, kept) {
   const shape = shapeOf(members, []);
   const before = kept.get(job);
@@ -85,26 +85,26 @@ function crossings(task, homes) {
     .map((parent) => ({ from: parent, to: task.instance }));
 }
 
-function place(scene, box, { members, drawn }) {
+function place(layout, box, { members, drawn }) {
   const [left, top] = [box.x + PADDING, box.y + PADDING + TITLE];
   for (const task of members) {
     const { x, y } = drawn.at.get(task.instance);
-    scene.nodes.set(task.instance, { instance: task.instance, job: box.job, x: left + x, y: top + y, ...TASK });
+    layout.nodes.set(task.instance, { instance: task.instance, job: box.job, x: left + x, y: top + y, ...TASK });
     for (const parent of task.inputs) {
       const route = drawn.routes.get(routeOf(parent, task.instance));
       if (route) {
         const points = route.map(([across, down]) => [left + across, top + down]);
-        scene.edges.push({ from: [parent], to: [task.instance], count: 1, bridge: false, points });
+        layout.edges.push({ from: [parent], to: [task.instance], count: 1, bridge: false, points });
       }
     }
   }
 }
 
 /** The streams between jobs: one line for all that have the same ends, which are tasks or collapsed jobs. */
-function between(scene, crossing, homes, routes) {
+function between(layout, crossing, homes, routes) {
   const lines = new Map();
   for (const { from, to } of crossing) {
-    const [begin, end] = [from, to].map((each) => scene.nodes.get(each) ?? scene.boxes.get(homes.get(each)));
+    const [begin, end] = [from, to].map((each) => layout.nodes.get(each) ?? layout.boxes.get(homes.get(each)));
     const name = [begin, end].map((each) => (each.instance === undefined ? `job ${each.job}` : each.instance)).join();
     const line = lines.get(name) ?? { from: [], to: [], count: 0, bridge: true };
     if (line.count === 0) {
