@@ -10,9 +10,10 @@ from pydantic import StringConstraints
 
 from dags.problems import listed, pointer, quoted, suggestion
 from manager.answers import TenantName
+from manager.cases.base import Caller, Paging
 from manager.problem import DatabaseAway, FieldError, InvalidRequest, Unauthenticated
 from manager.rest.session_cookie import COOKIE, refuse_foreign_change, token_in
-from manager.service import Caller, Paging, Service
+from manager.service import Service
 
 MOST_ITEMS = 500
 """Of a page."""
@@ -48,11 +49,11 @@ async def _looking_up(
 ) -> Callable[[], Caller]:
     """What looks up who asks: by the key that it sends, else by the session whose cookie comes with it."""
     if credentials is not None:
-        return partial(service.caller, credentials.credentials)
+        return partial(service.administration.caller, credentials.credentials)
     if (token := token_in(request)) is None:
         raise Unauthenticated
     refuse_foreign_change(request)
-    return partial(service.session_caller, token)
+    return partial(service.sessions.caller, token)
 
 
 _LookingUp = Annotated[Callable[[], Caller], Depends(_looking_up)]

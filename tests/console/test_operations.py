@@ -51,7 +51,7 @@ def test_what_happens_appears_and_what_is_open_stays_open(console_service: Conso
     details.locator("summary").click()
     expect(details.get_by_text("Took")).to_be_visible()
     note = "<img src=x onerror=alert(1)> \u202egnp.exe"
-    with console_service.service._store.write() as session:
+    with console_service.tools.store.write() as session:
         row = noted(session, started=2, reused=1, note=note, jobs_started=["7"])
         told = OperationAnswer.model_validate(row.model_dump() | {"at": "2026-01-02T03:04:05Z"})
     console_service.events.tell_operation(told)
@@ -66,7 +66,7 @@ def test_what_happens_appears_and_what_is_open_stays_open(console_service: Conso
 
 def test_older_ones_are_shown_part_after_part(console_service: ConsoleService, page_for: PageFor) -> None:
     """As long as there are any; each once; and what is filtered stays filtered."""
-    with console_service.service._store.write() as session:
+    with console_service.tools.store.write() as session:
         for number in range(70):
             noted(session, kind="put secret", subject=f"s-{number}")
     page = page_for(console_service.keys["ann"], "#/operations?kind=put+secret")

@@ -56,7 +56,7 @@ def bill(  # noqa: PLR0913, PLR0917 - each is a parameter, which callers name
     ] = None,
 ) -> Response | BillAnswer:
     """Say what each tenant and each dataflow costs in some hours, this month so far if none are given."""
-    found = service.bill(caller, since=time_in("from", since), until=time_in("to", until), tenant=tenant)
+    found = service.bills.bill(caller, since=time_in("from", since), until=time_in("to", until), tenant=tenant)
     if form == "json" or (form is None and not _wants_csv(request.headers.get("accept", ""))):
         return found
     name = f"braid-bill-{found.since:%Y-%m-%dT%H}-{found.until:%Y-%m-%dT%H}.csv"

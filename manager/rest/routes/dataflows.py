@@ -61,7 +61,7 @@ def submit(  # noqa: PLR0913, PLR0917 - each is a part of the request
     start: _Start = Start.LATEST,
 ) -> SubmitAnswer:
     """Submit a dataflow; tells what is reused, what is started, and where its outputs are found."""
-    answer = service.submit(caller, raw, tenant=tenant, idempotency_key=idempotency_key, start=start)
+    answer = service.dataflows.submit(caller, raw, tenant=tenant, idempotency_key=idempotency_key, start=start)
     note(dataflow=answer.id)
     response.headers["Location"] = f"/v1/dataflows/{answer.id}"
     return answer
@@ -79,13 +79,13 @@ def dataflows(  # noqa: PLR0913, PLR0917 - each is a filter
     search: Annotated[Text | None, Query(description="With this in the name, or with this id.")] = None,
 ) -> Page[DataflowAnswer]:
     """List dataflows, oldest first: a tenant's own, or all for an operator."""
-    return service.dataflows(caller, page, tenant=tenant, state=state, name=name, source=source, search=search)
+    return service.dataflows.page(caller, page, tenant=tenant, state=state, name=name, source=source, search=search)
 
 
 @router.get("/dataflows/{id}", **told(resources.DETAIL, NotFound, StateNotReady))
 def dataflow(service: TheService, caller: TheCaller, id: Named) -> DataflowDetail:  # noqa: A002 - its public name
     """Show one dataflow with its tasks and its document."""
-    return service.dataflow(caller, id)
+    return service.dataflows.get(caller, id)
 
 
 @router.put(
@@ -93,7 +93,7 @@ def dataflow(service: TheService, caller: TheCaller, id: Named) -> DataflowDetai
 )
 def replace(service: TheService, caller: TheCaller, id: Named, raw: _Raw) -> SubmitAnswer:  # noqa: A002 - as above
     """Swap its document for an edited one, as one change: what both have in common never stops."""
-    return service.replace(caller, id, raw)
+    return service.dataflows.replace(caller, id, raw)
 
 
 @router.delete("/dataflows/{id}", **told(resources.DATAFLOW, Conflict, NotFound, StateNotReady))
@@ -104,13 +104,13 @@ def remove(
     stop: Annotated[Stop, Query(description="At once, or after what its sources have sent by now.")] = Stop.NOW,
 ) -> DataflowAnswer:
     """Remove a dataflow; what nobody else needs is paused."""
-    return service.remove(caller, id, stop)
+    return service.dataflows.remove(caller, id, stop)
 
 
 @router.get("/dataflows/{id}/removal", **told(looks.REMOVAL, Conflict, NotFound, StateNotReady))
 def foretell_removal(service: TheService, caller: TheCaller, id: Named) -> RemovalAnswer:  # noqa: A002 - as above
     """What removing a dataflow would stop, and leave to others; nothing is changed."""
-    return service.preview_removal(caller, id)
+    return service.dataflows.preview_removal(caller, id)
 
 
 @router.post("/explain", **told(resources.EXPLAINED, NotFound, *_BODY, body=Document))
@@ -118,4 +118,4 @@ def explain(
     service: TheService, caller: TheCaller, raw: _Raw, tenant: ForTenant = None, start: _Start = Start.LATEST
 ) -> ExplainAnswer:
     """What submitting a dataflow would do and save, begun where it says; nothing is changed."""
-    return service.explain(caller, raw, tenant=tenant, start=start)
+    return service.dataflows.explain(caller, raw, tenant=tenant, start=start)

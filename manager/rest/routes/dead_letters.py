@@ -21,7 +21,7 @@ def dead_letters(
     dataflow: Annotated[Text | None, Query(description="Of this dataflow's tasks only; it may be removed.")] = None,
 ) -> Page[DeadLetterAnswer]:
     """List events that tasks of the caller's dataflows could not take, newest first."""
-    return service.dead_letters(caller, page, dataflow=dataflow)
+    return service.dead_letters.page(caller, page, dataflow=dataflow)
 
 
 @router.post("/dead-letters/replay", **told(resources.REPLAYED, Conflict, Forbidden, NotFound, StateNotReady))
@@ -31,13 +31,13 @@ def replay_dead_letters(
     dataflow: Annotated[Text, Query(description="Of this dataflow's tasks.")],
 ) -> Replayed:
     """Feed the dead letters of a dataflow to its tasks again, the oldest first, each once."""
-    return service.replay_dead_letters(caller, dataflow)
+    return service.dead_letters.replay_all(caller, dataflow)
 
 
 @router.post("/dead-letters/{id}/replay", **told(resources.REPLAYED, Conflict, Forbidden, NotFound, StateNotReady))
 def replay_dead_letter(service: TheService, caller: TheCaller, id: Named) -> Replayed:  # noqa: A002 - its public name
     """Feed one dead letter to its task again, once; a task that serves others as well is an operator's to feed."""
-    return service.replay_dead_letter(caller, id)
+    return service.dead_letters.replay(caller, id)
 
 
 @router.delete("/dead-letters", **told(resources.DISCARDED, NotFound))
@@ -47,10 +47,10 @@ def discard_dead_letters(
     dataflow: Annotated[Text, Query(description="Of this dataflow's tasks; it may be removed.")],
 ) -> Discarded:
     """Discard the dead letters of a dataflow: for the caller, or where that is an operator for everybody."""
-    return service.discard_dead_letters(caller, dataflow)
+    return service.dead_letters.discard_all(caller, dataflow)
 
 
 @router.delete("/dead-letters/{id}", **told(resources.DISCARDED, NotFound))
 def discard_dead_letter(service: TheService, caller: TheCaller, id: Named) -> Discarded:  # noqa: A002 - its public name
     """Discard one dead letter: for the caller, or where that is an operator for everybody."""
-    return service.discard_dead_letter(caller, id)
+    return service.dead_letters.discard(caller, id)

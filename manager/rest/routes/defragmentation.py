@@ -14,10 +14,10 @@ router = APIRouter(prefix="/v1", tags=["running"])
 @router.get("/fragmentation", **told(resources.FRAGMENTATION, Forbidden, StateNotReady))
 def fragmentation(service: TheService, caller: TheCaller) -> FragmentationAnswer:
     """Say how scattered the jobs are, and what moves tasks right now; operators only."""
-    return service.fragmentation(caller)
+    return service.defragmentation.fragmentation(caller)
 
 
 @router.post("/defragmentations", **told(resources.MOVE, Conflict, Forbidden, StateNotReady, status=202))
 def defragment(service: TheService, caller: TheCaller) -> MoveAnswer:
     """Consolidate the jobs now, or relieve one that is overloaded; the journal says what came of it; operators only."""
-    return service.defragment(caller)
+    return service.defragmentation.begin(caller)

@@ -21,34 +21,34 @@ def running_tasks(
     job: Annotated[Text | None, Query(description="Of this job only.")] = None,
 ) -> Page[RunningTaskAnswer]:
     """List the running graph, by instance; operators only."""
-    return service.running_tasks(caller, page, job=job)
+    return service.running.tasks(caller, page, job=job)
 
 
 @router.get("/running/dags", **told(resources.RUNNING_DAG_PAGE, Forbidden, StateNotReady))
 def running_dags(service: TheService, caller: TheCaller, page: ThePage) -> Page[RunningDagAnswer]:
     """List the running DAGs; operators only."""
-    return service.running_dags(caller, page)
+    return service.running.dags(caller, page)
 
 
 @router.get("/jobs", **told(resources.JOB_PAGE, Forbidden, StateNotReady))
 def jobs(service: TheService, caller: TheCaller, page: ThePage) -> Page[JobAnswer]:
     """List the jobs: what is wanted of each, and what its host says of it; operators only."""
-    return service.jobs(caller, page)
+    return service.running.jobs(caller, page)
 
 
 @router.get("/jobs/{job}", **told(resources.JOB, Forbidden, NotFound, StateNotReady))
 def job(service: TheService, caller: TheCaller, job: Named) -> JobAnswer:
     """Show one job; operators only."""
-    return service.job(caller, job)
+    return service.running.job(caller, job)
 
 
 @router.get("/streams", **told(resources.STREAM_PAGE, Forbidden, StateNotReady))
 def streams(service: TheService, caller: TheCaller, page: ThePage) -> Page[StreamAnswer]:
     """List the derived streams that cross jobs; operators only."""
-    return service.streams(caller, page)
+    return service.running.streams(caller, page)
 
 
 @router.get("/hosts", **told(resources.HOST_PAGE, Forbidden))
 def hosts(service: TheService, caller: TheCaller, page: ThePage) -> Page[HostAnswer]:
     """List the hosts; operators only."""
-    return service.hosts(caller, page)
+    return service.running.hosts(caller, page)

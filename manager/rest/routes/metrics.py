@@ -46,7 +46,7 @@ def metrics(request: Request, service: TheService, caller: TheCaller) -> PlainTe
     """Tell everything that the manager knows as metrics for Prometheus; operators only."""
     asked: RequestCounts = request.app.state.asked
     ready = GaugeMetricFamily(READY.name, READY.about, value=request.app.state.awaits() is None)
-    collected = _Collected((*service.metrics(caller), ready, *asked.families()))
+    collected = _Collected((*service.metrics.collect(caller), ready, *asked.families()))
     if _OPENMETRICS in request.headers.get("accept", ""):
         text = openmetrics.generate_latest(collected)  # type: ignore[no-untyped-call]  # this half of it has no types
         return PlainTextResponse(text, media_type=openmetrics.CONTENT_TYPE_LATEST)

@@ -21,4 +21,4 @@ def operations(
     subject: Annotated[Text | None, Query(description="About this dataflow, source, tenant or key.")] = None,
 ) -> Page[OperationAnswer]:
     """List what was done, newest first: by the tenant itself, or everything for an operator."""
-    return service.operations(caller, page, kind=kind, subject=subject)
+    return service.operations.page(caller, page, kind=kind, subject=subject)

@@ -27,4 +27,4 @@ router = APIRouter(prefix="/v1", tags=["overview"])
 @router.get("/overview", **told(EXAMPLE, StateNotReady))
 def overview(service: TheService, caller: TheCaller) -> OverviewAnswer:
     """Count dataflows, tasks and jobs: everybody's for an operator, its own for a tenant."""
-    return service.overview(caller)
+    return service.overview.counts(caller)

@@ -43,7 +43,7 @@ def savings(  # noqa: PLR0913, PLR0917 - each is a parameter, which callers name
     dataflow: Annotated[Text | None, Query(description="Of this dataflow, which may be removed.")] = None,
 ) -> SavingsAnswer:
     """Say what sharing saved and who pays for what, over the last hour if no interval is given."""
-    return service.savings(
+    return service.savings.report(
         caller, since=time_in("from", since), until=time_in("to", until), tenant=tenant, dataflow=dataflow
     )
 
@@ -61,7 +61,7 @@ def savings_series(  # noqa: PLR0913, PLR0917 - as above
     tenant: Annotated[TenantName | None, Query(description="Also the share of this tenant.")] = None,
 ) -> SeriesAnswer:
     """Say in steps what was measured and what separate execution would have taken; a tenant is told its own share."""
-    return service.savings_series(
+    return service.savings.series(
         caller, since=time_in("from", since), until=time_in("to", until), step=step, tenant=tenant
     )
 

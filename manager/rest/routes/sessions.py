@@ -33,7 +33,7 @@ def begin_session(
     sent: Annotated[SessionForm, Depends(open_form(SessionForm))],
 ) -> SessionAnswer:
     """Sign in to the console: give an API key, get a cookie that stands for it for eight hours."""
-    token, caller = service.begin_session(service.caller(sent.key), SESSION_LIFE)
+    token, caller = service.sessions.begin(service.administration.caller(sent.key), SESSION_LIFE)
     keep_token(request, response, token)
     return SessionAnswer(kind=caller.role, tenant=caller.tenant, until=caller.until)
 
@@ -50,6 +50,6 @@ def end_session(service: TheService, caller: TheCaller, request: Request, respon
     token = token_in(request)
     if caller.until is None or token is None:
         return SessionEnded(ended=False)
-    service.end_session(token)
+    service.sessions.end(token)
     forget_token(request, response)
     return SessionEnded(ended=True)

@@ -53,7 +53,7 @@ def send_events(  # noqa: PLR0913, PLR0917 - each is a part of the request
     first: Annotated[int | None, Query(ge=0, lt=2**62, description="The number of the first, from 0.")] = None,
 ) -> SentAnswer:
     """Send events to a source; answered once its spool has them, all of them or none where one does not fit."""
-    return service.send_events(caller, name, sent.body, as_lines=sent.as_lines, producer=producer, first=first)
+    return service.source_events.send(caller, name, sent.body, as_lines=sent.as_lines, producer=producer, first=first)
 
 
 @router.get("/sources/{name}/producers/{producer}", **told(examples.PRODUCER, *_TROUBLES))
@@ -64,4 +64,4 @@ def producer(
     producer: Annotated[ProducerName, Path(description="The name under which events are numbered.")],
 ) -> ProducerAnswer:
     """Ask which number comes next of a producer of a source."""
-    return service.producer(caller, name, producer)
+    return service.source_events.producer(caller, name, producer)

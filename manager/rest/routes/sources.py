@@ -32,7 +32,7 @@ def register_source(
     response: Response,
 ) -> SourceAnswer:
     """Register a source; documents refer to it by its name."""
-    answer = service.register_source(caller, sent)
+    answer = service.sources.register(caller, sent)
     response.headers["Location"] = f"/v1/sources/{answer.name}"
     return answer
 
@@ -40,13 +40,13 @@ def register_source(
 @router.get("/sources", **told(resources.SOURCE_PAGE, StateNotReady))
 def sources(service: TheService, caller: TheCaller, page: ThePage) -> Page[SourceAnswer]:
     """List the sources that the caller may read, by name."""
-    return service.sources(caller, page)
+    return service.sources.page(caller, page)
 
 
 @router.get("/sources/{name}", **told(resources.SOURCE_ANSWER, NotFound, StateNotReady))
 def source(service: TheService, caller: TheCaller, name: Named) -> SourceAnswer:
     """Show one source."""
-    return service.source(caller, name)
+    return service.sources.get(caller, name)
 
 
 @router.put("/sources/{name}/visibility", **told(resources.STOPPED, Forbidden, NotFound, *_BODY, body=VisibilityForm))
@@ -57,10 +57,10 @@ def set_visibility(
     sent: Annotated[VisibilityForm, Depends(form(VisibilityForm))],
 ) -> Stopped:
     """Say who may read it; dataflows of those who may not any more are removed."""
-    return service.set_visibility(caller, name, sent)
+    return service.sources.set_visibility(caller, name, sent)
 
 
 @router.delete("/sources/{name}", **told(resources.STOPPED, Forbidden, NotFound, StateNotReady))
 def revoke_source(service: TheService, caller: TheCaller, name: Named) -> Stopped:
     """Take a source away, and remove every dataflow that reads it."""
-    return service.revoke_source(caller, name)
+    return service.sources.revoke(caller, name)

@@ -24,16 +24,16 @@ def put_secret(
     tenant: ForTenant = None,
 ) -> SecretAnswer:
     """Keep a secret; tasks that name it get it with their next batch."""
-    return service.put_secret(caller, name, sent, tenant=tenant)
+    return service.secrets.put(caller, name, sent, tenant=tenant)
 
 
 @router.get("/secrets", **told(resources.SECRET_PAGE, NotFound))
 def secrets(service: TheService, caller: TheCaller, page: ThePage, tenant: ForTenant = None) -> Page[SecretAnswer]:
     """List the names of secrets; nobody is told what they hold."""
-    return service.secrets(caller, page, tenant=tenant)
+    return service.secrets.page(caller, page, tenant=tenant)
 
 
 @router.delete("/secrets/{name}", **told(resources.SECRET, NotFound))
 def remove_secret(service: TheService, caller: TheCaller, name: _Named, tenant: ForTenant = None) -> SecretAnswer:
     """Keep a secret no longer; tasks that name it fail."""
-    return service.remove_secret(caller, name, tenant=tenant)
+    return service.secrets.remove(caller, name, tenant=tenant)

@@ -9,11 +9,11 @@ from fastapi.responses import StreamingResponse
 from pydantic import StringConstraints
 
 from manager.answers import EventAnswer
+from manager.cases.base import Caller
 from manager.problem import DatabaseAway, InvalidRequest, Unauthenticated, Unexpected
 from manager.rest.dependencies import StillLetIn, TheCaller
 from manager.rest.openapi import problems
 from manager.rest.openapi_examples import resources
-from manager.service import Caller
 
 EVENT_STREAM_MEDIA_TYPE = "text/event-stream"
 QUIET = 15.0

@@ -79,7 +79,7 @@ async def watch(  # noqa: PLR0913, PLR0917 - each is a part of the request
     """Watch an output: some of what leaves from now on, and how much else does; its topic has all of it."""
     feed: EventFeed = request.app.state.feed
     stack = ExitStack()
-    look = await asyncio.to_thread(lambda: stack.enter_context(service.look(caller, id, sink)))
+    look = await asyncio.to_thread(lambda: stack.enter_context(service.dataflows.look(caller, id, sink)))
     return ClosingStreamResponse(_told(look, lambda: feed.closed, still_let_in), stack)
 
 

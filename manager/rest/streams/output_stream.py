@@ -69,7 +69,7 @@ async def outputs(  # noqa: PLR0913, PLR0917 - each is a part of the request
     """Listen to the outputs of a dataflow; what is missed because it is read too slowly is counted."""
     feed: EventFeed = request.app.state.feed
     stack = ExitStack()
-    tail = await asyncio.to_thread(lambda: stack.enter_context(service.tail(caller, id, sink, last=last)))
+    tail = await asyncio.to_thread(lambda: stack.enter_context(service.dataflows.tail(caller, id, sink, last=last)))
     return ClosingStreamResponse(
         _told(tail, lambda: feed.closed, still_let_in), stack, media_type=JSON_LINES_MEDIA_TYPE
     )
