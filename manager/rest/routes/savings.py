@@ -11,7 +11,7 @@ from manager.answers import SavingsAnswer, SeriesAnswer, TenantName
 from manager.problem import FieldError, InvalidRequest, NotFound
 from manager.rest.dependencies import Text, TheCaller, TheService
 from manager.rest.openapi import told
-from manager.rest.openapi_examples import reports, resources
+from manager.rest.openapi_examples import reports
 from manager.savings.ledger import MINUTE
 from manager.savings.steps import LONGEST_STEP
 
@@ -33,7 +33,7 @@ Until = Annotated[
 router = APIRouter(prefix="/v1", tags=["reports"])
 
 
-@router.get("/reports/savings", **told(resources.SAVINGS, NotFound))
+@router.get("/reports/savings", **told(reports.SAVINGS, NotFound))
 def savings(  # noqa: PLR0913, PLR0917 - each is a parameter, which callers name
     service: TheService,
     caller: TheCaller,

@@ -84,7 +84,7 @@ from manager.problem import (
     StateNotReady,
     Unauthenticated,
 )
-from manager.rest.openapi_examples import reports, resources
+from manager.rest.openapi_examples import reports, running
 from manager.rest.routes.overview import EXAMPLE as OVERVIEW
 from manager.service import Service
 
@@ -401,11 +401,11 @@ class _FakeDefragmentation(Defragmentation):
 
     def fragmentation(self, caller: Caller) -> FragmentationAnswer:
         _operators_only(caller)
-        return resources.FRAGMENTATION
+        return running.FRAGMENTATION
 
     def begin(self, caller: Caller) -> MoveAnswer:
         _operators_only(caller)
-        return resources.MOVE
+        return running.MOVE
 
 
 class _FakeMetrics(Metrics):
@@ -446,29 +446,29 @@ class _FakeRunningJobs(RunningJobs):
 
     def tasks(self, caller: Caller, paging: Paging, *, job: str | None = None) -> Page[RunningTaskAnswer]:
         _operators_only(caller)
-        return _paged([each for each in resources.RUNNING_TASK_PAGE.items if job in {None, each.job}], paging)
+        return _paged([each for each in running.RUNNING_TASK_PAGE.items if job in {None, each.job}], paging)
 
     def dags(self, caller: Caller, paging: Paging) -> Page[RunningDagAnswer]:
         _operators_only(caller)
-        return _paged(resources.RUNNING_DAG_PAGE.items, paging)
+        return _paged(running.RUNNING_DAG_PAGE.items, paging)
 
     def jobs(self, caller: Caller, paging: Paging) -> Page[JobAnswer]:
         _operators_only(caller)
-        return _paged(resources.JOB_PAGE.items, paging)
+        return _paged(running.JOB_PAGE.items, paging)
 
     def job(self, caller: Caller, job: str) -> JobAnswer:
         _operators_only(caller)
-        if job != resources.JOB.job:
+        if job != running.JOB.job:
             raise NotFound("job", job)
-        return resources.JOB
+        return running.JOB
 
     def streams(self, caller: Caller, paging: Paging) -> Page[StreamAnswer]:
         _operators_only(caller)
-        return _paged(resources.STREAM_PAGE.items, paging)
+        return _paged(running.STREAM_PAGE.items, paging)
 
     def hosts(self, caller: Caller, paging: Paging) -> Page[HostAnswer]:
         _operators_only(caller)
-        return _paged(resources.HOST_PAGE.items, paging)
+        return _paged(running.HOST_PAGE.items, paging)
 
 
 class _FakeSavings(Savings):
@@ -486,7 +486,7 @@ class _FakeSavings(Savings):
     ) -> SavingsAnswer:
         if tenant not in {None, caller.tenant} and not caller.is_operator:
             raise NotFound("tenant", tenant or "")
-        told = resources.SAVINGS.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
+        told = reports.SAVINGS.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
         return told if caller.is_operator else told.model_copy(update={"whole": None})
 
     def series(

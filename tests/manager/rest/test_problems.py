@@ -14,7 +14,7 @@ from dags.document_reader import MOST_DOCUMENT_BYTES
 from manager.cases.base import Caller
 from manager.problem import TROUBLES, Trouble
 from manager.rest.app import ROUTERS
-from manager.rest.openapi_examples import resources
+from manager.rest.openapi_examples import resources, troubles
 from tests.manager.rest.conftest import Asking
 from tests.manager.rest.fake_service import FakeService
 
@@ -67,7 +67,7 @@ def test_a_key_is_a_bearer_token(ask: Asking, service: FakeService, scheme: str)
     assert "/problems/unauthenticated" == _problem(answer)["type"]
 
 
-@pytest.mark.parametrize("trouble", resources.TROUBLE_EXAMPLES.values(), ids=lambda trouble: trouble.code)
+@pytest.mark.parametrize("trouble", troubles.TROUBLE_EXAMPLES.values(), ids=lambda trouble: trouble.code)
 def test_each_trouble_is_answered_as_documented(
     ann: httpx.Client, monkeypatch: pytest.MonkeyPatch, service: FakeService, trouble: Trouble
 ) -> None:
@@ -102,7 +102,7 @@ def test_every_operation_documents_its_problems_with_examples(app: FastAPI) -> N
                         for code, example in content["examples"].items():
                             assert (status, f"/problems/{code}") == (str(codes[code].status), example["value"]["type"])
                         retried = any(
-                            resources.TROUBLE_EXAMPLES[codes[code]].retry_after for code in content["examples"]
+                            troubles.TROUBLE_EXAMPLES[codes[code]].retry_after for code in content["examples"]
                         )
                         assert retried == ("Retry-After" in response["headers"])
                     else:
