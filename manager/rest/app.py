@@ -31,7 +31,7 @@ from manager.rest.routes import (
     tenant_secrets,
 )
 from manager.rest.streams import live_events, output_samples, output_stream
-from manager.rest.streams.live_events import EventFeed, Events
+from manager.rest.streams.live_events import EventBuffer, EventFeed
 from manager.service import Service
 
 ROUTERS = tuple(
@@ -61,7 +61,7 @@ ROUTERS = tuple(
 """All of them, a family each."""
 
 
-def make_app(service: Service, events: Events, awaits: Callable[[], str | None]) -> FastAPI:
+def make_app(service: Service, events: EventBuffer, awaits: Callable[[], str | None]) -> FastAPI:
     """The app over a service; `awaits` says what a manager that is not ready waits for, and None once it is."""
     app = _routed()
     app.state.service = service

@@ -14,17 +14,14 @@ from manager.problem import DatabaseAway, InvalidRequest, Unauthenticated, Unexp
 from manager.rest.dependencies import StillLetIn, TheCaller
 from manager.rest.openapi import problems
 from manager.rest.openapi_examples import resources
+from manager.rest.streams.signs_of_life import LONGEST_WAIT, SignsOfLife
 
 EVENT_STREAM_MEDIA_TYPE = "text/event-stream"
-QUIET = 15.0
-"""Seconds without an event after which a sign of life is sent, and whoever listens is looked up again."""
-_TURN = 1.0
-"""Seconds that one thread waits for news at most, so that it is never in the way when the manager ends."""
 
 router = APIRouter(prefix="/v1", tags=["events"])
 
 
-class Events(Protocol):
+class EventBuffer(Protocol):
     """Who keeps the newest events; from any thread."""
 
     @property
@@ -45,7 +42,7 @@ class Events(Protocol):
 class EventFeed:
     """Events for any number of listeners, for whom one thread waits."""
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: EventBuffer) -> None:
         self._events = events
         self._turn: asyncio.Future[Sequence[EventAnswer]] | None = None
 
@@ -69,7 +66,7 @@ class EventFeed:
     def _waited(self, event: int) -> asyncio.Future[Sequence[EventAnswer]]:
         turn = self._turn
         if turn is None or turn.done() or turn.get_loop() is not asyncio.get_running_loop():
-            turn = asyncio.ensure_future(asyncio.to_thread(self._events.wait, event, _TURN))
+            turn = asyncio.ensure_future(asyncio.to_thread(self._events.wait, event, LONGEST_WAIT))
             self._turn = turn
         return turn
 
@@ -117,23 +114,21 @@ async def events(
     """Listen to what happens: operations, and new states of jobs and dataflows, as far as the caller may know."""
     feed: EventFeed = request.app.state.feed
     after = feed.last if last_event_id is None else int(last_event_id)
-    return StreamingResponse(_told(feed, after, caller, still_let_in), media_type=EVENT_STREAM_MEDIA_TYPE)
+    return StreamingResponse(_lines(feed, after, caller, still_let_in), media_type=EVENT_STREAM_MEDIA_TYPE)
 
 
-async def _told(feed: EventFeed, after: int, caller: Caller, still_let_in: Callable[[], bool]) -> AsyncIterator[str]:
-    loop = asyncio.get_running_loop()
-    alive = loop.time()
+async def _lines(feed: EventFeed, after: int, caller: Caller, still_let_in: Callable[[], bool]) -> AsyncIterator[str]:
+    signs = SignsOfLife(still_let_in)
     yield ": listening\n\n"
     ends = False
     while not ends:
-        # Asked before the events, so that the last ones before the end are told.
+        # Read before the events, so that the last ones before the end are sent.
         ends = feed.closed
         for event in await feed.since(after):
             after = event.id
             if may_see(caller, event):
                 yield f"id: {event.id}\nevent: {event.kind}\ndata: {event.model_dump_json()}\n\n"
-        if loop.time() - alive >= QUIET:
-            if not await asyncio.to_thread(still_let_in):
+        if signs.is_due:
+            if not await signs.renew():
                 return
-            alive = loop.time()
             yield ": alive\n\n"
