@@ -19,7 +19,8 @@ from manager.answers import (
     VisibilityForm,
 )
 from manager.problem import DatabaseAway, ForeignPage, InvalidRequest, Trouble, Unauthenticated, Unexpected
-from manager.rest.openapi_examples import resources, troubles
+from manager.rest.openapi_examples import resources
+from manager.rest.openapi_examples.troubles import TROUBLE_EXAMPLES
 from manager.rest.problem_responses import PROBLEM_MEDIA_TYPE, problem
 
 _BODY_MODELS: tuple[type[BaseModel], ...] = (
@@ -84,7 +85,7 @@ def problems(*troubles: type[Trouble]) -> dict[int | str, dict[str, Any]]:
         )
         if trouble.title not in said["description"]:
             said["description"] += f", or: {trouble.title}"
-        example = problem(troubles.TROUBLE_EXAMPLES[trouble]).model_dump(mode="json")
+        example = problem(TROUBLE_EXAMPLES[trouble]).model_dump(mode="json")
         said["content"][PROBLEM_MEDIA_TYPE]["examples"][trouble.code] = {"summary": trouble.title, "value": example}
     return by_status
 
@@ -170,6 +171,6 @@ def _headers(trouble: type[Trouble]) -> dict[str, Any]:
     headers: dict[str, Any] = dict(REQUEST_ID)
     if trouble is Unauthenticated:
         headers["WWW-Authenticate"] = {"description": "How to say who asks.", **_TEXT}
-    if troubles.TROUBLE_EXAMPLES[trouble].retry_after is not None:
+    if TROUBLE_EXAMPLES[trouble].retry_after is not None:
         headers["Retry-After"] = {"description": "After how many seconds to ask again.", **_SECONDS}
     return headers
