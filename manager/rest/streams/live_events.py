@@ -1,4 +1,4 @@
-"""The live stream of events, as server-sent events: operations, and new states of jobs and dataflows."""
+"""The stream of live events, as server-sent events: operations, and new states of jobs and dataflows."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -22,25 +22,25 @@ router = APIRouter(prefix="/v1", tags=["events"])
 
 
 class EventBuffer(Protocol):
-    """Who keeps the newest events; from any thread."""
+    """The newest events. Thread-safe."""
 
     @property
     def last(self) -> int:
-        """The number of the newest."""
+        """The number of the newest event."""
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more comes."""
+        """True once nothing more comes."""
 
     def since(self, event: int) -> Sequence[EventAnswer]:
-        """The events after one, as far as they are kept; oldest first."""
+        """The events after this one that are still kept, oldest first."""
 
     def wait(self, event: int, timeout: float) -> Sequence[EventAnswer]:
-        """The events after one, as soon as there are any; none after the timeout, or once it is closed."""
+        """Wait for events after this one; none after the timeout, or once the buffer is closed."""
 
 
 class EventFeed:
-    """Events for any number of listeners, for whom one thread waits."""
+    """Events for any number of listeners. One thread waits for all of them."""
 
     def __init__(self, events: EventBuffer) -> None:
         self._events = events
@@ -48,16 +48,16 @@ class EventFeed:
 
     @property
     def last(self) -> int:
-        """The number of the newest."""
+        """The number of the newest event."""
         return self._events.last
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more comes."""
+        """True once nothing more comes."""
         return self._events.closed
 
     async def since(self, event: int) -> Sequence[EventAnswer]:
-        """The events after one; waits for a while if there are none."""
+        """The events after this one; waits for a while if there are none."""
         if not (found := self._events.since(event)) and not self._events.closed:
             await asyncio.wait([self._waited(event)])
             found = self._events.since(event)
@@ -72,12 +72,12 @@ class EventFeed:
 
 
 def may_see(caller: Caller, event: EventAnswer) -> bool:
-    """Whether an event is a caller's to know: its own operations and dataflows, or everything for an operator.
+    """True if a caller may see an event: its own operations and dataflows, or anything for an operator.
 
     >>> from manager.answers import Role
     >>> ann = Caller(key="k", role=Role.TENANT, tenant="ann")
-    >>> told = {"operation": {"who": "ann"}, "dataflow": {"tenant": "bob"}, "job": {"job": "1"}}
-    >>> [may_see(ann, EventAnswer(id=1, kind=kind, told=words)) for kind, words in told.items()]
+    >>> events = {"operation": {"who": "ann"}, "dataflow": {"tenant": "bob"}, "job": {"job": "1"}}
+    >>> [may_see(ann, EventAnswer(id=1, kind=kind, told=about)) for kind, about in events.items()]
     [True, False, False]
     """
     if caller.tenant is None:
@@ -91,7 +91,7 @@ def may_see(caller: Caller, event: EventAnswer) -> bool:
     response_class=StreamingResponse,
     responses={
         200: {
-            "description": "Events as they happen, each with `id`, `event` and `data`, which is an EventAnswer.",
+            "description": "Events as they happen, each with `id`, `event`, and an EventAnswer as `data`.",
             "content": {
                 EVENT_STREAM_MEDIA_TYPE: {
                     "schema": {"type": "string"},
@@ -108,10 +108,12 @@ async def events(
     still_let_in: StillLetIn,
     last_event_id: Annotated[
         Annotated[str, StringConstraints(pattern=r"^[0-9]{1,18}$")] | None,
-        Header(alias="Last-Event-ID", description="The last event that was got; without it the stream begins now."),
+        Header(
+            alias="Last-Event-ID", description="The last event that was received. Without it the stream begins now."
+        ),
     ] = None,
 ) -> StreamingResponse:
-    """Listen to what happens: operations, and new states of jobs and dataflows, as far as the caller may know."""
+    """Listen to live events: operations, and new states of jobs and dataflows. A tenant sees only its own."""
     feed: EventFeed = request.app.state.feed
     after = feed.last if last_event_id is None else int(last_event_id)
     return StreamingResponse(_lines(feed, after, caller, still_let_in), media_type=EVENT_STREAM_MEDIA_TYPE)

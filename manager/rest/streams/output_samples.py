@@ -1,4 +1,4 @@
-"""The live sample of an output, as server-sent events."""
+"""Live samples of an output, as server-sent events."""
 
 import asyncio
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from manager.rest.streams.live_events import EVENT_STREAM_MEDIA_TYPE, EventFeed
 from manager.rest.streams.reader_stream import ClosingStreamResponse, read_until_over
 
 _PACE = 0.2
-"""Seconds between two samples at least."""
+"""Least seconds between two samples."""
 router = APIRouter(prefix="/v1", tags=["dataflows"])
 
 
@@ -35,8 +35,8 @@ router = APIRouter(prefix="/v1", tags=["dataflows"])
     response_class=StreamingResponse,
     responses={
         200: {
-            "description": "What leaves from now on, a few times a second some of it: `event` is `sample`, and `data` "
-            "a SampleAnswer.",
+            "description": "Samples of the events that leave from now on, a few a second: `event` is `sample`, and "
+            "`data` a SampleAnswer.",
             "content": {
                 EVENT_STREAM_MEDIA_TYPE: {
                     "schema": {"type": "string"},
@@ -56,9 +56,9 @@ async def watch(  # noqa: PLR0913, PLR0917 - each is a part of the request
     caller: TheCaller,
     id: Named,  # noqa: A002 - its public name
     still_let_in: StillLetIn,
-    sink: Annotated[Text, Path(description="The task whose output it is.")],
+    sink: Annotated[Text, Path(description="The task that is the output.")],
 ) -> StreamingResponse:
-    """Watch an output: some of what leaves from now on, and how much else does; its topic has all of it."""
+    """Watch an output: samples of its events from now on, and how many others there are. Its topic has them all."""
     feed: EventFeed = request.app.state.feed
     stack = ExitStack()
     look = await asyncio.to_thread(lambda: stack.enter_context(service.dataflows.look(caller, id, sink)))

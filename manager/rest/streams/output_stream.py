@@ -1,4 +1,4 @@
-"""The live stream of what leaves at the outputs of a dataflow, as JSON lines."""
+"""The live stream of all events of the outputs of a dataflow, as JSON lines."""
 
 import asyncio
 import json
@@ -28,9 +28,9 @@ from manager.rest.streams.reader_stream import ClosingStreamResponse, read_until
 
 JSON_LINES_MEDIA_TYPE = "application/x-ndjson"
 MOST_LAST = 1_000
-"""Events that left before, of each sink."""
+"""Past events of each sink that a reader may ask for."""
 _TOGETHER = 100
-"""Events that are sent in one piece at most."""
+"""Most events that are sent in one piece."""
 
 router = APIRouter(prefix="/v1", tags=["dataflows"])
 
@@ -40,7 +40,7 @@ router = APIRouter(prefix="/v1", tags=["dataflows"])
     response_class=StreamingResponse,
     responses={
         200: {
-            "description": "Every event that leaves from now on, each an OutputEvent on a line of its own; an empty "
+            "description": "Every event that leaves from now on, as an OutputEvent on a line of its own. An empty "
             "line is a sign of life.",
             "content": {
                 JSON_LINES_MEDIA_TYPE: {"schema": {"type": "string"}, "example": f"{OUTPUT_EVENT.model_dump_json()}\n"}
@@ -58,13 +58,13 @@ async def outputs(  # noqa: PLR0913, PLR0917 - each is a part of the request
     caller: TheCaller,
     id: Named,  # noqa: A002 - its public name
     still_let_in: StillLetIn,
-    sink: Annotated[Text | None, Query(description="Of this sink only.")] = None,
+    sink: Annotated[Text | None, Query(description="Only this sink.")] = None,
     last: Annotated[
         int,
-        Query(ge=0, le=MOST_LAST, description="Begin with so many that left before, as far as its job has them still."),
+        Query(ge=0, le=MOST_LAST, description="Begin with this many past events, if the job still has them."),
     ] = 0,
 ) -> StreamingResponse:
-    """Listen to the outputs of a dataflow; what is missed because it is read too slowly is counted."""
+    """Listen to the outputs of a dataflow. Events that a slow reader misses are counted."""
     feed: EventFeed = request.app.state.feed
     stack = ExitStack()
     tail = await asyncio.to_thread(lambda: stack.enter_context(service.dataflows.tail(caller, id, sink, last=last)))
