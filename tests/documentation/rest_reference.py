@@ -10,7 +10,7 @@ _INTRODUCTION = """# REST
 
 Every route of the service, made from its OpenAPI description by `make docs-rest`. A running service has all of it, with
 schemas and examples, at `/openapi.json`. A caller sends its API key as `Authorization: Bearer`. Rules for all
-answers stands under [answers](service.md#answers); [the service](service.md) says what the routes do.
+answers are under [answers](service.md#answers); [the service](service.md) says what the routes do.
 """
 
 
