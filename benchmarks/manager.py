@@ -29,7 +29,7 @@ from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
 from manager.defragmentation.choice import Chooser
 from manager.observations.reports import HostSeen, JobSeen
-from manager.service import Service
+from manager.service import Service, service_of
 from manager.store.database import Store, sqlite_url
 from manager.store.leadership import Candidate
 from manager.store.tables import Leadership
@@ -64,24 +64,24 @@ class Bench:
         self._number = 0
         self.there: list[tuple[Caller, str]] = []
         for tenant in _TENANTS:
-            self.service.admit(_OPERATOR, TenantForm(name=tenant.key, quota=_PLENTY))
-        self.service.admit(_OPERATOR, TenantForm(name="city"))
+            self.service.administration.admit(_OPERATOR, TenantForm(name=tenant.key, quota=_PLENTY))
+        self.service.administration.admit(_OPERATOR, TenantForm(name="city"))
         for name in drawn_dataflows.registered(_SHAPE):
-            self.service.register_source(_OPERATOR, _form(name))
+            self.service.sources.register(_OPERATOR, _form(name))
 
     def submit(self) -> float:
         """Submit one more; the seconds that it took."""
         tenant = self._draw.choice(_TENANTS)
-        answer, seconds = clocked(self.service.submit, tenant, self._document())
+        answer, seconds = clocked(self.service.dataflows.submit, tenant, self._document())
         self.there.append((tenant, answer.id))
         return seconds
 
     def submit_over_rest(self, many: int) -> dict[int, tuple[float, ...]]:
         """Submit so many more over REST, and remove them; the seconds of each by the number of clients at once."""
-        key = self.service.make_key(_OPERATOR, KeyForm(tenant=_TENANTS[0].key)).key
+        key = self.service.administration.make_key(_OPERATOR, KeyForm(tenant=_TENANTS[0].key)).key
         made = manager_rest.submit(self.service, key, [self._document() for _ in range(many)])
         for each in chain.from_iterable(made.values()):
-            self.service.remove(_TENANTS[0], each.dataflow, Stop.NOW)
+            self.service.dataflows.remove(_TENANTS[0], each.dataflow, Stop.NOW)
         return {clients: tuple(each.seconds for each in part) for clients, part in made.items()}
 
     def _document(self) -> bytes:
@@ -97,7 +97,7 @@ class Bench:
         place = self._draw.randrange(len(self.there))
         self.there[place], self.there[-1] = self.there[-1], self.there[place]
         tenant, dataflow = self.there.pop()
-        return clocked(self.service.remove, tenant, dataflow, Stop.NOW)[1]
+        return clocked(self.service.dataflows.remove, tenant, dataflow, Stop.NOW)[1]
 
 
 def main(stored: tuple[int, ...], *, quick: bool) -> None:
@@ -155,7 +155,9 @@ def _started(path: Path) -> Service:
         session.get_one(Leadership, 1).until = 0.0
     candidate.look()
     changes = changes_of(committer, store, drawn_dataflows.CATALOGUE)
-    return Service(Tools(store=store, committer=committer, changes=changes, seeing=Unseen(), chooser=Chooser(Unseen())))
+    return service_of(
+        Tools(store=store, committer=committer, changes=changes, seeing=Unseen(), chooser=Chooser(Unseen()))
+    )
 
 
 def _percentiles(seconds: tuple[float, ...]) -> tuple[float, float]:

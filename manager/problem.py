@@ -1,6 +1,6 @@
-"""Why a use case refuses: one exception for each kind of answer that is no success.
+"""The refusals of use cases: one exception for each kind of problem.
 
-The service raises them, and REST turns them into problem+json: `code` is the last part of the problem's type.
+REST answers them as problem+json; `code` is the last part of the problem's type.
 """
 
 from collections.abc import Iterable
@@ -10,26 +10,26 @@ from dags import Problem
 from dags.problems import quoted
 
 FieldError = Problem
-"""One thing that is wrong with what was sent; the same record as for documents, so that callers learn one form."""
+"""One thing that is wrong with a request. Documents have the same record, so that callers learn one form."""
 
 
 class Trouble(Exception):
-    """A request was refused; the subclass says why, and the detail what to do about it."""
+    """A request was refused. The subclass says why, and the detail what to do."""
 
     status: ClassVar[int]
     """The HTTP status."""
     code: ClassVar[str]
     """A stable name for programs."""
     title: ClassVar[str]
-    """The kind of trouble in a few words; the same for each of its kind."""
+    """The kind of trouble in a few words."""
     about: ClassVar[str]
-    """What people read at the problem's type: when it comes, and what to do."""
+    """The text at the problem's type: when it occurs, and what to do."""
 
     def __init__(self, detail: str, *, errors: Iterable[FieldError] = (), retry_after: float | None = None) -> None:
         self.detail = detail
         self.errors = tuple(errors)
         self.retry_after = retry_after
-        """After how many seconds it is worth asking again."""
+        """Seconds after which a retry is worthwhile."""
         super().__init__(detail)
 
 
@@ -49,14 +49,14 @@ class Unauthenticated(Trouble):
 
 
 class Forbidden(Trouble):
-    """The caller is known, and may not do this."""
+    """The caller is known but may not do this."""
 
     status = 403
     code = "forbidden"
     title = "Not allowed"
     about = (
-        "The API key is valid, but its holder may not do this: some use cases are the operators', and a tenant changes "
-        "only what it owns. Ask an operator."
+        "The API key is valid, but its holder may not do this: some routes are for operators only, and a tenant "
+        "changes only what it owns. Ask an operator."
     )
 
     def __init__(self, why: str) -> None:
@@ -64,16 +64,15 @@ class Forbidden(Trouble):
 
 
 class ForeignPage(Trouble):
-    """A browser sent a change with the console's cookie, and not the console."""
+    """A page other than the console sent a change with the console's cookie."""
 
     status = 403
     code = "foreign-page"
     title = "Not sent by the console"
     about = (
-        "The request would change something and came with the console's cookie, which a browser sends by itself, but "
-        "not from the console's own page. The console sends the header `X-Braid-Console: 1`, and from the same origin; "
-        "programs send `Authorization: Bearer` and an API key. A proxy before the service must leave the header `Host` "
-        "as it is."
+        "The request would change something and has the console's cookie, but did not come from the console's own "
+        "page. The console sends the header `X-Braid-Console: 1` from the same origin; programs send "
+        "`Authorization: Bearer` and an API key. A proxy before the service must leave the header `Host` unchanged."
     )
 
     def __init__(self, why: str) -> None:
@@ -81,27 +80,27 @@ class ForeignPage(Trouble):
 
 
 class NotFound(Trouble):
-    """There is no such thing, or none that the caller may know of."""
+    """The thing does not exist, or the caller may not know of it."""
 
     status = 404
     code = "not-found"
     title = "Not found"
     about = (
-        "There is no such thing, or none that the holder of this API key may know of; the answer is the same for both. "
-        "List what there is, and use an id from there."
+        "The thing does not exist, or the holder of this API key may not know of it; the answer is the same. "
+        "List what there is, and use an id from the list."
     )
 
-    def __init__(self, what: str, id: str | int) -> None:  # noqa: A002 - the word that callers know it by
+    def __init__(self, what: str, id: str | int) -> None:  # noqa: A002 - its public name
         super().__init__(f"there is no {what} {quoted(str(id))}; list what there is and use an id from there")
 
 
 class MethodNotAllowed(Trouble):
-    """There is something at this path, but nothing that this method does."""
+    """The path exists, but not with this method."""
 
     status = 405
     code = "method-not-allowed"
     title = "Method not allowed"
-    about = "There is something at this path, but not for this method. `Allow` lists the methods that there are."
+    about = "The path exists, but not with this method. `Allow` lists its methods."
 
     def __init__(self, method: str, allowed: Iterable[str]) -> None:
         self.allowed = tuple(sorted(allowed))
@@ -115,8 +114,8 @@ class Conflict(Trouble):
     code = "conflict"
     title = "Conflicts with what is there"
     about = (
-        "What is there already stands against the request: a name is taken, something is being removed, or an "
-        "idempotency key was used for another document. The detail says which."
+        "The request conflicts with what exists: a name is taken, something is being removed, or an idempotency key "
+        "was used for another document. The detail says which."
     )
 
     def __init__(self, why: str) -> None:
@@ -124,14 +123,14 @@ class Conflict(Trouble):
 
 
 class TooLarge(Trouble):
-    """The body is larger than any that is taken."""
+    """The body is too large."""
 
     status = 413
     code = "too-large"
     title = "The body is too large"
     about = (
-        "The body of the request has more bytes or events than are taken. Split the dataflow, shorten the form, or "
-        "send fewer events at a time."
+        "The body of the request has too many bytes or events. Split the dataflow, shorten the form, or send fewer "
+        "events at a time."
     )
 
     def __init__(self, most: int, what: str = "bytes") -> None:
@@ -139,14 +138,14 @@ class TooLarge(Trouble):
 
 
 class UnsupportedMediaType(Trouble):
-    """The body is no JSON as it stands."""
+    """The body is not plain JSON."""
 
     status = 415
     code = "unsupported-media-type"
     title = "The body is not JSON"
     about = (
-        "Bodies are JSON. Send them with `Content-Type: application/json`, events also as JSON lines with "
-        "`application/x-ndjson`, and not compressed."
+        "Bodies are JSON. Send them uncompressed, with `Content-Type: application/json`; events may also be JSON lines "
+        "with `application/x-ndjson`."
     )
 
     def __init__(self, header: str, value: str, taken: Iterable[str] = ("application/json",)) -> None:
@@ -161,8 +160,8 @@ class InvalidRequest(Trouble):
     code = "invalid-request"
     title = "The request is not valid"
     about = (
-        "A parameter or a field of the body is missing, unknown or has a value that is not allowed. `errors` names "
-        "each by a JSON pointer (into the body, or `/query/...`, `/path/...`, `/header/...`) and says what to do."
+        "A parameter or a field of the body is missing, unknown or has a wrong value. `errors` names each by a JSON "
+        "pointer (into the body, or `/query/...`, `/path/...`, `/header/...`) and says what to do."
     )
 
     def __init__(self, errors: Iterable[FieldError]) -> None:
@@ -177,8 +176,8 @@ class InvalidDataflow(Trouble):
     code = "invalid-dataflow"
     title = "The dataflow is not valid"
     about = (
-        "The document was read and its dataflow refused. `errors` lists every problem, in the document's order; each "
-        "points to its place and says what to do about it."
+        "The dataflow in the document is not valid. `errors` lists all problems in the order of the document; each "
+        "has its place and says what to do."
     )
 
     def __init__(self, problems: Iterable[Problem]) -> None:
@@ -187,15 +186,15 @@ class InvalidDataflow(Trouble):
 
 
 class QuotaExceeded(Trouble):
-    """The tenant has or asks for more than its quota."""
+    """The tenant would exceed its quota."""
 
     status = 429
     code = "quota-exceeded"
     title = "Quota exceeded"
     about = (
-        "The tenant's quota of dataflows, tasks or submissions per minute does not allow this now, or too many of its "
-        "requests that send events or look at outputs are under way. Where waiting "
-        "helps, `Retry-After` says for how many seconds; otherwise remove a dataflow, or ask an operator for more."
+        "The request would exceed the tenant's quota of dataflows, tasks or submissions per minute, or too many of its "
+        "requests that send events or watch outputs are under way. If waiting helps, `Retry-After` says for how many "
+        "seconds; otherwise remove a dataflow, or ask an operator for more."
     )
 
     def __init__(self, why: str, retry_after: float | None = None) -> None:
@@ -203,14 +202,14 @@ class QuotaExceeded(Trouble):
 
 
 class Unexpected(Trouble):
-    """Something went wrong that is not the caller's fault."""
+    """The service failed; the caller is not to blame."""
 
     status = 500
     code = "unexpected"
     title = "Something went wrong"
     about = (
-        "Something went wrong in the service. Its log says what, under the request's id, which is in the detail and in "
-        "the header `X-Request-Id`. What was asked may have been done: look before you ask again."
+        "The service failed. Its log says why, under the id of the request, which is in the detail and in the header "
+        "`X-Request-Id`. The change may have been made: check before you retry."
     )
 
     def __init__(self, request: str) -> None:
@@ -218,14 +217,14 @@ class Unexpected(Trouble):
 
 
 class StateNotReady(Trouble):
-    """This manager does not lead, or has not loaded what it leads yet."""
+    """This manager does not lead, or is still loading."""
 
     status = 503
     code = "not-ready"
     title = "Not ready yet"
     about = (
-        "This manager does not lead yet: it is starting, or another one leads. Ask again after the seconds in "
-        "`Retry-After`, or ask the one that leads."
+        "This manager does not lead: it is starting, or another one leads. Retry after the seconds in `Retry-After`, "
+        "or ask the leader."
     )
 
     def __init__(self, why: str, retry_after: float = 1.0) -> None:
@@ -233,15 +232,15 @@ class StateNotReady(Trouble):
 
 
 class NotTaken(Trouble):
-    """No spool had the events in time; raised while they are sent to a source."""
+    """The spool of a source did not have sent events in time."""
 
     status = 503
     code = "not-taken"
     title = "Not taken in time"
     about = (
-        "The source's spool did not have the events in time: its host or the broker is away, or the spool is full "
-        "until its readers have read. Some of them may be there. Send the same numbers again after the seconds in "
-        "`Retry-After`: what is there already adds nothing."
+        "The spool of the source did not have the events in time: its host or the broker is away, or the spool is "
+        "full. Some events may be there. Send the same numbers again after the seconds in `Retry-After`: those that are "
+        "there already are ignored."
     )
 
     def __init__(self, retry_after: float = 2.0) -> None:
@@ -253,15 +252,15 @@ class NotTaken(Trouble):
 
 
 class DatabaseAway(Trouble):
-    """The database answers nothing, or takes nothing; raised by the store, whose log says why."""
+    """The database cannot be used; raised by the store, which logs why."""
 
     status = 503
     code = "database-away"
     title = "The database is away"
     about = (
-        "The service cannot use its database now: it is stopped, locked for too long, full or read-only. The service "
-        "goes on by itself once it is back, and dataflows run on meanwhile. Ask again after the seconds in "
-        "`Retry-After`; of a change, look first whether it was done. The service's log says to operators what is wrong."
+        "The service cannot use its database now: it is stopped, locked for too long, full or read-only. Dataflows run "
+        "on meanwhile, and the service recovers by itself. Retry after the seconds in `Retry-After`; check first "
+        "whether a change was made. The service's log tells operators what is wrong."
     )
 
     def __init__(self, retry_after: float = 5.0) -> None:

@@ -1,36 +1,62 @@
-"""The service: every use case as one method, for one caller. REST calls nothing else.
+"""The service: every use case, in groups. REST calls nothing else.
 
-What a caller may not know answers as if it did not exist.
+A use case acts for one caller. Anything that the caller may not know of answers as if it did not exist.
 """
 
+from dataclasses import dataclass
+
 from manager.cases.administration import Administration
-from manager.cases.base import Caller, Paging
 from manager.cases.bills import Bills
 from manager.cases.dataflows import Dataflows
 from manager.cases.dead_letters import DeadLetters
 from manager.cases.defragmentation import Defragmentation
 from manager.cases.jobs import RunningJobs
+from manager.cases.operations import Operations
 from manager.cases.overview import Overview
+from manager.cases.savings import Savings
 from manager.cases.sessions import Sessions
 from manager.cases.source_events import SourceEvents
+from manager.cases.sources import Sources
 from manager.cases.tenant_secrets import Secrets
+from manager.cases.tools import Tools
 from manager.metrics.collector import Metrics
 
 
-class Service(
-    Overview,
-    Dataflows,
-    SourceEvents,
-    Administration,
-    Sessions,
-    RunningJobs,
-    DeadLetters,
-    Secrets,
-    Defragmentation,
-    Bills,
-    Metrics,
-):
-    """One manager's use cases; any thread may call it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """The use cases of one manager; made by `service_of`. Any thread may call them."""
+
+    administration: Administration
+    bills: Bills
+    dataflows: Dataflows
+    dead_letters: DeadLetters
+    defragmentation: Defragmentation
+    metrics: Metrics
+    operations: Operations
+    overview: Overview
+    running: RunningJobs
+    savings: Savings
+    secrets: Secrets
+    sessions: Sessions
+    source_events: SourceEvents
+    sources: Sources
 
 
-__all__ = ["Caller", "Paging", "Service"]
+def service_of(tools: Tools) -> Service:
+    """Make the use cases, all with the same tools."""
+    return Service(
+        administration=Administration(tools),
+        bills=Bills(tools),
+        dataflows=Dataflows(tools),
+        dead_letters=DeadLetters(tools),
+        defragmentation=Defragmentation(tools),
+        metrics=Metrics(tools),
+        operations=Operations(tools),
+        overview=Overview(tools),
+        running=RunningJobs(tools),
+        savings=Savings(tools),
+        secrets=Secrets(tools),
+        sessions=Sessions(tools),
+        source_events=SourceEvents(tools),
+        sources=Sources(tools),
+    )

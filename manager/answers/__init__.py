@@ -1,6 +1,6 @@
-"""What REST takes and answers: the forms that callers send, and the answers that they get; a module for each family.
+"""The forms that callers send to REST, and the answers that they get.
 
-The client and the command line read the same models, so that all three say the same.
+REST, the clients and the command line share these models.
 """
 
 from manager.answers.administration import (

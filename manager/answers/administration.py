@@ -9,11 +9,11 @@ from pydantic import Field, StringConstraints
 from manager.answers.base import Answer, Form, TenantName
 
 _Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
-"""As far as every database counts."""
+"""Up to what every database can count."""
 
 
 class Quota(Form):
-    """What a tenant may use."""
+    """The most that a tenant may use."""
 
     dataflows: _Count = 1_000
     tasks: _Count = 20_000
@@ -38,7 +38,7 @@ class TenantAnswer(Answer):
 
 
 class Role(StrEnum):
-    """What a caller may do: a tenant what is its own, an operator everything."""
+    """The role of a caller: tenants act on what they own, operators on everything."""
 
     TENANT = "tenant"
     OPERATOR = "operator"
@@ -63,26 +63,26 @@ class KeyAnswer(Answer):
 
 
 class NewKeyAnswer(KeyAnswer):
-    """An API key when it is made; the secret is shown this once."""
+    """A new API key. This answer alone holds its secret."""
 
     key: str
 
 
 class SecretForm(Form):
-    """A secret to keep."""
+    """A secret to store."""
 
     secret: Annotated[str, StringConstraints(min_length=1, max_length=10_000)] = Field(repr=False)
 
 
 class SecretAnswer(Answer):
-    """A secret by its name; nobody is told what it holds."""
+    """The name of a secret. Its value is never shown."""
 
     tenant: str
     name: str
 
 
 class BrokerCredentials(Answer):
-    """With what a tenant connects to the broker; the password is shown this once."""
+    """The credentials with which a tenant connects to the broker. This answer alone holds the password."""
 
     url: str
     user: str

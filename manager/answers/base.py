@@ -1,4 +1,4 @@
-"""What all forms and answers stand on: names, parts of lists, and problems."""
+"""The base of forms and answers: names, pages and problems."""
 
 from typing import Annotated, Generic, TypeVar
 
@@ -7,27 +7,27 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 T = TypeVar("T")
 
 TenantName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
-"""It names topics and a broker's users, so it holds nothing that either gives a meaning."""
+"""Part of topics and of the names of the broker's users, so it has no character that is special in either."""
 SourceName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
-"""It names spools, and documents refer to it."""
+"""Documents refer to it, and spools are named after it."""
 SecretName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 """Documents refer to it."""
 
 
 class Form(BaseModel):
-    """What a caller sends; what it does not know is refused."""
+    """The base of bodies that callers send. Unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Answer(BaseModel):
-    """What a caller gets; more may come with a later release."""
+    """The base of answers. Later releases may add fields."""
 
     model_config = ConfigDict(frozen=True)
 
 
 class Page(Answer, Generic[T]):
-    """Part of a list; `next` is the cursor of the part after it, if there is one."""
+    """A page of a list; `next` is the cursor of the next page, if there is one."""
 
     items: tuple[T, ...]
     next: str | None = None
@@ -37,7 +37,7 @@ class FieldProblem(Answer):
     """One thing that is wrong with what was sent."""
 
     pointer: str
-    """Where, as a JSON pointer into what was sent."""
+    """The place, as a JSON pointer."""
     code: str
     message: str
     remedy: str

@@ -1,7 +1,7 @@
 """A bill as CSV: a row for each dataflow, and for operators one for the tenants not shown and one for the overhead.
 
-The rows add up to what was measured where an operator asks for everybody. A spreadsheet takes a cell that begins with a
-sign for a formula, so text that could be one has an apostrophe before it, and text that begins with one has another.
+If an operator asks for all tenants, the rows add up to what was measured. Spreadsheets take a cell that begins with a
+sign for a formula, so such text gets an apostrophe before it, and so does text that begins with an apostrophe.
 """
 
 import csv
@@ -31,17 +31,17 @@ _SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n", "'", "\uff1d", "\uff0b", "\uff0d
 
 
 def as_csv(bill: BillAnswer) -> str:
-    """A bill as RFC 4180 has it."""
+    """Write a bill as CSV (RFC 4180)."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(BILL_COLUMNS)
-    # Text is what others chose; numbers and times are ours.
+    # Names are chosen by tenants.
     writer.writerows(map(harmless, row) for row in _rows(bill))
     return text.getvalue()
 
 
 def harmless(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula.
+    """Escape a cell, so that no spreadsheet takes it for a formula.
 
     >>> harmless("=1+1"), harmless("weather"), harmless(" =1")
     ("'=1+1", 'weather', "' =1")

@@ -1,6 +1,6 @@
-"""Bills, as REST tells them.
+"""Bills.
 
-CPU is told in nanoseconds and money as decimal text, because both add up exactly.
+CPU is in nanoseconds and money is decimal text, because both add up exactly.
 """
 
 from datetime import datetime
@@ -20,32 +20,32 @@ class BillAmount(Answer):
 
     cpu_ns: int
     core_hours: Amount
-    """The same, rounded; what adds up exactly is `cpu_ns`."""
+    """`cpu_ns` in hours, rounded; only `cpu_ns` adds up exactly."""
     amount: Amount | None = None
-    """None where the operator has set no price."""
+    """None if the operator has set no price."""
 
 
 class BillLine(Answer):
-    """What one dataflow costs its tenant, or all of a tenant's together."""
+    """The costs of one dataflow, or of all dataflows of a tenant."""
 
     tenant: str
     dataflow: str | None = None
-    """None where it is all of the tenant's."""
+    """None for the line of a whole tenant."""
     name: str = ""
-    """What the tenant calls the dataflow; empty for all of a tenant's."""
+    """The name of the dataflow; empty for the line of a whole tenant."""
     pays: BillAmount
     most: BillAmount
-    """The stand-alone estimate, which caps what it pays; its money is rounded up."""
+    """The stand-alone estimate, which caps `pays`; its money is rounded up."""
 
 
 class BillWhole(Answer):
-    """What everything took, and who bears it; for operators. The bill's lines, others and overhead are the measured."""
+    """All CPU, and who bears it; for operators. The bill's lines, others and overhead add up to what was measured."""
 
     measured: BillAmount
     others: BillAmount
-    """Of tenants that were not asked for."""
+    """The shares of tenants that the bill does not list."""
     overhead: BillAmount
-    """What belongs to nobody, which is the operator's."""
+    """The rest, which the operator bears."""
 
 
 class BillAnswer(Answer):
@@ -55,13 +55,13 @@ class BillAnswer(Answer):
     until: datetime
     """Both at whole hours."""
     complete: bool
-    """Whether nothing more can come to it."""
+    """True once the bill is final."""
     metered_seconds: float
-    """For how long of it somebody metered."""
+    """The seconds of the interval that were metered."""
     tenants: tuple[BillLine, ...]
-    """For each the sum of its dataflows."""
+    """One line for each tenant: the sum of its dataflows."""
     dataflows: tuple[BillLine, ...]
-    """By tenant; removed ones among them."""
+    """By tenant, with removed dataflows."""
     whole: BillWhole | None = None
     """None for tenants."""
     price_per_core_hour: Amount | None = None

@@ -1,4 +1,4 @@
-"""Dataflows: what submitting one did or would do, and how they stand."""
+"""Dataflows: submissions and their previews, states, outputs and removals."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -11,7 +11,7 @@ from merge import Basis
 
 
 class DataflowState(StrEnum):
-    """Where a dataflow is in its life; `manager/reconciler/dataflow_life.py` has the table."""
+    """The state of a dataflow; the table is in `manager/reconciler/dataflow_life.py`."""
 
     DEPLOYING = "deploying"
     RUNNING = "running"
@@ -26,29 +26,29 @@ class TaskAnswer(Answer):
     id: str
     type: str
     instance: int
-    """Where it runs; equivalent tasks of one dataflow have the same."""
+    """The running task. Equivalent tasks of one dataflow share an instance."""
     reused: bool
-    """Whether it ran for somebody already when the dataflow was submitted."""
+    """True if it ran already when the dataflow was submitted."""
     since: datetime | None = None
-    """For a reused task with state, the hour since which it runs: it continues with that history."""
+    """For a reused task with state: the hour in which it started. The dataflow continues with that state."""
     failed: str = ""
-    """Why its events are parked, where it failed."""
+    """The reason why its events are parked, if it failed."""
 
 
 class OutputAnswer(Answer):
-    """Where what a sink takes is found."""
+    """An output: the topic of a sink, and its latency."""
 
     sink: str
     topic: str
     latency_seconds_p50: float | None = None
-    """How old the events of the last minute were when they left, in the median: since Braid received what caused them.
-    None where there was none, or where that is not known."""
+    """Median age of the events of the last minute when they left, since Braid received the events that caused them.
+    None if there were none, or if it is not known."""
     latency_seconds_p99: float | None = None
-    """How old all but one in a hundred of them were at most."""
+    """The 99th percentile of the same."""
 
 
 class Start(StrEnum):
-    """Where a dataflow begins in its sources: at what comes from now on, or at the earliest that their spools keep."""
+    """Where a dataflow starts in its sources: at new events, or at the oldest that their spools keep."""
 
     LATEST = "latest"
     EARLIEST = "earliest"
@@ -61,115 +61,115 @@ class DataflowAnswer(Answer):
     tenant: str
     name: str
     revision: int
-    """Counts the documents that it had, from 1."""
+    """The number of documents that it has had."""
     state: DataflowState
     reason: str = ""
-    """What it waits for, or why it is degraded."""
+    """The reason why it waits or is degraded."""
     submitted: datetime
     outputs: tuple[OutputAnswer, ...]
     start: Start = Start.LATEST
-    """Where it began in its sources; `earliest` is what their spools kept then: what some job had yet to work off."""
+    """Where it started in its sources. Spools keep events until every job has processed them."""
 
 
 class DataflowDetail(DataflowAnswer):
-    """A submitted dataflow with all that belongs to it."""
+    """A submitted dataflow with its tasks and its document."""
 
     tasks: tuple[TaskAnswer, ...]
     document: dict[str, Any]
 
 
 class EndingStreamAnswer(Answer):
-    """A stream that is not sent from job to job any more once a dataflow is removed."""
+    """A stream between jobs that ends with a removal."""
 
     task: str
-    """Whose it is."""
+    """The task that emits it."""
     instance: int
     port: str
 
 
 class RemovalAnswer(Answer):
-    """What removing a dataflow would do."""
+    """The preview of a removal."""
 
     dataflow: str
     stops: tuple[TaskAnswer, ...]
-    """What nobody else needs."""
+    """The tasks that no other dataflow needs."""
     goes_on: int
-    """How many of its tasks go on, because others need them."""
+    """The number of its tasks that run on for other dataflows."""
     streams: tuple[EndingStreamAnswer, ...]
-    """What would not be forwarded any more."""
+    """The streams that are no longer forwarded."""
 
 
 class SampleAnswer(Answer):
-    """Some of what left on an output's topic; made by `manager.event_flow.output_watcher`."""
+    """A sample of the events of an output; made by `manager.event_flow.output_watcher`."""
 
     at: datetime
-    """When the manager took it up."""
+    """When the manager received it."""
     epoch: int
     first: int
     """The number of the first event."""
     events: tuple[Any, ...]
     others: int
-    """How many events left since the sample before, as far as that is known, and are not shown."""
+    """The number of other events since the previous sample, as far as it is known."""
 
 
 class OutputEvent(Answer):
-    """One event of an output, or how many were missed before the next; made by `manager.event_flow.tail`."""
+    """One event of an output, or the number of missed ones before the next; made by `manager.event_flow.tail`."""
 
     sink: str
     epoch: int = 0
-    """Numbers begin anew with a higher one."""
+    """Numbers restart with each higher epoch."""
     number: int = 0
-    """Counts the events of the sink from 0."""
+    """The number of the event at its sink, from 0."""
     event: Any = None
     missed: int = 0
-    """How many events before the next one are not shown here, because they came faster than they were read."""
+    """Events before the next one that are left out, because the reader was too slow."""
 
 
 class SubmitAnswer(DataflowAnswer):
-    """What a submission did."""
+    """The answer to a submission."""
 
     reused: tuple[TaskAnswer, ...]
     started: tuple[TaskAnswer, ...]
 
 
 class Saving(Answer):
-    """What sharing saves, predicted."""
+    """The predicted saving by sharing."""
 
     tasks: int
-    """Tasks that need not run again."""
+    """The tasks that are reused."""
     of_tasks: int = 0
-    """Of so many tasks, equivalent ones being one."""
+    """All tasks, with equivalent ones counted once."""
     cores: float
-    """All in all."""
+    """The sum of the next two."""
     task_cores: float = 0.0
-    """What these tasks would take if they ran again."""
+    """The cores that the reused tasks would take if they ran again."""
     batch_cores: float = 0.0
-    """What the micro-batches of a job of its own would take, whatever they hold, where none is opened; assumed."""
+    """The cores that empty micro-batches of a job of its own would take, if no job is opened; assumed."""
     rests_on: dict[Basis, int] = Field(default={})
-    """For how many of the tasks, but for sources, the cost was measured where they run, and for how many it was not."""
+    """The number of reused tasks, without sources, by the basis of their cost."""
     work: float | None = None
-    """The part of the dataflow's work that the reused tasks do, between 0 and 1: of events times what one costs at each
-    task, and nothing at a source. None where nothing would do any work.
+    """The part of the dataflow's work that the reused tasks do, between 0 and 1. The work of a task is its events times
+    the cost of one; sources have none. None if no task has any work.
     """
     work_rests_on: dict[Basis, int] = Field(default={})
-    """What the work rests on, for all tasks of the dataflow but its sources."""
+    """The number of all tasks, without sources, by the basis of their work."""
 
 
 class ExplainAnswer(Answer):
-    """What a submission would do."""
+    """The preview of a submission."""
 
     reused: tuple[TaskAnswer, ...]
-    """With instance 0: whose it is stays untold."""
+    """Always with instance 0, which reveals nothing of others."""
     started: tuple[str, ...]
     collapsed: tuple[tuple[str, ...], ...]
     """Groups of tasks that are equivalent and would run as one."""
     saving: Saving
     start: Start = Start.LATEST
-    """Where it would begin in its sources; at the earliest it reuses nothing."""
+    """Where it would start in its sources. With `earliest` it reuses nothing."""
 
 
 class Stop(StrEnum):
-    """How a dataflow is removed: at once, or after what its sources have sent by now."""
+    """How a dataflow is removed: at once, or after it has processed what its sources have sent so far."""
 
     NOW = "now"
     DRAIN = "drain"

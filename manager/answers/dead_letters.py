@@ -1,4 +1,4 @@
-"""Dead letters: what they hold, and what became of those that were discarded or replayed."""
+"""Dead letters, and the results of discarding and replaying them."""
 
 from datetime import datetime
 from typing import Any
@@ -7,35 +7,35 @@ from manager.answers.base import Answer
 
 
 class DeadLetterAnswer(Answer):
-    """Events that a task could not take."""
+    """Events that a task failed on."""
 
     id: int
     at: datetime
     instance: int
     port: str
     dataflows: tuple[str, ...]
-    """The caller's that the task served when it came; an operator sees everybody's."""
+    """The dataflows that the task served at that time: the caller's, or all for an operator."""
     reason: str
     events: tuple[Any, ...]
     dropped: int = 0
-    """How many older ones of this task had to go, because newer ones needed their place."""
+    """The number of older dead letters of this task that were dropped to make room."""
 
 
 class Discarded(Answer):
-    """What came of discarding dead letters."""
+    """The result of discarding dead letters."""
 
     dead_letters: int
-    """How many they were."""
+    """The number of discarded ones."""
 
 
 class Replayed(Answer):
-    """What came of replaying dead letters."""
+    """The result of replaying dead letters."""
 
     dead_letters: int
-    """How many were handed to their tasks again. What these cannot take once more becomes new dead letters."""
+    """The number of replayed ones. If the task fails again, its events become new dead letters."""
     events: int
-    """How many events they held."""
+    """The number of events in them."""
     left: int = 0
-    """How many stay as they are."""
+    """The number that could not be replayed."""
     why_left: str | None = None
-    """Why the first of these does."""
+    """The reason for the first of these."""

@@ -1,4 +1,4 @@
-"""How scattered the jobs are, and what moves tasks together, as operators see it."""
+"""Fragmentation and moves of tasks, for operators."""
 
 from datetime import datetime
 
@@ -9,51 +9,51 @@ class MoveAnswer(Answer):
     """A move of tasks from job to job that is under way."""
 
     id: str
-    """What the journal calls it."""
+    """Its id in the journal."""
     phase: str
     since: datetime
-    """When it came into this phase."""
+    """The start of this phase."""
     tasks: int
-    """How many instances go together."""
+    """The number of instances that move."""
     leaves: tuple[str, ...]
-    """The jobs in which they run until the cut."""
+    """The jobs that they leave."""
     joins: tuple[str, ...]
-    """The jobs in which they run after it."""
+    """The jobs that they join."""
 
 
 class SavesAnswer(Answer):
-    """What sharing, packing and defragmenting save of what runs now, as predicted from what was measured."""
+    """The predicted savings by sharing, packing and defragmenting, for what runs now."""
 
     sharing: float
-    """Cores that tasks of their own would take beyond the shared ones, less bridges; below 0 where these cost more."""
+    """Cores that unshared tasks would take beyond the shared ones, less the cost of bridges; may be negative."""
     packing: float
-    """Cores that the batches of a job for each dataflow would take beyond those of as few jobs as hold them."""
+    """Cores that the batches of one job per dataflow would take beyond those of as few jobs as possible."""
     defragmenting: float
     """Cores that consolidating the jobs would save now."""
     most: str
-    """The one that saves most; empty where none saves anything."""
+    """The one that saves most; empty if none saves anything."""
     work_per_batch_seconds: float
-    """CPU for the tasks in a batch, were each dataflow in a job of its own."""
+    """CPU seconds of the tasks in a batch, if each dataflow had a job of its own."""
     crossover_seconds: float | None = None
-    """From how much of that on sharing saves more than packing; None where it never does."""
+    """The work per batch above which sharing saves more than packing; None if there is none."""
 
 
 class FragmentationAnswer(Answer):
-    """How scattered the jobs are, against what would do."""
+    """The fragmentation of the jobs."""
 
     jobs: int
     fewest: int
-    """How many would do."""
+    """The fewest jobs that could run all tasks."""
     bridges: int
     paused: int
-    """Tasks that nobody needs, in plans all the same."""
+    """Paused tasks that plans still have."""
     hops: int
-    """The most bridges in a row."""
+    """The most bridges on one path."""
     cores: float
-    """What all that costs, as it is predicted."""
+    """The predicted cost of the fragmentation."""
     latency_seconds: float
-    """What the longest row of bridges adds."""
+    """The latency that the longest path of bridges adds."""
     saves: SavesAnswer
-    """What that says of sharing, packing and defragmenting."""
+    """The savings by sharing, packing and defragmenting."""
     move: MoveAnswer | None = None
-    """What moves tasks right now."""
+    """The move under way."""

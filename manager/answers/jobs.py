@@ -1,4 +1,4 @@
-"""What runs, as operators see it: running tasks and DAGs, jobs, streams between them, and hosts."""
+"""Running tasks and DAGs, jobs, streams between them, and hosts; for operators."""
 
 from datetime import datetime
 from typing import Literal
@@ -18,15 +18,15 @@ class RunningTaskAnswer(Answer):
     since: datetime
     dag: int | None
     failed: str = ""
-    """Why its events are parked, where it failed."""
+    """The reason why its events are parked, if it failed."""
     cpu_seconds: float | None = None
-    """CPU that it took since its job was last started; this and what follows is None where nothing was heard of it."""
+    """CPU since the last start of its job. This and the fields below are None if nothing is known."""
     events_in: int | None = None
-    """How many events it took since then."""
+    """The events that it received since then."""
     events_out: int | None = None
-    """How many it emitted."""
+    """The events that it emitted."""
     events_dead: int | None = None
-    """How many it could not take."""
+    """The events that it failed on."""
 
 
 class RunningDagAnswer(Answer):
@@ -39,7 +39,7 @@ class RunningDagAnswer(Answer):
 
 
 class JobAnswer(Answer):
-    """A job: what is wanted of it, and what its host says of it."""
+    """A job: its plan, and the status that its host reports."""
 
     job: str
     host: str
@@ -51,25 +51,25 @@ class JobAnswer(Answer):
     paused: int
     batch: int
     batch_seconds_p50: float | None = None
-    """How long its batches of the last minute took, in the median; None where there was none."""
+    """Median duration of the batches of the last minute; None if there were none."""
     batch_seconds_p99: float | None = None
-    """How long all but one in a hundred of them took at most."""
+    """The 99th percentile of the same."""
     events_in_per_second: float | None = None
-    """How many events it took, over the last minute; None until that is known."""
+    """The rate of received events in the last minute; None until it is known."""
     events_out_per_second: float | None = None
-    """How many left it: for tenants, or for other jobs."""
+    """The rate of events sent to tenants and to other jobs."""
     lag_events: int | None = None
-    """How many events wait for it in its spools."""
+    """The number of events that wait in its spools."""
     lag_seconds: float | None = None
-    """How long the oldest of them has been waiting."""
+    """The time that the oldest of them has been waiting."""
     latency_seconds_p50: float | None = None
-    """How old its outputs of the last minute were when they left, in the median: since Braid received their cause."""
+    """Median age of the output events of the last minute, since Braid received the events that caused them."""
     latency_seconds_p99: float | None = None
-    """How old all but one in a hundred of them were at most."""
+    """The 99th percentile of the same."""
     restarts: int = 0
-    """How often it was started again."""
+    """The number of restarts."""
     seen: datetime | None = None
-    """When its host last said something of it."""
+    """When its host last reported on it."""
 
 
 class StreamAnswer(Answer):
@@ -91,9 +91,9 @@ class HostAnswer(Answer):
     dropped: int
     cpu: dict[str, float]
     cores: float | None = None
-    """How many tasks its Spark runs at once, as it says."""
+    """The number of tasks that its Spark runs at once."""
     tags: tuple[str, ...] = ()
-    """What it offers to tasks that need it."""
+    """The tags that tasks may require."""
     release: str = ""
-    """Which Braid it runs."""
+    """The release of Braid that it runs."""
     seen: datetime | None

@@ -1,4 +1,4 @@
-"""The journal of every operation, and the live stream of what happens."""
+"""The journal of operations, and live events."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -8,7 +8,7 @@ from manager.answers.base import Answer
 
 
 class OperationKind(StrEnum):
-    """What an operation did."""
+    """The kind of an operation."""
 
     SUBMIT = "submit"
     REMOVE = "remove"
@@ -22,7 +22,7 @@ class OperationKind(StrEnum):
     MAKE_KEY = "make key"
     REVOKE_KEY = "revoke key"
     CREDENTIALS = "make broker credentials"
-    PUT_SECRET = "put secret"  # noqa: S105 - what was done, and no password
+    PUT_SECRET = "put secret"  # noqa: S105 - the name of an operation, not a password
     REMOVE_SECRET = "remove secret"  # noqa: S105 - as above
     DISCARD = "discard dead letters"
     REPLAY = "replay dead letters"
@@ -39,16 +39,16 @@ class OperationAnswer(Answer):
     who: str
     """A tenant, or "operator"."""
     subject: str
-    """The dataflow, source, tenant, key or secret that it is about."""
+    """The dataflow, source, tenant, key or secret."""
     started: int = 0
     reused: int = 0
     paused: int = 0
     jobs_started: tuple[str, ...] = ()
     jobs_stopped: tuple[str, ...] = ()
     seconds: float
-    """How long it took to commit; of a move, how long it took in all."""
+    """The time that it took to commit; for a move, the time that it took in all."""
     note: str = ""
-    """Why, and what came of it, where that is more than the rest tells."""
+    """The reason and the result, if the other fields do not say them."""
 
 
 class EventAnswer(Answer):

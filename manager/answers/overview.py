@@ -1,11 +1,11 @@
-"""What the console begins with: how much there is, and in which state."""
+"""The overview: counts of dataflows, tasks and jobs."""
 
 from manager.answers.base import Answer
 from manager.answers.dataflows import DataflowState
 
 
 class TroubledJobAnswer(Answer):
-    """A job that is not as it should be."""
+    """A job in trouble."""
 
     job: str
     state: str
@@ -16,21 +16,21 @@ class JobsOverview(Answer):
     """All jobs together."""
 
     states: dict[str, int]
-    """How many are in each state."""
+    """The number of jobs in each state."""
     troubled: tuple[TroubledJobAnswer, ...]
-    """Those in trouble, the first of them."""
+    """The first jobs in trouble."""
     in_trouble: int
-    """How many those are altogether."""
+    """The number of all jobs in trouble."""
     bridges: int
-    """Derived streams that go from job to job."""
+    """The number of derived streams between jobs."""
     lag_events: int | None = None
-    """How many events wait in all spools; None where nothing was heard of any."""
+    """The number of events that wait in all spools; None if nothing is known of any."""
     lag_seconds: float | None = None
-    """How long the oldest of them has been waiting."""
+    """The time that the oldest of them has been waiting."""
 
 
 class KindsAnswer(Answer):
-    """How many of some tasks are sources, steps and outputs; steps have inputs and outputs."""
+    """Counts of tasks by kind; steps have inputs and outputs."""
 
     sources: int
     steps: int
@@ -38,17 +38,17 @@ class KindsAnswer(Answer):
 
 
 class OverviewAnswer(Answer):
-    """How much there is: of everybody for an operator, of its own for a tenant."""
+    """Counts of dataflows, tasks and jobs: all for an operator, its own for a tenant."""
 
     dataflows: dict[DataflowState, int]
-    """How many are in each state; removed ones are not counted."""
+    """The number of dataflows in each state, without removed ones."""
     tasks_submitted: int
-    """How many tasks their documents have."""
+    """The number of tasks in their documents."""
     tasks_running: int
-    """How many running tasks do their work."""
+    """The number of running tasks that do their work."""
     submitted_by_kind: KindsAnswer | None = None
-    """What the submitted tasks are."""
+    """The submitted tasks by kind."""
     running_by_kind: KindsAnswer | None = None
-    """And the running ones."""
+    """The running tasks by kind."""
     jobs: JobsOverview | None = None
     """None for tenants."""

@@ -1,6 +1,6 @@
-"""What sharing saves and who pays for what, as REST tells it.
+"""Savings by sharing, and the shares of tenants and dataflows.
 
-CPU is told in nanoseconds, because whole numbers add up exactly, and in cores, a mean over the time that was metered.
+CPU is in nanoseconds, because whole numbers add up exactly, and in cores: the mean over the metered time.
 """
 
 from datetime import datetime
@@ -9,77 +9,77 @@ from manager.answers.base import Answer
 
 
 class CpuAnswer(Answer):
-    """CPU that was taken."""
+    """CPU that was used."""
 
     cpu_ns: int
     cores: float
     price: float | None = None
-    """What it costs; None where the operator has set no price."""
+    """None if the operator has set no price."""
 
 
 class EstimateAnswer(Answer):
-    """Cores as they are estimated, and between what they lie."""
+    """An estimate of cores, with its bounds."""
 
     low: float
     likely: float
     high: float
     price: float | None = None
-    """What the likely ones cost; None where the operator has set no price."""
+    """The price of the likely ones; None if the operator has set no price."""
 
 
 class ShareAnswer(Answer):
-    """What a tenant or one of its dataflows pays for."""
+    """The share of a tenant, or of one of its dataflows."""
 
     tenant: str
     dataflow: str | None = None
-    """None where it is all of the tenant's."""
+    """None for the share of a whole tenant."""
     share: CpuAnswer
     alone: EstimateAnswer
-    """What it would have taken in a job of its own, for a tenant the sum of that."""
+    """What it would have used in a job of its own; for a tenant the sum of its dataflows."""
     saving: EstimateAnswer
-    """What is between the two."""
+    """The difference of the two."""
     work_saved: float | None = None
-    """The part of the work of its tasks that others bore, between 0 and 1, as measured; None where there was none."""
+    """The measured part of the work of its tasks that others bore, between 0 and 1; None if there was no work."""
 
 
 class WholeAnswer(Answer):
-    """What everything took, and what separate execution would have taken; for operators."""
+    """All CPU that was used, and what separate execution would have used; for operators."""
 
     measured: CpuAnswer
     parts: dict[str, CpuAnswer | None]
-    """Of it driver, jvm, worker and broker; None where that is not measured."""
+    """Its parts: driver, jvm, worker and broker; None if a part was not measured."""
     overhead: CpuAnswer
-    """Of it what belongs to nobody."""
+    """The part that is nobody's share."""
     others: CpuAnswer
-    """Of it the shares that are not among those shown."""
+    """The shares that are not listed."""
     alone_launched: EstimateAnswer
-    """What a job for each dataflow would have taken."""
+    """What one job per dataflow would have used."""
     alone_packed: EstimateAnswer
-    """What as few jobs as can hold them, without sharing, would have taken."""
+    """What as few jobs as possible, without sharing, would have used."""
     saving_by_sharing: EstimateAnswer
-    """What packed jobs would have taken beyond what was measured."""
+    """`alone_packed` less what was measured."""
     saving_by_packing: EstimateAnswer
-    """What a job for each dataflow would have taken beyond packed ones."""
+    """`alone_launched` less `alone_packed`."""
     work_saved: float | None = None
-    """The part of the work of tasks that sharing saved, between 0 and 1: what they took, against each of them once for
-    every dataflow that used it. Measured, and without batches and bridges; None where there was none."""
+    """The measured part of the work of tasks that sharing saved, between 0 and 1: against running each task once for
+    every dataflow that used it, without batches and bridges. None if there was no work."""
 
 
 class SavingsAnswer(Answer):
-    """What sharing saved in an interval, and who pays for what; shares, others and overhead are the measured whole."""
+    """The savings in an interval. Shares, others and overhead add up to what was measured."""
 
     since: datetime
     until: datetime
-    """Both at the bounds of the minutes or hours that were added up."""
+    """Both rounded to the minutes or hours that were added up."""
     metered_seconds: float
-    """For how long of it somebody metered; cores are means over that."""
+    """The seconds of the interval that were metered; cores are means over them."""
     tenants: int
-    """How many had a share."""
+    """The number of tenants with a share."""
     whole: WholeAnswer | None = None
     """None for tenants."""
     shares: tuple[ShareAnswer, ...]
-    """Of tenants: all of them for an operator, its own for a tenant."""
+    """The shares of tenants: all for an operator, its own for a tenant."""
     dataflows: tuple[ShareAnswer, ...] = ()
-    """Of the dataflows that were asked for: a tenant's, or one."""
+    """The shares of the dataflows that were asked for: of a tenant, or one."""
     price_per_core_hour: float | None = None
     currency: str = ""

@@ -1,4 +1,4 @@
-"""Savings over time, as REST tells them."""
+"""Savings over time."""
 
 from datetime import datetime
 
@@ -7,22 +7,22 @@ from manager.answers.savings import CpuAnswer, EstimateAnswer
 
 
 class PointAnswer(Answer):
-    """One step of a series; what is not metered, or not the caller's to know, is None."""
+    """One step of a series. A field is None if it was not metered, or if the caller may not see it."""
 
     at: datetime
-    """When the step begins."""
+    """The start of the step."""
     metered_seconds: float
-    """For how much of it somebody metered; cores are means over that."""
+    """The seconds of the step that were metered; cores are means over them."""
     measured: CpuAnswer | None = None
-    """What everything took; for operators, as the next two."""
+    """All CPU that was used; like the next two, for operators."""
     alone_launched: EstimateAnswer | None = None
-    """What a job for each dataflow would have taken."""
+    """What one job per dataflow would have used."""
     alone_packed: EstimateAnswer | None = None
-    """What as few jobs as can hold them, without sharing, would have taken."""
+    """What as few jobs as possible, without sharing, would have used."""
     share: CpuAnswer | None = None
-    """What the tenant pays for that was asked for, or who asks."""
+    """The share of the tenant."""
     alone: EstimateAnswer | None = None
-    """What its dataflows would have taken in jobs of their own."""
+    """What its dataflows would have used in jobs of their own."""
 
 
 class SeriesAnswer(Answer):
@@ -31,8 +31,8 @@ class SeriesAnswer(Answer):
     since: datetime
     until: datetime
     step: int
-    """Seconds; it may be longer than the one that was asked for."""
+    """Seconds; it may be longer than requested."""
     tenant: str | None = None
-    """Whose share it tells."""
+    """The tenant whose share the points have."""
     points: tuple[PointAnswer, ...]
-    """Each step once, oldest first, also where nobody metered."""
+    """Every step, oldest first, even if it was not metered."""

@@ -10,22 +10,22 @@ from manager.answers.base import Answer, Form
 
 
 class SessionForm(Form):
-    """What somebody signs in with."""
+    """The API key to sign in with."""
 
     key: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(repr=False)
 
 
 class SessionAnswer(Answer):
-    """Who asks."""
+    """The caller."""
 
     kind: Role
     tenant: str | None = None
     """None for an operator."""
     until: datetime | None = None
-    """When the session ends by itself; None where an API key asks, which has no end."""
+    """The end of the session; None for a caller with an API key."""
 
 
 class SessionEnded(Answer):
-    """Whether there was a session to end."""
+    """The result of signing out: whether there was a session."""
 
     ended: bool

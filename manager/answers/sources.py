@@ -1,4 +1,4 @@
-"""Sources: how they are registered, and who may read them."""
+"""Sources: their registration, connections and readers, and the numbering of sent events."""
 
 from typing import Annotated, Literal
 
@@ -9,7 +9,7 @@ from manager.answers.base import Answer, Form, SourceName, TenantName
 
 
 class TopicConnection(Form):
-    """Raw events that somebody publishes on the broker."""
+    """Raw events on a topic of the broker."""
 
     kind: Literal["topic"]
     topic: Annotated[str, StringConstraints(min_length=1, max_length=512)]
@@ -23,7 +23,7 @@ class RateConnection(Form):
 
 
 class TimerConnection(Form):
-    """One event each time that so many seconds have passed."""
+    """One event every so many seconds."""
 
     kind: Literal["timer"]
     seconds: Annotated[float, Field(ge=0.001)]
@@ -46,26 +46,26 @@ Connection = Annotated[
 
 
 class SourceForm(Form):
-    """A source to register; its owner is the caller's tenant, or named by an operator."""
+    """A source to register. Its owner is the caller's tenant, or the one that an operator names."""
 
     name: SourceName
     connection: Connection
     fields: Annotated[dict[str, Kind], Field(alias="schema", max_length=250)] = Field(default={})
-    """The schema: each field's kind. A generated source has its own."""
+    """The schema: the kind of each field. Generated sources have their own."""
     visibility: Visibility = Visibility.PRIVATE
     readers: Annotated[frozenset[TenantName], Field(max_length=1_000)] = frozenset()
     owner: TenantName | None = None
 
 
 class VisibilityForm(Form):
-    """Who may read a source from now on; dataflows of tenants that may not any more are stopped."""
+    """The new readers of a source. Dataflows of tenants that may no longer read it are removed."""
 
     visibility: Visibility
     readers: Annotated[frozenset[TenantName], Field(max_length=1_000)] = frozenset()
 
 
 class SourceAnswer(Answer):
-    """A registered source, as those who may read it see it."""
+    """A registered source."""
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
@@ -76,35 +76,35 @@ class SourceAnswer(Answer):
     connection: Connection | None
     """For its owner and for operators only."""
     readers: tuple[str, ...] | None
-    """The same."""
+    """Likewise."""
     dataflows: int
-    """How many of the caller's dataflows read it; all of them for its owner and for operators."""
+    """The number of the caller's dataflows that read it; of all dataflows for its owner and for operators."""
 
 
 ProducerName = Annotated[str, StringConstraints(pattern=r"^~?[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-"""It numbers the events that somebody sends to one source; with `~` before it, it is for one use."""
+"""The name of a numbering of events sent to a source. With a leading `~` it is for one use."""
 
 
 class SentAnswer(Answer):
-    """Events lie in their source's spool, as many as were sent, once each."""
+    """All sent events are in the spool of their source, once each."""
 
     source: str
     producer: str
-    """Under which name they are numbered."""
+    """The name of the numbering."""
     next: int
     """The number after the last of them."""
 
 
 class ProducerAnswer(Answer):
-    """How far a producer of events is in a source."""
+    """The progress of a producer at a source."""
 
     source: str
     producer: str
     next: int
-    """The number that comes next; 0 where none came, or the producer is not remembered."""
+    """The number that comes next; 0 if the producer is unknown or forgotten."""
 
 
 class Stopped(Answer):
-    """What a change made stop besides what it was about."""
+    """The number of dataflows that a change removed as well."""
 
     dataflows: int

@@ -21,7 +21,7 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The caller of a use case; made by `Service.caller` or `Service.session_caller`."""
+    """The caller of a use case; made by `Administration.caller` or `Sessions.caller`."""
 
     key: str
     """The id of the key."""

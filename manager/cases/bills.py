@@ -1,4 +1,4 @@
-"""Bills, and savings over time."""
+"""Bills of tenants."""
 
 import time
 from datetime import datetime
@@ -7,23 +7,22 @@ from sqlalchemy import select
 from sqlmodel import Session
 
 from dags import Problem
-from manager.answers import BillAnswer, SeriesAnswer
-from manager.cases.base import Caller
-from manager.cases.savings import Savings, refuse_empty, whose_numbers
+from manager.answers import BillAnswer
+from manager.cases.base import Base, Caller
+from manager.cases.savings import refuse_empty, whose_numbers
 from manager.problem import InvalidRequest
 from manager.savings import ledger
 from manager.savings.bill import Billed
 from manager.savings.bill_amounts import LONGEST_BILL, period
 from manager.savings.intervals import moment
-from manager.savings.steps import MOST_POINTS, points, steps
 from manager.store.tables import DataflowRow, table_of
 
 _AT_ONCE = 500
 """Of so many dataflows the names are read at once."""
 
 
-class Bills(Savings):
-    """Bills of tenants, and savings over time; any manager has them."""
+class Bills(Base):
+    """Bills of tenants; any manager has them."""
 
     def bill(
         self,
@@ -65,52 +64,12 @@ class Bills(Savings):
             currency=self._tools.pricing.currency,
         )
 
-    def savings_series(
-        self,
-        caller: Caller,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        step: int | None = None,
-        tenant: str | None = None,
-    ) -> SeriesAnswer:
-        """The savings in each step of an interval, by default of the last hour; a tenant gets its own."""
-        wanted = steps(since, until, step, time.time())
-        refuse_empty(wanted.interval)
-        if wanted.count > MOST_POINTS:
-            raise InvalidRequest([_TOO_MANY])
-        span = wanted.interval
-        where = (span.span, span.since, span.until)
-        with self._store.read() as session:
-            whose = whose_numbers(session, caller, tenant)
-            wholes = ledger.wholes(session, *where)
-            took = [] if whose is None else ledger.of_tenant_by_time(session, *where, whose)
-        return SeriesAnswer(
-            since=moment(span.since),
-            until=moment(span.until),
-            step=wanted.step,
-            tenant=whose,
-            points=points(
-                wanted,
-                wholes,
-                took if whose is not None else None,
-                whole_too=caller.is_operator,
-                price_per_core_hour=self._tools.pricing.per_core_hour,
-            ),
-        )
-
 
 _TOO_LONG = Problem(
     pointer="/query/from",
     code="interval-too-long",
     message="a bill is of three months at most",
     remedy="ask for each month by itself; bills of one after the other add up",
-)
-_TOO_MANY = Problem(
-    pointer="/query/step",
-    code="too-many-points",
-    message=f"the interval falls into more than {MOST_POINTS} steps",
-    remedy="ask for longer steps, or for a shorter interval",
 )
 
 

@@ -161,7 +161,7 @@ class Dataflows(Base):
             start=start,
         )
 
-    def dataflows(  # noqa: PLR0913 - each is a filter
+    def page(  # noqa: PLR0913 - each is a filter
         self,
         caller: Caller,
         paging: Paging,
@@ -202,7 +202,7 @@ class Dataflows(Base):
             after = rows[-1].number or 0
         return paged(found, paging.limit, cursor=lambda each: each[0].number, answer=lambda each: each[1])
 
-    def dataflow(self, caller: Caller, dataflow: str) -> DataflowDetail:
+    def get(self, caller: Caller, dataflow: str) -> DataflowDetail:
         """One dataflow with its document and tasks."""
         row = self._own_row(caller, dataflow)
         with self._committer.looking() as state:

@@ -27,7 +27,7 @@ _AT_ONCE = 20
 class DeadLetters(Base):
     """Dead letters: shown, replayed and discarded."""
 
-    def dead_letters(self, caller: Caller, paging: Paging, *, dataflow: str | None = None) -> Page[DeadLetterAnswer]:
+    def page(self, caller: Caller, paging: Paging, *, dataflow: str | None = None) -> Page[DeadLetterAnswer]:
         """The dead letters of the caller's dataflows, newest first; all of them for an operator."""
         wanted = letters_of(caller.tenant, dataflow).order_by(col(DeadLetterRow.id).desc())
         if paging.after is not None:
@@ -54,14 +54,14 @@ class DeadLetters(Base):
             ),
         )
 
-    def replay_dead_letter(self, caller: Caller, letter: str) -> Replayed:
+    def replay(self, caller: Caller, letter: str) -> Replayed:
         """Feed the events of one dead letter to its task again, once; nobody is shown the letter any more."""
         number = number_in(letter)
         if number is None:
             raise NotFound("dead letter", letter)
         return self._replay(caller, letter, letter=number)
 
-    def replay_dead_letters(self, caller: Caller, dataflow: str) -> Replayed:
+    def replay_all(self, caller: Caller, dataflow: str) -> Replayed:
         """Feed the dead letters of a dataflow to its tasks again, the oldest first; none is shown any more."""
         with self._store.read() as session:
             if not _is_own(session, caller, dataflow):
@@ -96,7 +96,7 @@ class DeadLetters(Base):
             why_left=replay.trouble.detail if replay.trouble else None,
         )
 
-    def discard_dead_letter(self, caller: Caller, letter: str) -> Discarded:
+    def discard(self, caller: Caller, letter: str) -> Discarded:
         """Discard one dead letter: a tenant for itself, an operator for everybody."""
         begun = time.monotonic()
         with self._store.write() as session:
@@ -107,7 +107,7 @@ class DeadLetters(Base):
             _note(session, caller, letter, begun)
         return Discarded(dead_letters=count)
 
-    def discard_dead_letters(self, caller: Caller, dataflow: str) -> Discarded:
+    def discard_all(self, caller: Caller, dataflow: str) -> Discarded:
         """Discard the dead letters of a dataflow, which may be removed: a tenant for itself, an operator for all."""
         begun = time.monotonic()
         with self._store.write() as session:

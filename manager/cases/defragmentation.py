@@ -40,7 +40,7 @@ class Defragmentation(Base):
             move=None if move is None else _told(move),
         )
 
-    def defragment(self, caller: Caller) -> MoveAnswer:
+    def begin(self, caller: Caller) -> MoveAnswer:
         """Consolidate them now, whatever it gains; or help a job that is overloaded, where that comes first."""
         operators_only(caller)
         return _told(self._changes.moves.begin(self._tools.chooser.asked_for, who=caller.who))

@@ -6,32 +6,26 @@ from dataclasses import asdict
 from datetime import UTC
 from typing import Any, Literal
 
-from sqlalchemy import select
-from sqlmodel import col
-
 from engine.plan import Plan, SlotState
 from manager.answers import (
     HostAnswer,
     JobAnswer,
-    OperationAnswer,
-    OperationKind,
     Page,
     RunningDagAnswer,
     RunningTaskAnswer,
     StreamAnswer,
 )
-from manager.cases.base import Base, Caller, Paging, moment, number_in, operators_only, paged
+from manager.cases.base import Base, Caller, Paging, number_in, operators_only, paged
 from manager.committed.state import State
 from manager.observations.figures import figures_of
 from manager.problem import NotFound
-from manager.store.tables import OperationRow
 from merge import DagId, Instance, JobId
 
 
 class RunningJobs(Base):
     """Jobs, hosts, running tasks, running DAGs and streams, as they are."""
 
-    def running_tasks(self, caller: Caller, paging: Paging, *, job: str | None = None) -> Page[RunningTaskAnswer]:
+    def tasks(self, caller: Caller, paging: Paging, *, job: str | None = None) -> Page[RunningTaskAnswer]:
         """The running graph, or what of it a job has, by instance; operators only."""
         operators_only(caller)
         with self._committer.looking() as state:
@@ -44,7 +38,7 @@ class RunningJobs(Base):
                 answer=lambda instance: self._running_task(state, instance),
             )
 
-    def running_dags(self, caller: Caller, paging: Paging) -> Page[RunningDagAnswer]:
+    def dags(self, caller: Caller, paging: Paging) -> Page[RunningDagAnswer]:
         """The running DAGs; operators only."""
         operators_only(caller)
         with self._committer.looking() as state:
@@ -111,27 +105,6 @@ class RunningJobs(Base):
                 tags=tuple(sorted(host.tags)),
                 release=host.release,
                 seen=host.seen.astimezone(UTC),
-            ),
-        )
-
-    def operations(
-        self, caller: Caller, paging: Paging, *, kind: OperationKind | None = None, subject: str | None = None
-    ) -> Page[OperationAnswer]:
-        """The journal, newest first: a tenant's own operations, all of them for an operator."""
-        wanted = select(OperationRow).order_by(col(OperationRow.id).desc())
-        if paging.after is not None:
-            wanted = wanted.where(col(OperationRow.id) < paging.after_number)
-        for column, value in (("who", caller.tenant), ("kind", kind), ("subject", subject)):
-            if value is not None:
-                wanted = wanted.where(col(getattr(OperationRow, column)) == value)
-        with self._store.read() as session:
-            rows = session.scalars(wanted.limit(paging.limit + 1)).all()
-        return paged(
-            rows,
-            paging.limit,
-            cursor=lambda row: row.id,
-            answer=lambda row: OperationAnswer.model_validate(
-                row.model_dump() | {"at": moment(row.at), "kind": OperationKind(row.kind)}
             ),
         )
 

@@ -22,7 +22,7 @@ _WELL = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING, JobSt
 class Overview(Base):
     """Counts for the first page of the console."""
 
-    def overview(self, caller: Caller) -> OverviewAnswer:
+    def counts(self, caller: Caller) -> OverviewAnswer:
         """The counts: of all tenants for an operator, of its own for a tenant."""
         with self._committer.looking() as state:
             own = [each for each in state.running.dataflows.values() if caller.tenant in {None, each.tenant}]

@@ -7,18 +7,19 @@ from sqlalchemy import select
 from sqlmodel import Session
 
 from dags import Problem
-from manager.answers import SavingsAnswer
+from manager.answers import SavingsAnswer, SeriesAnswer
 from manager.cases.base import Base, Caller
 from manager.problem import InvalidRequest, NotFound
 from manager.savings import ledger
 from manager.savings.intervals import AmountScale, Interval, dataflow_shares, interval, moment, shares, whole_answer
+from manager.savings.steps import MOST_POINTS, points, steps
 from manager.store.tables import DataflowRow, TenantRow, table_of
 
 
 class Savings(Base):
     """Savings and shares; any manager has them, because all of it is in the database."""
 
-    def savings(
+    def report(
         self,
         caller: Caller,
         *,
@@ -36,6 +37,40 @@ class Savings(Base):
             else:
                 whose = _owner(session, dataflow, _asked_for(caller, tenant))
             return self._savings_answer(session, caller, wanted, whose, dataflow)
+
+    def series(
+        self,
+        caller: Caller,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        step: int | None = None,
+        tenant: str | None = None,
+    ) -> SeriesAnswer:
+        """The savings in each step of an interval, by default of the last hour; a tenant gets its own."""
+        wanted = steps(since, until, step, time.time())
+        refuse_empty(wanted.interval)
+        if wanted.count > MOST_POINTS:
+            raise InvalidRequest([_TOO_MANY])
+        span = wanted.interval
+        where = (span.span, span.since, span.until)
+        with self._store.read() as session:
+            whose = whose_numbers(session, caller, tenant)
+            wholes = ledger.wholes(session, *where)
+            took = [] if whose is None else ledger.of_tenant_by_time(session, *where, whose)
+        return SeriesAnswer(
+            since=moment(span.since),
+            until=moment(span.until),
+            step=wanted.step,
+            tenant=whose,
+            points=points(
+                wanted,
+                wholes,
+                took if whose is not None else None,
+                whole_too=caller.is_operator,
+                price_per_core_hour=self._tools.pricing.per_core_hour,
+            ),
+        )
 
     def _savings_answer(
         self, session: Session, caller: Caller, wanted: Interval, whose: str | None, dataflow: str | None
@@ -65,6 +100,12 @@ _EMPTY = Problem(
     code="empty-interval",
     message="the interval ends before it begins, or begins in the future",
     remedy="let `to` be later than `from`, and `from` be in the past",
+)
+_TOO_MANY = Problem(
+    pointer="/query/step",
+    code="too-many-points",
+    message=f"the interval falls into more than {MOST_POINTS} steps",
+    remedy="ask for longer steps, or for a shorter interval",
 )
 
 

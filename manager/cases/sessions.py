@@ -23,15 +23,15 @@ _SESSION = (
 class Sessions(Base):
     """Sessions of the console."""
 
-    def begin_session(self, caller: Caller, seconds: float) -> tuple[str, Caller]:
+    def begin(self, caller: Caller, seconds: float) -> tuple[str, Caller]:
         """A token that stands for a caller's API key for so long, which is kept as a hash; and the caller with it."""
         token, now = new_token(), time.time()
         with self._store.write() as session:
             session.execute(delete(SessionRow).where(col(SessionRow.until) <= now))
             session.add(SessionRow(hash=hash_secret(token), key=caller.key, until=now + seconds))
-        return token, self.session_caller(token)
+        return token, self.caller(token)
 
-    def session_caller(self, token: str) -> Caller:
+    def caller(self, token: str) -> Caller:
         """Whose a session is; `Unauthenticated` where there is none, it is over, or its key was revoked."""
         with self._store.read() as session:
             row = session.execute(_SESSION, {"hash": hash_secret(token), "now": time.time()}).one_or_none()
@@ -39,7 +39,7 @@ class Sessions(Base):
             raise Unauthenticated("the session is over, or its API key was revoked; sign in again")
         return Caller(key=row.key, role=Role(row.role), tenant=row.tenant, until=moment(row.until))
 
-    def end_session(self, token: str) -> None:
+    def end(self, token: str) -> None:
         """Have a token let nobody in any more."""
         with self._store.write() as session:
             session.execute(delete(SessionRow).where(col(SessionRow.hash) == hash_secret(token)))

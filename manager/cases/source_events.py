@@ -9,8 +9,8 @@ import pyarrow as pa
 from bridge.events.numbered_events import ONE_TIME_PRODUCER
 from dags import Problem
 from manager.answers import DataflowState, ProducerAnswer, SentAnswer
-from manager.cases.base import Caller
-from manager.cases.sources import Sources
+from manager.cases.base import Base, Caller
+from manager.cases.sources import owned_source
 from manager.committed.sources import Registered
 from manager.event_flow.request_body import events_in
 from manager.event_flow.sender import EventSender, Gap
@@ -21,13 +21,13 @@ from manager.reconciler.dataflow_life import find
 _LOOKING = 0.05
 
 
-class SourceEvents(Sources):
+class SourceEvents(Base):
     """Sources, and the events that callers send to them."""
 
     _deployed: frozenset[str] = frozenset()
     """Dataflows that were seen to run: what was sent from then on is theirs."""
 
-    def send_events(  # noqa: PLR0913 - each is a part of the request
+    def send(  # noqa: PLR0913 - each is a part of the request
         self, caller: Caller, name: str, body: bytes, *, as_lines: bool, producer: str | None, first: int | None
     ) -> SentAnswer:
         """Have events lie in a source's spool, once each; without a producer's name under one for this time only."""
@@ -64,7 +64,7 @@ class SourceEvents(Sources):
 
     def _sendable(self, caller: Caller, name: str) -> Registered:
         """A source that takes events from a caller, and that somebody reads."""
-        full = self._owned(caller, name)
+        full = owned_source(self._committer, caller, name)
         with self._committer.looking() as state:
             found = state.sources[full]
             read = bool(state.readers.get(full))

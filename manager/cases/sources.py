@@ -15,6 +15,7 @@ from manager.answers import (
 from manager.cases.base import Base, Caller, Paging, paged
 from manager.committed.sources import Registered, full_name, supply_of
 from manager.committed.state import State
+from manager.committer.committer import Committer
 from manager.problem import Forbidden, InvalidRequest, NotFound
 from manager.store.tables import SourceRow, TenantRow
 
@@ -22,7 +23,7 @@ from manager.store.tables import SourceRow, TenantRow
 class Sources(Base):
     """Sources: registered, opened to others, shown and revoked."""
 
-    def register_source(self, caller: Caller, form: SourceForm) -> SourceAnswer:
+    def register(self, caller: Caller, form: SourceForm) -> SourceAnswer:
         """Register a source."""
         owner = self._owner(caller, form)
         connection = form.connection
@@ -52,7 +53,7 @@ class Sources(Base):
         # Nobody can have read it yet.
         return _answer(made, caller, dataflows=0)
 
-    def sources(self, caller: Caller, paging: Paging) -> Page[SourceAnswer]:
+    def page(self, caller: Caller, paging: Paging) -> Page[SourceAnswer]:
         """The sources that the caller may read, by name."""
         with self._committer.looking() as state:
             after = paging.after or ""
@@ -64,9 +65,9 @@ class Sources(Base):
                 answer=lambda name: _answer_in(state, caller, name),
             )
 
-    def source(self, caller: Caller, name: str) -> SourceAnswer:
+    def get(self, caller: Caller, name: str) -> SourceAnswer:
         """One source."""
-        full = self._full(caller, name)
+        full = _full(caller, name)
         with self._committer.looking() as state:
             found = state.sources.get(full)
             if found is None or not _visible(found, caller):
@@ -75,13 +76,13 @@ class Sources(Base):
 
     def set_visibility(self, caller: Caller, name: str, form: VisibilityForm) -> Stopped:
         """Say who may read a source; dataflows of those who may not any more are removed."""
-        source = self._owned(caller, name)
+        source = owned_source(self._committer, caller, name)
         stopped = self._changes.sources.set_visibility(source, form.visibility, sorted(form.readers), who=caller.who)
         return Stopped(dataflows=stopped)
 
-    def revoke_source(self, caller: Caller, name: str) -> Stopped:
+    def revoke(self, caller: Caller, name: str) -> Stopped:
         """Take a source away, and remove every dataflow that reads it."""
-        stopped = self._changes.sources.revoke(self._owned(caller, name), who=caller.who)
+        stopped = self._changes.sources.revoke(owned_source(self._committer, caller, name), who=caller.who)
         self._tools.access_changed()
         return Stopped(dataflows=stopped)
 
@@ -98,19 +99,21 @@ class Sources(Base):
                 raise NotFound("tenant", owner)
         return owner
 
-    @staticmethod
-    def _full(caller: Caller, name: str) -> str:
-        return name if caller.tenant is None else full_name(caller.tenant, name)
 
-    def _owned(self, caller: Caller, name: str) -> str:
-        full = self._full(caller, name)
-        with self._committer.looking() as state:
-            found = state.sources.get(full)
-        if found is None or not _visible(found, caller):
-            raise NotFound("source", name)
-        if caller.tenant not in {None, found.source.owner}:
-            raise Forbidden(f"the source {full!r} belongs to another tenant; ask its owner")
-        return full
+def owned_source(committer: Committer, caller: Caller, name: str) -> str:
+    """The full name of a source that the caller owns, or of any for an operator."""
+    full = _full(caller, name)
+    with committer.looking() as state:
+        found = state.sources.get(full)
+    if found is None or not _visible(found, caller):
+        raise NotFound("source", name)
+    if caller.tenant not in {None, found.source.owner}:
+        raise Forbidden(f"the source {full!r} belongs to another tenant; ask its owner")
+    return full
+
+
+def _full(caller: Caller, name: str) -> str:
+    return name if caller.tenant is None else full_name(caller.tenant, name)
 
 
 def _answer_in(state: State, caller: Caller, name: str) -> SourceAnswer:

@@ -12,7 +12,7 @@ from manager.store.tables import OperationRow, TenantRow
 class Secrets(Base):
     """Secrets of tenants."""
 
-    def put_secret(self, caller: Caller, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:
+    def put(self, caller: Caller, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:
         """Keep a tenant's secret, in place of what it kept under this name."""
         begun = time.monotonic()
         owner = self._owner_of_secrets(caller, tenant)
@@ -20,7 +20,7 @@ class Secrets(Base):
         self._note_secret(OperationKind.PUT_SECRET, caller, name, begun)
         return SecretAnswer(tenant=owner, name=name)
 
-    def secrets(self, caller: Caller, paging: Paging, *, tenant: str | None = None) -> Page[SecretAnswer]:
+    def page(self, caller: Caller, paging: Paging, *, tenant: str | None = None) -> Page[SecretAnswer]:
         """The names of a tenant's secrets; of all tenants' for an operator who names none."""
         everybodys = caller.tenant is None and tenant is None
         owners = self._secrets.owners() if everybodys else [self._owner_of_secrets(caller, tenant)]
@@ -28,7 +28,7 @@ class Secrets(Base):
         following = [each for each in names if each > (paging.after or "")]
         return paged(following[: paging.limit + 1], paging.limit, cursor=lambda each: each, answer=_answer)
 
-    def remove_secret(self, caller: Caller, name: str, *, tenant: str | None = None) -> SecretAnswer:
+    def remove(self, caller: Caller, name: str, *, tenant: str | None = None) -> SecretAnswer:
         """Keep a tenant's secret no longer; tasks that name it fail once they are made anew."""
         begun = time.monotonic()
         owner = self._owner_of_secrets(caller, tenant)

@@ -31,7 +31,7 @@ class Metrics(Base):
     _typed: tuple[int, dict[int, str]] = (-1, {})
     """The version of the committed state that was looked at last, and the types that it had."""
 
-    def metrics(self, caller: Caller) -> Iterable[Family]:
+    def collect(self, caller: Caller) -> Iterable[Family]:
         """Everything that a manager knows but what REST counts; operators only."""
         operators_only(caller)
         committed = self._committed()

@@ -44,7 +44,7 @@ from manager.reconciler.live_events import Events
 from manager.rest.app import make_app
 from manager.rest.server import CannotServe, Server
 from manager.savings.meter import Meter
-from manager.service import Service
+from manager.service import service_of
 from manager.store.database import DatabaseDown, Store, sqlite_url
 from manager.store.leadership import Candidate
 
@@ -110,7 +110,7 @@ class Manager:
         self._events = Events()
         self._journal = JournalTail(store, self._events)
         self._drive = Drive(root, beside, store, committer, changes, listener, self._events)
-        self._service = Service(
+        self._service = service_of(
             Tools(
                 store=store,
                 committer=committer,
@@ -246,7 +246,7 @@ class Manager:
         self._waits = "broker and host are starting"
         self._keep_access()
         self._drive.begin()
-        if (key := self._service.first_key()) is not None:
+        if (key := self._service.administration.first_key()) is not None:
             kept = write_key(self._root, key)
             log.info("the first operator's API key lies in %s", kept, extra=named("key", file=str(kept)))
         self._waits = None
@@ -278,4 +278,5 @@ class Manager:
         return None if self._drive.settled else "the hosts have not taken up yet what was committed"
 
     def _keep_access(self) -> None:
-        self._access.keep(self._service.grants(), self._service.broker_hashes())
+        administration = self._service.administration
+        self._access.keep(administration.grants(), administration.broker_hashes())

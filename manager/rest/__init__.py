@@ -1,10 +1,8 @@
-"""REST: the service over HTTP, under `/v1`.
+"""REST: the service over HTTP, under `/v1`. Begin with `make_app`.
 
-Each family of use cases has a router; what all share (who asks, bodies, problems, what OpenAPI says) has a module each.
-Begin with `make_app`.
+`routes` and `streams` have a router for each family of use cases. The modules here are what all routes share.
 """
 
 from manager.rest.app import make_app
-from manager.rest.streams.live_events import Events
 
-__all__ = ["Events", "make_app"]
+__all__ = ["make_app"]

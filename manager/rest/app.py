@@ -1,4 +1,4 @@
-"""The app: the routers of all families, and what is the same for every request."""
+"""The app: all routers, and what all requests have in common."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -31,7 +31,7 @@ from manager.rest.routes import (
     tenant_secrets,
 )
 from manager.rest.streams import live_events, output_samples, output_stream
-from manager.rest.streams.live_events import EventFeed, Events
+from manager.rest.streams.live_events import EventBuffer, EventFeed
 from manager.service import Service
 
 ROUTERS = tuple(
@@ -58,19 +58,19 @@ ROUTERS = tuple(
         console_files,
     )
 )
-"""All of them, a family each."""
+"""All routers."""
 
 
-def make_app(service: Service, events: Events, awaits: Callable[[], str | None]) -> FastAPI:
-    """The app over a service; `awaits` says what a manager that is not ready waits for, and None once it is."""
+def make_app(service: Service, events: EventBuffer, awaits: Callable[[], str | None]) -> FastAPI:
+    """Make the app over a service; `awaits` returns what the manager waits for, and None once it is ready."""
     app = _routed()
     app.state.service = service
     app.state.feed = EventFeed(events)
     app.state.awaits = awaits
     app.state.parameters = _parameters()
     answer_troubles(app, ROUTERS)
-    app.state.asked = RequestCounts()
-    app.add_middleware(RequestLog, asked=app.state.asked)
+    app.state.requests = RequestCounts()
+    app.add_middleware(RequestLog, counts=app.state.requests)
     return app
 
 
@@ -79,7 +79,7 @@ def _routed() -> FastAPI:
         title="Braid",
         summary="Runs the streaming dataflows of many tenants as few Spark jobs.",
         version=version("braid"),
-        # They load scripts from elsewhere.
+        # They load scripts from other sites.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -91,7 +91,7 @@ def _routed() -> FastAPI:
     return app
 
 
-# The same for every app, and as slow to make as all that OpenAPI says.
+# The same for every app, and slow to make.
 @cache
 def _parameters() -> Mapping[tuple[str, str], frozenset[str]]:
     return parameters(_routed())

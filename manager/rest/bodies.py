@@ -1,6 +1,6 @@
-"""Bodies: read after the caller is known, bounded, and as they were sent, so that problems point into them.
+"""Bodies of requests: bounded, and read only once the caller is known.
 
-Documents go on as bytes, because `dags` reads them itself; forms are filled from them.
+Documents are passed on as bytes, because `dags` parses them; forms are parsed here.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,48 +22,48 @@ F = TypeVar("F", bound=BaseModel)
 _JSON, _LINES = "application/json", "application/x-ndjson"
 MOST_FORM_BYTES = 1024 * 1024
 MOST_OPEN_BYTES = 4 * 1024
-"""Of whom nobody knows."""
+"""Most bytes of a body from an unknown caller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentEvents:
-    """The events of a request, as they were sent."""
+    """The events of a request, not yet parsed."""
 
     body: bytes
     as_lines: bool
-    """Whether each has a line of its own; else they are an array."""
+    """One event on each line; else a JSON array."""
 
 
-async def events(request: Request, caller: TheCaller) -> SentEvents:  # noqa: ARG001 - nobody else's body is read
-    """The events in a body, as JSON lines or as an array."""
+async def events(request: Request, caller: TheCaller) -> SentEvents:  # noqa: ARG001 - the body is read only for a known caller
+    """Read the events in a body: JSON lines or an array."""
     body = await _read(request, request_body.MOST_REQUEST_BYTES, (_LINES, _JSON))
     return SentEvents(body=body, as_lines=_kind(request) == _LINES)
 
 
-async def document(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - nobody else's body is read
-    """The bytes of a document."""
+async def document(request: Request, caller: TheCaller) -> bytes:  # noqa: ARG001 - the body is read only for a known caller
+    """Read the bytes of a document."""
     return await _read(request, MOST_DOCUMENT_BYTES)
 
 
 def form(model: type[F]) -> Callable[[Request, TheCaller], Awaitable[F]]:
-    """What fills a form from the body."""
+    """Make the dependency that parses a form."""
 
-    async def filled(request: Request, caller: TheCaller) -> F:  # noqa: ARG001 - as above
-        return await _filled(request, model, MOST_FORM_BYTES)
+    async def parsed(request: Request, caller: TheCaller) -> F:  # noqa: ARG001 - as above
+        return await _parse(request, model, MOST_FORM_BYTES)
 
-    return filled
+    return parsed
 
 
 def open_form(model: type[F]) -> Callable[[Request], Awaitable[F]]:
-    """What fills a form from the body of whoever asks, which is short."""
+    """Make the dependency that parses a form of a caller that may be unknown; its body must be short."""
 
-    async def filled(request: Request) -> F:
-        return await _filled(request, model, MOST_OPEN_BYTES)
+    async def parsed(request: Request) -> F:
+        return await _parse(request, model, MOST_OPEN_BYTES)
 
-    return filled
+    return parsed
 
 
-async def _filled(request: Request, model: type[F], most: int) -> F:
+async def _parse(request: Request, model: type[F], most: int) -> F:
     raw = await _read(request, most)
     try:
         return model.model_validate_json(raw, strict=True)
@@ -111,7 +111,10 @@ def _problem(found: ErrorDetails, raw: bytes, model: type[BaseModel]) -> FieldEr
 
 
 def _place(location: tuple[str | int, ...], value: Any) -> list[str | int]:
-    """Where in the body a finding is: pydantic also names the form it tried, and says of a key that it is one.
+    """The path of an error in the body, from the location that pydantic gives.
+
+    Pydantic also names the form that it tried, and marks keys.
+
 
     >>> _place(("connection", "topic", "topic"), {"connection": {"kind": "topic"}})
     ['connection', 'topic']
@@ -121,7 +124,7 @@ def _place(location: tuple[str | int, ...], value: Any) -> list[str | int]:
     place: list[str | int] = []
     entered = False
     for token in location:
-        if token == "[key]":  # noqa: S105 - pydantic's word for a key, no password
+        if token == "[key]":  # noqa: S105 - pydantic's mark of a key, not a password
             break
         if entered and isinstance(value, dict) and value.get("kind") == token:
             entered = False

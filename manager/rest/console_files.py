@@ -1,4 +1,4 @@
-"""The console's files: its page at `/`, and what belongs to it below `/console`."""
+"""The console's files: its page at `/`, the others below `/console`."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -22,9 +22,9 @@ _POLICY = (
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""Nothing from elsewhere, no code within the page, and no text that becomes markup."""
+"""Nothing from other origins, no inline code, and no text as markup."""
 _HEADERS = {
-    # It is asked whether it changed each time: what belongs together comes of one release.
+    # Browsers revalidate each time, so that all files are of one release.
     "Cache-Control": "no-cache",
     "Content-Security-Policy": _POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -55,12 +55,12 @@ async def page(request: Request) -> Response:
 
 @router.api_route("/console/{name:path}", methods=["GET", "HEAD"])
 async def file(request: Request, name: str) -> Response:
-    """A file that belongs to it."""
+    """Another file of the console."""
     return _sent(request, name)
 
 
 def _sent(request: Request, name: str) -> Response:
-    # Looked up among those that there are, so that no name leads out of the folder.
+    # Looked up in a fixed set, so that no name leads out of the folder.
     if (found := _files().get(name)) is None:
         raise NotFound("path", request.url.path)
     headers = _HEADERS | {"ETag": found.tag}

@@ -1,4 +1,4 @@
-"""What a route is asked with: the service, the caller, paging, and names that are safe to pass on."""
+"""Dependencies of routes: the service, the caller, paging, and names that are safe to pass on."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -10,14 +10,15 @@ from pydantic import StringConstraints
 
 from dags.problems import listed, pointer, quoted, suggestion
 from manager.answers import TenantName
+from manager.cases.base import Caller, Paging
 from manager.problem import DatabaseAway, FieldError, InvalidRequest, Unauthenticated
 from manager.rest.session_cookie import COOKIE, refuse_foreign_change, token_in
-from manager.service import Caller, Paging, Service
+from manager.service import Service
 
 MOST_ITEMS = 500
-"""Of a page."""
+"""Most items of a page."""
 
-# Control characters have no place in a name, and PostgreSQL refuses NUL in any text.
+# No control characters: PostgreSQL refuses NUL in any text.
 Text = Annotated[str, StringConstraints(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]+$")]
 _Cursor = Annotated[str, StringConstraints(max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
 _Key = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,200}$")]
@@ -26,8 +27,8 @@ _bearer = HTTPBearer(scheme_name="API key", description="An API key, `braid_<id>
 _session = APIKeyCookie(
     name=COOKIE,
     scheme_name="Session",
-    description="The console's cookie; over TLS its name begins with `__Host-`. What changes something needs the "
-    "header `X-Braid-Console: 1` with it.",
+    description="The console's cookie; over TLS its name begins with `__Host-`. Requests that change something also "
+    "need the header `X-Braid-Console: 1`.",
     auto_error=False,
 )
 
@@ -40,37 +41,37 @@ async def _service(request: Request) -> Service:
 TheService = Annotated[Service, Depends(_service)]
 
 
-async def _looking_up(
+async def _caller_lookup(
     request: Request,
     service: TheService,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
     _cookie: Annotated[str | None, Depends(_session)],
 ) -> Callable[[], Caller]:
-    """What looks up who asks: by the key that it sends, else by the session whose cookie comes with it."""
+    """Return the lookup of the caller: by the key that was sent, else by the session of the cookie."""
     if credentials is not None:
-        return partial(service.caller, credentials.credentials)
+        return partial(service.administration.caller, credentials.credentials)
     if (token := token_in(request)) is None:
         raise Unauthenticated
     refuse_foreign_change(request)
-    return partial(service.session_caller, token)
+    return partial(service.sessions.caller, token)
 
 
-_LookingUp = Annotated[Callable[[], Caller], Depends(_looking_up)]
+_CallerLookup = Annotated[Callable[[], Caller], Depends(_caller_lookup)]
 
 
 # Not async: looking up a key blocks.
-def _caller(looking_up: _LookingUp) -> Caller:
-    return looking_up()
+def _caller(look_up: _CallerLookup) -> Caller:
+    return look_up()
 
 
-async def _still_let_in(looking_up: _LookingUp) -> Callable[[], bool]:
+async def _still_let_in(look_up: _CallerLookup) -> Callable[[], bool]:
     def is_let_in() -> bool:
         try:
-            looking_up()
+            look_up()
         except Unauthenticated:
             return False
         except DatabaseAway:
-            # Whether it does nobody knows until the database is back.
+            # Nobody knows until the database is back.
             return True
         return True
 
@@ -78,11 +79,11 @@ async def _still_let_in(looking_up: _LookingUp) -> Callable[[], bool]:
 
 
 StillLetIn = Annotated[Callable[[], bool], Depends(_still_let_in)]
-"""Says whether the key or the session that let somebody in still does; a stream may last longer. It blocks."""
+"""True while the caller's key or session is valid, which a stream may outlast. It blocks."""
 
 
 async def only_known_parameters(request: Request) -> None:
-    """Refuse a query that holds what the route does not know: a filter with a slip would list everything."""
+    """Refuse unknown parameters of the query: a misspelt filter would list everything."""
     known: Mapping[tuple[str, str], frozenset[str]] = request.app.state.parameters
     names = known.get((request.method, request.scope["route"].path_format), frozenset())
     if unknown := [name for name in dict.fromkeys(request.query_params) if name not in names]:
@@ -102,22 +103,20 @@ TheCaller = Annotated[Caller, Depends(_caller)]
 
 
 async def _paging(
-    after: Annotated[_Cursor | None, Query(description="The `next` of the page before.")] = None,
-    limit: Annotated[int, Query(ge=1, le=MOST_ITEMS, description="How many items at most.")] = 100,
+    after: Annotated[_Cursor | None, Query(description="The `next` of the previous page.")] = None,
+    limit: Annotated[int, Query(ge=1, le=MOST_ITEMS, description="Most items of the page.")] = 100,
 ) -> Paging:
     return Paging(after=after, limit=limit)
 
 
 ThePage = Annotated[Paging, Depends(_paging)]
-Named = Annotated[Text, Path(description="Its id or name, as it stands in the lists.")]
+Named = Annotated[Text, Path(description="Its id or name, as lists show it.")]
 NamedTenant = Annotated[TenantName, Path(description="The tenant.")]
-ForTenant = Annotated[
-    TenantName | None, Query(description="For which tenant; an operator says it, a tenant is known by its key.")
-]
+ForTenant = Annotated[TenantName | None, Query(description="The tenant to act for. Only operators need it.")]
 IdempotencyKey = Annotated[
     _Key | None,
     Header(
         alias="Idempotency-Key",
-        description="Any text of your own. The same key with the same document is submitted once, and answered again.",
+        description="Any text of your choice. Sending the same document again with the same key submits it only once.",
     ),
 ]

@@ -1,4 +1,4 @@
-"""What OpenAPI says of a route: its answer with an example, every problem that it may answer with, and its body."""
+"""The OpenAPI description of routes: answers with examples, possible problems, and bodies."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,6 +20,7 @@ from manager.answers import (
 )
 from manager.problem import DatabaseAway, ForeignPage, InvalidRequest, Trouble, Unauthenticated, Unexpected
 from manager.rest.openapi_examples import resources
+from manager.rest.openapi_examples.troubles import TROUBLE_EXAMPLES
 from manager.rest.problem_responses import PROBLEM_MEDIA_TYPE, problem
 
 _BODY_MODELS: tuple[type[BaseModel], ...] = (
@@ -35,22 +36,22 @@ _BODY_MODELS: tuple[type[BaseModel], ...] = (
 _COMPONENTS = "#/components/schemas/"
 _TEXT = {"schema": {"type": "string"}}
 _SECONDS = {"schema": {"type": "integer", "minimum": 1}}
-REQUEST_ID = {"X-Request-Id": {"description": "Under what the service's log knows the request.", **_TEXT}}
+REQUEST_ID = {"X-Request-Id": {"description": "The id of the request in the service's log.", **_TEXT}}
 
 
-def told(
+def documented(
     example: BaseModel | Mapping[str, Any],
     *troubles: type[Trouble],
     body: type[BaseModel] | None = None,
     status: int = 200,
     leads_to: Mapping[str, Iterable[str]] = {},
 ) -> dict[str, Any]:
-    """What a route of `/v1` is declared with, besides its path: its answer, its problems, and its body.
+    """The documentation of a route of `/v1`, to declare it with: its answer, its problems, and its body.
 
-    `leads_to` names for each field of the answer the operations that take it as the parameter of its name.
+    `leads_to` lists for each field of the answer the operations that have a parameter of the same name.
     """
     content = example.model_dump(mode="json", by_alias=True) if isinstance(example, BaseModel) else dict(example)
-    # The key is looked up in the database whatever is asked.
+    # Every request looks up its key in the database.
     always = (Unauthenticated, InvalidRequest, Unexpected, DatabaseAway)
     described: dict[str, Any] = {
         "status_code": status,
@@ -69,7 +70,7 @@ def told(
 
 
 def problems(*troubles: type[Trouble]) -> dict[int | str, dict[str, Any]]:
-    """The problems that a route may answer with, by status."""
+    """Document the problems that a route may answer with, by status."""
     by_status: dict[int | str, dict[str, Any]] = {}
     for trouble in sorted(troubles, key=lambda each: (each.status, each.code)):
         said = by_status.setdefault(
@@ -84,13 +85,13 @@ def problems(*troubles: type[Trouble]) -> dict[int | str, dict[str, Any]]:
         )
         if trouble.title not in said["description"]:
             said["description"] += f", or: {trouble.title}"
-        example = problem(resources.TROUBLE_EXAMPLES[trouble]).model_dump(mode="json")
+        example = problem(TROUBLE_EXAMPLES[trouble]).model_dump(mode="json")
         said["content"][PROBLEM_MEDIA_TYPE]["examples"][trouble.code] = {"summary": trouble.title, "value": example}
     return by_status
 
 
 def describe(app: FastAPI) -> None:
-    """Complete what the framework says of an app: the schemas of bodies, which it does not read itself."""
+    """Add the schemas of bodies to the description of an app, since FastAPI does not parse bodies itself."""
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -98,11 +99,11 @@ def describe(app: FastAPI) -> None:
             app.openapi_schema = _completed(generate())
         return app.openapi_schema
 
-    app.openapi = openapi  # type: ignore[method-assign]  # the way that FastAPI documents
+    app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI documents it
 
 
 def parameters(app: FastAPI) -> dict[tuple[str, str], frozenset[str]]:
-    """The parameters that the query of each route may have, by method and path."""
+    """The query parameters of each route, by method and path."""
     return {
         (method.upper(), path): frozenset(
             each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"
@@ -131,7 +132,7 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add_foreign_page(responses: dict[str, Any]) -> None:
-    """Say of an operation that changes something that by a cookie it is done for the console alone."""
+    """Document that a cookie changes something only if the console sent it."""
     (said,) = problems(ForeignPage).values()
     there = responses.setdefault(str(ForeignPage.status), said)
     if there is not said:
@@ -140,14 +141,14 @@ def _add_foreign_page(responses: dict[str, Any]) -> None:
 
 
 def _without_uniqueness(schema: Any) -> Any:
-    """Sets are taken with repeated items too."""
+    """Drop `uniqueItems`: sets may be sent with repeated items."""
     if isinstance(schema, dict):
         return {key: _without_uniqueness(value) for key, value in schema.items() if key != "uniqueItems"}
     return [_without_uniqueness(item) for item in schema] if isinstance(schema, list) else schema
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter that may be left out is never null: `null` would be a word like any other."""
+    """Drop null from the schema of an optional parameter: in a query `null` is just a word."""
     either = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     rest = {key: value for key, value in schema.items() if key != "anyOf"}
     return rest | either[0] if len(either) == 1 else schema
@@ -169,7 +170,7 @@ def _links(leads_to: Mapping[str, Iterable[str]]) -> dict[str, Any]:
 def _headers(trouble: type[Trouble]) -> dict[str, Any]:
     headers: dict[str, Any] = dict(REQUEST_ID)
     if trouble is Unauthenticated:
-        headers["WWW-Authenticate"] = {"description": "How to say who asks.", **_TEXT}
-    if resources.TROUBLE_EXAMPLES[trouble].retry_after is not None:
-        headers["Retry-After"] = {"description": "After how many seconds to ask again.", **_SECONDS}
+        headers["WWW-Authenticate"] = {"description": "How to authenticate.", **_TEXT}
+    if TROUBLE_EXAMPLES[trouble].retry_after is not None:
+        headers["Retry-After"] = {"description": "Seconds to wait before the next attempt.", **_SECONDS}
     return headers

@@ -1,4 +1,4 @@
-"""Problem+json: how troubles are answered, also those that the framework finds before any use case is asked."""
+"""Problem+json: the responses to troubles, also to those that FastAPI finds."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ _METHOD_NOT_ALLOWED = 405
 
 
 def problem(trouble: Trouble) -> ProblemAnswer:
-    """What is said of a trouble."""
+    """The body that describes a trouble."""
     return ProblemAnswer(
         type=f"/problems/{trouble.code}",
         title=trouble.title,
@@ -38,19 +38,19 @@ def answer(trouble: Trouble) -> Response:
     """The response to a trouble."""
     headers: dict[str, str] = {}
     if trouble.retry_after is not None:
-        # The header takes whole seconds; asking too early would be in vain.
+        # The header has whole seconds, rounded up: an earlier attempt would be in vain.
         headers["Retry-After"] = str(max(1, math.ceil(trouble.retry_after)))
     if isinstance(trouble, Unauthenticated):
         headers["WWW-Authenticate"] = 'Bearer realm="braid"'
     if isinstance(trouble, MethodNotAllowed):
         headers["Allow"] = ", ".join(trouble.allowed)
-    # Replaced where it cannot be encoded: half a character may come back in a message.
+    # A message may quote half a surrogate pair, which cannot be encoded.
     content = problem(trouble).model_dump(mode="python")
-    return JSONResponse(_sayable(content), status_code=trouble.status, headers=headers, media_type=PROBLEM_MEDIA_TYPE)
+    return JSONResponse(_encodable(content), status_code=trouble.status, headers=headers, media_type=PROBLEM_MEDIA_TYPE)
 
 
 def answer_troubles(app: FastAPI, routers: Iterable[APIRouter]) -> None:
-    """Have every refusal of an app answered as a problem; the routers know which methods there are."""
+    """Make an app answer every refusal as a problem; the routers tell which methods there are."""
     every = tuple(routers)
 
     async def trouble(_request: Request, error: Exception) -> Response:
@@ -71,7 +71,9 @@ def answer_troubles(app: FastAPI, routers: Iterable[APIRouter]) -> None:
             return answer(MethodNotAllowed(request.method, allowed))
         if error.status_code == _NOT_FOUND:
             return answer(NotFound("path", request.url.path))
-        whole = FieldError(pointer="", code="not-http", message=str(error.detail), remedy="send it as the API says")
+        whole = FieldError(
+            pointer="", code="not-http", message=str(error.detail), remedy="send it as the API describes"
+        )
         return answer(InvalidRequest([whole]))
 
     app.add_exception_handler(Trouble, trouble)
@@ -80,7 +82,7 @@ def answer_troubles(app: FastAPI, routers: Iterable[APIRouter]) -> None:
 
 
 def _methods(routers: Iterable[APIRouter], request: Request) -> Iterator[str]:
-    """The methods of every route at a path. Starlette names only those of the first that it meets."""
+    """The methods of all routes at a path. Starlette names only those of the first match."""
     for router in routers:
         for route in router.routes:
             if route.matches(request.scope)[0] is not Match.NONE:
@@ -92,13 +94,13 @@ def _field_error(found: ErrorDetails) -> FieldError:
     return FieldError(pointer=pointer(*found["loc"]), code=code, message=message, remedy=remedy)
 
 
-def _sayable(value: object) -> object:
+def _encodable(value: object) -> object:
     match value:
         case str():
             return value.encode("utf-8", "backslashreplace").decode("utf-8")
         case dict():
-            return {key: _sayable(item) for key, item in value.items()}
+            return {key: _encodable(item) for key, item in value.items()}
         case list() | tuple():
-            return [_sayable(item) for item in value]
+            return [_encodable(item) for item in value]
         case _:
             return value

@@ -14,19 +14,19 @@ from engine.log_lines import named
 from manager.process.settings import Settings
 
 GRACE = 5
-"""Seconds that requests have to end."""
+"""Seconds that running requests have to finish when the server stops."""
 log = logging.getLogger("braid.manager")
 
 
 class CannotServe(RuntimeError):
-    """The service cannot begin; says why, and what to do."""
+    """The service cannot start; the message says why, and what to do."""
 
 
 class Server:
-    """REST, served in a thread of its own while the context lasts."""
+    """Serves REST in a thread of its own while the context lasts."""
 
     def __init__(self, settings: Settings, app: FastAPI, ended: Callable[[], None]) -> None:
-        """`ended` is told when it ends by itself."""
+        """`ended` is called when the server ends by itself."""
         self._url = settings.here
         self._ended = ended
         self._socket = listening(settings.listen, settings.port)
@@ -57,7 +57,7 @@ class Server:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens there, and sends at once."""
+    """A listening socket that sends without delay."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         found = socket.create_server((host, port), family=family, backlog=2_048)
@@ -66,7 +66,7 @@ def listening(host: str, port: int) -> socket.socket:
             f"REST cannot be served on {host}, port {port}: {error.strerror}; stop what listens there, or choose "
             "another --listen or --port"
         ) from error
-    # What it accepts inherits this. An answer is sent in two parts, and the second would wait for up to 40 ms until the
-    # client has acknowledged the first; asyncio sees to it only where a socket names its protocol.
+    # Accepted sockets inherit this. An answer is sent in two parts, and the second would wait up to 40 ms for the
+    # acknowledgement of the first. asyncio sets the option only on sockets that name their protocol.
     found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return found

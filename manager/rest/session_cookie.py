@@ -1,4 +1,4 @@
-"""The console's cookie: what it holds, what it is called, and from which pages it is taken."""
+"""The console's cookie: its token, its name, and the pages from which it is accepted."""
 
 from urllib.parse import urlsplit
 
@@ -8,18 +8,18 @@ from manager.problem import ForeignPage
 
 COOKIE = "braid-session"
 SESSION_LIFE = 8 * 60 * 60
-"""Seconds for which a session lasts."""
+"""Seconds."""
 CONSOLE_HEADER = "X-Braid-Console"
 _READING = frozenset({"GET", "HEAD"})
 
 
 def token_in(request: Request) -> str | None:
-    """The token of the session that a request came with, if it came with one."""
+    """The session token of a request, if it has one."""
     return request.cookies.get(_name(request)) or None
 
 
 def keep_token(request: Request, response: Response, token: str) -> None:
-    """Have the browser keep a token; no script reads it, and no page from elsewhere has it sent."""
+    """Set the cookie, so that no script can read it and no other site can use it."""
     response.set_cookie(
         _name(request),
         token,
@@ -32,23 +32,23 @@ def keep_token(request: Request, response: Response, token: str) -> None:
 
 
 def forget_token(request: Request, response: Response) -> None:
-    """Have the browser forget the token."""
+    """Delete the cookie."""
     response.delete_cookie(_name(request), path="/", secure=_is_secure(request), httponly=True, samesite="strict")
 
 
 def refuse_foreign_change(request: Request) -> None:
-    """Refuse a request that would change something by a cookie, unless the console itself sent it."""
+    """Refuse a change that comes with a cookie, unless the console sent it."""
     if request.method in _READING:
         return
-    # Another page could send this header only if this service let it by CORS, which it never does.
+    # Other pages could send this header only if CORS allowed it, which this service never does.
     if request.headers.get(CONSOLE_HEADER) != "1":
         raise ForeignPage(f"the request came with a cookie and without the header {CONSOLE_HEADER}: 1")
     refuse_foreign_page(request)
 
 
 def refuse_foreign_page(request: Request) -> None:
-    """Refuse a request that a browser says another site's page sent."""
-    # What the browser found itself counts before what is compared here: something between may change the host.
+    """Refuse a request that the browser says a page of another site sent."""
+    # The browser's own judgement comes first, because a proxy may change the host that is compared below.
     if (site := request.headers.get("sec-fetch-site")) is not None:
         if site != "same-origin":
             raise ForeignPage("the browser says that a page from elsewhere sent the request")
@@ -66,7 +66,7 @@ def _host(origin: str) -> str:
 
 
 def _name(request: Request) -> str:
-    # With this prefix a browser takes the cookie from this host alone, and over TLS alone.
+    # With this prefix browsers accept the cookie only from this host, over TLS.
     return f"__Host-{COOKIE}" if _is_secure(request) else COOKIE
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from asyncio.events import _set_running_loop
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -20,11 +20,12 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from manager.cases.tools import Tools
 from manager.reconciler.live_events import Events
 from manager.rest import make_app
-from manager.service import Service
+from manager.service import Service, service_of
 from tests import needs
-from tests.manager.managers import Seen, equip
+from tests.manager.managers import Seen
 from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
 
@@ -51,8 +52,16 @@ class ConsoleService:
         return self.town.service
 
     @property
+    def tools(self) -> Tools:
+        return self.town.tools
+
+    @property
     def app(self) -> FastAPI:
         return self.town.app
+
+    def equip(self, **tools: Any) -> None:
+        """Have the console served by a service with other tools; `service` stays."""
+        self.app.state.service = service_of(replace(self.tools, **tools))
 
     @property
     def keys(self) -> dict[str, str]:
@@ -123,11 +132,10 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def console_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleService]:
     """The town of `tests.manager.rest.town`, with settable statuses and live events."""
-    with town(tmp_path_factory.mktemp("console")) as made:
-        seen, events = Seen(), Events(last=0)
-        equip(made.service, seeing=seen)
+    seen, events = Seen(), Events(last=0)
+    with town(tmp_path_factory.mktemp("console"), seeing=seen) as made:
         app = make_app(made.service, events, lambda: None)
-        whole = Town(service=made.service, app=app, keys=made.keys, places=made.places)
+        whole = Town(service=made.service, tools=made.tools, app=app, keys=made.keys, places=made.places)
         with serving(app) as url:
             yield ConsoleService(url=url, town=whole, seen=seen, events=events)
             # Open streams would delay the end.

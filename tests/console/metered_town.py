@@ -6,7 +6,6 @@ from manager.cases.tools import Pricing
 from manager.savings.ledger import MINUTE, Minute, write
 from manager.savings.settlement import Estimate, Settled, Share, Work
 from tests.console.conftest import ConsoleService
-from tests.manager.managers import equip
 from tests.manager.rest.real_service import NAME
 
 SECOND = 10**9
@@ -15,9 +14,9 @@ MINUTES = 30
 
 def metered(town: ConsoleService) -> None:
     """Write it down, and have a core hour cost something."""
-    equip(town.service, pricing=Pricing(per_core_hour=6.0, currency="EUR"))
+    town.equip(pricing=Pricing(per_core_hour=6.0, currency="EUR"))
     now = int(time.time()) // MINUTE * MINUTE
-    with town.service._store.write() as session:
+    with town.tools.store.write() as session:
         # The tenth was not metered.
         ago = [each for each in range(MINUTES, 0, -1) if each != 10]
         assert write(session, NAME, [_minute(now - each * MINUTE, town) for each in ago])

@@ -17,7 +17,7 @@ from manager.observations.reports import JobSeen
 from manager.rest.openapi_examples import resources
 from merge import Instance
 from tests.console.conftest import ConsoleService, PageFor
-from tests.manager.managers import OPERATOR, equip
+from tests.manager.managers import OPERATOR
 from tests.manager.memory_outputs import connecting, output
 
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
@@ -41,20 +41,25 @@ ASKING_AGAIN = """
 
 
 @pytest.fixture
-def broker(console_service: ConsoleService) -> Iterator[MemoryBroker]:
-    """Where outputs leave."""
-    made, before = MemoryBroker(), console_service.service._tools.outputs
-    outputs = OutputWatcher(connecting(made))
-    equip(console_service.service, outputs=outputs)
-    outputs.start()
+def broker() -> MemoryBroker:
+    """The broker to which outputs are published."""
+    return MemoryBroker()
+
+
+@pytest.fixture
+def watcher(console_service: ConsoleService, broker: MemoryBroker) -> Iterator[OutputWatcher]:
+    """A watcher of outputs that nobody looks at yet."""
+    made = OutputWatcher(connecting(broker))
+    console_service.equip(outputs=made)
+    made.start()
     yield made
-    outputs.stop()
-    equip(console_service.service, outputs=before)
+    made.stop()
+    console_service.equip()
 
 
 def _submitted(console_service: ConsoleService, *, fresh: bool = False) -> str:
     tasks = [each | {"fresh": True} if fresh and each["type"] != "source" else each for each in EDITED["tasks"]]
-    return console_service.service.submit(ANN, json.dumps(EDITED | {"tasks": tasks}).encode()).id
+    return console_service.service.dataflows.submit(ANN, json.dumps(EDITED | {"tasks": tasks}).encode()).id
 
 
 def _opened(console_service: ConsoleService, page_for: PageFor, dataflow: str, who: str = "ann") -> Page:
@@ -87,10 +92,10 @@ def test_a_failure_appears_live(console_service: ConsoleService, page_for: PageF
     page = _opened(console_service, page_for, console_service.places["alone"])
     average = next(
         Instance(each.instance)
-        for each in console_service.service.dataflow(ANN, console_service.places["alone"]).tasks
+        for each in console_service.service.dataflows.get(ANN, console_service.places["alone"]).tasks
         if each.id == "average"
     )
-    with console_service.service._committer.looking() as state:
+    with console_service.tools.committer.looking() as state:
         job = str(state.jobs.homes[average].job)
         version = state.plans[state.jobs.homes[average].job].version
     console_service.seen.jobs[job] = JobSeen(
@@ -108,7 +113,9 @@ def test_a_failure_appears_live(console_service: ConsoleService, page_for: PageF
     del console_service.seen.jobs[job]
 
 
-def test_an_output_is_watched(console_service: ConsoleService, page_for: PageFor, broker: MemoryBroker) -> None:
+def test_an_output_is_watched(
+    console_service: ConsoleService, page_for: PageFor, broker: MemoryBroker, watcher: OutputWatcher
+) -> None:
     """Events are shown as text and counted; once it is stopped, nothing listens."""
     dataflow = _submitted(console_service)
     page = _opened(console_service, page_for, dataflow)
@@ -121,16 +128,14 @@ def test_an_output_is_watched(console_service: ConsoleService, page_for: PageFor
     broker.publish(topic, output(7, *({"street": "<b>", "number": number} for number in range(30))))
     expect(page.get_by_text("21 events shown, 15 not shown.")).to_be_visible()
     expect(events.get_by_role("listitem").first).to_have_text('26 {"street":"<b>","number":19}')
-    watching = console_service.service._tools.outputs
-    assert watching is not None
-    assert 1 == watching.looks
+    assert 1 == watcher.looks
     page.get_by_role("button", name="Stop watching").click()
     expect(page.get_by_role("button", name="Watch averages")).to_be_focused()
     expect(events).to_have_count(0)
     deadline = time.monotonic() + 30.0
-    while watching.looks and time.monotonic() < deadline:
+    while watcher.looks and time.monotonic() < deadline:
         page.wait_for_timeout(10)
-    assert 0 == watching.looks
+    assert 0 == watcher.looks
 
 
 def test_dead_letters_are_deleted_and_replayed(console_service: ConsoleService, page_for: PageFor) -> None:
@@ -176,7 +181,7 @@ def test_a_document_is_replaced_after_an_explanation(console_service: ConsoleSer
     swap.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("as it was")
     expect(page.get_by_role("status").filter(has_text="Submitted revision 2.")).to_be_attached()
-    assert 2 == console_service.service.dataflow(OPERATOR, dataflow).revision
+    assert 2 == console_service.service.dataflows.get(OPERATOR, dataflow).revision
 
 
 def test_a_removal_is_previewed(console_service: ConsoleService, page_for: PageFor) -> None:

@@ -51,7 +51,7 @@ def test_new_operations_appear_and_open_details_stay_open(console_service: Conso
     details.locator("summary").click()
     expect(details.get_by_text("Duration")).to_be_visible()
     note = "<img src=x onerror=alert(1)> \u202egnp.exe"
-    with console_service.service._store.write() as session:
+    with console_service.tools.store.write() as session:
         row = noted(session, started=2, reused=1, note=note, jobs_started=["7"])
         answer = OperationAnswer.model_validate(row.model_dump() | {"at": "2026-01-02T03:04:05Z"})
     console_service.events.tell_operation(answer)
@@ -66,7 +66,7 @@ def test_new_operations_appear_and_open_details_stay_open(console_service: Conso
 
 def test_older_operations_are_shown_page_by_page(console_service: ConsoleService, page_for: PageFor) -> None:
     """To the end, each once, with the same filters."""
-    with console_service.service._store.write() as session:
+    with console_service.tools.store.write() as session:
         for number in range(70):
             noted(session, kind="put secret", subject=f"s-{number}")
     page = page_for(console_service.keys["ann"], "#/operations?kind=put+secret")

@@ -24,7 +24,7 @@ def test_an_operator_sees_all_that_runs(console_service: ConsoleService, page_fo
     console_service.seen.jobs[job] = JobSeen(
         job=job, host="main", state="died", trouble="disk full", measured=(behind,), seen=THEN
     )
-    overview = service.overview(service.caller(console_service.keys["operator"]))
+    overview = service.overview.counts(service.administration.caller(console_service.keys["operator"]))
     page = page_for(console_service.keys["operator"])
     expect(card(page, "Dataflows")).to_contain_text(str(sum(overview.dataflows.values())))
     for state, count in overview.dataflows.items():
@@ -41,7 +41,9 @@ def test_an_operator_sees_all_that_runs(console_service: ConsoleService, page_fo
     expect(trouble).to_contain_text("disk full")
     expect(trouble.get_by_role("link", name=f"Job {job}")).to_have_attribute("href", f"#/jobs/{job}")
     expect(page.get_by_role("heading", name="Fragmentation")).to_be_visible()
-    most = service.fragmentation(service.caller(console_service.keys["operator"])).saves.most
+    most = service.defragmentation.fragmentation(
+        service.administration.caller(console_service.keys["operator"])
+    ).saves.most
     expect(page.get_by_text(f"Now {most} saves most: sharing ")).to_be_visible()
     del console_service.seen.jobs[job]
 
@@ -49,7 +51,7 @@ def test_an_operator_sees_all_that_runs(console_service: ConsoleService, page_fo
 def test_a_tenant_sees_only_its_own(console_service: ConsoleService, page_for: PageFor) -> None:
     """Its dataflows and its share, without jobs and without numbers of others."""
     service = console_service.service
-    overview = service.overview(service.caller(console_service.keys["ann"]))
+    overview = service.overview.counts(service.administration.caller(console_service.keys["ann"]))
     page = page_for(console_service.keys["ann"])
     expect(card(page, "Dataflows").locator(".figure")).to_have_text(str(sum(overview.dataflows.values())))
     expect(card(page, "Cores saved")).to_contain_text("estimate: ")

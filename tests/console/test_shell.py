@@ -90,7 +90,7 @@ def test_hostile_names_are_text(console_service: ConsoleService, page_for: PageF
     service = console_service.service
     document = json.loads(json.dumps(resources.DOCUMENT).replace("plausible", "TASK")) | {"name": HOSTILE}
     raw = json.dumps(document).replace("TASK", json.dumps(HOSTILE_TASK)[1:-1])
-    submitted = service.submit(service.caller(console_service.keys["ann"]), raw.encode())
+    submitted = service.dataflows.submit(service.administration.caller(console_service.keys["ann"]), raw.encode())
     job = console_service.places["job"]
     seen = JobSeen(job=job, host="main", state="died", trouble=HOSTILE, seen=THEN)
     console_service.seen.jobs[job] = seen

@@ -56,15 +56,15 @@ def test_the_end_of_a_session_leads_to_signing_in_and_back(
 ) -> None:
     """When it expires, or as soon as its key is revoked; signing in again leads back to the same page."""
     service = console_service.service
-    operator = service.caller(console_service.keys["operator"])
-    key = service.make_key(operator, KeyForm(tenant="ann"))
+    operator = service.administration.caller(console_service.keys["operator"])
+    key = service.administration.make_key(operator, KeyForm(tenant="ann"))
     # That page asks for nothing by itself, which would lead to signing in before the link is clicked.
     page = page_for(key.key, "#/submit")
     expect(page.get_by_label("Document")).to_be_visible()
     if why == "revoked":
-        service.revoke_key(operator, key.id)
+        service.administration.revoke_key(operator, key.id)
     else:
-        with service._store.write() as session:
+        with console_service.tools.store.write() as session:
             session.execute(text("UPDATE console_session SET until = :past"), {"past": time.time() - 1})
     page.get_by_role("link", name="Dataflows", exact=True).click()
     expect(page.get_by_label("API key")).to_be_visible()
@@ -99,8 +99,8 @@ def test_a_broken_network_is_reported_and_the_page_recovers(console_service: Con
     page.unroute_all(behavior="wait")
     before = card.inner_text()
     service = console_service.service
-    ann = service.caller(console_service.keys["ann"])
-    service.submit(ann, _document(name="after the outage"))
+    ann = service.administration.caller(console_service.keys["ann"])
+    service.dataflows.submit(ann, _document(name="after the outage"))
     page.clock.run_for(6_000)
     expect(banner).to_be_hidden()
     expect(card).not_to_have_text(before)
@@ -108,7 +108,7 @@ def test_a_broken_network_is_reported_and_the_page_recovers(console_service: Con
 
 def test_a_service_that_is_not_ready_is_reported(console_service: ConsoleService, page_for: PageFor) -> None:
     """While no manager leads, the banner shows the service's message; the page appears once one does."""
-    committer = console_service.service._committer
+    committer = console_service.tools.committer
     committer.step_down()
     page = page_for(console_service.keys["ann"])
     page.clock.install()

@@ -41,7 +41,7 @@ ON = {
 
 @pytest.fixture(scope="module")
 def app() -> FastAPI:
-    return make_app(FakeService(), Events(last=0), lambda: None)
+    return make_app(FakeService().use_cases, Events(last=0), lambda: None)
 
 
 @pytest.fixture(scope="module")

@@ -32,8 +32,8 @@ def submit(page: Page) -> None:
 
 def named(service: ConsoleService, name: str) -> int:
     """The number of ann's dataflows with a name."""
-    ann = service.service.caller(service.keys["ann"])
-    return len(service.service.dataflows(ann, Paging(), name=name).items)
+    ann = service.service.administration.caller(service.keys["ann"])
+    return len(service.service.dataflows.page(ann, Paging(), name=name).items)
 
 
 def test_a_document_is_explained_and_then_submitted(console_service: ConsoleService, page_for: PageFor) -> None:
@@ -158,6 +158,6 @@ def test_an_operator_chooses_a_tenant_and_a_file(
     expect(page.get_by_text("No running task can be reused.")).to_be_visible()
     submit(page)
     expect(page.get_by_role("link", name="from a file")).to_be_visible()
-    ann = console_service.service.caller(console_service.keys["ann"])
-    (made,) = console_service.service.dataflows(ann, Paging(), name="from a file").items
+    ann = console_service.service.administration.caller(console_service.keys["ann"])
+    (made,) = console_service.service.dataflows.page(ann, Paging(), name="from a file").items
     assert "earliest" == made.start

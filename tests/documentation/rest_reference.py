@@ -9,8 +9,8 @@ PAGE = ROOT / "docs" / "rest.md"
 _INTRODUCTION = """# REST
 
 Every route of the service, made from its OpenAPI description by `make docs-rest`. A running service has all of it, with
-schemas and examples, at `/openapi.json`. A caller sends its API key as `Authorization: Bearer`. What holds for all
-answers stands under [answers](service.md#answers); [the service](service.md) tells what the routes do.
+schemas and examples, at `/openapi.json`. A caller sends its API key as `Authorization: Bearer`. Rules for all
+answers are under [answers](service.md#answers); [the service](service.md) says what the routes do.
 """
 
 
@@ -47,7 +47,7 @@ def _section(title: str, route: dict[str, Any]) -> str:
 
 def _parameter(told: dict[str, Any]) -> str:
     meaning = " ".join(str(told.get("description", "")).split()).replace("|", "\\|")
-    needed = "" if not told.get("required") or told["in"] == "path" else " required."
+    needed = "" if not told.get("required") or told["in"] == "path" else " Required."
     return f"| `{told['name']}` | {told['in']} | {meaning}{needed} |"
 
 

@@ -13,7 +13,7 @@ from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
 from manager.defragmentation.choice import Chooser
 from manager.observations.reports import HostSeen, JobSeen
-from manager.service import Service
+from manager.service import service_of
 from manager.store.database import Store
 from manager.store.leadership import Candidate
 from manager.store.tables import Leadership
@@ -67,15 +67,19 @@ class Manager:
         self.committer = Committer(self.store, catalogue, ground, name=name)
         self.changes = changes_of(self.committer, self.store, catalogue)
         self.candidate = Candidate(self.store, name, won=self.committer.lead, lost=self.committer.step_down)
-        self.service = Service(
-            Tools(
-                store=self.store,
-                committer=self.committer,
-                changes=self.changes,
-                seeing=self.seen,
-                chooser=Chooser(self.seen),
-            )
+        self.tools = Tools(
+            store=self.store,
+            committer=self.committer,
+            changes=self.changes,
+            seeing=self.seen,
+            chooser=Chooser(self.seen),
         )
+        self.service = service_of(self.tools)
+
+    def equip(self, **tools: Any) -> None:
+        """Make the service anew, with other tools."""
+        self.tools = replace(self.tools, **tools)
+        self.service = service_of(self.tools)
 
     def lead(self) -> "Manager":
         """Take the lead, from whoever has it."""
@@ -89,21 +93,16 @@ class Manager:
 
     def admit(self, *tenants: str, quota: Quota = PLENTY) -> None:
         for tenant in tenants:
-            self.service.admit(OPERATOR, TenantForm(name=tenant, quota=quota))
+            self.service.administration.admit(OPERATOR, TenantForm(name=tenant, quota=quota))
 
     def register(self, *sources: str) -> None:
         """Register sources of the test catalogue, with their owners and readers."""
         for name in sources:
-            self.service.register_source(OPERATOR, form(name))
+            self.service.sources.register(OPERATOR, form(name))
 
     def submit(self, tenant: str, text: str | dict[str, Any], key: str | None = None) -> str:
         """Submit a line or a document; the dataflow's id."""
-        return self.service.submit(caller(tenant), raw(text), idempotency_key=key).id
-
-
-def equip(service: Service, **more: Any) -> None:
-    """Give a service that is used already other tools."""
-    service._tools = replace(service._tools, **more)
+        return self.service.dataflows.submit(caller(tenant), raw(text), idempotency_key=key).id
 
 
 def form(name: str) -> SourceForm:

@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""Examples of requests, answers and problems for the OpenAPI description."""

@@ -1,4 +1,4 @@
-"""Examples for OpenAPI of what is shown before a removal, and of events: sent to a source, and leaving at an output."""
+"""Examples of the preview of a removal, and of events: sent to a source, and leaving at an output."""
 
 import json
 from datetime import UTC, datetime

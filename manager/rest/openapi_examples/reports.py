@@ -1,4 +1,4 @@
-"""Examples for OpenAPI of reports that tell money and time: the bill of the city, and its savings in steps."""
+"""Examples of reports: savings, in sum and in steps, and a bill."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -8,11 +8,17 @@ from manager.answers import (
     BillAnswer,
     BillLine,
     BillWhole,
+    CpuAnswer,
+    EstimateAnswer,
     PointAnswer,
+    SavingsAnswer,
     SeriesAnswer,
+    ShareAnswer,
+    WholeAnswer,
 )
 from manager.rest.openapi_examples import resources
 
+_THEN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 _BEGIN, _END = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
 
 
@@ -37,15 +43,64 @@ BILL = BillAnswer(
     price_per_core_hour=Decimal("0.05"),
     currency="EUR",
 )
-_SHARE, _WHOLE = resources.SAVINGS.shares[0], resources.SAVINGS.whole
+
+
+def _cpu(cores: float) -> CpuAnswer:
+    """For an hour."""
+    return CpuAnswer(cpu_ns=round(cores * 3_600) * 10**9, cores=cores, price=round(cores * 0.05, 6))
+
+
+def _estimate(low: float, likely: float, high: float) -> EstimateAnswer:
+    return EstimateAnswer(low=low, likely=likely, high=high, price=round(likely * 0.05, 6))
+
+
+SAVINGS = SavingsAnswer(
+    since=_THEN,
+    until=_THEN.replace(hour=13),
+    metered_seconds=3_600.0,
+    tenants=2,
+    whole=WholeAnswer(
+        measured=_cpu(0.3),
+        parts={"driver": _cpu(0.08), "jvm": _cpu(0.1), "worker": _cpu(0.1), "broker": _cpu(0.02)},
+        overhead=_cpu(0.14),
+        others=_cpu(0.1),
+        alone_launched=_estimate(0.75, 0.9, 1.05),
+        alone_packed=_estimate(0.38, 0.4, 0.42),
+        saving_by_sharing=_estimate(0.08, 0.1, 0.12),
+        saving_by_packing=_estimate(0.37, 0.5, 0.63),
+        work_saved=0.21,
+    ),
+    shares=(
+        ShareAnswer(
+            tenant="ann",
+            share=_cpu(0.06),
+            alone=_estimate(0.1, 0.12, 0.14),
+            saving=_estimate(0.04, 0.06, 0.08),
+            work_saved=0.375,
+        ),
+    ),
+    dataflows=(
+        ShareAnswer(
+            tenant="ann",
+            dataflow=resources.DATAFLOW.id,
+            share=_cpu(0.06),
+            alone=_estimate(0.1, 0.12, 0.14),
+            saving=_estimate(0.04, 0.06, 0.08),
+            work_saved=0.375,
+        ),
+    ),
+    price_per_core_hour=0.05,
+    currency="EUR",
+)
+_SHARE, _WHOLE = SAVINGS.shares[0], SAVINGS.whole
 SERIES = SeriesAnswer(
-    since=resources.SAVINGS.since,
-    until=resources.SAVINGS.until,
+    since=SAVINGS.since,
+    until=SAVINGS.until,
     step=3_600,
     tenant="ann",
     points=(
         PointAnswer(
-            at=resources.SAVINGS.since,
+            at=SAVINGS.since,
             metered_seconds=3_600.0,
             measured=None if _WHOLE is None else _WHOLE.measured,
             alone_launched=None if _WHOLE is None else _WHOLE.alone_launched,

@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""The routes of REST, a router for each family of use cases."""

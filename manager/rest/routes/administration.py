@@ -17,44 +17,44 @@ from manager.answers import (
 from manager.problem import Conflict, Forbidden, NotFound, TooLarge, UnsupportedMediaType
 from manager.rest.bodies import form
 from manager.rest.dependencies import Named, NamedTenant, TheCaller, ThePage, TheService
-from manager.rest.openapi import told
+from manager.rest.openapi import documented
 from manager.rest.openapi_examples import resources
 
 router = APIRouter(prefix="/v1", tags=["administration"])
 _BODY = (TooLarge, UnsupportedMediaType)
 
 
-@router.post("/tenants", **told(resources.TENANT, Conflict, Forbidden, *_BODY, body=TenantForm, status=201))
+@router.post("/tenants", **documented(resources.TENANT, Conflict, Forbidden, *_BODY, body=TenantForm, status=201))
 def admit(
     service: TheService, caller: TheCaller, sent: Annotated[TenantForm, Depends(form(TenantForm))]
 ) -> TenantAnswer:
     """Admit a tenant; operators only."""
-    return service.admit(caller, sent)
+    return service.administration.admit(caller, sent)
 
 
-@router.get("/tenants", **told(resources.TENANT_PAGE))
+@router.get("/tenants", **documented(resources.TENANT_PAGE))
 def tenants(service: TheService, caller: TheCaller, page: ThePage) -> Page[TenantAnswer]:
-    """List tenants: all for an operator, itself for a tenant."""
-    return service.tenants(caller, page)
+    """List tenants. A tenant sees only itself."""
+    return service.administration.tenants(caller, page)
 
 
-@router.put("/tenants/{tenant}/quota", **told(resources.TENANT, Forbidden, NotFound, *_BODY, body=Quota))
+@router.put("/tenants/{tenant}/quota", **documented(resources.TENANT, Forbidden, NotFound, *_BODY, body=Quota))
 def set_quota(
     service: TheService, caller: TheCaller, tenant: NamedTenant, sent: Annotated[Quota, Depends(form(Quota))]
 ) -> TenantAnswer:
-    """Set what a tenant may use; operators only."""
-    return service.set_quota(caller, tenant, sent)
+    """Set a tenant's quota; operators only."""
+    return service.administration.set_quota(caller, tenant, sent)
 
 
-@router.post("/tenants/{tenant}/credentials", **told(resources.CREDENTIALS, NotFound, status=201))
+@router.post("/tenants/{tenant}/credentials", **documented(resources.CREDENTIALS, NotFound, status=201))
 def make_credentials(service: TheService, caller: TheCaller, tenant: NamedTenant) -> BrokerCredentials:
-    """Make a tenant's broker credentials, shown this once; those before let nobody in any more."""
-    return service.make_credentials(caller, tenant)
+    """Make new broker credentials for a tenant. They are shown only once, and replace those it had."""
+    return service.administration.make_credentials(caller, tenant)
 
 
 @router.post(
     "/keys",
-    **told(
+    **documented(
         resources.NEW_KEY,
         *(Forbidden, NotFound, *_BODY),
         body=KeyForm,
@@ -63,17 +63,17 @@ def make_credentials(service: TheService, caller: TheCaller, tenant: NamedTenant
     ),
 )
 def make_key(service: TheService, caller: TheCaller, sent: Annotated[KeyForm, Depends(form(KeyForm))]) -> NewKeyAnswer:
-    """Make an API key, shown this once: an operator for anybody, a tenant for itself."""
-    return service.make_key(caller, sent)
+    """Make an API key: an operator for anyone, a tenant for itself. It is shown only once."""
+    return service.administration.make_key(caller, sent)
 
 
-@router.get("/keys", **told(resources.KEY_PAGE))
+@router.get("/keys", **documented(resources.KEY_PAGE))
 def keys(service: TheService, caller: TheCaller, page: ThePage) -> Page[KeyAnswer]:
-    """List API keys, without their secrets: a tenant's own, or all for an operator."""
-    return service.keys(caller, page)
+    """List API keys without their secrets. A tenant sees only its own."""
+    return service.administration.keys(caller, page)
 
 
-@router.delete("/keys/{id}", **told(resources.KEY_ANSWER, Conflict, NotFound))
+@router.delete("/keys/{id}", **documented(resources.KEY_ANSWER, Conflict, NotFound))
 def revoke_key(service: TheService, caller: TheCaller, id: Named) -> KeyAnswer:  # noqa: A002 - its public name
-    """Have an API key let nobody in any more."""
-    return service.revoke_key(caller, id)
+    """Revoke an API key."""
+    return service.administration.revoke_key(caller, id)

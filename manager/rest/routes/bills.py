@@ -1,4 +1,4 @@
-"""The route of bills, in JSON and in CSV."""
+"""The route of bills, as JSON and as CSV."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,7 +9,7 @@ from manager.answers import BillAnswer, TenantName
 from manager.answers.bill_csv import as_csv
 from manager.problem import NotFound
 from manager.rest.dependencies import Text, TheCaller, TheService
-from manager.rest.openapi import told
+from manager.rest.openapi import documented
 from manager.rest.openapi_examples import reports
 from manager.rest.routes.savings import time_in
 
@@ -17,8 +17,8 @@ CSV_MEDIA_TYPE = "text/csv"
 _TIME = {"format": "date-time"}
 
 
-def _told() -> dict[str, Any]:
-    described = told(reports.BILL, NotFound)
+def _documented() -> dict[str, Any]:
+    described = documented(reports.BILL, NotFound)
     answer = described["responses"][200]
     answer["content"][CSV_MEDIA_TYPE] = {"schema": {"type": "string"}, "example": as_csv(reports.BILL)}
     return described
@@ -27,9 +27,9 @@ def _told() -> dict[str, Any]:
 router = APIRouter(prefix="/v1", tags=["reports"])
 
 
-# Of the two forms the model describes JSON; CSV is described beside it.
-@router.get("/reports/bills", response_model=BillAnswer, **_told())
-def bill(  # noqa: PLR0913, PLR0917 - each is a parameter, which callers name
+# The response model describes the JSON; the CSV is described beside it.
+@router.get("/reports/bills", response_model=BillAnswer, **_documented())
+def bill(  # noqa: PLR0913, PLR0917 - each is a parameter of the query
     request: Request,
     service: TheService,
     caller: TheCaller,
@@ -37,7 +37,7 @@ def bill(  # noqa: PLR0913, PLR0917 - each is a parameter, which callers name
         Text | None,
         Query(
             alias="from",
-            description="When it begins, moved back to a whole hour; with the month that it ends in if not given.",
+            description="Start of the bill, rounded down to the hour. Default: the beginning of the month of its end.",
             json_schema_extra=_TIME,
         ),
     ] = None,
@@ -45,18 +45,18 @@ def bill(  # noqa: PLR0913, PLR0917 - each is a parameter, which callers name
         Text | None,
         Query(
             alias="to",
-            description="When it ends, moved back to a whole hour; with the hour that is not over yet if not given.",
+            description="End of the bill, rounded down to the hour. Default: the end of the current hour.",
             json_schema_extra=_TIME,
         ),
     ] = None,
-    tenant: Annotated[TenantName | None, Query(description="Of this tenant only.")] = None,
+    tenant: Annotated[TenantName | None, Query(description="Only this tenant.")] = None,
     form: Annotated[
         Literal["json", "csv"] | None,
-        Query(alias="format", description="In which form; as the header Accept says if not given, else JSON."),
+        Query(alias="format", description="The format. Default: what the header `Accept` asks for, else JSON."),
     ] = None,
 ) -> Response | BillAnswer:
-    """Say what each tenant and each dataflow costs in some hours, this month so far if none are given."""
-    found = service.bill(caller, since=time_in("from", since), until=time_in("to", until), tenant=tenant)
+    """Bill some hours: what each tenant and each dataflow costs. The default is this month so far."""
+    found = service.bills.bill(caller, since=time_in("from", since), until=time_in("to", until), tenant=tenant)
     if form == "json" or (form is None and not _wants_csv(request.headers.get("accept", ""))):
         return found
     name = f"braid-bill-{found.since:%Y-%m-%dT%H}-{found.until:%Y-%m-%dT%H}.csv"
@@ -68,7 +68,7 @@ def bill(  # noqa: PLR0913, PLR0917 - each is a parameter, which callers name
 
 
 def _wants_csv(accept: str) -> bool:
-    """Whether a header prefers CSV to JSON.
+    """True if a header `Accept` prefers CSV to JSON.
 
     >>> [_wants_csv(each) for each in ("text/csv", "text/csv, */*;q=0.1", "application/json, text/csv", "*/*", "")]
     [True, True, False, False, False]

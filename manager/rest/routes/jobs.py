@@ -1,4 +1,4 @@
-"""Routes of what runs, for operators: the running graph, running DAGs, jobs, derived streams, hosts."""
+"""Routes of what runs, for operators: running tasks and DAGs, jobs, derived streams, hosts."""
 
 from typing import Annotated
 
@@ -7,48 +7,48 @@ from fastapi import APIRouter, Query
 from manager.answers import HostAnswer, JobAnswer, Page, RunningDagAnswer, RunningTaskAnswer, StreamAnswer
 from manager.problem import Forbidden, NotFound, StateNotReady
 from manager.rest.dependencies import Named, Text, TheCaller, ThePage, TheService
-from manager.rest.openapi import told
-from manager.rest.openapi_examples import resources
+from manager.rest.openapi import documented
+from manager.rest.openapi_examples import running
 
 router = APIRouter(prefix="/v1", tags=["running"])
 
 
-@router.get("/running/tasks", **told(resources.RUNNING_TASK_PAGE, Forbidden, StateNotReady))
+@router.get("/running/tasks", **documented(running.RUNNING_TASK_PAGE, Forbidden, StateNotReady))
 def running_tasks(
     service: TheService,
     caller: TheCaller,
     page: ThePage,
-    job: Annotated[Text | None, Query(description="Of this job only.")] = None,
+    job: Annotated[Text | None, Query(description="Only those of this job.")] = None,
 ) -> Page[RunningTaskAnswer]:
-    """List the running graph, by instance; operators only."""
-    return service.running_tasks(caller, page, job=job)
+    """List the running tasks, by instance; operators only."""
+    return service.running.tasks(caller, page, job=job)
 
 
-@router.get("/running/dags", **told(resources.RUNNING_DAG_PAGE, Forbidden, StateNotReady))
+@router.get("/running/dags", **documented(running.RUNNING_DAG_PAGE, Forbidden, StateNotReady))
 def running_dags(service: TheService, caller: TheCaller, page: ThePage) -> Page[RunningDagAnswer]:
     """List the running DAGs; operators only."""
-    return service.running_dags(caller, page)
+    return service.running.dags(caller, page)
 
 
-@router.get("/jobs", **told(resources.JOB_PAGE, Forbidden, StateNotReady))
+@router.get("/jobs", **documented(running.JOB_PAGE, Forbidden, StateNotReady))
 def jobs(service: TheService, caller: TheCaller, page: ThePage) -> Page[JobAnswer]:
-    """List the jobs: what is wanted of each, and what its host says of it; operators only."""
-    return service.jobs(caller, page)
+    """List the jobs, each with its plan and the status that its host reports; operators only."""
+    return service.running.jobs(caller, page)
 
 
-@router.get("/jobs/{job}", **told(resources.JOB, Forbidden, NotFound, StateNotReady))
+@router.get("/jobs/{job}", **documented(running.JOB, Forbidden, NotFound, StateNotReady))
 def job(service: TheService, caller: TheCaller, job: Named) -> JobAnswer:
-    """Show one job; operators only."""
-    return service.job(caller, job)
+    """Show a job; operators only."""
+    return service.running.job(caller, job)
 
 
-@router.get("/streams", **told(resources.STREAM_PAGE, Forbidden, StateNotReady))
+@router.get("/streams", **documented(running.STREAM_PAGE, Forbidden, StateNotReady))
 def streams(service: TheService, caller: TheCaller, page: ThePage) -> Page[StreamAnswer]:
-    """List the derived streams that cross jobs; operators only."""
-    return service.streams(caller, page)
+    """List the derived streams between jobs; operators only."""
+    return service.running.streams(caller, page)
 
 
-@router.get("/hosts", **told(resources.HOST_PAGE, Forbidden))
+@router.get("/hosts", **documented(running.HOST_PAGE, Forbidden))
 def hosts(service: TheService, caller: TheCaller, page: ThePage) -> Page[HostAnswer]:
     """List the hosts; operators only."""
-    return service.hosts(caller, page)
+    return service.running.hosts(caller, page)

@@ -1,4 +1,4 @@
-"""The route that Prometheus reads: everything that the manager knows, as numbers."""
+"""The route of metrics, for Prometheus."""
 
 from typing import NamedTuple
 
@@ -22,12 +22,12 @@ _TEXT = {"schema": {"type": "string"}}
 
 
 class _Collected(NamedTuple):
-    """Families as Prometheus' client asks for them."""
+    """Metric families as a `Collector`."""
 
     families: tuple[Family, ...]
 
     def collect(self) -> tuple[Family, ...]:
-        """As `Collector` says."""
+        """Return the families."""
         return self.families
 
 
@@ -43,11 +43,11 @@ Collector.register(_Collected)
     },
 )
 def metrics(request: Request, service: TheService, caller: TheCaller) -> PlainTextResponse:
-    """Tell everything that the manager knows as metrics for Prometheus; operators only."""
-    asked: RequestCounts = request.app.state.asked
+    """Metrics for Prometheus, as text or OpenMetrics; operators only."""
+    requests: RequestCounts = request.app.state.requests
     ready = GaugeMetricFamily(READY.name, READY.about, value=request.app.state.awaits() is None)
-    collected = _Collected((*service.metrics(caller), ready, *asked.families()))
+    collected = _Collected((*service.metrics.collect(caller), ready, *requests.families()))
     if _OPENMETRICS in request.headers.get("accept", ""):
-        text = openmetrics.generate_latest(collected)  # type: ignore[no-untyped-call]  # this half of it has no types
+        text = openmetrics.generate_latest(collected)  # type: ignore[no-untyped-call]  # this module has no types
         return PlainTextResponse(text, media_type=openmetrics.CONTENT_TYPE_LATEST)
     return PlainTextResponse(exposition.generate_latest(collected), media_type=exposition.CONTENT_TYPE_PLAIN_0_0_4)

@@ -6,19 +6,19 @@ from fastapi import APIRouter, Query
 
 from manager.answers import OperationAnswer, OperationKind, Page
 from manager.rest.dependencies import Text, TheCaller, ThePage, TheService
-from manager.rest.openapi import told
+from manager.rest.openapi import documented
 from manager.rest.openapi_examples import resources
 
 router = APIRouter(prefix="/v1", tags=["operations"])
 
 
-@router.get("/operations", **told(resources.OPERATION_PAGE))
+@router.get("/operations", **documented(resources.OPERATION_PAGE))
 def operations(
     service: TheService,
     caller: TheCaller,
     page: ThePage,
-    kind: Annotated[OperationKind | None, Query(description="Of this kind.")] = None,
-    subject: Annotated[Text | None, Query(description="About this dataflow, source, tenant or key.")] = None,
+    kind: Annotated[OperationKind | None, Query(description="Only those of this kind.")] = None,
+    subject: Annotated[Text | None, Query(description="Only those on this dataflow, source, tenant or key.")] = None,
 ) -> Page[OperationAnswer]:
-    """List what was done, newest first: by the tenant itself, or everything for an operator."""
-    return service.operations(caller, page, kind=kind, subject=subject)
+    """List the journal of operations, newest first. A tenant sees only its own."""
+    return service.operations.page(caller, page, kind=kind, subject=subject)

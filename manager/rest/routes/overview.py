@@ -1,11 +1,11 @@
-"""The route of the overview, with which the console begins."""
+"""The route of the overview, the first page of the console."""
 
 from fastapi import APIRouter
 
 from manager.answers import DataflowState, JobsOverview, OverviewAnswer, TroubledJobAnswer
 from manager.problem import StateNotReady
 from manager.rest.dependencies import TheCaller, TheService
-from manager.rest.openapi import told
+from manager.rest.openapi import documented
 
 EXAMPLE = OverviewAnswer(
     dataflows={DataflowState.RUNNING: 41, DataflowState.DEGRADED: 1},
@@ -24,7 +24,7 @@ EXAMPLE = OverviewAnswer(
 router = APIRouter(prefix="/v1", tags=["overview"])
 
 
-@router.get("/overview", **told(EXAMPLE, StateNotReady))
+@router.get("/overview", **documented(EXAMPLE, StateNotReady))
 def overview(service: TheService, caller: TheCaller) -> OverviewAnswer:
-    """Count dataflows, tasks and jobs: everybody's for an operator, its own for a tenant."""
-    return service.overview(caller)
+    """Count dataflows, tasks and jobs. A tenant sees only its own."""
+    return service.overview.counts(caller)

@@ -1,4 +1,4 @@
-"""Routes of reports: what sharing saves, now and over time, and who pays for what."""
+"""Routes of savings, in sum and over time."""
 
 import re
 from datetime import datetime
@@ -10,45 +10,45 @@ from dags.problems import pointer, quoted
 from manager.answers import SavingsAnswer, SeriesAnswer, TenantName
 from manager.problem import FieldError, InvalidRequest, NotFound
 from manager.rest.dependencies import Text, TheCaller, TheService
-from manager.rest.openapi import told
-from manager.rest.openapi_examples import reports, resources
+from manager.rest.openapi import documented
+from manager.rest.openapi_examples import reports
 from manager.savings.ledger import MINUTE
 from manager.savings.steps import LONGEST_STEP
 
 _FORMAT = {"format": "date-time"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
-"""As RFC 3339 has it: with a zone, so that everybody means the same."""
+"""RFC 3339, always with a time zone."""
 
 Since = Annotated[
     Text | None,
     Query(
         alias="from",
-        description="When the interval begins, such as 2026-03-01T12:00:00Z; an hour before its end if not given.",
+        description="Start of the interval, such as 2026-03-01T12:00:00Z. Default: an hour before the end.",
         json_schema_extra=_FORMAT,
     ),
 ]
 Until = Annotated[
-    Text | None, Query(alias="to", description="When it ends; now if not given.", json_schema_extra=_FORMAT)
+    Text | None, Query(alias="to", description="End of the interval. Default: now.", json_schema_extra=_FORMAT)
 ]
 router = APIRouter(prefix="/v1", tags=["reports"])
 
 
-@router.get("/reports/savings", **told(resources.SAVINGS, NotFound))
-def savings(  # noqa: PLR0913, PLR0917 - each is a parameter, which callers name
+@router.get("/reports/savings", **documented(reports.SAVINGS, NotFound))
+def savings(  # noqa: PLR0913, PLR0917 - each is a parameter of the query
     service: TheService,
     caller: TheCaller,
     since: Since = None,
     until: Until = None,
-    tenant: Annotated[TenantName | None, Query(description="Of this tenant, with its dataflows.")] = None,
-    dataflow: Annotated[Text | None, Query(description="Of this dataflow, which may be removed.")] = None,
+    tenant: Annotated[TenantName | None, Query(description="Only this tenant, with its dataflows.")] = None,
+    dataflow: Annotated[Text | None, Query(description="Only this dataflow. It may be removed.")] = None,
 ) -> SavingsAnswer:
-    """Say what sharing saved and who pays for what, over the last hour if no interval is given."""
-    return service.savings(
+    """Report what sharing saved and who pays for what. The default interval is the last hour."""
+    return service.savings.report(
         caller, since=time_in("from", since), until=time_in("to", until), tenant=tenant, dataflow=dataflow
     )
 
 
-@router.get("/reports/savings/series", **told(reports.SERIES, NotFound))
+@router.get("/reports/savings/series", **documented(reports.SERIES, NotFound))
 def savings_series(  # noqa: PLR0913, PLR0917 - as above
     service: TheService,
     caller: TheCaller,
@@ -56,18 +56,22 @@ def savings_series(  # noqa: PLR0913, PLR0917 - as above
     until: Until = None,
     step: Annotated[
         int | None,
-        Query(ge=MINUTE, le=LONGEST_STEP, description="Seconds of a step; what makes a readable chart if not given."),
+        Query(
+            ge=MINUTE,
+            le=LONGEST_STEP,
+            description="Length of a step in seconds. Default: one that makes a readable chart.",
+        ),
     ] = None,
-    tenant: Annotated[TenantName | None, Query(description="Also the share of this tenant.")] = None,
+    tenant: Annotated[TenantName | None, Query(description="Add the share of this tenant.")] = None,
 ) -> SeriesAnswer:
-    """Say in steps what was measured and what separate execution would have taken; a tenant is told its own share."""
-    return service.savings_series(
+    """Report savings over time: in each step what was measured, and what separate execution would have taken."""
+    return service.savings.series(
         caller, since=time_in("from", since), until=time_in("to", until), step=step, tenant=tenant
     )
 
 
 def time_in(parameter: str, text: str | None) -> datetime | None:
-    """The time that a parameter of the query says."""
+    """Parse the time in a parameter of the query."""
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Routes of sessions: the console trades an API key for a cookie, so that no browser keeps the key."""
+"""Routes of sessions: the console trades an API key for a cookie, so that browsers do not keep the key."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from manager.answers import SessionAnswer, SessionEnded, SessionForm
 from manager.problem import ForeignPage, TooLarge, UnsupportedMediaType
 from manager.rest.bodies import open_form
 from manager.rest.dependencies import TheCaller, TheService
-from manager.rest.openapi import told
+from manager.rest.openapi import documented
 from manager.rest.openapi_examples import resources
 from manager.rest.session_cookie import SESSION_LIFE, forget_token, keep_token, refuse_foreign_page, token_in
 
@@ -19,12 +19,11 @@ async def _own_page(request: Request) -> None:
     refuse_foreign_page(request)
 
 
-# There is no lock-out and no delay: a key has 256 random bits, which nobody guesses however often it is tried, and a
-# lock-out would be a way to keep others out.
+# No lock-out and no delay: nobody guesses a key of 256 random bits, and a lock-out could be used to keep others out.
 @router.post(
     "/session",
     dependencies=[Depends(_own_page)],
-    **told(resources.SESSION_ANSWER, ForeignPage, TooLarge, UnsupportedMediaType, body=SessionForm, status=201),
+    **documented(resources.SESSION_ANSWER, ForeignPage, TooLarge, UnsupportedMediaType, body=SessionForm, status=201),
 )
 def begin_session(
     service: TheService,
@@ -32,24 +31,24 @@ def begin_session(
     response: Response,
     sent: Annotated[SessionForm, Depends(open_form(SessionForm))],
 ) -> SessionAnswer:
-    """Sign in to the console: give an API key, get a cookie that stands for it for eight hours."""
-    token, caller = service.begin_session(service.caller(sent.key), SESSION_LIFE)
+    """Sign in to the console: trade an API key for a cookie that is valid for eight hours."""
+    token, caller = service.sessions.begin(service.administration.caller(sent.key), SESSION_LIFE)
     keep_token(request, response, token)
     return SessionAnswer(kind=caller.role, tenant=caller.tenant, until=caller.until)
 
 
-@router.get("/session", **told(resources.SESSION_ANSWER))
+@router.get("/session", **documented(resources.SESSION_ANSWER))
 def session(caller: TheCaller) -> SessionAnswer:
-    """Say who asks: an operator or which tenant, and until when its session lasts, where it came by one."""
+    """Show the caller: its role, its tenant, and the end of its session if it has one."""
     return SessionAnswer(kind=caller.role, tenant=caller.tenant, until=caller.until)
 
 
-@router.delete("/session", **told(resources.SESSION_ENDED))
+@router.delete("/session", **documented(resources.SESSION_ENDED))
 def end_session(service: TheService, caller: TheCaller, request: Request, response: Response) -> SessionEnded:
-    """Sign out of the console; whoever asks by an API key has no session to end."""
+    """Sign out of the console. A caller with an API key has no session to end."""
     token = token_in(request)
     if caller.until is None or token is None:
         return SessionEnded(ended=False)
-    service.end_session(token)
+    service.sessions.end(token)
     forget_token(request, response)
     return SessionEnded(ended=True)

@@ -1,4 +1,4 @@
-"""Routes of the events that callers send to sources."""
+"""Routes of events that callers send to sources."""
 
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from manager.problem import (
 )
 from manager.rest.bodies import SentEvents, events
 from manager.rest.dependencies import Named, TheCaller, TheService
-from manager.rest.openapi import told
+from manager.rest.openapi import documented
 from manager.rest.openapi_examples import outputs as examples
 
 router = APIRouter(prefix="/v1", tags=["sources"])
@@ -38,7 +38,7 @@ _EVENTS = {
 
 @router.post(
     "/sources/{name}/events",
-    **told(examples.SENT, *_TROUBLES, TooLarge, UnsupportedMediaType),
+    **documented(examples.SENT, *_TROUBLES, TooLarge, UnsupportedMediaType),
     openapi_extra=_EVENTS,
 )
 def send_events(  # noqa: PLR0913, PLR0917 - each is a part of the request
@@ -48,20 +48,20 @@ def send_events(  # noqa: PLR0913, PLR0917 - each is a part of the request
     sent: Annotated[SentEvents, Depends(events)],
     producer: Annotated[
         ProducerName | None,
-        Query(description="The name under which they are numbered; what came under it before adds nothing."),
+        Query(description="A name for this numbering. Numbers that it has sent before are ignored."),
     ] = None,
-    first: Annotated[int | None, Query(ge=0, lt=2**62, description="The number of the first, from 0.")] = None,
+    first: Annotated[int | None, Query(ge=0, lt=2**62, description="The number of the first event, from 0.")] = None,
 ) -> SentAnswer:
-    """Send events to a source; answered once its spool has them, all of them or none where one does not fit."""
-    return service.send_events(caller, name, sent.body, as_lines=sent.as_lines, producer=producer, first=first)
+    """Send events to a source. Answered once they are in its spool. If one does not fit, none is taken."""
+    return service.source_events.send(caller, name, sent.body, as_lines=sent.as_lines, producer=producer, first=first)
 
 
-@router.get("/sources/{name}/producers/{producer}", **told(examples.PRODUCER, *_TROUBLES))
+@router.get("/sources/{name}/producers/{producer}", **documented(examples.PRODUCER, *_TROUBLES))
 def producer(
     service: TheService,
     caller: TheCaller,
     name: Named,
-    producer: Annotated[ProducerName, Path(description="The name under which events are numbered.")],
+    producer: Annotated[ProducerName, Path(description="The name of the numbering.")],
 ) -> ProducerAnswer:
-    """Ask which number comes next of a producer of a source."""
-    return service.producer(caller, name, producer)
+    """Show the number that comes next from a producer."""
+    return service.source_events.producer(caller, name, producer)

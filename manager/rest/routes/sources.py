@@ -1,4 +1,4 @@
-"""Routes of sources: register, list, show, who may read them, revoke."""
+"""Routes of sources: register, list, show, open to others, revoke."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from manager.answers import Page, SourceAnswer, SourceForm, Stopped, VisibilityF
 from manager.problem import Conflict, Forbidden, NotFound, StateNotReady, TooLarge, UnsupportedMediaType
 from manager.rest.bodies import form
 from manager.rest.dependencies import Named, TheCaller, ThePage, TheService
-from manager.rest.openapi import told
+from manager.rest.openapi import documented
 from manager.rest.openapi_examples import resources
 
 router = APIRouter(prefix="/v1", tags=["sources"])
@@ -17,7 +17,7 @@ _BODY = (StateNotReady, TooLarge, UnsupportedMediaType)
 
 @router.post(
     "/sources",
-    **told(
+    **documented(
         resources.SOURCE_ANSWER,
         *(Conflict, Forbidden, NotFound, *_BODY),
         body=SourceForm,
@@ -31,36 +31,38 @@ def register_source(
     sent: Annotated[SourceForm, Depends(form(SourceForm))],
     response: Response,
 ) -> SourceAnswer:
-    """Register a source; documents refer to it by its name."""
-    answer = service.register_source(caller, sent)
+    """Register a source. Documents refer to it by its name."""
+    answer = service.sources.register(caller, sent)
     response.headers["Location"] = f"/v1/sources/{answer.name}"
     return answer
 
 
-@router.get("/sources", **told(resources.SOURCE_PAGE, StateNotReady))
+@router.get("/sources", **documented(resources.SOURCE_PAGE, StateNotReady))
 def sources(service: TheService, caller: TheCaller, page: ThePage) -> Page[SourceAnswer]:
     """List the sources that the caller may read, by name."""
-    return service.sources(caller, page)
+    return service.sources.page(caller, page)
 
 
-@router.get("/sources/{name}", **told(resources.SOURCE_ANSWER, NotFound, StateNotReady))
+@router.get("/sources/{name}", **documented(resources.SOURCE_ANSWER, NotFound, StateNotReady))
 def source(service: TheService, caller: TheCaller, name: Named) -> SourceAnswer:
-    """Show one source."""
-    return service.source(caller, name)
+    """Show a source."""
+    return service.sources.get(caller, name)
 
 
-@router.put("/sources/{name}/visibility", **told(resources.STOPPED, Forbidden, NotFound, *_BODY, body=VisibilityForm))
+@router.put(
+    "/sources/{name}/visibility", **documented(resources.STOPPED, Forbidden, NotFound, *_BODY, body=VisibilityForm)
+)
 def set_visibility(
     service: TheService,
     caller: TheCaller,
     name: Named,
     sent: Annotated[VisibilityForm, Depends(form(VisibilityForm))],
 ) -> Stopped:
-    """Say who may read it; dataflows of those who may not any more are removed."""
-    return service.set_visibility(caller, name, sent)
+    """Set who may read a source. Dataflows of tenants that no longer may are removed."""
+    return service.sources.set_visibility(caller, name, sent)
 
 
-@router.delete("/sources/{name}", **told(resources.STOPPED, Forbidden, NotFound, StateNotReady))
+@router.delete("/sources/{name}", **documented(resources.STOPPED, Forbidden, NotFound, StateNotReady))
 def revoke_source(service: TheService, caller: TheCaller, name: Named) -> Stopped:
-    """Take a source away, and remove every dataflow that reads it."""
-    return service.revoke_source(caller, name)
+    """Remove a source, and every dataflow that reads it."""
+    return service.sources.revoke(caller, name)

@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""Streams over REST: live events, samples of an output, and all that leaves at outputs."""

@@ -1,4 +1,4 @@
-"""The live stream of events, as server-sent events: operations, and new states of jobs and dataflows."""
+"""The stream of live events, as server-sent events: operations, and new states of jobs and dataflows."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -9,58 +9,55 @@ from fastapi.responses import StreamingResponse
 from pydantic import StringConstraints
 
 from manager.answers import EventAnswer
+from manager.cases.base import Caller
 from manager.problem import DatabaseAway, InvalidRequest, Unauthenticated, Unexpected
 from manager.rest.dependencies import StillLetIn, TheCaller
 from manager.rest.openapi import problems
 from manager.rest.openapi_examples import resources
-from manager.service import Caller
+from manager.rest.streams.signs_of_life import LONGEST_WAIT, SignsOfLife
 
 EVENT_STREAM_MEDIA_TYPE = "text/event-stream"
-QUIET = 15.0
-"""Seconds without an event after which a sign of life is sent, and whoever listens is looked up again."""
-_TURN = 1.0
-"""Seconds that one thread waits for news at most, so that it is never in the way when the manager ends."""
 
 router = APIRouter(prefix="/v1", tags=["events"])
 
 
-class Events(Protocol):
-    """Who keeps the newest events; from any thread."""
+class EventBuffer(Protocol):
+    """The newest events. Thread-safe."""
 
     @property
     def last(self) -> int:
-        """The number of the newest."""
+        """The number of the newest event."""
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more comes."""
+        """True once nothing more comes."""
 
     def since(self, event: int) -> Sequence[EventAnswer]:
-        """The events after one, as far as they are kept; oldest first."""
+        """The events after this one that are still kept, oldest first."""
 
     def wait(self, event: int, timeout: float) -> Sequence[EventAnswer]:
-        """The events after one, as soon as there are any; none after the timeout, or once it is closed."""
+        """Wait for events after this one; none after the timeout, or once the buffer is closed."""
 
 
 class EventFeed:
-    """Events for any number of listeners, for whom one thread waits."""
+    """Events for any number of listeners. One thread waits for all of them."""
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: EventBuffer) -> None:
         self._events = events
         self._turn: asyncio.Future[Sequence[EventAnswer]] | None = None
 
     @property
     def last(self) -> int:
-        """The number of the newest."""
+        """The number of the newest event."""
         return self._events.last
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more comes."""
+        """True once nothing more comes."""
         return self._events.closed
 
     async def since(self, event: int) -> Sequence[EventAnswer]:
-        """The events after one; waits for a while if there are none."""
+        """The events after this one; waits for a while if there are none."""
         if not (found := self._events.since(event)) and not self._events.closed:
             await asyncio.wait([self._waited(event)])
             found = self._events.since(event)
@@ -69,18 +66,18 @@ class EventFeed:
     def _waited(self, event: int) -> asyncio.Future[Sequence[EventAnswer]]:
         turn = self._turn
         if turn is None or turn.done() or turn.get_loop() is not asyncio.get_running_loop():
-            turn = asyncio.ensure_future(asyncio.to_thread(self._events.wait, event, _TURN))
+            turn = asyncio.ensure_future(asyncio.to_thread(self._events.wait, event, LONGEST_WAIT))
             self._turn = turn
         return turn
 
 
 def may_see(caller: Caller, event: EventAnswer) -> bool:
-    """Whether an event is a caller's to know: its own operations and dataflows, or everything for an operator.
+    """True if a caller may see an event: its own operations and dataflows, or anything for an operator.
 
     >>> from manager.answers import Role
     >>> ann = Caller(key="k", role=Role.TENANT, tenant="ann")
-    >>> told = {"operation": {"who": "ann"}, "dataflow": {"tenant": "bob"}, "job": {"job": "1"}}
-    >>> [may_see(ann, EventAnswer(id=1, kind=kind, told=words)) for kind, words in told.items()]
+    >>> events = {"operation": {"who": "ann"}, "dataflow": {"tenant": "bob"}, "job": {"job": "1"}}
+    >>> [may_see(ann, EventAnswer(id=1, kind=kind, told=about)) for kind, about in events.items()]
     [True, False, False]
     """
     if caller.tenant is None:
@@ -94,7 +91,7 @@ def may_see(caller: Caller, event: EventAnswer) -> bool:
     response_class=StreamingResponse,
     responses={
         200: {
-            "description": "Events as they happen, each with `id`, `event` and `data`, which is an EventAnswer.",
+            "description": "Events as they happen, each with `id`, `event`, and an EventAnswer as `data`.",
             "content": {
                 EVENT_STREAM_MEDIA_TYPE: {
                     "schema": {"type": "string"},
@@ -111,29 +108,29 @@ async def events(
     still_let_in: StillLetIn,
     last_event_id: Annotated[
         Annotated[str, StringConstraints(pattern=r"^[0-9]{1,18}$")] | None,
-        Header(alias="Last-Event-ID", description="The last event that was got; without it the stream begins now."),
+        Header(
+            alias="Last-Event-ID", description="The last event that was received. Without it the stream begins now."
+        ),
     ] = None,
 ) -> StreamingResponse:
-    """Listen to what happens: operations, and new states of jobs and dataflows, as far as the caller may know."""
+    """Listen to live events: operations, and new states of jobs and dataflows. A tenant sees only its own."""
     feed: EventFeed = request.app.state.feed
     after = feed.last if last_event_id is None else int(last_event_id)
-    return StreamingResponse(_told(feed, after, caller, still_let_in), media_type=EVENT_STREAM_MEDIA_TYPE)
+    return StreamingResponse(_lines(feed, after, caller, still_let_in), media_type=EVENT_STREAM_MEDIA_TYPE)
 
 
-async def _told(feed: EventFeed, after: int, caller: Caller, still_let_in: Callable[[], bool]) -> AsyncIterator[str]:
-    loop = asyncio.get_running_loop()
-    alive = loop.time()
+async def _lines(feed: EventFeed, after: int, caller: Caller, still_let_in: Callable[[], bool]) -> AsyncIterator[str]:
+    signs = SignsOfLife(still_let_in)
     yield ": listening\n\n"
     ends = False
     while not ends:
-        # Asked before the events, so that the last ones before the end are told.
+        # Read before the events, so that the last ones before the end are sent.
         ends = feed.closed
         for event in await feed.since(after):
             after = event.id
             if may_see(caller, event):
                 yield f"id: {event.id}\nevent: {event.kind}\ndata: {event.model_dump_json()}\n\n"
-        if loop.time() - alive >= QUIET:
-            if not await asyncio.to_thread(still_let_in):
+        if signs.is_due:
+            if not await signs.renew():
                 return
-            alive = loop.time()
             yield ": alive\n\n"

@@ -1,8 +1,8 @@
-"""The live stream of what leaves at the outputs of a dataflow, as JSON lines."""
+"""The live stream of all events of the outputs of a dataflow, as JSON lines."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Annotated
 
@@ -23,16 +23,14 @@ from manager.problem import (
 from manager.rest.dependencies import Named, StillLetIn, Text, TheCaller, TheService
 from manager.rest.openapi import problems
 from manager.rest.openapi_examples.outputs import OUTPUT_EVENT
-from manager.rest.streams.live_events import QUIET, EventFeed
-from manager.rest.streams.output_samples import ClosingStreamResponse
+from manager.rest.streams.live_events import EventFeed
+from manager.rest.streams.reader_stream import ClosingStreamResponse, read_until_over
 
 JSON_LINES_MEDIA_TYPE = "application/x-ndjson"
 MOST_LAST = 1_000
-"""Events that left before, of each sink."""
-_TURN = 1.0
-"""Seconds after which it is seen that the manager ends."""
+"""Past events of each sink that a reader may ask for."""
 _TOGETHER = 100
-"""Events that are sent in one piece at most."""
+"""Most events that are sent in one piece."""
 
 router = APIRouter(prefix="/v1", tags=["dataflows"])
 
@@ -42,7 +40,7 @@ router = APIRouter(prefix="/v1", tags=["dataflows"])
     response_class=StreamingResponse,
     responses={
         200: {
-            "description": "Every event that leaves from now on, each an OutputEvent on a line of its own; an empty "
+            "description": "Every event that leaves from now on, as an OutputEvent on a line of its own. An empty "
             "line is a sign of life.",
             "content": {
                 JSON_LINES_MEDIA_TYPE: {"schema": {"type": "string"}, "example": f"{OUTPUT_EVENT.model_dump_json()}\n"}
@@ -60,45 +58,35 @@ async def outputs(  # noqa: PLR0913, PLR0917 - each is a part of the request
     caller: TheCaller,
     id: Named,  # noqa: A002 - its public name
     still_let_in: StillLetIn,
-    sink: Annotated[Text | None, Query(description="Of this sink only.")] = None,
+    sink: Annotated[Text | None, Query(description="Only this sink.")] = None,
     last: Annotated[
         int,
-        Query(ge=0, le=MOST_LAST, description="Begin with so many that left before, as far as its job has them still."),
+        Query(ge=0, le=MOST_LAST, description="Begin with this many past events, if the job still has them."),
     ] = 0,
 ) -> StreamingResponse:
-    """Listen to the outputs of a dataflow; what is missed because it is read too slowly is counted."""
+    """Listen to the outputs of a dataflow. Events that a slow reader misses are counted."""
     feed: EventFeed = request.app.state.feed
     stack = ExitStack()
-    tail = await asyncio.to_thread(lambda: stack.enter_context(service.tail(caller, id, sink, last=last)))
-    return ClosingStreamResponse(
-        _told(tail, lambda: feed.closed, still_let_in), stack, media_type=JSON_LINES_MEDIA_TYPE
+    tail = await asyncio.to_thread(lambda: stack.enter_context(service.dataflows.tail(caller, id, sink, last=last)))
+    stream = read_until_over(
+        tail,
+        lambda: _pieces(tail),
+        ends=lambda: feed.closed,
+        still_let_in=still_let_in,
+        # So that the reader knows that it is connected.
+        greeting="\n",
+        sign="\n",
     )
+    return ClosingStreamResponse(stream, stack, media_type=JSON_LINES_MEDIA_TYPE)
 
 
-async def _told(tail: Tail, ends: Callable[[], bool], still_let_in: Callable[[], bool]) -> AsyncIterator[str]:
-    loop, news = asyncio.get_running_loop(), asyncio.Event()
-    tail.on_news(lambda: loop.call_soon_threadsafe(news.set))
-    alive = loop.time()
-    # So that whoever listens knows that it does.
-    yield "\n"
-    while not tail.over and not ends():
-        try:
-            await asyncio.wait_for(news.wait(), _TURN)
-        except TimeoutError:
-            pass
-        else:
-            news.clear()
-            lines: list[str] = []
-            for event in tail.take():
-                # Escaped, because events may hold halves of characters.
-                lines.append(f"{json.dumps(event.model_dump(), separators=(',', ':'))}\n")
-                if len(lines) >= _TOGETHER:
-                    yield "".join(lines)
-                    lines = []
-            if lines:
-                yield "".join(lines)
-        if loop.time() - alive >= QUIET:
-            if not await asyncio.to_thread(still_let_in):
-                return
-            alive = loop.time()
-            yield "\n"
+def _pieces(tail: Tail) -> Iterator[str]:
+    lines: list[str] = []
+    for event in tail.take():
+        # Escaped, because events may hold halves of characters.
+        lines.append(f"{json.dumps(event.model_dump(), separators=(',', ':'))}\n")
+        if len(lines) >= _TOGETHER:
+            yield "".join(lines)
+            lines = []
+    if lines:
+        yield "".join(lines)

@@ -114,7 +114,7 @@ def test_what_was_committed_is_there_again(empty_url: str, other_url: str, root:
         assert old.running.dataflows == new.running.dataflows
         assert (old.plans, old.running.tasks.keys()) == (new.plans, new.running.tasks.keys())
     after.submit("ann", LINE.format(7))
-    (told,) = after.service.operations(OPERATOR, Paging(), kind=OperationKind.RESTORE).items
+    (told,) = after.service.operations.page(OPERATOR, Paging(), kind=OperationKind.RESTORE).items
     assert manifest.made.isoformat(timespec="seconds") == told.subject
     for each in (before, after):
         each.close()
@@ -125,17 +125,17 @@ def test_numbers_that_were_given_are_not_given_again(
 ) -> None:
     """Neither of rows that are gone by the time of the backup, nor of instances and jobs that came after it."""
     before = filled(empty_url)
-    letters = before.service.dead_letters(OPERATOR, Paging()).items
-    before.service.discard_dead_letter(OPERATOR, str(letters[0].id))
+    letters = before.service.dead_letters.page(OPERATOR, Paging()).items
+    before.service.dead_letters.discard(OPERATOR, str(letters[0].id))
     back_up(root, empty_url, tmp_path / "backup.tar")
     restore(tmp_path / "backup.tar", tmp_path / "other", other_url)
     after = Manager(other_url, "two").lead()
     for _ in range(3):
         before.submit("ann", "s:source > k:sink")
     park(after, 9)
-    assert after.service.dead_letters(OPERATOR, Paging()).items[0].id == letters[0].id + 1
+    assert after.service.dead_letters.page(OPERATOR, Paging()).items[0].id == letters[0].id + 1
     numbers = [
-        {each.instance for each in manager.service.dataflow(OPERATOR, dataflow).tasks if not each.reused}
+        {each.instance for each in manager.service.dataflows.get(OPERATOR, dataflow).tasks if not each.reused}
         for manager, dataflow in ((manager, manager.submit("ann", LINE.format(99))) for manager in (before, after))
     ]
     assert not numbers[0] & numbers[1]
@@ -182,7 +182,7 @@ def test_a_backup_is_made_while_nothing_moves(
         manager.submit("ann", line)
 
     def move() -> int:
-        manager.service.defragment(OPERATOR)
+        manager.service.defragmentation.begin(OPERATOR)
         (moving,) = manager.changes.moves.under_way()
         return moving.move.id
 

@@ -1,6 +1,6 @@
 """Use cases of bills and of savings over time: who is told what, and whether more may come to it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -11,7 +11,7 @@ from manager.problem import InvalidRequest, NotFound
 from manager.savings.ledger import HOUR, MINUTE, Minute, write
 from manager.savings.settlement import Estimate, Share
 from tests.manager.cases.metered_minutes import CORE_MINUTE, minute
-from tests.manager.managers import OPERATOR, Manager, caller, equip
+from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")
 THIS_HOUR = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
@@ -43,14 +43,14 @@ def metered(sqlite: str) -> Iterator[Manager]:
     ]
     with made.store.write() as session:
         assert write(session, "one", hours)
-    equip(made.service, pricing=Pricing(per_core_hour=6.0, currency="EUR"))
+    made.equip(pricing=Pricing(per_core_hour=6.0, currency="EUR"))
     yield made
     made.close()
 
 
 def test_a_bill_tells_an_operator_everything(metered: Manager) -> None:
     """The dataflows of all tenants, removed ones too, with their names; the overhead; and all of it adds up."""
-    bill = metered.service.bill(OPERATOR, since=BEGIN, until=BEGIN + timedelta(hours=2))
+    bill = metered.service.bills.bill(OPERATOR, since=BEGIN, until=BEGIN + timedelta(hours=2))
     assert ["ann", "bob"] == [each.tenant for each in bill.tenants]
     assert [("ann", 2), ("bob", 1)] == [
         (tenant, sum(each.tenant == tenant for each in bill.dataflows)) for tenant in ("ann", "bob")
@@ -76,31 +76,31 @@ def test_a_bill_tells_an_operator_everything(metered: Manager) -> None:
 def test_a_tenant_reads_its_own_lines_as_the_operator_does(metered: Manager) -> None:
     """Digit by digit, whether it or the operator asks for it alone; and nothing of others."""
     until = BEGIN + timedelta(hours=2)
-    everybody = metered.service.bill(OPERATOR, since=BEGIN, until=until)
+    everybody = metered.service.bills.bill(OPERATOR, since=BEGIN, until=until)
     for who, name in ((ANN, "ann"), (BOB, "bob")):
-        own = metered.service.bill(who, since=BEGIN, until=until)
+        own = metered.service.bills.bill(who, since=BEGIN, until=until)
         lines = [each for each in everybody.dataflows if each.tenant == name]
         assert (None, lines) == (own.whole, list(own.dataflows))
         assert [each for each in everybody.tenants if each.tenant == name] == list(own.tenants)
-        asked = metered.service.bill(OPERATOR, since=BEGIN, until=until, tenant=name)
+        asked = metered.service.bills.bill(OPERATOR, since=BEGIN, until=until, tenant=name)
         assert (own.dataflows, True) == (asked.dataflows, asked.whole is not None)
-    told = metered.service.bill(BOB, since=BEGIN, until=until).model_dump_json()
+    told = metered.service.bills.bill(BOB, since=BEGIN, until=until).model_dump_json()
     assert "ann" not in told
 
 
 def test_a_bill_that_more_may_come_to_says_so(metered: Manager) -> None:
     """What was metered later shows that nothing is missing; without it, the last minutes may be on their way."""
-    assert metered.service.bill(ANN, since=BEGIN, until=BEGIN + timedelta(hours=29)).complete
-    assert not metered.service.bill(ANN, since=BEGIN, until=THIS_HOUR).complete
-    assert not metered.service.bill(ANN, since=BEGIN).complete
+    assert metered.service.bills.bill(ANN, since=BEGIN, until=BEGIN + timedelta(hours=29)).complete
+    assert not metered.service.bills.bill(ANN, since=BEGIN, until=THIS_HOUR).complete
+    assert not metered.service.bills.bill(ANN, since=BEGIN).complete
 
 
-@pytest.mark.parametrize("ask", ["bill", "savings_series"])
-def test_a_tenant_asks_for_nothing_of_others(metered: Manager, ask: str) -> None:
+def test_a_tenant_asks_for_nothing_of_others(metered: Manager) -> None:
     """Another tenant answers as one does that does not exist."""
     for who, tenant in ((ANN, "bob"), (ANN, "carl"), (OPERATOR, "carl")):
-        with pytest.raises(NotFound):
-            getattr(metered.service, ask)(who, tenant=tenant)
+        for ask in (metered.service.bills.bill, metered.service.savings.series):
+            with pytest.raises(NotFound):
+                ask(who, tenant=tenant)
 
 
 @pytest.mark.parametrize(
@@ -109,28 +109,32 @@ def test_a_tenant_asks_for_nothing_of_others(metered: Manager, ask: str) -> None
         ("bill", 0, 0, "empty-interval"),
         ("bill", 24, 48, "empty-interval"),
         ("bill", -24 * 94, 0, "interval-too-long"),
-        ("savings_series", 24, 48, "empty-interval"),
-        ("savings_series", -24 * 600, 0, "too-many-points"),
+        ("series", 24, 48, "empty-interval"),
+        ("series", -24 * 600, 0, "too-many-points"),
     ],
 )
 def test_an_interval_of_no_use_is_refused(metered: Manager, ask: str, since: int, until: int, code: str) -> None:
     """One that is empty, and one that would take too long; with what to do."""
     bounds = {"since": THIS_HOUR + timedelta(hours=since), "until": THIS_HOUR + timedelta(hours=until)}
+    asks: dict[str, Callable[..., object]] = {
+        "bill": metered.service.bills.bill,
+        "series": metered.service.savings.series,
+    }
     with pytest.raises(InvalidRequest) as raised:
-        getattr(metered.service, ask)(ANN, **bounds)
+        asks[ask](ANN, **bounds)
     assert [code] == [each.code for each in raised.value.errors]
 
 
 def test_steps_that_are_too_many_are_refused(metered: Manager) -> None:
     """A long interval by short steps: the problem points at the step."""
     with pytest.raises(InvalidRequest) as raised:
-        metered.service.savings_series(ANN, since=THIS_HOUR - timedelta(days=30), step=MINUTE)
+        metered.service.savings.series(ANN, since=THIS_HOUR - timedelta(days=30), step=MINUTE)
     assert [("/query/step", "too-many-points")] == [(each.pointer, each.code) for each in raised.value.errors]
 
 
 def test_a_series_tells_an_operator_the_whole(metered: Manager) -> None:
     """Measured, launched and packed for each hour that was metered; the share of a tenant where it is asked for."""
-    series = metered.service.savings_series(OPERATOR, since=BEGIN, until=BEGIN + timedelta(hours=3), step=HOUR)
+    series = metered.service.savings.series(OPERATOR, since=BEGIN, until=BEGIN + timedelta(hours=3), step=HOUR)
     assert (HOUR, 3, None) == (series.step, len(series.points), series.tenant)
     first, _, nothing = series.points
     assert first.measured is not None
@@ -141,7 +145,7 @@ def test_a_series_tells_an_operator_the_whole(metered: Manager) -> None:
         first.share,
     )
     assert (0.0, None, None) == (nothing.metered_seconds, nothing.measured, nothing.alone_launched)
-    asked = metered.service.savings_series(
+    asked = metered.service.savings.series(
         OPERATOR, since=BEGIN, until=BEGIN + timedelta(hours=3), step=HOUR, tenant="bob"
     )
     assert [CORE_MINUTE // 3, 0, None] == [each.share and each.share.cpu_ns for each in asked.points]
@@ -149,7 +153,7 @@ def test_a_series_tells_an_operator_the_whole(metered: Manager) -> None:
 
 def test_a_series_tells_a_tenant_its_own(metered: Manager) -> None:
     """Its share and what it would take alone; of the whole nothing."""
-    series = metered.service.savings_series(BOB, since=BEGIN, until=BEGIN + timedelta(hours=2), step=HOUR)
+    series = metered.service.savings.series(BOB, since=BEGIN, until=BEGIN + timedelta(hours=2), step=HOUR)
     assert "bob" == series.tenant
     assert {(None, None, None)} == {(each.measured, each.alone_launched, each.alone_packed) for each in series.points}
     first, second = series.points

@@ -42,11 +42,11 @@ def seen(manager: Manager, job: str = "1", **more: Any) -> None:
 
 def test_a_submission_is_answered_with_all_that_it_did(manager: Manager) -> None:
     """The answer has id, state, outputs, and each task as reused, with its hour where it has state, or started."""
-    first = manager.service.submit(ANN, raw(LONG))
+    first = manager.service.dataflows.submit(ANN, raw(LONG))
     assert (DataflowState.DEPLOYING, "job 1 has not run version 1 of its plan yet") == (first.state, first.reason)
     assert ["k", "s", "w"] == [task.id for task in first.started]
     assert first.reused == ()
-    second = manager.service.submit(BOB, raw("s:source > w:window > k:sink w > m:map > l:sink"))
+    second = manager.service.dataflows.submit(BOB, raw("s:source > w:window > k:sink w > m:map > l:sink"))
     assert [("k", None), ("s", None), ("w", True)] == [(task.id, task.since and True) for task in second.reused]
     assert ["l", "m"] == [task.id for task in second.started]
     assert {task.instance for task in first.started} == {task.instance for task in second.reused}
@@ -61,15 +61,15 @@ def test_how_late_an_output_is_is_shown_by_the_job_that_delivers_it(manager: Man
     first = manager.submit("ann", "s:source > w:window > k:sink w > m:map > l:sink")
     second = manager.submit("bob", LONG)
     outputs = {first: {"k": {"p50": 0.5, "p99": 2.5}, "l": {}}, second: {"k": {"p50": 9.0}}}
-    (jobs, *none) = manager.service.jobs(OPERATOR, Paging()).items
+    (jobs, *none) = manager.service.running.jobs(OPERATOR, Paging()).items
     assert [] == none
     seen(manager, jobs.job, measured=(Measured(at=time.monotonic(), outputs=outputs),))
     shown = {
         each.sink: (each.latency_seconds_p50, each.latency_seconds_p99)
-        for each in manager.service.dataflow(ANN, first).outputs
+        for each in manager.service.dataflows.get(ANN, first).outputs
     }
     assert {"k": (0.5, 2.5), "l": (None, None)} == shown
-    (other,) = manager.service.dataflow(BOB, second).outputs
+    (other,) = manager.service.dataflows.get(BOB, second).outputs
     assert (9.0, None) == (other.latency_seconds_p50, other.latency_seconds_p99)
 
 
@@ -77,12 +77,12 @@ def test_a_dataflows_state_is_what_is_seen_of_its_jobs(manager: Manager) -> None
     """It is deploying until its plan is in effect, then running; a task that fails makes it degraded, and says why."""
     dataflow = manager.submit("ann", LONG)
     seen(manager)
-    assert DataflowState.RUNNING == manager.service.dataflow(ANN, dataflow).state
+    assert DataflowState.RUNNING == manager.service.dataflows.get(ANN, dataflow).state
     other = manager.submit("bob", "s:source > w:window > x:map > k:sink")
-    assert DataflowState.RUNNING == manager.service.dataflow(ANN, dataflow).state
-    assert DataflowState.DEPLOYING == manager.service.dataflow(BOB, other).state
+    assert DataflowState.RUNNING == manager.service.dataflows.get(ANN, dataflow).state
+    assert DataflowState.DEPLOYING == manager.service.dataflows.get(BOB, other).state
     seen(manager, failed={2: "cannot divide"})
-    shown = manager.service.dataflow(ANN, dataflow)
+    shown = manager.service.dataflows.get(ANN, dataflow)
     assert DataflowState.DEGRADED == shown.state
     assert {"w": "cannot divide"} == {task.id: task.failed for task in shown.tasks if task.failed}
 
@@ -90,14 +90,14 @@ def test_a_dataflows_state_is_what_is_seen_of_its_jobs(manager: Manager) -> None
 def test_a_dataflow_is_shown_with_its_document_and_tasks(manager: Manager) -> None:
     """The document is as it was sent; equivalent tasks have the same instance; a removed one is still shown."""
     text = raw("s:source > a:map > k:sink s > b:map > l:sink")
-    dataflow = manager.service.submit(ANN, text).id
-    shown = manager.service.dataflow(ANN, dataflow)
+    dataflow = manager.service.dataflows.submit(ANN, text).id
+    shown = manager.service.dataflows.get(ANN, dataflow)
     assert json.loads(text) == shown.document
     places = {task.id: task.instance for task in shown.tasks}
     assert ["a", "b", "k", "l", "s"] == list(places)
     assert places["a"] == places["b"] != places["s"]
-    manager.service.remove(ANN, dataflow, Stop.NOW)
-    again = manager.service.dataflow(ANN, dataflow)
+    manager.service.dataflows.remove(ANN, dataflow, Stop.NOW)
+    again = manager.service.dataflows.get(ANN, dataflow)
     assert (DataflowState.REMOVED, shown.document) == (again.state, again.document)
 
 
@@ -106,9 +106,9 @@ def test_others_dataflows_answer_as_if_there_were_none(manager: Manager, shown: 
     """A tenant gets the same answer for another's dataflow as for one that never was, but for the id it gave."""
     dataflow = manager.submit("ann", SHORT)
     asks: dict[str, Callable[[str], object]] = {
-        "dataflow": lambda name: manager.service.dataflow(BOB, name),
-        "remove": lambda name: manager.service.remove(BOB, name, Stop.NOW),
-        "replace": lambda name: manager.service.replace(BOB, name, b"{"),
+        "dataflow": lambda name: manager.service.dataflows.get(BOB, name),
+        "remove": lambda name: manager.service.dataflows.remove(BOB, name, Stop.NOW),
+        "replace": lambda name: manager.service.dataflows.replace(BOB, name, b"{"),
     }
     told = []
     for name in (dataflow, "d-000000000000"):
@@ -116,16 +116,16 @@ def test_others_dataflows_answer_as_if_there_were_none(manager: Manager, shown: 
             asks[shown](name)
         told.append((refused.value.detail.replace(name, "?"), refused.value.errors))
     assert told[0] == told[1]
-    assert DataflowState.DEPLOYING == manager.service.dataflow(OPERATOR, dataflow).state
+    assert DataflowState.DEPLOYING == manager.service.dataflows.get(OPERATOR, dataflow).state
 
 
 def test_a_removed_dataflow_takes_no_more_changes(manager: Manager) -> None:
     """Removing or replacing it again is refused, with the remedy."""
     dataflow = manager.submit("ann", SHORT)
-    assert DataflowState.REMOVED == manager.service.remove(ANN, dataflow, Stop.NOW).state
+    assert DataflowState.REMOVED == manager.service.dataflows.remove(ANN, dataflow, Stop.NOW).state
     asks: tuple[Callable[[], object], ...] = (
-        lambda: manager.service.remove(ANN, dataflow, Stop.NOW),
-        lambda: manager.service.replace(ANN, dataflow, raw(SHORT)),
+        lambda: manager.service.dataflows.remove(ANN, dataflow, Stop.NOW),
+        lambda: manager.service.dataflows.replace(ANN, dataflow, raw(SHORT)),
     )
     for ask in asks:
         with pytest.raises(Conflict, match="was removed; submit it anew"):
@@ -135,11 +135,11 @@ def test_a_removed_dataflow_takes_no_more_changes(manager: Manager) -> None:
 def test_an_operator_says_for_whom_it_submits(manager: Manager) -> None:
     """An operator names a tenant, and the dataflow is that tenant's; a tenant can name itself only."""
     with pytest.raises(InvalidRequest, match="say for which tenant"):
-        manager.service.submit(OPERATOR, raw(SHORT))
-    dataflow = manager.service.submit(OPERATOR, raw(SHORT), tenant="ann").id
-    assert "ann" == manager.service.dataflow(ANN, dataflow).tenant
-    manager.service.submit(ANN, raw(SHORT), tenant="ann")
-    for ask in (manager.service.submit, manager.service.explain):
+        manager.service.dataflows.submit(OPERATOR, raw(SHORT))
+    dataflow = manager.service.dataflows.submit(OPERATOR, raw(SHORT), tenant="ann").id
+    assert "ann" == manager.service.dataflows.get(ANN, dataflow).tenant
+    manager.service.dataflows.submit(ANN, raw(SHORT), tenant="ann")
+    for ask in (manager.service.dataflows.submit, manager.service.dataflows.explain):
         with pytest.raises(NotFound, match="no tenant 'bob'"):
             ask(ANN, raw(SHORT), tenant="bob")
         with pytest.raises(NotFound, match="no tenant 'zoe'"):
@@ -149,14 +149,14 @@ def test_an_operator_says_for_whom_it_submits(manager: Manager) -> None:
 def test_an_explanation_foretells_and_changes_nothing(manager: Manager) -> None:
     """It names what would be reused, started and collapsed, no instance, and the journal and what runs stay."""
     manager.submit("ann", LONG)
-    before = manager.service.operations(OPERATOR, Paging()).items
-    told = manager.service.explain(BOB, raw("s:source > w:window > k:sink w > a:map > l:sink w > b:map > l"))
+    before = manager.service.operations.page(OPERATOR, Paging()).items
+    told = manager.service.dataflows.explain(BOB, raw("s:source > w:window > k:sink w > a:map > l:sink w > b:map > l"))
     assert [("k", 0), ("s", 0), ("w", 0)] == [(task.id, task.instance) for task in told.reused]
     assert (("a", "b", "l"), (("a", "b"),)) == (told.started, told.collapsed)
     assert (3, 0.06) == (told.saving.tasks, told.saving.batch_cores)
     assert {Basis.MEASURED: 0, Basis.TYPE: 0, Basis.ASSUMED: 2} == told.saving.rests_on
-    assert before == manager.service.operations(OPERATOR, Paging()).items
-    answer = manager.service.submit(BOB, raw("s:source > w:window > k:sink w > a:map > l:sink w > b:map > l"))
+    assert before == manager.service.operations.page(OPERATOR, Paging()).items
+    answer = manager.service.dataflows.submit(BOB, raw("s:source > w:window > k:sink w > a:map > l:sink w > b:map > l"))
     assert [task.id for task in answer.reused] == [task.id for task in told.reused]
     assert [(task.id, task.since) for task in answer.reused] == [(task.id, task.since) for task in told.reused]
 
@@ -173,7 +173,7 @@ def test_a_predicted_saving_is_what_was_measured(manager: Manager) -> None:
     manager.seen.jobs[plan.job] = JobSeen(
         job=plan.job, host="north", state="running", measured=measured, seen=datetime.now(UTC)
     )
-    told = manager.service.explain(BOB, raw("s:source > w:window > k:sink"))
+    told = manager.service.dataflows.explain(BOB, raw("s:source > w:window > k:sink"))
     assert (3, 0.26, 0.2, 0.06) == (
         *(told.saving.tasks, round(told.saving.cores, 2)),
         *(round(told.saving.task_cores, 2), told.saving.batch_cores),
@@ -186,29 +186,33 @@ def test_what_needs_a_host_that_is_not_there_is_refused_by_task(manager: Manager
     manager.hosts = (Host(name="plain", cores=8.0), Host(name="fpga", cores=8.0, tags=frozenset({"fpga"})))
     text = "s:source > a:map > k:sink s > g:gpu > k s > h:gpu{'needs': 'more'} > k s > f:fpga > k"
     dataflow = manager.submit("ann", SHORT)
-    before = manager.service.operations(OPERATOR, Paging()).items
+    before = manager.service.operations.page(OPERATOR, Paging()).items
     for ask in (
-        lambda: manager.service.submit(ANN, raw(text)),
-        lambda: manager.service.explain(ANN, raw(text)),
-        lambda: manager.service.replace(ANN, dataflow, raw(text)),
+        lambda: manager.service.dataflows.submit(ANN, raw(text)),
+        lambda: manager.service.dataflows.explain(ANN, raw(text)),
+        lambda: manager.service.dataflows.replace(ANN, dataflow, raw(text)),
     ):
         with pytest.raises(InvalidDataflow, match="needs a host that offers 'gpu', and no host does") as told:
             ask()
         tasks = json.loads(raw(text))["tasks"]
         assert ["g", "h"] == [tasks[int(each.pointer.split("/")[2])]["id"] for each in told.value.errors]
         assert {"no-host"} == {each.code for each in told.value.errors}
-    assert before == manager.service.operations(OPERATOR, Paging()).items
+    assert before == manager.service.operations.page(OPERATOR, Paging()).items
     manager.hosts = (*manager.hosts, Host(name="gpu", cores=8.0, tags=frozenset({"gpu"})))
-    manager.service.replace(ANN, dataflow, raw(text))
-    assert {"plain", "fpga", "gpu"} >= {each.host for each in manager.service.jobs(OPERATOR, Paging()).items} >= {"gpu"}
+    manager.service.dataflows.replace(ANN, dataflow, raw(text))
+    assert (
+        {"plain", "fpga", "gpu"}
+        >= {each.host for each in manager.service.running.jobs(OPERATOR, Paging()).items}
+        >= {"gpu"}
+    )
 
 
 def test_where_no_host_is_there_yet_asking_again_helps(manager: Manager) -> None:
     """That is said of a submission, and an explanation tells what would open a job."""
     manager.hosts = ()
     with pytest.raises(StateNotReady, match="ask again once one is there"):
-        manager.service.submit(ANN, raw(SHORT))
-    assert 0.0 == manager.service.explain(ANN, raw(SHORT)).saving.cores
+        manager.service.dataflows.submit(ANN, raw(SHORT))
+    assert 0.0 == manager.service.dataflows.explain(ANN, raw(SHORT)).saving.cores
 
 
 def test_a_source_that_a_tenant_may_not_read_is_none_to_it(manager: Manager) -> None:
@@ -218,7 +222,7 @@ def test_a_source_that_a_tenant_may_not_read_is_none_to_it(manager: Manager) -> 
     for name in ("ann:diary", "ann:dairy"):
         text = json.dumps(json.loads(raw(SHORT))).replace("ann:weather", name).encode()
         with pytest.raises(InvalidDataflow) as refused:
-            manager.service.submit(EVE, text)
+            manager.service.dataflows.submit(EVE, text)
         (problem,) = refused.value.errors
         told.append((problem.pointer, problem.code, problem.message.replace(name, "?"), problem.remedy))
     assert told[0][:3] == told[1][:3]
@@ -230,12 +234,12 @@ def test_an_owner_may_leave_itself_out_of_a_sources_name(manager: Manager) -> No
     """The owner's short name, its full name, and the name that others use are one source, and share what runs."""
     text = raw(SHORT)
     short = text.replace(b"ann:weather", b"weather")
-    first = manager.service.submit(ANN, short)
+    first = manager.service.dataflows.submit(ANN, short)
     assert len(first.started) == 2
-    assert manager.service.submit(ANN, text).started == ()
-    assert manager.service.submit(BOB, text).started == ()
+    assert manager.service.dataflows.submit(ANN, text).started == ()
+    assert manager.service.dataflows.submit(BOB, text).started == ()
     with pytest.raises(InvalidDataflow, match="unknown source 'weather'"):
-        manager.service.submit(BOB, short)
+        manager.service.dataflows.submit(BOB, short)
 
 
 def test_lists_have_each_once_whatever_the_parts(manager: Manager) -> None:
@@ -243,9 +247,11 @@ def test_lists_have_each_once_whatever_the_parts(manager: Manager) -> None:
     mine = [manager.submit("ann", f"s:source > a:map{{'add': {number}}} > k:sink") for number in range(7)]
     others = [manager.submit("bob", SHORT) for _ in range(2)]
     for limit in (1, 2, 3, 7, 100):
-        assert mine == [each.id for each in every(lambda p: manager.service.dataflows(ANN, p), limit)]
-        assert mine + others == [each.id for each in every(lambda p: manager.service.dataflows(OPERATOR, p), limit)]
-    assert [] == every(lambda p: manager.service.dataflows(EVE, p), 2)
+        assert mine == [each.id for each in every(lambda p: manager.service.dataflows.page(ANN, p), limit)]
+        assert mine + others == [
+            each.id for each in every(lambda p: manager.service.dataflows.page(OPERATOR, p), limit)
+        ]
+    assert [] == every(lambda p: manager.service.dataflows.page(EVE, p), 2)
 
 
 def test_lists_hold_while_things_change(manager: Manager) -> None:
@@ -254,12 +260,12 @@ def test_lists_hold_while_things_change(manager: Manager) -> None:
     go = [manager.submit("ann", SHORT) for _ in range(2)]
     found: list[str] = []
     came = ""
-    for part in parts(lambda p: manager.service.dataflows(ANN, p), 2):
+    for part in parts(lambda p: manager.service.dataflows.page(ANN, p), 2):
         found += [each.id for each in part]
         if len(found) == 2:
-            manager.service.remove(ANN, found[0], Stop.NOW)
-            manager.service.remove(ANN, go[0], Stop.NOW)
-            manager.service.replace(ANN, stay[2], raw(LONG))
+            manager.service.dataflows.remove(ANN, found[0], Stop.NOW)
+            manager.service.dataflows.remove(ANN, go[0], Stop.NOW)
+            manager.service.dataflows.replace(ANN, stay[2], raw(LONG))
             came = manager.submit("ann", SHORT)
     assert [*stay, go[1], came] == found
 
@@ -270,8 +276,8 @@ def test_lists_are_filtered(manager: Manager) -> None:
     two = manager.submit("ann", "s:source{'source': 'traffic'} > k:sink")
     gone = manager.submit("ann", SHORT)
     three = manager.submit("bob", {**json.loads(raw(SHORT)), "name": "third"})
-    manager.service.remove(ANN, gone, Stop.NOW)
-    listed = manager.service.dataflows
+    manager.service.dataflows.remove(ANN, gone, Stop.NOW)
+    listed = manager.service.dataflows.page
 
     def ids(limit: int = 1, who: Any = OPERATOR, **filters: Any) -> list[str]:
         return [each.id for each in every(lambda p: listed(who, p, **filters), limit)]
@@ -292,19 +298,19 @@ def test_lists_are_filtered(manager: Manager) -> None:
 def test_a_cursor_that_is_none_is_refused(manager: Manager, cursor: str) -> None:
     """A cursor that no part ended with is told with the remedy, never a traceback."""
     with pytest.raises(InvalidRequest, match="use `next` of the part before"):
-        manager.service.dataflows(ANN, Paging(after=cursor))
+        manager.service.dataflows.page(ANN, Paging(after=cursor))
 
 
 def test_who_committed_answers_although_it_leads_no_more(manager: Manager) -> None:
     """A submission that was committed is answered even if the lead is lost right after; a look is not."""
     manager.committer.on_change(manager.committer.step_down)
-    answer = manager.service.submit(ANN, raw(SHORT))
+    answer = manager.service.dataflows.submit(ANN, raw(SHORT))
     assert (DataflowState.DEPLOYING, 2) == (answer.state, len(answer.started))
     for ask in (
-        lambda: manager.service.dataflow(ANN, answer.id),
-        lambda: manager.service.dataflows(ANN, Paging()),
-        lambda: manager.service.sources(ANN, Paging()),
-        lambda: manager.service.explain(ANN, raw(SHORT)),
+        lambda: manager.service.dataflows.get(ANN, answer.id),
+        lambda: manager.service.dataflows.page(ANN, Paging()),
+        lambda: manager.service.sources.page(ANN, Paging()),
+        lambda: manager.service.dataflows.explain(ANN, raw(SHORT)),
     ):
         with pytest.raises(StateNotReady):
             ask()
@@ -315,12 +321,12 @@ def test_a_dataflow_that_drains_runs_until_what_was_sent_is_worked_off(manager: 
     dataflow = manager.submit("ann", SHORT)
     wanted = manager.changes.jobs.wanted()
     for _ in range(2):
-        assert DataflowState.DRAINING is manager.service.remove(ANN, dataflow, Stop.DRAIN).state
+        assert DataflowState.DRAINING is manager.service.dataflows.remove(ANN, dataflow, Stop.DRAIN).state
     assert wanted == manager.changes.jobs.wanted()
     with pytest.raises(Conflict, match="drains, and is removed after that"):
-        manager.service.replace(ANN, dataflow, raw(SHORT))
+        manager.service.dataflows.replace(ANN, dataflow, raw(SHORT))
     manager.changes.drains.drained(dataflow)
-    assert DataflowState.REMOVED is manager.service.dataflow(ANN, dataflow).state
+    assert DataflowState.REMOVED is manager.service.dataflows.get(ANN, dataflow).state
     assert () == manager.changes.drains.under_way()
     manager.changes.drains.drained(dataflow)
 
@@ -329,9 +335,9 @@ def test_who_leads_next_knows_what_drains(manager: Manager) -> None:
     """With the raw streams of its running DAG, others' among them, and with its own tasks that have something to do."""
     dataflow = manager.submit("ann", SHORT)
     manager.submit("ann", "s:source > a:map > k:sink w:source{'source': 'traffic'} > a")
-    manager.service.remove(ANN, dataflow, Stop.DRAIN)
+    manager.service.dataflows.remove(ANN, dataflow, Stop.DRAIN)
     (known,) = manager.changes.drains.under_way()
-    tasks = {task.id: task.instance for task in manager.service.dataflow(ANN, dataflow).tasks}
+    tasks = {task.id: task.instance for task in manager.service.dataflows.get(ANN, dataflow).tasks}
     assert (dataflow, 2, frozenset({tasks["k"]})) == (known.dataflow, len(known.streams), known.instances)
     another = Manager(manager.url, "another").lead()
     assert (known,) == another.changes.drains.under_way()
@@ -342,7 +348,7 @@ def test_a_dataflow_drains_at_a_cut_in_all_that_hangs_together_with_it(manager: 
     """A job reads a stream once for all who read it, so a fresh twin's streams have to come there too."""
     dataflow = manager.submit("ann", SHORT)
     manager.submit("ann", "s!:source > a!:map > k!:sink w!:source{'source': 'traffic'} > a")
-    manager.service.remove(ANN, dataflow, Stop.DRAIN)
+    manager.service.dataflows.remove(ANN, dataflow, Stop.DRAIN)
     (known,) = manager.changes.drains.under_way()
     assert 2 == len(known.streams)
 
@@ -350,8 +356,8 @@ def test_a_dataflow_drains_at_a_cut_in_all_that_hangs_together_with_it(manager: 
 def test_a_dataflow_that_drains_can_be_removed_at_once(manager: Manager) -> None:
     """Whoever does not want to wait any more need not."""
     dataflow = manager.submit("ann", SHORT)
-    manager.service.remove(ANN, dataflow, Stop.DRAIN)
-    assert DataflowState.REMOVED is manager.service.remove(ANN, dataflow, Stop.NOW).state
+    manager.service.dataflows.remove(ANN, dataflow, Stop.DRAIN)
+    assert DataflowState.REMOVED is manager.service.dataflows.remove(ANN, dataflow, Stop.NOW).state
     assert () == manager.changes.drains.under_way()
 
 
@@ -359,12 +365,12 @@ def test_who_may_not_read_a_source_any_more_has_its_dataflows_removed(manager: M
     """Only those that read it and may not any more; the owner's and others' stay, and the journal says who did it."""
     mine, theirs = manager.submit("ann", SHORT), manager.submit("bob", SHORT)
     other = manager.submit("bob", "s:source{'source': 'traffic'} > k:sink")
-    stopped = manager.service.set_visibility(ANN, "weather", VisibilityForm(visibility=Visibility.PRIVATE))
+    stopped = manager.service.sources.set_visibility(ANN, "weather", VisibilityForm(visibility=Visibility.PRIVATE))
     assert 1 == stopped.dataflows
-    listed = manager.service.dataflows(OPERATOR, Paging()).items
+    listed = manager.service.dataflows.page(OPERATOR, Paging()).items
     assert [mine, other] == [each.id for each in listed]
-    assert DataflowState.REMOVED == manager.service.dataflow(BOB, theirs).state
-    newest = manager.service.operations(OPERATOR, Paging(limit=1)).items[0]
+    assert DataflowState.REMOVED == manager.service.dataflows.get(BOB, theirs).state
+    newest = manager.service.operations.page(OPERATOR, Paging(limit=1)).items[0]
     assert (OperationKind.CHANGE_SOURCE, "ann", "ann:weather") == (newest.kind, newest.who, newest.subject)
 
 
@@ -374,7 +380,9 @@ def test_part_of_a_name_or_an_id_finds_a_dataflow(manager: Manager) -> None:
     ids = {name: manager.submit("ann", document(SHORT, name)) for name in names}
 
     def found(who: Caller, search: str) -> list[str]:
-        return [each.name for each in every(lambda paging: manager.service.dataflows(who, paging, search=search), 1)]
+        return [
+            each.name for each in every(lambda paging: manager.service.dataflows.page(who, paging, search=search), 1)
+        ]
 
     assert ["Street 100%", "street_100"] == found(ANN, "STREET")
     assert ["Street 100%"] == found(ANN, "100%")

@@ -47,7 +47,7 @@ def seen(manager: Manager, who: Caller, dataflow: str | None = None) -> list[tup
     found: list[tuple[int, int]] = []
     after: str | None = None
     while True:
-        page = manager.service.dead_letters(who, Paging(after=after, limit=2), dataflow=dataflow)
+        page = manager.service.dead_letters.page(who, Paging(after=after, limit=2), dataflow=dataflow)
         with manager.store.read() as session:
             found += [(each.instance, session.get_one(DeadLetterRow, each.id).batch) for each in page.items]
         after = page.next
@@ -56,11 +56,11 @@ def seen(manager: Manager, who: Caller, dataflow: str | None = None) -> list[tup
 
 
 def ids(manager: Manager, who: Caller) -> list[str]:
-    return [str(each.id) for each in manager.service.dead_letters(who, Paging()).items]
+    return [str(each.id) for each in manager.service.dead_letters.page(who, Paging()).items]
 
 
 def instance_of(manager: Manager, dataflow: str, task: str) -> int:
-    tasks = manager.service.dataflow(OPERATOR, dataflow).tasks
+    tasks = manager.service.dataflows.get(OPERATOR, dataflow).tasks
     return next(each.instance for each in tasks if each.id == task)
 
 
@@ -94,12 +94,12 @@ def test_each_sees_what_its_own_tasks_could_not_take(manager: Manager) -> None:
     assert [(shared, 1)] == seen(manager, ANN)
     assert [(alone, 1), (shared, 1)] == seen(manager, BOB)
     assert [(999, 1), (alone, 1), (shared, 1)] == seen(manager, OPERATOR)
-    (shown,) = manager.service.dead_letters(ANN, Paging()).items
+    (shown,) = manager.service.dead_letters.page(ANN, Paging()).items
     assert ((mine,), "in", "no number", ({"t": "warm"},), 0) == (
         *(shown.dataflows, shown.port, shown.reason, shown.events, shown.dropped),
     )
     assert [(mine, theirs)] == [
-        each.dataflows for each in manager.service.dead_letters(OPERATOR, Paging(), dataflow=mine).items
+        each.dataflows for each in manager.service.dead_letters.page(OPERATOR, Paging(), dataflow=mine).items
     ]
 
 
@@ -148,14 +148,14 @@ def test_a_tenant_discards_for_itself_only(manager: Manager) -> None:
     _, _, shared = two(manager)
     park(manager, letter(shared, 1), letter(shared, 2))
     newest, oldest = ids(manager, ANN)
-    assert 1 == manager.service.discard_dead_letter(ANN, oldest).dead_letters
+    assert 1 == manager.service.dead_letters.discard(ANN, oldest).dead_letters
     assert [(shared, 2)] == seen(manager, ANN)
     assert [(shared, 2), (shared, 1)] == seen(manager, BOB) == seen(manager, OPERATOR)
     with pytest.raises(NotFound):
-        manager.service.discard_dead_letter(ANN, oldest)
+        manager.service.dead_letters.discard(ANN, oldest)
     for each in (newest, oldest):
-        manager.service.discard_dead_letter(BOB, each)
-    manager.service.discard_dead_letter(ANN, newest)
+        manager.service.dead_letters.discard(BOB, each)
+    manager.service.dead_letters.discard(ANN, newest)
     assert [] == seen(manager, OPERATOR)
     park(manager, letter(shared, 3))
     assert int(ids(manager, ANN)[0]) > int(newest)
@@ -166,7 +166,7 @@ def test_an_operator_discards_for_everybody(manager: Manager) -> None:
     _, _, shared = two(manager)
     park(manager, letter(shared), letter(999))
     for each in ids(manager, OPERATOR):
-        manager.service.discard_dead_letter(OPERATOR, each)
+        manager.service.dead_letters.discard(OPERATOR, each)
     assert [] == seen(manager, BOB)
     assert (0, 0) == (rows(manager, DeadLetterRow), rows(manager, DeadLetterReaderRow))
 
@@ -177,10 +177,10 @@ def test_all_of_a_dataflow_are_discarded(manager: Manager) -> None:
     other = instance_of(manager, manager.submit("ann", "s:source > m:map{'add': 2} > k:sink"), "m")
     park(manager, *(letter(shared, batch) for batch in range(600)), letter(other))
     manager.changes.dataflows.remove(mine, who="ann")
-    assert 600 == manager.service.discard_dead_letters(ANN, mine).dead_letters
-    assert 0 == manager.service.discard_dead_letters(ANN, mine).dead_letters
+    assert 600 == manager.service.dead_letters.discard_all(ANN, mine).dead_letters
+    assert 0 == manager.service.dead_letters.discard_all(ANN, mine).dead_letters
     assert ([(other, 1)], 600) == (seen(manager, ANN), len(seen(manager, BOB)))
-    assert 600 == len(manager.service.dead_letters(BOB, Paging(limit=601)).items)
+    assert 600 == len(manager.service.dead_letters.page(BOB, Paging(limit=601)).items)
 
 
 @pytest.mark.parametrize("named", ["", "0", "x", "12345", "9" * 30, "-1"])
@@ -189,10 +189,10 @@ def test_what_is_not_there_cannot_be_discarded(manager: Manager, named: str) -> 
     mine, _, shared = two(manager)
     park(manager, letter(shared))
     with pytest.raises(NotFound, match="there is no dead letter"):
-        manager.service.discard_dead_letter(ANN, named)
+        manager.service.dead_letters.discard(ANN, named)
     with pytest.raises(NotFound, match="there is no dataflow"):
-        manager.service.discard_dead_letters(BOB, mine)
-    assert [] == list(manager.service.operations(OPERATOR, Paging(), kind=OperationKind.DISCARD).items)
+        manager.service.dead_letters.discard_all(BOB, mine)
+    assert [] == list(manager.service.operations.page(OPERATOR, Paging(), kind=OperationKind.DISCARD).items)
 
 
 def test_the_journal_says_who_discarded_what(manager: Manager) -> None:
@@ -200,10 +200,10 @@ def test_the_journal_says_who_discarded_what(manager: Manager) -> None:
     mine, _, shared = two(manager)
     park(manager, letter(shared, 1), letter(shared, 2))
     first, _ = ids(manager, BOB)
-    manager.service.discard_dead_letter(BOB, first)
-    manager.service.discard_dead_letters(ANN, mine)
-    manager.service.discard_dead_letters(ANN, mine)
-    told = manager.service.operations(OPERATOR, Paging(), kind=OperationKind.DISCARD).items
+    manager.service.dead_letters.discard(BOB, first)
+    manager.service.dead_letters.discard_all(ANN, mine)
+    manager.service.dead_letters.discard_all(ANN, mine)
+    told = manager.service.operations.page(OPERATOR, Paging(), kind=OperationKind.DISCARD).items
     assert [("ann", mine), ("bob", first)] == [(each.who, each.subject) for each in told]
 
 
@@ -215,7 +215,7 @@ def test_the_newest_are_kept(manager: Manager) -> None:
     assert 0 == park(manager, *(letter(shared, batch) for batch in range(3)), letter(other, 0), **bounds)
     assert 2 == park(manager, letter(shared, 3), letter(other, 1), **bounds)
     assert [(other, 1), (shared, 3), (other, 0), (shared, 2)] == seen(manager, ANN)
-    assert [0, 2, 0, 2] == [each.dropped for each in manager.service.dead_letters(ANN, Paging()).items]
+    assert [0, 2, 0, 2] == [each.dropped for each in manager.service.dead_letters.page(ANN, Paging()).items]
     assert 4 == park(manager, *(letter(999, batch) for batch in range(7)), **bounds) - 3
     assert [(999, 6), (999, 5), (999, 4), (other, 1)] == seen(manager, OPERATOR)
     with manager.store.read() as session:
@@ -244,7 +244,7 @@ def test_a_dead_letter_that_is_replayed_is_fed_to_its_task_and_gone(manager: Man
     park(manager, letter(instance, 1), letter(instance, 2, events=({"t": 1}, {"t": 2})))
     newest, oldest = ids(manager, ANN)
     version = manager.changes.jobs.wanted()["1"].plan
-    assert Replayed(dead_letters=1, events=2) == manager.service.replay_dead_letter(ANN, newest)
+    assert Replayed(dead_letters=1, events=2) == manager.service.dead_letters.replay(ANN, newest)
     assert [Feed(id=int(newest), instance=instance, port="in", events='[{"t":1},{"t":2}]')] == feeds(manager)
     plan = manager.changes.jobs.wanted()["1"].plan
     assert version is not None
@@ -253,8 +253,8 @@ def test_a_dead_letter_that_is_replayed_is_fed_to_its_task_and_gone(manager: Man
     assert [oldest] == ids(manager, ANN)
     for missing in (newest, "x", "999"):
         with pytest.raises(NotFound):
-            manager.service.replay_dead_letter(ANN, missing)
-    (entry,) = manager.service.operations(ANN, Paging(), kind=OperationKind.REPLAY, subject=newest).items
+            manager.service.dead_letters.replay(ANN, missing)
+    (entry,) = manager.service.operations.page(ANN, Paging(), kind=OperationKind.REPLAY, subject=newest).items
     assert "ann" == entry.who
     assert mine
 
@@ -266,12 +266,12 @@ def test_all_of_a_dataflow_are_replayed_the_oldest_first(manager: Manager) -> No
     park(manager, letter(instance, 1))
     park(manager, letter(sink, 2))
     park(manager, letter(instance, 3))
-    assert Replayed(dead_letters=3, events=3) == manager.service.replay_dead_letters(ANN, mine)
+    assert Replayed(dead_letters=3, events=3) == manager.service.dead_letters.replay_all(ANN, mine)
     assert [instance, sink, instance] == [each.instance for each in feeds(manager)]
     assert sorted(each.id for each in feeds(manager)) == [each.id for each in feeds(manager)]
     assert [] == ids(manager, OPERATOR)
     before = manager.changes.jobs.wanted()
-    assert Replayed(dead_letters=0, events=0) == manager.service.replay_dead_letters(ANN, mine)
+    assert Replayed(dead_letters=0, events=0) == manager.service.dead_letters.replay_all(ANN, mine)
     assert before == manager.changes.jobs.wanted()
 
 
@@ -279,7 +279,7 @@ def test_what_was_replayed_and_comes_once_more_is_not_kept(manager: Manager) -> 
     """A host that died sends letters again; those whose events were fed are not fed twice, and what is new is kept."""
     _, instance = alone(manager)
     park(manager, letter(instance, 1))
-    manager.service.replay_dead_letter(ANN, ids(manager, ANN)[0])
+    manager.service.dead_letters.replay(ANN, ids(manager, ANN)[0])
     park(manager, letter(instance, 1), letter(instance, 2))
     assert [(instance, 2)] == seen(manager, ANN)
 
@@ -288,7 +288,7 @@ def test_what_is_fed_stands_in_every_plan_until_it_was_taken(manager: Manager) -
     """Also in those that others' submissions make, and after another manager has taken over; then in none."""
     _, instance = alone(manager)
     park(manager, letter(instance))
-    manager.service.replay_dead_letter(ANN, ids(manager, ANN)[0])
+    manager.service.dead_letters.replay(ANN, ids(manager, ANN)[0])
     (first,) = feeds(manager)
     before = manager.changes.jobs.wanted()["1"].plan
     assert before is not None
@@ -316,25 +316,25 @@ def test_what_was_not_taken_before_its_job_ends_is_a_dead_letter_again(manager: 
     """As it was, to look at and to discard; until then nobody is shown it or can discard it."""
     mine, instance = alone(manager)
     park(manager, letter(instance, 1), letter(instance, 2), letter(instance, 3))
-    before = manager.service.dead_letters(ANN, Paging()).items
+    before = manager.service.dead_letters.page(ANN, Paging()).items
     _, second, first = (str(each.id) for each in before)
-    manager.service.replay_dead_letter(ANN, first)
+    manager.service.dead_letters.replay(ANN, first)
     plan = manager.changes.jobs.wanted()["1"].plan
     assert plan is not None
     manager.changes.jobs.fed("1", plan.version)
-    manager.service.replay_dead_letter(ANN, second)
+    manager.service.dead_letters.replay(ANN, second)
     assert [(instance, 3)] == seen(manager, ANN) == seen(manager, OPERATOR, mine)
     with pytest.raises(NotFound):
-        manager.service.discard_dead_letter(OPERATOR, second)
+        manager.service.dead_letters.discard(OPERATOR, second)
     other = Manager(manager.url, "two").lead()
     try:
         other.changes.dataflows.remove(mine, who="ann")
-        assert before[:2] == other.service.dead_letters(ANN, Paging()).items
+        assert before[:2] == other.service.dead_letters.page(ANN, Paging()).items
         park(other, letter(instance, 1), letter(instance, 2))
         assert [(instance, 3), (instance, 2)] == seen(other, ANN)
         with pytest.raises(Conflict, match="runs for nobody any more"):
-            other.service.replay_dead_letter(OPERATOR, second)
-        assert 2 == other.service.discard_dead_letters(ANN, mine).dead_letters
+            other.service.dead_letters.replay(OPERATOR, second)
+        assert 2 == other.service.dead_letters.discard_all(ANN, mine).dead_letters
         assert (0, 0) == (rows(other, DeadLetterRow), rows(other, DeadLetterReaderRow))
     finally:
         other.close()
@@ -344,7 +344,7 @@ def test_what_its_task_cannot_be_fed_any_more_is_its_jobs_to_tell(manager: Manag
     """Where others keep the job, its host parks the events anew; the old letter goes once it has."""
     mine, instance = alone(manager)
     park(manager, letter(instance))
-    manager.service.replay_dead_letter(ANN, ids(manager, ANN)[0])
+    manager.service.dead_letters.replay(ANN, ids(manager, ANN)[0])
     manager.submit("bob", "s:source > m:map{'add': 2} > k:sink")
     manager.changes.dataflows.remove(mine, who="ann")
     assert ([], [instance]) == (ids(manager, OPERATOR), [each.instance for each in feeds(manager)])
@@ -358,7 +358,7 @@ def test_what_is_under_way_takes_no_place_of_newer_ones(manager: Manager) -> Non
     """It is not dropped for them, and not counted as dropped."""
     mine, instance = alone(manager)
     park(manager, letter(instance, 1), letter(instance, 2))
-    manager.service.replay_dead_letters(ANN, mine)
+    manager.service.dead_letters.replay_all(ANN, mine)
     assert 0 == park(manager, letter(instance, 3), letter(instance, 4), most_of_instance=2)
     assert [(instance, 4), (instance, 3)] == seen(manager, ANN)
     assert 4 == rows(manager, DeadLetterRow)
@@ -368,7 +368,7 @@ def test_what_was_replayed_is_known_for_as_long_as_it_is_under_way(manager: Mana
     """However long its job takes; once it was taken it is forgotten after some weeks."""
     _, instance = alone(manager)
     park(manager, letter(instance))
-    manager.service.replay_dead_letter(ANN, ids(manager, ANN)[0])
+    manager.service.dead_letters.replay(ANN, ids(manager, ANN)[0])
     later = time.time() + 60 * 86_400.0
     with manager.store.write() as session:
         replayed(session, [], at=later)
@@ -389,13 +389,13 @@ def test_a_task_that_serves_others_too_is_fed_by_operators_only(manager: Manager
     newest, oldest = ids(manager, ANN)
     told = "serves others as well, who would get its events too; ask an operator"
     with pytest.raises(Forbidden, match=told):
-        manager.service.replay_dead_letter(ANN, newest)
+        manager.service.dead_letters.replay(ANN, newest)
     with pytest.raises(Forbidden, match=told):
-        manager.service.replay_dead_letters(BOB, theirs)
-    assert 1 == manager.service.replay_dead_letter(OPERATOR, newest).dead_letters
+        manager.service.dead_letters.replay_all(BOB, theirs)
+    assert 1 == manager.service.dead_letters.replay(OPERATOR, newest).dead_letters
     assert [oldest] == ids(manager, ANN) == ids(manager, BOB)
     manager.changes.dataflows.remove(mine, who="ann")
-    assert 1 == manager.service.replay_dead_letters(BOB, theirs).dead_letters
+    assert 1 == manager.service.dead_letters.replay_all(BOB, theirs).dead_letters
     assert [] == ids(manager, ANN)
 
 
@@ -404,7 +404,7 @@ def test_tasks_of_ones_own_may_serve_several_of_ones_dataflows(manager: Manager)
     mine, shared = alone(manager)
     manager.submit("ann", LINE)
     park(manager, letter(shared))
-    assert 1 == manager.service.replay_dead_letters(ANN, mine).dead_letters
+    assert 1 == manager.service.dead_letters.replay_all(ANN, mine).dead_letters
 
 
 def test_what_can_be_replayed_is_and_the_rest_is_left_with_the_reason(manager: Manager) -> None:
@@ -413,17 +413,17 @@ def test_what_can_be_replayed_is_and_the_rest_is_left_with_the_reason(manager: M
     park(manager, letter(instance, 1))
     manager.changes.dataflows.replace(mine, raw("s:source > m:map{'add': 5} > k:sink"), who="ann")
     park(manager, letter(instance_of(manager, mine, "m"), 2))
-    told = manager.service.replay_dead_letters(ANN, mine)
+    told = manager.service.dead_letters.replay_all(ANN, mine)
     assert (1, 1) == (told.dead_letters, told.left)
     assert f"instance {instance}, which could not take it, runs not for you any more" in (told.why_left or "")
     assert [(instance, 1)] == seen(manager, ANN)
     with pytest.raises(Conflict, match="runs for nobody any more; look at the dead letter, or discard it"):
-        manager.service.replay_dead_letter(OPERATOR, ids(manager, ANN)[0])
+        manager.service.dead_letters.replay(OPERATOR, ids(manager, ANN)[0])
     manager.submit("bob", LINE)
     with pytest.raises(Conflict, match="runs not for you any more"):
-        manager.service.replay_dead_letters(ANN, mine)
+        manager.service.dead_letters.replay_all(ANN, mine)
     with pytest.raises(NotFound):
-        manager.service.replay_dead_letters(BOB, mine)
+        manager.service.dead_letters.replay_all(BOB, mine)
 
 
 def test_what_a_source_could_not_read_is_not_replayed(manager: Manager) -> None:
@@ -431,7 +431,7 @@ def test_what_a_source_could_not_read_is_not_replayed(manager: Manager) -> None:
     mine, _ = alone(manager)
     park(manager, letter(instance_of(manager, mine, "s")))
     with pytest.raises(Conflict, match="is a source, whose schema the events do not fit; publish them anew"):
-        manager.service.replay_dead_letters(ANN, mine)
+        manager.service.dead_letters.replay_all(ANN, mine)
 
 
 def test_a_job_is_fed_only_so_much_at_a_time(manager: Manager) -> None:
@@ -439,13 +439,13 @@ def test_a_job_is_fed_only_so_much_at_a_time(manager: Manager) -> None:
     mine, instance = alone(manager)
     large = {"t": "x" * 600_000}
     park(manager, letter(instance, 1, events=(large,)), letter(instance, 2, events=(large,)), letter(instance, 3))
-    told = manager.service.replay_dead_letters(ANN, mine)
+    told = manager.service.dead_letters.replay_all(ANN, mine)
     assert (1, 1, 2) == (told.dead_letters, told.events, told.left)
     assert [(instance, 3), (instance, 2)] == seen(manager, ANN)
     with pytest.raises(StateNotReady, match="its job still takes what was replayed before") as raised:
-        manager.service.replay_dead_letters(ANN, mine)
+        manager.service.dead_letters.replay_all(ANN, mine)
     assert raised.value.retry_after
     plan = manager.changes.jobs.wanted()["1"].plan
     assert plan is not None
     manager.changes.jobs.fed("1", plan.version)
-    assert 2 == manager.service.replay_dead_letters(ANN, mine).dead_letters
+    assert 2 == manager.service.dead_letters.replay_all(ANN, mine).dead_letters

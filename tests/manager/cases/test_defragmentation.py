@@ -8,7 +8,7 @@ from manager.cases.base import Paging
 from manager.defragmentation.choice import Chooser
 from manager.problem import Conflict, StateNotReady
 from tests.manager.defragmentation.job_reports import instance_of, tell
-from tests.manager.managers import OPERATOR, Manager, equip
+from tests.manager.managers import OPERATOR, Manager
 
 BUSY = "s:source > a:map{'add': 1} > b:count > k:sink"
 IDLE = "s:source > c:map{'add': 2} > k:sink"
@@ -21,16 +21,16 @@ class Town(Manager):
 
     def __init__(self, url: str, *, strategy: str) -> None:
         super().__init__(url, strategy=strategy)
-        equip(self.service, chooser=Chooser(self.seen, clock=lambda: SECONDS))
+        self.equip(chooser=Chooser(self.seen, clock=lambda: SECONDS))
 
     def jobs(self) -> list[str]:
-        return [each.job for each in self.service.jobs(OPERATOR, Paging()).items]
+        return [each.job for each in self.service.running.jobs(OPERATOR, Paging()).items]
 
     def reasons(self) -> str:
         """Why the move under way was begun, once it was given up."""
         (moving,) = self.changes.moves.under_way()
         self.changes.moves.put_off(moving.move.id, why="a test")
-        return self.service.operations(OPERATOR, Paging()).items[0].note
+        return self.service.operations.page(OPERATOR, Paging()).items[0].note
 
 
 def town(url: str, strategy: str) -> Iterator[Town]:
@@ -59,7 +59,7 @@ def scattered(sqlite: str) -> Iterator[Town]:
 def test_what_is_asked_for_consolidates_scattered_jobs(scattered: Town) -> None:
     """All of them become one, and the journal says what it was worth."""
     left = scattered.jobs()
-    move = scattered.service.defragment(OPERATOR)
+    move = scattered.service.defragmentation.begin(OPERATOR)
     assert (tuple(left), 1) == (move.leaves, len(move.joins))
     assert scattered.reasons().startswith("it was asked for. It is worth it: ")
 
@@ -70,12 +70,12 @@ def test_what_saves_most_here_and_now_is_told(scattered: Town) -> None:
     jobs = scattered.jobs()
     busy = {instance_of(scattered, "count"): 0.001, instance_of(scattered, "map"): 0.001}
     tell(scattered, jobs[0], busy, SECONDS)
-    few = scattered.service.fragmentation(OPERATOR)
+    few = scattered.service.defragmentation.fragmentation(OPERATOR)
     assert (few.cores, few.saves.most) == (few.saves.defragmenting, "packing")
     assert few.saves.crossover_seconds is not None
     assert few.saves.work_per_batch_seconds < few.saves.crossover_seconds
     tell(scattered, jobs[0], dict.fromkeys(busy, 0.3), SECONDS)
-    many = scattered.service.fragmentation(OPERATOR)
+    many = scattered.service.defragmentation.fragmentation(OPERATOR)
     assert "sharing" == many.saves.most
     assert many.saves.sharing > few.saves.sharing
 
@@ -84,7 +84,7 @@ def test_what_is_asked_for_isolates_where_a_job_is_overloaded(packed: Town) -> N
     """Only what overloads it goes to a job of its own."""
     (job,) = packed.jobs()
     tell(packed, job, {instance_of(packed, "count"): 1.2, instance_of(packed, "map"): 0.01}, SECONDS)
-    move = packed.service.defragment(OPERATOR)
+    move = packed.service.defragmentation.begin(OPERATOR)
     assert (job,) == move.leaves
     assert 2 == len(move.joins)
     (moving,) = packed.changes.moves.under_way()
@@ -98,13 +98,13 @@ def test_where_nothing_would_move_that_is_said(packed: Town) -> None:
     (job,) = packed.jobs()
     tell(packed, job, {instance_of(packed, "count"): 0.1}, SECONDS)
     with pytest.raises(Conflict, match="no task would be better off elsewhere"):
-        packed.service.defragment(OPERATOR)
+        packed.service.defragmentation.begin(OPERATOR)
 
 
 def test_without_a_host_nobody_is_told_how_scattered_jobs_are(scattered: Town) -> None:
     """Nor is anything moved; it is worth it to ask again once one is there."""
     scattered.hosts = ()
-    for ask in (scattered.service.fragmentation, scattered.service.defragment):
+    for ask in (scattered.service.defragmentation.fragmentation, scattered.service.defragmentation.begin):
         with pytest.raises(StateNotReady, match="no host can run a task") as refused:
             ask(OPERATOR)
         assert 5.0 == refused.value.retry_after

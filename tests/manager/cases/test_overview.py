@@ -9,7 +9,7 @@ from manager.cases.base import Paging
 from manager.cases.overview import MOST_TROUBLED
 from manager.observations.reports import JobSeen, Measured, StreamMeasured
 from manager.reconciler.activity import ReconcilerActivity
-from tests.manager.managers import OPERATOR, Manager, caller, equip
+from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -25,20 +25,20 @@ def test_everything_is_counted_for_operators_and_ones_own_for_tenants(manager: M
     first, second = manager.submit("ann", shared), manager.submit("ann", shared)
     manager.submit("bob", shared)
     manager.submit("bob", "s:source{'source': 'traffic'} > k:sink")
-    whole, own = manager.service.overview(OPERATOR), manager.service.overview(ANN)
+    whole, own = manager.service.overview.counts(OPERATOR), manager.service.overview.counts(ANN)
     assert ({DataflowState.DEPLOYING: 4}, 11) == (whole.dataflows, whole.tasks_submitted)
     assert ({DataflowState.DEPLOYING: 2}, 6, None) == (own.dataflows, own.tasks_submitted, own.jobs)
     # Three dataflows share all three tasks, and the fourth has no step.
     assert KindsAnswer(sources=4, steps=3, outputs=4) == whole.submitted_by_kind
     assert KindsAnswer(sources=2, steps=1, outputs=2) == whole.running_by_kind
     assert KindsAnswer(sources=1, steps=1, outputs=1) == own.running_by_kind
-    instances = {each.instance for name in (first, second) for each in manager.service.dataflow(ANN, name).tasks}
+    instances = {each.instance for name in (first, second) for each in manager.service.dataflows.get(ANN, name).tasks}
     assert len(instances) == own.tasks_running
     with manager.committer.looking() as state:
         assert len(state.running.tasks) == whole.tasks_running
-    manager.service.remove(ANN, first, Stop.NOW)
-    manager.service.remove(ANN, second, Stop.DRAIN)
-    assert {DataflowState.DRAINING: 1} == manager.service.overview(ANN).dataflows
+    manager.service.dataflows.remove(ANN, first, Stop.NOW)
+    manager.service.dataflows.remove(ANN, second, Stop.DRAIN)
+    assert {DataflowState.DRAINING: 1} == manager.service.overview.counts(ANN).dataflows
 
 
 def test_states_are_those_that_each_dataflow_has(manager: Manager) -> None:
@@ -50,8 +50,8 @@ def test_states_are_those_that_each_dataflow_has(manager: Manager) -> None:
     manager.seen.jobs = {jobs[0]: seen(jobs[0]), jobs[-1]: seen(jobs[-1], "died", trouble="disk full")}
     shown = set(DataflowState) - {DataflowState.REMOVED}
     for who in (OPERATOR, ANN):
-        listed = {each: len(manager.service.dataflows(who, Paging(limit=10), state=each).items) for each in shown}
-        counted = manager.service.overview(who).dataflows
+        listed = {each: len(manager.service.dataflows.page(who, Paging(limit=10), state=each).items) for each in shown}
+        counted = manager.service.overview.counts(who).dataflows
         assert {each: count for each, count in listed.items() if count} == counted
         assert len(counted) > 1
 
@@ -91,7 +91,7 @@ def test_the_jobs_that_are_named_are_bounded(manager: Manager, monkeypatch: pyte
 
 
 def _jobs(manager: Manager) -> JobsOverview:
-    told = manager.service.overview(OPERATOR).jobs
+    told = manager.service.overview.counts(OPERATOR).jobs
     assert told is not None
     return told
 
@@ -101,6 +101,6 @@ def test_who_drives_hosts_has_counted_everybodys_dataflows(manager: Manager) -> 
     manager.submit("ann", "s:source > k:sink")
     counts = {"running": 3, "degraded": 0}
     driven = ReconcilerActivity(connected=True, unread=0, looks=1, failures=0, steps={}, turns={}, dataflows=counts)
-    equip(manager.service, activity=lambda: driven)
-    assert {DataflowState.RUNNING: 3} == manager.service.overview(OPERATOR).dataflows
-    assert {DataflowState.DEPLOYING: 1} == manager.service.overview(ANN).dataflows
+    manager.equip(activity=lambda: driven)
+    assert {DataflowState.RUNNING: 3} == manager.service.overview.counts(OPERATOR).dataflows
+    assert {DataflowState.DEPLOYING: 1} == manager.service.overview.counts(ANN).dataflows

@@ -39,25 +39,25 @@ def manager(sqlite: str) -> Iterator[Manager]:
 def test_what_nobody_else_needs_stops(manager: Manager) -> None:
     """Of a dataflow that runs by itself everything; of one that shares only the rest, and the streams to that end."""
     first = manager.submit("ann", LONG)
-    alone = manager.service.preview_removal(ANN, first)
+    alone = manager.service.dataflows.preview_removal(ANN, first)
     assert ({"k", "s", "w"}, 0, ()) == ({task.id for task in alone.stops}, alone.goes_on, alone.streams)
     second = manager.submit("bob", "s:source > w:window > x:map > l:sink")
-    shared = manager.service.preview_removal(BOB, second)
+    shared = manager.service.dataflows.preview_removal(BOB, second)
     assert ({"x", "l"}, 2) == ({task.id for task in shared.stops}, shared.goes_on)
     assert [("w", "out")] == [(stream.task, stream.port) for stream in shared.streams]
-    assert shared == manager.service.preview_removal(OPERATOR, second)
+    assert shared == manager.service.dataflows.preview_removal(OPERATOR, second)
     manager.submit("ann", "s:source > w:window > y:map{'add': 7} > k:sink")
-    assert () == manager.service.preview_removal(BOB, second).streams
+    assert () == manager.service.dataflows.preview_removal(BOB, second).streams
 
 
 def test_it_is_told_to_its_owner_and_operators(manager: Manager) -> None:
     """To others it is not there, and one that was removed has nothing to stop."""
     first = manager.submit("ann", LONG)
     with pytest.raises(NotFound):
-        manager.service.preview_removal(BOB, first)
-    manager.service.remove(ANN, first, Stop.NOW)
+        manager.service.dataflows.preview_removal(BOB, first)
+    manager.service.dataflows.remove(ANN, first, Stop.NOW)
     with pytest.raises(Conflict, match="was removed"):
-        manager.service.preview_removal(ANN, first)
+        manager.service.dataflows.preview_removal(ANN, first)
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -67,18 +67,20 @@ def test_it_comes_as_it_was_foretold(manager: Manager, flows: list[str], random:
     submitted = [manager.submit("ann" if number % 2 else "bob", flow) for number, flow in enumerate(flows)]
     random.shuffle(submitted)
     for dataflow in submitted:
-        foretold = manager.service.preview_removal(OPERATOR, dataflow)
+        foretold = manager.service.dataflows.preview_removal(OPERATOR, dataflow)
         tasks, streams = _tasks(manager), _streams(manager)
-        assert foretold == manager.service.preview_removal(OPERATOR, dataflow)
-        manager.service.remove(OPERATOR, dataflow, Stop.NOW)
+        assert foretold == manager.service.dataflows.preview_removal(OPERATOR, dataflow)
+        manager.service.dataflows.remove(OPERATOR, dataflow, Stop.NOW)
         assert tasks - _tasks(manager) == {task.instance for task in foretold.stops}
         assert streams - _streams(manager) == {(stream.instance, stream.port) for stream in foretold.streams}
 
 
 def _tasks(manager: Manager) -> set[int]:
-    tasks = every(lambda paging: manager.service.running_tasks(OPERATOR, paging), 100)
+    tasks = every(lambda paging: manager.service.running.tasks(OPERATOR, paging), 100)
     return {task.instance for task in tasks}
 
 
 def _streams(manager: Manager) -> set[tuple[int, str]]:
-    return {(stream.instance, stream.port) for stream in manager.service.streams(OPERATOR, Paging(limit=500)).items}
+    return {
+        (stream.instance, stream.port) for stream in manager.service.running.streams(OPERATOR, Paging(limit=500)).items
+    }

@@ -15,7 +15,7 @@ from manager.savings.ledger import HOUR, MINUTE, write
 from manager.savings.settlement import Estimate, Share, Work
 from manager.store.tables import MeteredTenantRow
 from tests.manager.cases.metered_minutes import CORE_MINUTE, minute
-from tests.manager.managers import OPERATOR, Manager, caller, equip
+from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")
 SECOND = 10**9
@@ -59,8 +59,8 @@ def whole_of(told: SavingsAnswer) -> int:
 def test_shares_others_and_overhead_are_the_whole(metered: Manager) -> None:
     """Whoever is shown to an operator, all of it adds up to what was measured."""
     for tenant in ("ann", "bob"):
-        assert 4 * CORE_MINUTE == whole_of(metered.service.savings(OPERATOR, tenant=tenant))
-    told = metered.service.savings(OPERATOR)
+        assert 4 * CORE_MINUTE == whole_of(metered.service.savings.report(OPERATOR, tenant=tenant))
+    told = metered.service.savings.report(OPERATOR)
     assert told.whole is not None
     assert 4 * CORE_MINUTE == told.whole.measured.cpu_ns == whole_of(told)
     (ann, bob), parts = told.shares, told.whole.parts
@@ -73,7 +73,7 @@ def test_shares_others_and_overhead_are_the_whole(metered: Manager) -> None:
 
 def test_the_work_saved_is_told_of_everybody_and_of_each(metered: Manager) -> None:
     """A tenant learns of its own, and of a dataflow that shares nothing that nothing is saved."""
-    told, own = metered.service.savings(OPERATOR), metered.service.savings(ANN)
+    told, own = metered.service.savings.report(OPERATOR), metered.service.savings.report(ANN)
     assert told.whole is not None
     assert 1 - 10 / 16 == told.whole.work_saved
     assert [("ann", 0.3), ("bob", 0.5)] == [(each.tenant, each.work_saved) for each in told.shares]
@@ -87,14 +87,14 @@ def test_of_what_was_metered_before_work_was_nothing_is_told(metered: Manager) -
         for row in session.scalars(select(MeteredTenantRow)):
             row.took = row.took[:7]
             row.dataflows = {name: took[:7] for name, took in row.dataflows.items()}
-    told = metered.service.savings(OPERATOR, tenant="ann")
+    told = metered.service.savings.report(OPERATOR, tenant="ann")
     assert [None, None, None] == [each.work_saved for each in (*told.shares, *told.dataflows)]
     assert [CORE_MINUTE * 3 // 4] == [each.share.cpu_ns for each in told.shares]
 
 
 def test_an_operator_is_told_what_separate_execution_would_take(metered: Manager) -> None:
     """Sharing saves what packed jobs would take beyond what was measured, packing what launched ones would beyond."""
-    whole = metered.service.savings(OPERATOR).whole
+    whole = metered.service.savings.report(OPERATOR).whole
     assert whole is not None
     found = [
         (each.low, each.likely, each.high)
@@ -105,7 +105,7 @@ def test_an_operator_is_told_what_separate_execution_would_take(metered: Manager
 
 def test_a_tenant_is_told_its_own_and_counts(metered: Manager) -> None:
     """Its share, its dataflows and its saving; of others how many there are, and nothing that tells what they take."""
-    told = metered.service.savings(ANN)
+    told = metered.service.savings.report(ANN)
     assert (None, 2) == (told.whole, told.tenants)
     assert ["ann"] == [each.tenant for each in told.shares]
     assert sorted(asked(metered)["ann"]) == sorted(each.dataflow or "" for each in told.dataflows)
@@ -121,10 +121,10 @@ def test_a_tenant_asks_for_nothing_of_others(metered: Manager) -> None:
     (others,) = asked(metered)["bob"]
     for tenant, dataflow in (("bob", None), (None, others), (None, "d-none"), ("carl", None)):
         with pytest.raises(NotFound):
-            metered.service.savings(ANN, tenant=tenant, dataflow=dataflow)
+            metered.service.savings.report(ANN, tenant=tenant, dataflow=dataflow)
     for tenant, dataflow in (("carl", None), ("ann", others), (None, "d-none")):
         with pytest.raises(NotFound):
-            metered.service.savings(OPERATOR, tenant=tenant, dataflow=dataflow)
+            metered.service.savings.report(OPERATOR, tenant=tenant, dataflow=dataflow)
 
 
 def test_one_dataflow_is_told_even_if_it_is_removed(metered: Manager) -> None:
@@ -132,7 +132,7 @@ def test_one_dataflow_is_told_even_if_it_is_removed(metered: Manager) -> None:
     (mine,) = asked(metered)["bob"]
     metered.changes.dataflows.remove(mine, who="bob")
     for who in (BOB, OPERATOR):
-        told = metered.service.savings(who, dataflow=mine)
+        told = metered.service.savings.report(who, dataflow=mine)
         assert [(mine, CORE_MINUTE // 4, 0.5)] == [
             (each.dataflow, each.share.cpu_ns, each.alone.likely) for each in told.dataflows
         ]
@@ -140,9 +140,9 @@ def test_one_dataflow_is_told_even_if_it_is_removed(metered: Manager) -> None:
 
 def test_prices_are_told_where_they_are_set(metered: Manager) -> None:
     """What a core costs in an hour, times what was taken; none where the operator set none."""
-    assert [None, None] == [each.share.price for each in metered.service.savings(OPERATOR).shares]
-    equip(metered.service, pricing=Pricing(per_core_hour=6.0, currency="EUR"))
-    told = metered.service.savings(OPERATOR)
+    assert [None, None] == [each.share.price for each in metered.service.savings.report(OPERATOR).shares]
+    metered.equip(pricing=Pricing(per_core_hour=6.0, currency="EUR"))
+    told = metered.service.savings.report(OPERATOR)
     assert ([0.075, 0.025], 6.0, "EUR") == (
         [each.share.price for each in told.shares],
         told.price_per_core_hour,
@@ -155,7 +155,7 @@ def test_prices_are_told_where_they_are_set(metered: Manager) -> None:
 def test_what_was_not_metered_is_told(metered: Manager) -> None:
     """An interval in which nobody metered anything is answered with nothing, and says so."""
     then = datetime.now(UTC) - timedelta(days=1)
-    told = metered.service.savings(OPERATOR, since=then, until=then + timedelta(hours=1))
+    told = metered.service.savings.report(OPERATOR, since=then, until=then + timedelta(hours=1))
     assert (0.0, 0, ()) == (told.metered_seconds, told.tenants, told.shares)
     assert told.whole is not None
     assert (0, 0.0) == (told.whole.measured.cpu_ns, told.whole.alone_packed.high)
@@ -171,7 +171,7 @@ def test_an_interval_without_an_end_after_its_beginning_is_refused(
     now = datetime.now(UTC)
     begin, end = (None if hours is None else now + timedelta(hours=hours) for hours in (since, until))
     with pytest.raises(InvalidRequest, match="let `to` be later than `from`"):
-        metered.service.savings(OPERATOR, since=begin, until=end)
+        metered.service.savings.report(OPERATOR, since=begin, until=end)
 
 
 def test_intervals_are_minutes_while_these_are_kept_and_else_hours() -> None:

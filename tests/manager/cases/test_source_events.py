@@ -13,7 +13,7 @@ from manager.cases.base import Caller
 from manager.event_flow.sender import EventSender
 from manager.observations.reports import JobSeen
 from manager.problem import Conflict, Forbidden, InvalidRequest, NotFound, StateNotReady
-from tests.manager.managers import OPERATOR, Manager, caller, equip
+from tests.manager.managers import OPERATOR, Manager, caller
 from tests.manager.memory_outputs import Spools, connecting
 
 ANN, BOB, EVE = caller("ann"), caller("bob"), caller("eve")
@@ -32,16 +32,17 @@ class Bench:
             self.streams = {name: each.supplied.stream for name, each in state.sources.items()}
         broker = MemoryBroker()
         self.spools = Spools(broker, *self.streams.values())
-        self.service = self.manager.service
         self.sender = EventSender(connecting(broker), patience=0.2)
-        equip(self.service, sender=self.sender, deploying_seconds=0.0)
+        self.manager.equip(sender=self.sender, deploying_seconds=0.0)
         self.sender.start()
         self.manager.submit("bob", SHORT)
 
     def send(
         self, who: Caller, name: str, body: bytes = BODY, producer: str | None = None, first: int | None = None
     ) -> int:
-        return self.service.send_events(who, name, body, as_lines=True, producer=producer, first=first).next
+        return self.manager.service.source_events.send(
+            who, name, body, as_lines=True, producer=producer, first=first
+        ).next
 
     def values(self, name: str = "ann:weather") -> list[int]:
         """What lies in a source's spool."""
@@ -61,7 +62,7 @@ def test_its_owner_and_operators_send(bench: Bench) -> None:
     assert [2, 2] == [bench.send(ANN, "weather"), bench.send(OPERATOR, "ann:weather")]
     assert [1, 2, 1, 2] == bench.values()
     assert [2, 2, 4] == [bench.send(ANN, "weather", producer="day", first=first) for first in (0, 0, 2)]
-    assert 4 == bench.service.producer(OPERATOR, "ann:weather", "day").next
+    assert 4 == bench.manager.service.source_events.producer(OPERATOR, "ann:weather", "day").next
     assert 8 == len(bench.values())
 
 
@@ -73,7 +74,7 @@ def test_others_are_refused(bench: Bench) -> None:
         with pytest.raises(NotFound):
             bench.send(who, name)
     with pytest.raises(NotFound):
-        bench.service.producer(EVE, "ann:diary", "day")
+        bench.manager.service.source_events.producer(EVE, "ann:diary", "day")
 
 
 def test_what_nobody_would_get_is_refused(bench: Bench) -> None:
@@ -81,7 +82,7 @@ def test_what_nobody_would_get_is_refused(bench: Bench) -> None:
     with pytest.raises(Conflict, match=r"no dataflow reads 'ann:diary'.*submit"):
         bench.send(ANN, "diary")
     ticks = SourceForm.model_validate({"name": "ticks", "connection": {"kind": "timer", "seconds": 1.0}})
-    bench.service.register_source(ANN, ticks)
+    bench.manager.service.sources.register(ANN, ticks)
     with pytest.raises(Conflict, match=r"generated \(timer\)"):
         bench.send(ANN, "ticks")
     assert [] == bench.values()
@@ -112,7 +113,7 @@ def test_half_of_a_number_is_none(bench: Bench, producer: str | None, first: int
 
 def test_events_wait_for_dataflows_that_were_submitted_before(bench: Bench) -> None:
     """What is sent after a submission is that dataflow's too; one that never runs holds nobody up for ever."""
-    equip(bench.service, deploying_seconds=60.0)
+    bench.manager.equip(deploying_seconds=60.0)
     sends = threading.Thread(target=bench.send, args=(ANN, "weather"))
     sends.start()
     with bench.manager.committer.looking() as state:
@@ -130,7 +131,7 @@ def test_events_wait_for_dataflows_that_were_submitted_before(bench: Bench) -> N
         )
     sends.join(60.0)
     assert [1, 2] == bench.values()
-    equip(bench.service, deploying_seconds=0.0)
+    bench.manager.equip(deploying_seconds=0.0)
     bench.manager.submit("ann", SHORT)
     bench.manager.seen.jobs.clear()
     assert 2 == bench.send(ANN, "weather")

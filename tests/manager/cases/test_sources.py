@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from manager.cases.base import Caller, Paging
 from manager.problem import Conflict, Forbidden, InvalidRequest, NotFound
 from manager.store.tables import SourceRow
 from tests.manager.cases.pages import every
-from tests.manager.managers import OPERATOR, Manager, caller, equip, form, raw
+from tests.manager.managers import OPERATOR, Manager, caller, form, raw
 
 ANN, BOB, EVE = caller("ann"), caller("bob"), caller("eve")
 SHORT = "s:source > k:sink"
@@ -38,14 +39,14 @@ def pointers(refused: pytest.ExceptionInfo[InvalidRequest]) -> list[tuple[str, s
 
 def test_a_source_is_registered_as_it_was_asked_for(manager: Manager) -> None:
     """The answer and what is shown later have its full name, schema, visibility and connection."""
-    made = manager.service.register_source(ANN, asked(visibility="named", readers=["bob"]))
+    made = manager.service.sources.register(ANN, asked(visibility="named", readers=["bob"]))
     assert ("ann:street", "ann", Visibility.NAMED, 0) == (made.name, made.owner, made.visibility, made.dataflows)
     assert ({"value": Kind.INTEGER}, ("bob",)) == (made.fields, made.readers)
     for name in ("street", "ann:street"):
-        assert made == manager.service.source(ANN, name)
-    assert made == manager.service.source(OPERATOR, "ann:street")
+        assert made == manager.service.sources.get(ANN, name)
+    assert made == manager.service.sources.get(OPERATOR, "ann:street")
     other = Manager(manager.url, "two").lead()
-    assert made == other.service.source(ANN, "street")
+    assert made == other.service.sources.get(ANN, "street")
     with other.store.read() as session:
         row = session.get(SourceRow, 1)
         assert row is not None
@@ -58,8 +59,8 @@ def test_a_reader_sees_less_than_the_owner(manager: Manager) -> None:
     manager.register("weather", "power")
     for tenant in ("ann", "bob", "bob"):
         manager.submit(tenant, SHORT)
-    mine, theirs = (manager.service.source(who, "ann:weather") for who in (ANN, BOB))
-    assert (3, 2, 0) == (mine.dataflows, theirs.dataflows, manager.service.source(EVE, "ann:weather").dataflows)
+    mine, theirs = (manager.service.sources.get(who, "ann:weather") for who in (ANN, BOB))
+    assert (3, 2, 0) == (mine.dataflows, theirs.dataflows, manager.service.sources.get(EVE, "ann:weather").dataflows)
     assert mine.connection is not None
     assert (None, None) == (theirs.connection, theirs.readers)
     assert mine.fields == theirs.fields
@@ -67,39 +68,41 @@ def test_a_reader_sees_less_than_the_owner(manager: Manager) -> None:
 
 def test_others_private_sources_answer_as_if_there_were_none(manager: Manager) -> None:
     """Looking at, opening and revoking another's private source is answered as for one that never was."""
-    manager.service.register_source(ANN, asked())
+    manager.service.sources.register(ANN, asked())
     told = []
     for name in ("ann:street", "ann:square"):
         for ask in (
-            lambda name: manager.service.source(BOB, name),
-            lambda name: manager.service.revoke_source(BOB, name),
-            lambda name: manager.service.set_visibility(BOB, name, VisibilityForm(visibility=Visibility.PUBLIC)),
+            lambda name: manager.service.sources.get(BOB, name),
+            lambda name: manager.service.sources.revoke(BOB, name),
+            lambda name: manager.service.sources.set_visibility(
+                BOB, name, VisibilityForm(visibility=Visibility.PUBLIC)
+            ),
         ):
             with pytest.raises(NotFound) as refused:
                 ask(name)
             told.append(refused.value.detail.replace(name, "?"))
     assert len(set(told)) == 1
-    assert [] == every(lambda p: manager.service.sources(BOB, p), 10)
+    assert [] == every(lambda p: manager.service.sources.page(BOB, p), 10)
 
 
 def test_a_reader_may_not_change_what_it_reads(manager: Manager) -> None:
     """Who may read another's source is told that it is another's, when it would open or revoke it."""
     manager.register("weather")
     with pytest.raises(Forbidden, match="belongs to another tenant; ask its owner"):
-        manager.service.revoke_source(BOB, "ann:weather")
+        manager.service.sources.revoke(BOB, "ann:weather")
     with pytest.raises(Forbidden, match="belongs to another tenant"):
-        manager.service.set_visibility(BOB, "ann:weather", VisibilityForm(visibility=Visibility.PRIVATE))
-    assert manager.service.source(ANN, "weather").visibility is Visibility.PUBLIC
+        manager.service.sources.set_visibility(BOB, "ann:weather", VisibilityForm(visibility=Visibility.PRIVATE))
+    assert manager.service.sources.get(ANN, "weather").visibility is Visibility.PUBLIC
 
 
 def test_names_are_each_owners_own(manager: Manager) -> None:
     """Two tenants may call a source the same; one tenant may not, until it has revoked the first."""
-    manager.service.register_source(ANN, asked())
-    manager.service.register_source(BOB, asked(connection={"kind": "rate", "per_second": 1}))
+    manager.service.sources.register(ANN, asked())
+    manager.service.sources.register(BOB, asked(connection={"kind": "rate", "per_second": 1}))
     with pytest.raises(Conflict, match="there is a source 'ann:street' already; choose another name, or revoke"):
-        manager.service.register_source(ANN, asked(connection={"kind": "timer", "seconds": 1}))
-    manager.service.revoke_source(ANN, "street")
-    manager.service.register_source(ANN, asked(connection={"kind": "timer", "seconds": 1}))
+        manager.service.sources.register(ANN, asked(connection={"kind": "timer", "seconds": 1}))
+    manager.service.sources.revoke(ANN, "street")
+    manager.service.sources.register(ANN, asked(connection={"kind": "timer", "seconds": 1}))
 
 
 def test_a_name_that_is_registered_anew_is_another_source(manager: Manager) -> None:
@@ -110,7 +113,7 @@ def test_a_name_that_is_registered_anew_is_another_source(manager: Manager) -> N
     for _ in range(2):
         plan = next(each.plan for each in manager.changes.jobs.wanted().values() if each.plan)
         streams |= plan.streams
-        manager.service.revoke_source(ANN, "weather")
+        manager.service.sources.revoke(ANN, "weather")
         manager.register("weather")
         manager.submit("ann", SHORT)
     assert {"source/1", "source/2"} == streams
@@ -121,17 +124,17 @@ def test_one_topic_feeds_one_source(manager: Manager) -> None:
 
     Its owner is told which source it feeds, and somebody else neither that nor whose it is.
     """
-    manager.service.register_source(ANN, asked())
+    manager.service.sources.register(ANN, asked())
     feeds, nothing = (
         "feeds the source 'ann:street' already; choose",
         "is taken; choose another, best below your name",
     )
     for who, told, more in ((ANN, feeds, {}), (OPERATOR, feeds, {"owner": "bob"}), (BOB, nothing, {})):
         with pytest.raises(Conflict, match=told) as refused:
-            manager.service.register_source(who, asked("other", {"kind": "topic", "topic": "city/street"}, **more))
+            manager.service.sources.register(who, asked("other", {"kind": "topic", "topic": "city/street"}, **more))
         assert (told is feeds) == ("ann" in str(refused.value))
-    manager.service.revoke_source(ANN, "street")
-    manager.service.register_source(BOB, asked("other", {"kind": "topic", "topic": "city/street"}))
+    manager.service.sources.revoke(ANN, "street")
+    manager.service.sources.register(BOB, asked("other", {"kind": "topic", "topic": "city/street"}))
 
 
 def test_one_topic_feeds_one_source_of_those_asked_for_at_once(manager: Manager) -> None:
@@ -139,7 +142,7 @@ def test_one_topic_feeds_one_source_of_those_asked_for_at_once(manager: Manager)
 
     def ask(number: int) -> bool:
         try:
-            manager.service.register_source(ANN, asked(f"s{number}", {"kind": "topic", "topic": "city/street"}))
+            manager.service.sources.register(ANN, asked(f"s{number}", {"kind": "topic", "topic": "city/street"}))
         except Conflict:
             return False
         return True
@@ -152,18 +155,18 @@ def test_one_topic_feeds_one_source_of_those_asked_for_at_once(manager: Manager)
 def test_a_topic_that_is_not_a_tenants_is_refused(manager: Manager, topic: str) -> None:
     """Wildcards, Braid's and the broker's own topics, and what an access list cannot hold, are refused."""
     with pytest.raises(InvalidRequest) as refused:
-        manager.service.register_source(ANN, asked(connection={"kind": "topic", "topic": topic}))
+        manager.service.sources.register(ANN, asked(connection={"kind": "topic", "topic": topic}))
     ((pointer, _),) = pointers(refused)
     assert pointer in {"/connection", "/connection/topic"}
-    assert [] == every(lambda p: manager.service.sources(OPERATOR, p), 10)
+    assert [] == every(lambda p: manager.service.sources.page(OPERATOR, p), 10)
 
 
 def test_files_of_the_hosts_are_for_operators(manager: Manager) -> None:
     """A tenant is refused a file, whatever it holds; an operator registers it for a tenant."""
     connection = {"kind": "replay", "path": "/data/trace.csv", "per_second": 5.0}
     with pytest.raises(Forbidden, match="only operators register files"):
-        manager.service.register_source(ANN, asked(connection=connection, schema={"value": "float"}))
-    made = manager.service.register_source(
+        manager.service.sources.register(ANN, asked(connection=connection, schema={"value": "float"}))
+    made = manager.service.sources.register(
         OPERATOR, asked(connection=connection, schema={"value": "float"}, owner="ann")
     )
     assert "ann:street" == made.name
@@ -171,13 +174,13 @@ def test_files_of_the_hosts_are_for_operators(manager: Manager) -> None:
 
 def test_a_generated_source_has_its_own_schema(manager: Manager) -> None:
     """The schema is filled in where it is left out, and refused where it is another."""
-    made = manager.service.register_source(ANN, asked(connection={"kind": "rate", "per_second": 2}))
+    made = manager.service.sources.register(ANN, asked(connection={"kind": "rate", "per_second": 2}))
     assert made.fields
-    manager.service.register_source(
+    manager.service.sources.register(
         ANN, asked("same", {"kind": "rate", "per_second": 2}, schema=dict(made.fields.items()))
     )
     with pytest.raises(InvalidRequest) as refused:
-        manager.service.register_source(
+        manager.service.sources.register(
             ANN, asked("other", {"kind": "timer", "seconds": 1}, schema={"nothing": "string"})
         )
     assert [("/schema", "fixed-schema")] == pointers(refused)
@@ -186,13 +189,13 @@ def test_a_generated_source_has_its_own_schema(manager: Manager) -> None:
 def test_whose_a_source_is_has_to_be_said_by_an_operator(manager: Manager) -> None:
     """An operator names an owner that is a tenant; a tenant is the owner itself."""
     with pytest.raises(InvalidRequest) as refused:
-        manager.service.register_source(OPERATOR, asked())
+        manager.service.sources.register(OPERATOR, asked())
     assert [("/owner", "missing")] == pointers(refused)
     with pytest.raises(NotFound, match="no tenant 'zoe'"):
-        manager.service.register_source(OPERATOR, asked(owner="zoe"))
+        manager.service.sources.register(OPERATOR, asked(owner="zoe"))
     with pytest.raises(Forbidden, match="for itself only"):
-        manager.service.register_source(ANN, asked(owner="bob"))
-    assert "ann" == manager.service.register_source(ANN, asked(owner="ann")).owner
+        manager.service.sources.register(ANN, asked(owner="bob"))
+    assert "ann" == manager.service.sources.register(ANN, asked(owner="ann")).owner
 
 
 def test_revoking_removes_what_reads_it(manager: Manager) -> None:
@@ -202,13 +205,13 @@ def test_revoking_removes_what_reads_it(manager: Manager) -> None:
     manager.submit("ann", SHORT)
     manager.submit("bob", both)
     replaced = manager.submit("bob", "s:source{'source': 'traffic'} > k:sink")
-    manager.service.replace(BOB, replaced, raw(both))
+    manager.service.dataflows.replace(BOB, replaced, raw(both))
     stays = manager.submit("eve", both)
-    manager.service.replace(EVE, stays, raw("s:source{'source': 'traffic'} > k:sink"))
-    assert 3 == manager.service.revoke_source(ANN, "weather").dataflows
-    assert [stays] == [each.id for each in manager.service.dataflows(OPERATOR, Paging()).items]
+    manager.service.dataflows.replace(EVE, stays, raw("s:source{'source': 'traffic'} > k:sink"))
+    assert 3 == manager.service.sources.revoke(ANN, "weather").dataflows
+    assert [stays] == [each.id for each in manager.service.dataflows.page(OPERATOR, Paging()).items]
     with pytest.raises(NotFound):
-        manager.service.source(ANN, "weather")
+        manager.service.sources.get(ANN, "weather")
 
 
 def test_lists_of_sources_have_each_once(manager: Manager) -> None:
@@ -222,17 +225,18 @@ def test_lists_of_sources_have_each_once(manager: Manager) -> None:
     }
     for limit in (1, 2, 3, 10):
         for who, names in seen.items():
-            assert names == [each.name for each in every(lambda p, who=who: manager.service.sources(who, p), limit)]  # type: ignore[misc]
+            shown = every(partial(manager.service.sources.page, who), limit)
+            assert names == [each.name for each in shown]
 
 
 def test_the_brokers_access_is_told_when_it_changes(sqlite: str) -> None:
     """Registering and revoking change what tenants may write; who keeps the broker is told after it is committed."""
     manager = Manager(sqlite).lead()
     told: list[tuple[str, ...]] = []
-    equip(manager.service, access_changed=lambda: told.append(manager.service.grants()["ann"].writes))
+    manager.equip(access_changed=lambda: told.append(manager.service.administration.grants()["ann"].writes))
     manager.admit("ann")
-    manager.service.register_source(ANN, asked())
-    manager.service.register_source(OPERATOR, form("weather"))
-    manager.service.revoke_source(ANN, "street")
+    manager.service.sources.register(ANN, asked())
+    manager.service.sources.register(OPERATOR, form("weather"))
+    manager.service.sources.revoke(ANN, "street")
     assert [(), ("city/street",), ("city/street", "raw/ann/weather"), ("raw/ann/weather",)] == told
     manager.close()

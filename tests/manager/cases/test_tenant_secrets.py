@@ -10,7 +10,7 @@ from manager.answers import OperationKind, SecretForm
 from manager.cases.base import Caller, Paging
 from manager.problem import InvalidRequest, NotFound, StateNotReady
 from tests.manager.cases.pages import every
-from tests.manager.managers import OPERATOR, Manager, caller, equip
+from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")
 HUSH = SecretForm(secret="hush")  # noqa: S106 - an example
@@ -20,7 +20,7 @@ HUSH = SecretForm(secret="hush")  # noqa: S106 - an example
 def manager(sqlite: str, tmp_path: Path) -> Iterator[Manager]:
     made = Manager(sqlite).lead()
     made.admit("ann", "bob")
-    equip(made.service, vault=Vault(tmp_path / "root"))
+    made.equip(vault=Vault(tmp_path / "root"))
     yield made
     made.close()
 
@@ -28,44 +28,44 @@ def manager(sqlite: str, tmp_path: Path) -> Iterator[Manager]:
 def names(manager: Manager, who: Caller, tenant: str | None = None, limit: int = 2) -> list[str]:
     return [
         f"{each.tenant}/{each.name}"
-        for each in every(lambda paging: manager.service.secrets(who, paging, tenant=tenant), limit)
+        for each in every(lambda paging: manager.service.secrets.page(who, paging, tenant=tenant), limit)
     ]
 
 
 def test_a_tenant_has_secrets_of_its_own(manager: Manager) -> None:
     """Two tenants may use one name; an operator sees and puts for whom it names."""
     for who, name in ((ANN, "lake"), (ANN, "warehouse"), (BOB, "lake")):
-        manager.service.put_secret(who, name, HUSH)
-    manager.service.put_secret(OPERATOR, "sea", SecretForm(secret="salt"), tenant="ann")  # noqa: S106 - an example
+        manager.service.secrets.put(who, name, HUSH)
+    manager.service.secrets.put(OPERATOR, "sea", SecretForm(secret="salt"), tenant="ann")  # noqa: S106 - an example
     assert ["ann/lake", "ann/sea", "ann/warehouse"] == names(manager, ANN) == names(manager, OPERATOR, "ann")
     assert ["bob/lake"] == names(manager, BOB)
     assert ["ann/lake", "ann/sea", "ann/warehouse", "bob/lake"] == names(manager, OPERATOR)
-    manager.service.remove_secret(ANN, "lake")
+    manager.service.secrets.remove(ANN, "lake")
     assert ["bob/lake"] == names(manager, BOB)
-    assert "hush" == (manager.service._tools.vault or Vault(Path())).reveal("bob", "lake")
+    assert "hush" == (manager.tools.vault or Vault(Path())).reveal("bob", "lake")
     with pytest.raises(NotFound):
-        manager.service.remove_secret(ANN, "lake")
+        manager.service.secrets.remove(ANN, "lake")
 
 
 def test_nobody_acts_for_others(manager: Manager) -> None:
     """Another tenant does not exist for a tenant; an operator has to say for whom."""
     for call in (
-        lambda: manager.service.put_secret(ANN, "lake", HUSH, tenant="bob"),
-        lambda: manager.service.secrets(ANN, Paging(), tenant="bob"),
-        lambda: manager.service.remove_secret(ANN, "lake", tenant="bob"),
-        lambda: manager.service.put_secret(OPERATOR, "lake", HUSH, tenant="nobody"),
+        lambda: manager.service.secrets.put(ANN, "lake", HUSH, tenant="bob"),
+        lambda: manager.service.secrets.page(ANN, Paging(), tenant="bob"),
+        lambda: manager.service.secrets.remove(ANN, "lake", tenant="bob"),
+        lambda: manager.service.secrets.put(OPERATOR, "lake", HUSH, tenant="nobody"),
     ):
         with pytest.raises(NotFound):
             call()
     with pytest.raises(InvalidRequest):
-        manager.service.put_secret(OPERATOR, "lake", HUSH)
+        manager.service.secrets.put(OPERATOR, "lake", HUSH)
 
 
 def test_the_journal_names_secrets_and_holds_none(manager: Manager) -> None:
     """Neither does an answer, a form that is shown, or a database."""
-    answer = manager.service.put_secret(ANN, "lake", HUSH)
-    manager.service.remove_secret(ANN, "lake")
-    kinds = [each.kind for each in manager.service.operations(ANN, Paging(), subject="lake").items]
+    answer = manager.service.secrets.put(ANN, "lake", HUSH)
+    manager.service.secrets.remove(ANN, "lake")
+    kinds = [each.kind for each in manager.service.operations.page(ANN, Paging(), subject="lake").items]
     assert [OperationKind.REMOVE_SECRET, OperationKind.PUT_SECRET] == kinds
     assert "hush" not in f"{answer!r} {HUSH!r}"
     path = Path(manager.url.removeprefix("sqlite:///"))
@@ -74,6 +74,6 @@ def test_the_journal_names_secrets_and_holds_none(manager: Manager) -> None:
 
 def test_a_manager_without_a_root_says_so(manager: Manager) -> None:
     """It keeps nothing anywhere else."""
-    equip(manager.service, vault=None)
+    manager.equip(vault=None)
     with pytest.raises(StateNotReady, match="no root to keep secrets in"):
-        manager.service.put_secret(ANN, "lake", HUSH)
+        manager.service.secrets.put(ANN, "lake", HUSH)

@@ -42,7 +42,7 @@ class Served:
 @contextmanager
 def rest() -> Iterator[Served]:
     service, events = FakeService(), Events(last=0)
-    with serving(make_app(service, events, lambda: None)) as url:
+    with serving(make_app(service.use_cases, events, lambda: None)) as url:
         try:
             yield Served(url, service, events)
         finally:
@@ -57,7 +57,7 @@ def served() -> Iterator[Served]:
 
 def test_every_route_has_a_method_and_every_method_a_route() -> None:
     """But for live streams, which are tested below, and sessions, which are for browsers."""
-    paths = make_app(FakeService(), Events(), lambda: None).openapi()["paths"]
+    paths = make_app(FakeService().use_cases, Events(), lambda: None).openapi()["paths"]
     documented = {
         (verb.upper(), re.sub(BELOW, "x", path))
         for path, verbs in paths.items()

@@ -57,16 +57,16 @@ class Tenant:
             text = raw(self._chance.choice(TEXTS))
             what = self._chance.random()
             if not self._mine or what < 0.55:
-                answer = self._ask(lambda manager, text=text: manager.service.submit(self.caller, text))  # type: ignore[misc]
+                answer = self._ask(lambda manager, text=text: manager.service.dataflows.submit(self.caller, text))  # type: ignore[misc]
                 self._note(OperationKind.SUBMIT, answer)
                 self._mine.append(self.told[-1].dataflow)
             elif what < 0.75:
                 name = self._chance.choice(self._mine)
-                answer = self._ask(lambda m, name=name, text=text: m.service.replace(self.caller, name, text))  # type: ignore[misc]
+                answer = self._ask(lambda m, name=name, text=text: m.service.dataflows.replace(self.caller, name, text))  # type: ignore[misc]
                 self._note(OperationKind.REPLACE, answer)
             else:
                 gone = self._mine.pop(self._chance.randrange(len(self._mine)))
-                self._ask(lambda manager, gone=gone: manager.service.remove(self.caller, gone, Stop.NOW))  # type: ignore[misc]
+                self._ask(lambda manager, gone=gone: manager.service.dataflows.remove(self.caller, gone, Stop.NOW))  # type: ignore[misc]
                 self.told.append(Told(kind=OperationKind.REMOVE, dataflow=gone))
         return self.told
 
@@ -119,12 +119,12 @@ def hold_the_journal(told: dict[str, list[Told]], manager: Manager, anew: Manage
         who = Caller(key=row.who, role=Role.TENANT, tenant=row.who)
         match row.kind:
             case OperationKind.SUBMIT:
-                names[row.subject] = anew.service.submit(who, next(texts[row.who])).id
+                names[row.subject] = anew.service.dataflows.submit(who, next(texts[row.who])).id
             case OperationKind.REPLACE:
-                anew.service.replace(who, names[row.subject], next(texts[row.who]))
+                anew.service.dataflows.replace(who, names[row.subject], next(texts[row.who]))
             case _:
                 next(texts[row.who])
-                anew.service.remove(who, names[row.subject], Stop.NOW)
+                anew.service.dataflows.remove(who, names[row.subject], Stop.NOW)
     assert counts(rows) == counts(journal(anew))
     assert running(manager) == running(anew)
     hold(manager)
@@ -215,9 +215,9 @@ def test_looking_while_others_change(sqlite: str) -> None:
     def look() -> int:
         looks = 0
         while not stop.is_set():
-            assert dataflow == manager.service.dataflows(caller("ann"), Paging(limit=1)).items[0].id
-            assert dataflow == manager.service.dataflow(caller("ann"), dataflow).id
-            manager.service.explain(caller("bob"), raw(TEXTS[1]))
+            assert dataflow == manager.service.dataflows.page(caller("ann"), Paging(limit=1)).items[0].id
+            assert dataflow == manager.service.dataflows.get(caller("ann"), dataflow).id
+            manager.service.dataflows.explain(caller("bob"), raw(TEXTS[1]))
             looks += 1
         return looks
 

@@ -24,7 +24,7 @@ SHORT = "s:source > k:sink"
 def test_what_makes_its_events_itself_is_refused_with_what_to_do_instead(manager: Manager) -> None:
     """Documents may have such tasks, but nothing runs them; each is named at its place, in submission and explain."""
     text = "c:clock > m:map > k:sink s:source > m d:clock{'every': 2} > m"
-    for ask in (manager.submit, lambda who, what: manager.service.explain(caller(who), raw(what))):
+    for ask in (manager.submit, lambda who, what: manager.service.dataflows.explain(caller(who), raw(what))):
         with pytest.raises(InvalidDataflow) as refused:
             ask("ann", text)
         assert [(f"/tasks/{at}/type", "generator-not-run") for at in (0, 4)] == [
@@ -40,7 +40,7 @@ def test_tasks_whose_config_decides_their_ports_are_found_again(manager: Manager
     manager.submit("bob", "s:source > r:route{'ways': ('a', 'b')}..a > p:prefer.in > k:sink")
     with manager.committer.looking() as state:
         assert 1 == sum(task.type.name == "route" for task in state.running.tasks.values())
-    manager.service.remove(ANN, first, Stop.NOW)
+    manager.service.dataflows.remove(ANN, first, Stop.NOW)
     hold(manager)
 
 
@@ -59,20 +59,20 @@ def numbered(number: int) -> str:
 
 def test_a_tenant_has_no_more_dataflows_than_it_may(manager: Manager) -> None:
     """The dataflow beyond the quota is refused with what to do; one that is removed makes room; others are not hit."""
-    manager.service.set_quota(OPERATOR, "ann", Quota(dataflows=2))
+    manager.service.administration.set_quota(OPERATOR, "ann", Quota(dataflows=2))
     first = manager.submit("ann", SHORT)
     manager.submit("ann", SHORT)
     with pytest.raises(QuotaExceeded, match=r"has 2 dataflows, and may have 2; remove one, or ask for more") as refused:
         manager.submit("ann", SHORT)
     assert refused.value.retry_after is None
     manager.submit("bob", SHORT)
-    manager.service.remove(ANN, first, Stop.NOW)
+    manager.service.dataflows.remove(ANN, first, Stop.NOW)
     manager.submit("ann", SHORT)
 
 
 def test_a_tenants_dataflows_have_no_more_tasks_than_they_may(manager: Manager) -> None:
     """Tasks count for each dataflow, shared or not, equivalent ones once; the message says how many there would be."""
-    manager.service.set_quota(OPERATOR, "ann", Quota(tasks=5))
+    manager.service.administration.set_quota(OPERATOR, "ann", Quota(tasks=5))
     manager.submit("ann", "s:source > a:map > k:sink s > b:map > k")
     with pytest.raises(QuotaExceeded, match=r"has dataflows of 3 tasks, and may have 5; this one would make it 6"):
         manager.submit("ann", numbered(0))
@@ -82,29 +82,29 @@ def test_a_tenants_dataflows_have_no_more_tasks_than_they_may(manager: Manager) 
 def test_a_tenant_over_its_quota_may_still_shrink(manager: Manager) -> None:
     """A dataflow is replaced by a smaller one, or one as large, whatever the quota is by now; a larger one is not."""
     dataflow = manager.submit("ann", numbered(1))
-    manager.service.set_quota(OPERATOR, "ann", Quota(dataflows=0, tasks=1))
-    manager.service.replace(ANN, dataflow, raw(numbered(2)))
-    manager.service.replace(ANN, dataflow, raw(SHORT))
+    manager.service.administration.set_quota(OPERATOR, "ann", Quota(dataflows=0, tasks=1))
+    manager.service.dataflows.replace(ANN, dataflow, raw(numbered(2)))
+    manager.service.dataflows.replace(ANN, dataflow, raw(SHORT))
     with pytest.raises(QuotaExceeded, match="this one would make it 3"):
-        manager.service.replace(ANN, dataflow, raw(numbered(1)))
+        manager.service.dataflows.replace(ANN, dataflow, raw(numbered(1)))
     hold(manager)
 
 
 def test_a_tenant_submits_no_more_often_than_it_may(manager: Manager) -> None:
     """Beyond so many submissions and replacements in a minute the answer says how long to wait; operators may go on."""
-    manager.service.set_quota(OPERATOR, "ann", Quota(submits_per_minute=3))
+    manager.service.administration.set_quota(OPERATOR, "ann", Quota(submits_per_minute=3))
     dataflow = manager.submit("ann", SHORT)
     manager.submit("ann", SHORT)
-    manager.service.replace(ANN, dataflow, raw(numbered(1)))
+    manager.service.dataflows.replace(ANN, dataflow, raw(numbered(1)))
     with pytest.raises(QuotaExceeded, match=r"may submit 3 times a minute; wait \d+ s") as refused:
         manager.submit("ann", SHORT)
     assert refused.value.retry_after is not None
     assert 0 < refused.value.retry_after <= 60
     with pytest.raises(QuotaExceeded):
-        manager.service.replace(ANN, dataflow, raw(SHORT))
+        manager.service.dataflows.replace(ANN, dataflow, raw(SHORT))
     manager.submit("bob", SHORT)
-    manager.service.submit(OPERATOR, raw(SHORT), tenant="ann")
-    manager.service.remove(ANN, dataflow, Stop.NOW)
+    manager.service.dataflows.submit(OPERATOR, raw(SHORT), tenant="ann")
+    manager.service.dataflows.remove(ANN, dataflow, Stop.NOW)
     _age(manager, "ann", 50.0)
     with pytest.raises(QuotaExceeded) as again:
         manager.submit("ann", SHORT)
@@ -119,13 +119,13 @@ def test_the_wait_is_until_there_is_room(manager: Manager) -> None:
     for age in (40.0, 15.0, 0.0):
         manager.submit("ann", SHORT)
         _age(manager, "ann", age)
-    manager.service.set_quota(OPERATOR, "ann", Quota(submits_per_minute=2))
+    manager.service.administration.set_quota(OPERATOR, "ann", Quota(submits_per_minute=2))
     # They are 55, 15 and 0 seconds old; that of 15 has to go.
     with pytest.raises(QuotaExceeded) as refused:
         manager.submit("ann", SHORT)
     assert refused.value.retry_after is not None
     assert 30 < refused.value.retry_after <= 45
-    manager.service.set_quota(OPERATOR, "ann", Quota(submits_per_minute=0))
+    manager.service.administration.set_quota(OPERATOR, "ann", Quota(submits_per_minute=0))
     with pytest.raises(QuotaExceeded, match="may submit nothing; ask for more") as never:
         manager.submit("ann", SHORT)
     assert never.value.retry_after is None
@@ -139,12 +139,12 @@ def _age(manager: Manager, who: str, seconds: float) -> None:
 
 def test_a_key_submits_once(manager: Manager) -> None:
     """The same key with the same document gets the same answer and does nothing; it counts for one tenant only."""
-    first = manager.service.submit(ANN, raw(numbered(1)), idempotency_key="k")
+    first = manager.service.dataflows.submit(ANN, raw(numbered(1)), idempotency_key="k")
     stored = rows(manager.store)
-    assert first == manager.service.submit(ANN, raw(numbered(1)), idempotency_key="k")
+    assert first == manager.service.dataflows.submit(ANN, raw(numbered(1)), idempotency_key="k")
     assert stored == rows(manager.store)
-    assert first.id != manager.service.submit(BOB, raw(numbered(1)), idempotency_key="k").id
-    assert first.id != manager.service.submit(ANN, raw(numbered(1)), idempotency_key="l").id
+    assert first.id != manager.service.dataflows.submit(BOB, raw(numbered(1)), idempotency_key="k").id
+    assert first.id != manager.service.dataflows.submit(ANN, raw(numbered(1)), idempotency_key="l").id
 
 
 def test_a_key_stands_for_one_document(manager: Manager) -> None:
@@ -166,9 +166,9 @@ def test_a_refused_submission_leaves_its_key_unused(manager: Manager) -> None:
 def test_a_key_outlives_its_dataflow_and_its_manager(manager: Manager) -> None:
     """A key is answered with what became of its dataflow, also by another manager, and submits nothing anew."""
     dataflow = manager.submit("ann", SHORT, key="k")
-    manager.service.remove(ANN, dataflow, Stop.NOW)
+    manager.service.dataflows.remove(ANN, dataflow, Stop.NOW)
     other = Manager(manager.url, "two").lead()
-    answer = other.service.submit(ANN, raw(SHORT), idempotency_key="k")
+    answer = other.service.dataflows.submit(ANN, raw(SHORT), idempotency_key="k")
     assert (dataflow, "removed") == (answer.id, answer.state)
     other.close()
 
@@ -176,7 +176,7 @@ def test_a_key_outlives_its_dataflow_and_its_manager(manager: Manager) -> None:
 def test_a_tenant_that_was_not_admitted_submits_nothing(manager: Manager) -> None:
     """An operator that names a tenant which is not there is told so."""
     with pytest.raises(NotFound, match="no tenant 'eve'"):
-        manager.service.submit(OPERATOR, raw(SHORT), tenant="eve")
+        manager.service.dataflows.submit(OPERATOR, raw(SHORT), tenant="eve")
 
 
 def test_a_job_whose_plan_would_be_as_it_was_keeps_it(sqlite: str) -> None:
@@ -197,7 +197,7 @@ def test_whoever_listens_is_told_of_each_change(manager: Manager) -> None:
     told: list[int] = []
     manager.committer.on_change(lambda: told.append(len(manager.changes.jobs.wanted())))
     dataflow = manager.submit("ann", SHORT)
-    manager.service.remove(ANN, dataflow, Stop.NOW)
+    manager.service.dataflows.remove(ANN, dataflow, Stop.NOW)
     with pytest.raises(InvalidDataflow):
         manager.submit("ann", "s:source")
     assert [1, 1] == told
@@ -209,7 +209,7 @@ def test_a_job_that_stopped_is_forgotten_when_its_host_says_so(manager: Manager)
     dataflow = manager.submit("ann", SHORT)
     manager.changes.jobs.ended("1")
     assert manager.changes.jobs.wanted()["1"].plan is not None
-    manager.service.remove(ANN, dataflow, Stop.NOW)
+    manager.service.dataflows.remove(ANN, dataflow, Stop.NOW)
     other = Manager(manager.url, "two").lead()
     assert other.changes.jobs.wanted()["1"].plan is None
     other.changes.jobs.ended("1")
@@ -225,7 +225,7 @@ def test_a_job_keeps_no_more_paused_tasks_than_it_needs(manager: Manager) -> Non
     """However many came to a job and left it, its plan has the newest of them only."""
     manager.submit("ann", SHORT)
     for number in range(MOST_PAUSED // 2 + 10):
-        manager.service.remove(ANN, manager.submit("ann", numbered(number)), Stop.NOW)
+        manager.service.dataflows.remove(ANN, manager.submit("ann", numbered(number)), Stop.NOW)
     plan = manager.changes.jobs.wanted()["1"].plan
     assert plan is not None
     paused = [slot.instance for slot in plan.slots if slot.state is SlotState.PAUSED]
@@ -241,7 +241,7 @@ def test_a_sink_that_comes_back_numbers_anew(manager: Manager) -> None:
     dataflow = manager.submit("ann", one)
     epochs = []
     for text in (two, one, "s:source > a:map{'add': 2} > k:sink s > l:sink", one, one):
-        manager.service.replace(ANN, dataflow, raw(text))
+        manager.service.dataflows.replace(ANN, dataflow, raw(text))
         plan = manager.changes.jobs.wanted()["1"].plan
         assert plan is not None
         epochs.append({each.sink: each.epoch for each in plan.deliveries})
@@ -255,7 +255,7 @@ def test_tasks_of_a_type_that_is_gone_run_on(manager: Manager) -> None:
     dataflow = manager.submit("ann", "s:source > a:lab:still > k:file")
     before = manager.changes.jobs.wanted()["1"].plan
     manager = Manager(manager.url, "another", catalogue=Catalogue.of(())).lead()
-    manager.service.set_quota(OPERATOR, "ann", Quota())
+    manager.service.administration.set_quota(OPERATOR, "ann", Quota())
 
     def plan_all(_session: Session, draft: Draft) -> None:
         draft.touched = set(draft.state.plans)
@@ -263,7 +263,7 @@ def test_tasks_of_a_type_that_is_gone_run_on(manager: Manager) -> None:
 
     manager.committer.go_on(plan_all)
     assert before == manager.changes.jobs.wanted()["1"].plan
-    manager.service.remove(ANN, dataflow, Stop.NOW)
+    manager.service.dataflows.remove(ANN, dataflow, Stop.NOW)
     assert manager.changes.jobs.wanted()["1"].plan is None
     manager.close()
 
@@ -273,7 +273,7 @@ def test_what_runs_is_as_old_as_it_was(manager: Manager) -> None:
     begun = datetime.now(UTC)
     manager.submit("ann", "s:source > w:window > k:sink")
     other = Manager(manager.url, "two").lead()
-    answer = other.service.submit(BOB, raw("s:source > w:window > l:sink"))
+    answer = other.service.dataflows.submit(BOB, raw("s:source > w:window > l:sink"))
     since = {task.id: task.since for task in answer.reused}
     assert since["s"] is None
     assert since["w"] is not None

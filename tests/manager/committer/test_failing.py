@@ -57,12 +57,12 @@ def failing(store: Store, at: int) -> Iterator[list[str]]:
 def change(manager: Manager, what: str, dataflow: str) -> None:
     service = manager.service
     steps: dict[str, Callable[[], object]] = {
-        "submit": lambda: service.submit(ANN, raw(EDITED), idempotency_key="once"),
-        "replace": lambda: service.replace(BOB, dataflow, raw(EDITED)),
-        "remove": lambda: service.remove(BOB, dataflow, Stop.NOW),
-        "register": lambda: service.register_source(OPERATOR, form("diary")),
-        "hide": lambda: service.set_visibility(ANN, "power", VisibilityForm(visibility=Visibility.PRIVATE)),
-        "revoke": lambda: service.revoke_source(ANN, "weather"),
+        "submit": lambda: service.dataflows.submit(ANN, raw(EDITED), idempotency_key="once"),
+        "replace": lambda: service.dataflows.replace(BOB, dataflow, raw(EDITED)),
+        "remove": lambda: service.dataflows.remove(BOB, dataflow, Stop.NOW),
+        "register": lambda: service.sources.register(OPERATOR, form("diary")),
+        "hide": lambda: service.sources.set_visibility(ANN, "power", VisibilityForm(visibility=Visibility.PRIVATE)),
+        "revoke": lambda: service.sources.revoke(ANN, "weather"),
     }
     steps[what]()
 

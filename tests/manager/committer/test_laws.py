@@ -94,7 +94,7 @@ class Tenants(RuleBasedStateMachine):
         text = raw(Random(seed).choice(self.family))
         key = f"key {seed}" if keyed else None
         service, before = self.manager.service, rows(self.manager.store)
-        answer = self.tried(lambda: service.submit(caller(tenant), text, idempotency_key=key, start=start))
+        answer = self.tried(lambda: service.dataflows.submit(caller(tenant), text, idempotency_key=key, start=start))
         if answer is None:
             return
         if key is not None and (tenant, key) in self.keyed:
@@ -108,14 +108,14 @@ class Tenants(RuleBasedStateMachine):
         if key is not None:
             self.keyed[tenant, key] = answer.id
             before = rows(self.manager.store)
-            assert answer == service.submit(caller(tenant), text, idempotency_key=key, start=start)
+            assert answer == service.dataflows.submit(caller(tenant), text, idempotency_key=key, start=start)
             assert before == rows(self.manager.store)
 
     @precondition(lambda self: self.alive)
     @rule(seed=_ANY)
     def remove(self, seed: int) -> None:
         dataflow = self.some(seed)
-        self.manager.service.remove(caller(self.alive.pop(dataflow)), dataflow, Stop.NOW)
+        self.manager.service.dataflows.remove(caller(self.alive.pop(dataflow)), dataflow, Stop.NOW)
 
     @precondition(lambda self: self.alive)
     @rule(seed=_ANY, document=_ANY)
@@ -130,7 +130,7 @@ class Tenants(RuleBasedStateMachine):
             before = {_common(tasks[each]): each for each in state.running.dataflow(name).instances}
             running = set(state.running.tasks)
             epochs = {sink: state.epochs.get(Delivered(name, sink), 1) for sink in produced}
-        answer = self.tried(lambda: self.manager.service.replace(caller(tenant), dataflow, text))
+        answer = self.tried(lambda: self.manager.service.dataflows.replace(caller(tenant), dataflow, text))
         if answer is None:
             return
         started = {task.instance for task in answer.started}
@@ -150,7 +150,7 @@ class Tenants(RuleBasedStateMachine):
     def open_to(self, source: str, visibility: Visibility, who: str) -> None:
         owner = SOURCES[source].owner
         shown = VisibilityForm(visibility=visibility, readers=frozenset({who}))
-        done = self.tried(lambda: self.manager.service.set_visibility(caller(owner), source, shown))
+        done = self.tried(lambda: self.manager.service.sources.set_visibility(caller(owner), source, shown))
         self.leave(done)
 
     @rule(source=st.sampled_from(NAMES))
@@ -159,9 +159,9 @@ class Tenants(RuleBasedStateMachine):
         with self.manager.committer.looking() as state:
             registered = f"{owner}:{source}" in state.sources
         if registered:
-            self.leave(self.tried(lambda: self.manager.service.revoke_source(caller(owner), source)))
+            self.leave(self.tried(lambda: self.manager.service.sources.revoke(caller(owner), source)))
         else:
-            self.tried(lambda: self.manager.service.register_source(OPERATOR, form(source)))
+            self.tried(lambda: self.manager.service.sources.register(OPERATOR, form(source)))
 
     def leave(self, done: Any) -> None:
         """Those that may not read any more are gone; all others stay."""
@@ -174,12 +174,12 @@ class Tenants(RuleBasedStateMachine):
     @rule(tenant=st.sampled_from(TENANTS), seed=_ANY)
     def ask_for_too_much(self, tenant: str, seed: int) -> None:
         """What a quota does not allow is refused."""
-        self.manager.service.set_quota(OPERATOR, tenant, Quota(dataflows=0))
+        self.manager.service.administration.set_quota(OPERATOR, tenant, Quota(dataflows=0))
         before, stored = pictured(self.manager), rows(self.manager.store)
         with pytest.raises(Trouble):
             self.manager.submit(tenant, Random(seed).choice(self.family))
         assert (before, stored) == (pictured(self.manager), rows(self.manager.store))
-        self.manager.service.set_quota(OPERATOR, tenant, PLENTY)
+        self.manager.service.administration.set_quota(OPERATOR, tenant, PLENTY)
 
     @rule()
     def find_no_host(self) -> None:
@@ -195,7 +195,7 @@ class Tenants(RuleBasedStateMachine):
         with self.manager.committer.looking() as state:
             memory = id(state)
         try:
-            answer = self.manager.service.submit(caller("bob"), text)
+            answer = self.manager.service.dataflows.submit(caller("bob"), text)
         except Trouble:
             with self.manager.committer.looking() as state:
                 assert memory == id(state)

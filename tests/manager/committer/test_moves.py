@@ -51,7 +51,7 @@ def passed(move: Move) -> dict[JobId, dict[str, int]]:
 
 
 def notes(manager: Manager) -> list[str]:
-    page = manager.service.operations(OPERATOR, Paging(), kind=OperationKind.MOVE)
+    page = manager.service.operations.page(OPERATOR, Paging(), kind=OperationKind.MOVE)
     return [each.note for each in page.items]
 
 
@@ -65,7 +65,7 @@ def test_all_that_moves_comes_together_in_one_job(on_any: Manager) -> None:
     """It is left at the cut, begins there with its states in the next epoch, and nothing of the old jobs is left."""
     manager = on_any
     committer = manager.committer
-    before = {each.job: each for each in manager.service.jobs(OPERATOR, Paging()).items}
+    before = {each.job: each for each in manager.service.running.jobs(OPERATOR, Paging()).items}
     assert len(before) == 3
     move = begin(manager)
     with committer.looking() as state:
@@ -88,7 +88,7 @@ def test_all_that_moves_comes_together_in_one_job(on_any: Manager) -> None:
     assert loaded(manager.store) == pictured(manager)
     manager.changes.moves.end(move.id)
     hold(manager)
-    assert [str(new)] == [each.job for each in manager.service.jobs(OPERATOR, Paging()).items]
+    assert [str(new)] == [each.job for each in manager.service.running.jobs(OPERATOR, Paging()).items]
     (note,) = notes(manager)
     assert note.startswith("it was asked for. It is worth it: ")
     assert "; outputs stood still for at most" in note
@@ -100,7 +100,7 @@ def test_all_that_moves_comes_together_in_one_job(on_any: Manager) -> None:
 def test_what_went_back_goes_on_from_where_it_was_cut(manager: Manager) -> None:
     """In its old jobs, in the next epoch there too; the job that was opened for it is stopped."""
     committer = manager.committer
-    jobs = {each.job for each in manager.service.jobs(OPERATOR, Paging()).items}
+    jobs = {each.job for each in manager.service.running.jobs(OPERATOR, Paging()).items}
     move = begin(manager)
     manager.changes.moves.cut(move.id)
     manager.changes.moves.go_back(move.id, why="job 3 did not come")
@@ -113,7 +113,7 @@ def test_what_went_back_goes_on_from_where_it_was_cut(manager: Manager) -> None:
             assert {2} == {each.epoch for each in plan.forwards} | {each.epoch for each in plan.deliveries}
     manager.changes.moves.end(move.id)
     hold(manager)
-    assert jobs == {each.job for each in manager.service.jobs(OPERATOR, Paging()).items}
+    assert jobs == {each.job for each in manager.service.running.jobs(OPERATOR, Paging()).items}
     (note,) = notes(manager)
     assert "went back: job 3 did not come" in note
     begin(manager)
@@ -127,11 +127,11 @@ def test_a_change_puts_off_a_move_that_is_only_prepared(manager: Manager, change
     if change == "submit":
         manager.submit("ann", CHAIN)
     elif change == "replace":
-        manager.service.replace(ANN, flow, raw(LONGER))
+        manager.service.dataflows.replace(ANN, flow, raw(LONGER))
     elif change == "revoke":
-        manager.service.revoke_source(OPERATOR, "ann:weather")
+        manager.service.sources.revoke(OPERATOR, "ann:weather")
     else:
-        manager.service.remove(ANN, flow, Stop.NOW if change == "remove" else Stop.DRAIN)
+        manager.service.dataflows.remove(ANN, flow, Stop.NOW if change == "remove" else Stop.DRAIN)
     assert () == manager.changes.moves.under_way()
     hold(manager)
     (note,) = notes(manager)
@@ -181,7 +181,7 @@ def test_changes_that_waited_for_a_move_see_what_the_others_did(manager: Manager
     threads = [Thread(target=submit, args=(key,)) for key in ("once", "once", None)]
     for thread in threads:
         thread.start()
-    revoking = Thread(target=manager.service.revoke_source, args=(OPERATOR, "ann:weather"))
+    revoking = Thread(target=manager.service.sources.revoke, args=(OPERATOR, "ann:weather"))
     revoking.start()
     manager.changes.moves.take_over(move.id, passed(move))
     manager.changes.moves.end(move.id)
@@ -191,12 +191,12 @@ def test_changes_that_waited_for_a_move_see_what_the_others_did(manager: Manager
     # In whichever order they came to it.
     assert 3 == len(flows) + len(refused)
     assert len(set(flows)) <= 2
-    assert [] == [each for each in manager.service.dataflows(OPERATOR, Paging()).items if each.state != "removed"]
+    assert [] == [each for each in manager.service.dataflows.page(OPERATOR, Paging()).items if each.state != "removed"]
 
 
 def test_nothing_moves_while_a_dataflow_drains(manager: Manager) -> None:
     """A cut of its own is on its way, and two would wait for each other."""
-    manager.service.remove(ANN, manager.submit("ann", LONGER), Stop.DRAIN)
+    manager.service.dataflows.remove(ANN, manager.submit("ann", LONGER), Stop.DRAIN)
     with pytest.raises(Conflict, match="drains"):
         begin(manager)
 
@@ -279,7 +279,7 @@ def test_moves_whose_scopes_are_disjoint_go_on_together(apart: Manager) -> None:
     moves.end(first.id)
     hold(apart)
     assert sorted(map(str, (*first.opens, *second.opens))) == sorted(
-        each.job for each in apart.service.jobs(OPERATOR, Paging()).items
+        each.job for each in apart.service.running.jobs(OPERATOR, Paging()).items
     )
 
 
@@ -288,12 +288,12 @@ def test_who_changes_something_else_neither_waits_nor_puts_off_a_move(apart: Man
     move = apart.changes.moves.begin(here, who="operator")
     guest = apart.submit("ann", "s:source{'source': 'power'} > x:map{'add': 9} > k:sink")
     apart.changes.moves.cut(move.id)
-    apart.service.remove(ANN, guest, Stop.NOW)
-    apart.service.remove(ANN, apart.submit("ann", ELSEWHERE[0]), Stop.DRAIN)
+    apart.service.dataflows.remove(ANN, guest, Stop.NOW)
+    apart.service.dataflows.remove(ANN, apart.submit("ann", ELSEWHERE[0]), Stop.DRAIN)
     apart.register("diary")
     apart.changes.moves.take_over(move.id, passed(move))
     another = apart.submit("ann", "s:source{'source': 'power'} > x:map{'add': 8} > k:sink")
-    apart.service.replace(ANN, another, raw("s:source{'source': 'power'} > x:map{'add': 7} > k:sink"))
+    apart.service.dataflows.replace(ANN, another, raw("s:source{'source': 'power'} > x:map{'add': 7} > k:sink"))
     apart.changes.moves.end(move.id)
     hold(apart)
 

@@ -76,9 +76,9 @@ def test_scattered_jobs_are_consolidated_once_that_has_been_worth_it_for_a_while
     assert not watching.watch(HOLD / 2)
     assert watching.watch(HOLD)
     finish(manager)
-    (told,) = manager.service.operations(OPERATOR, Paging(), kind=OperationKind.MOVE).items
+    (told,) = manager.service.operations.page(OPERATOR, Paging(), kind=OperationKind.MOVE).items
     assert told.note.startswith(f"it has been worth it for {HOLD:.0f} s. It is worth it: ")
-    assert 1 == len(manager.service.jobs(OPERATOR, Paging()).items)
+    assert 1 == len(manager.service.running.jobs(OPERATOR, Paging()).items)
     assert not watching.watch(2 * DEFRAGMENTATION_REST)
 
 
@@ -89,7 +89,7 @@ def test_a_job_is_relieved_once_it_has_been_overloaded_for_a_while(sqlite: str) 
     manager.register("weather")
     for text in (CHAIN, LONGER):
         manager.submit("ann", text)
-    (job,) = (each.job for each in manager.service.jobs(OPERATOR, Paging()).items)
+    (job,) = (each.job for each in manager.service.running.jobs(OPERATOR, Paging()).items)
     count = instance_of(manager, "count")
     busy = {count: 1.2, instance_of(manager, "map"): 0.01}
     watching = Watching(manager, tells=lambda now: tell(manager, job, busy, now))
@@ -103,7 +103,7 @@ def test_a_job_is_relieved_once_it_has_been_overloaded_for_a_while(sqlite: str) 
     assert moving is not None
     assert count in {step.instance for step in moving.move.steps if step.joins in moving.move.opens}
     finish(manager)
-    (told,) = manager.service.operations(OPERATOR, Paging(), kind=OperationKind.MOVE).items
+    (told,) = manager.service.operations.page(OPERATOR, Paging(), kind=OperationKind.MOVE).items
     assert told.note.startswith(f"a job has been overloaded for {HOLD:.0f} s; outputs stood still")
     manager.close()
 
@@ -120,7 +120,7 @@ def test_a_dataflow_that_comes_has_it_wait_anew(manager: Manager) -> None:
 def test_nothing_is_begun_by_itself_where_that_is_not_wanted(manager: Manager) -> None:
     """What is asked for is done all the same."""
     assert not Watching(manager, by_itself=False).watch(5 * HOLD)
-    manager.service.defragment(OPERATOR)
+    manager.service.defragmentation.begin(OPERATOR)
     assert manager.changes.moves.under_way()
 
 

@@ -13,7 +13,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from manager.answers import DataflowState
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.reconciler.activity import ReconcilerActivity
-from tests.manager.managers import equip
 from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
 
@@ -92,9 +91,13 @@ def running(job: str, *moments: Measured, restarts: int = 0) -> JobSeen:
 @contextmanager
 def observed(folder: Path) -> Iterator[tuple[Town, Seen]]:
     """The town, and what is seen there; its job has done something already."""
-    with town(folder) as made:
-        seen = Seen()
-        equip(made.service, seeing=seen, activity=lambda: DRIVEN)
+    seen = Seen()
+    made: Town
+
+    def activity() -> ReconcilerActivity | None:
+        return DRIVEN if made.tools.committer.leads else None
+
+    with town(folder, seeing=seen, activity=activity) as made:
         instances = instances_of(made)
         job = made.places["job"]
         seen.jobs[job] = running(job, measured(dict.fromkeys(instances, did(1)), entered=20, left=5))
@@ -104,7 +107,7 @@ def observed(folder: Path) -> Iterator[tuple[Town, Seen]]:
 
 def instances_of(made: Town) -> list[int]:
     """The running tasks of a town."""
-    with made.service._committer.looking() as state:
+    with made.tools.committer.looking() as state:
         return sorted(state.running.tasks)
 
 

@@ -10,7 +10,6 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from manager.metrics import samples
 from manager.metrics.catalogue import METRICS
-from tests.manager.managers import equip
 from tests.manager.metrics.observed import HOST, Seen, did, instances_of, measured, observed, running, scraped
 from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import TENANTS, Town
@@ -146,14 +145,11 @@ def test_requests_are_counted_by_route(living: tuple[Town, Seen]) -> None:
 def test_who_does_not_lead_tells_so(living: tuple[Town, Seen]) -> None:
     """It answers of itself, and of what all managers share nothing: whoever adds managers up counts nothing twice."""
     town, _ = living
-    activity = town.service._tools.activity
-    equip(town.service, activity=lambda: None)
-    town.service._committer.step_down()
+    town.tools.committer.step_down()
     try:
         told = scraped(town)
     finally:
-        town.service._committer.lead(1)
-        equip(town.service, activity=activity)
+        town.tools.committer.lead(1)
     assert [0.0] == [each.value for each in told["braid_leader"].samples]
     of_itself = {"build_info", "leader", "ready", "broker_messages_passed_over"}
     assert of_itself | {"http_requests", "http_request_duration_seconds"} == {

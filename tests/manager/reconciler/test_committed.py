@@ -19,7 +19,7 @@ from manager.observations.listener import Listener
 from manager.reconciler.concerning import Committed
 from manager.reconciler.journal_tail import JournalTail
 from manager.reconciler.live_events import Events
-from manager.service import Service
+from manager.service import service_of
 from manager.store.database import Store, sqlite_url
 from manager.store.leadership import Candidate
 from merge import Host
@@ -38,7 +38,7 @@ class Stored:
         self.committer = Committer(self.store, installed_catalogue(), ground, name="me")
         self.listener: Listener = Hearing().listener
         self.changes = changes_of(self.committer, self.store, installed_catalogue())
-        self.service = Service(
+        self.service = service_of(
             Tools(
                 store=self.store,
                 committer=self.committer,
@@ -52,15 +52,15 @@ class Stored:
 
     def submit(self, document: object, tenant: str = "ann") -> str:
         """Submit a document; the dataflow's id."""
-        return self.service.submit(OPERATOR, json.dumps(document).encode(), tenant=tenant).id
+        return self.service.dataflows.submit(OPERATOR, json.dumps(document).encode(), tenant=tenant).id
 
 
 @pytest.fixture
 def stored(migrated: Path, tmp_path: Path) -> Iterator[Stored]:
     made = Stored(Path(shutil.copy(migrated, tmp_path / "braid.db")))
     for tenant in ("ann", "bob"):
-        made.service.admit(OPERATOR, TenantForm(name=tenant))
-    made.service.register_source(OPERATOR, street(owner="ann", visibility="public"))
+        made.service.administration.admit(OPERATOR, TenantForm(name=tenant))
+    made.service.sources.register(OPERATOR, street(owner="ann", visibility="public"))
     yield made
     made.store.close()
 

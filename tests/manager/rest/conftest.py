@@ -27,7 +27,7 @@ def events() -> Events:
 
 @pytest.fixture
 def app(service: FakeService, events: Events) -> FastAPI:
-    return make_app(service, events, lambda: None if service.leads else "another manager leads; ask that one")
+    return make_app(service.use_cases, events, lambda: None if service.leads else "another manager leads; ask that one")
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from prometheus_client import Metric as Family
 
@@ -54,9 +54,25 @@ from manager.answers import (
     TenantForm,
     VisibilityForm,
 )
+from manager.cases.administration import Administration
 from manager.cases.api_keys import matches, new_key, parse_key
+from manager.cases.base import Caller, Paging
+from manager.cases.bills import Bills
+from manager.cases.dataflows import Dataflows
+from manager.cases.dead_letters import DeadLetters
+from manager.cases.defragmentation import Defragmentation
+from manager.cases.jobs import RunningJobs
+from manager.cases.operations import Operations
+from manager.cases.overview import Overview
+from manager.cases.savings import Savings
+from manager.cases.sessions import Sessions
+from manager.cases.source_events import SourceEvents
+from manager.cases.sources import Sources
+from manager.cases.tenant_secrets import Secrets
+from manager.cases.tools import Tools
 from manager.event_flow.output_watcher import OutputLook, OutputWatcher
 from manager.event_flow.tail import Tail
+from manager.metrics.collector import Metrics
 from manager.problem import (
     Conflict,
     FieldError,
@@ -68,18 +84,18 @@ from manager.problem import (
     StateNotReady,
     Unauthenticated,
 )
-from manager.rest.openapi_examples import reports, resources
+from manager.rest.openapi_examples import reports, running
 from manager.rest.routes.overview import EXAMPLE as OVERVIEW
-from manager.service import Caller, Paging, Service
+from manager.service import Service
 
 T = TypeVar("T")
 THEN = datetime(2026, 1, 2, tzinfo=UTC)
+_NO_TOOLS = cast("Tools", None)
+"""Nobody asks a fake for sessions, or sends it events."""
 
 
-class FakeService(Service):
-    """One operator, and the tenants ann and bob."""
-
-    outputs: OutputWatcher | None = None
+class FakeService:
+    """One operator, and the tenants ann and bob, in dictionaries that tests may look at."""
 
     def __init__(self) -> None:
         self.leads = True
@@ -94,304 +110,122 @@ class FakeService(Service):
         """Of each submission the idempotency key and the document."""
         self.journal: list[OperationAnswer] = []
         self.parked: list[DeadLetterAnswer] = []
-        self.operator = self._key(None).key
-        self.ann = self._key("ann").key
-        self.bob = self._key("bob").key
+        self.operator = self.new_key(None).key
+        self.ann = self.new_key("ann").key
+        self.bob = self.new_key("bob").key
+        self.outputs: OutputWatcher | None = None
+        self.use_cases = Service(
+            administration=_FakeAdministration(self),
+            bills=_FakeBills(self),
+            dataflows=_FakeDataflows(self),
+            dead_letters=_FakeDeadLetters(self),
+            defragmentation=_FakeDefragmentation(self),
+            metrics=_FakeMetrics(self),
+            operations=_FakeOperations(self),
+            overview=_FakeOverview(self),
+            running=_FakeRunningJobs(self),
+            savings=_FakeSavings(self),
+            secrets=_FakeSecrets(self),
+            sources=_FakeSources(self),
+            sessions=Sessions(_NO_TOOLS),
+            source_events=SourceEvents(_NO_TOOLS),
+        )
+
+    def new_key(self, tenant: str | None, note: str = "") -> NewKeyAnswer:
+        made = new_key()
+        role = Role.OPERATOR if tenant is None else Role.TENANT
+        self.hashes[made.id] = made.hash
+        self.known_keys[made.id] = KeyAnswer(
+            id=made.id, role=role, tenant=tenant, note=note, created=THEN, revoked=None
+        )
+        return NewKeyAnswer(**dict(self.known_keys[made.id]), key=made.text)
+
+    def tenant_for(self, caller: Caller, tenant: str | None) -> str:
+        if caller.tenant is not None and tenant not in {None, caller.tenant}:
+            raise NotFound("tenant", tenant or "")
+        owner = caller.tenant or tenant
+        if owner is None:
+            problem = FieldError(pointer="/query/tenant", code="missing", message="for whom?", remedy="say for whom")
+            raise InvalidRequest([problem])
+        if owner not in self.known_tenants:
+            raise NotFound("tenant", owner)
+        return owner
+
+    def own(self, caller: Caller, dataflow: str) -> DataflowDetail:
+        if dataflow not in self.submitted or caller.tenant not in {None, self.submitted[dataflow].tenant}:
+            raise NotFound("dataflow", dataflow)
+        return self.submitted[dataflow]
+
+    def submitted_answer(self, name: str) -> SubmitAnswer:
+        detail = self.submitted[name]
+        return SubmitAnswer(**dict(_short(detail)), reused=(), started=detail.tasks)
+
+    def note(self, kind: OperationKind, caller: Caller, subject: str) -> None:
+        number = len(self.journal) + 1
+        who = caller.tenant or "operator"
+        self.journal.append(OperationAnswer(id=number, at=THEN, kind=kind, who=who, subject=subject, seconds=0.0))
+
+
+class _FakeAdministration(Administration):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
 
     def caller(self, key: str) -> Caller:
         told = parse_key(key)
-        if told is None or not matches(told[1], self.hashes.get(told[0], "")):
+        if told is None or not matches(told[1], self._fake.hashes.get(told[0], "")):
             raise Unauthenticated
-        known = self.known_keys[told[0]]
+        known = self._fake.known_keys[told[0]]
         if known.revoked is not None:
             raise Unauthenticated
         return Caller(key=known.id, role=known.role, tenant=known.tenant)
 
-    def submit(
-        self,
-        caller: Caller,
-        raw: bytes,
-        *,
-        tenant: str | None = None,
-        idempotency_key: str | None = None,
-        start: Start = Start.LATEST,  # noqa: ARG002 - as the service has it
-    ) -> SubmitAnswer:
-        if not self.leads:
-            raise StateNotReady("another manager leads", retry_after=2.5)
-        owner = self._for(caller, tenant)
-        self.seen.append((idempotency_key, raw))
-        if idempotency_key is not None and (owner, idempotency_key) in self.idempotent:
-            before, name = self.idempotent[owner, idempotency_key]
-            if before != raw:
-                raise Conflict("the idempotency key was used for another document; choose another")
-            return self._submitted(name)
-        held = sum(dataflow.tenant == owner for dataflow in self.submitted.values())
-        if held >= self.known_tenants[owner].quota.dataflows:
-            raise QuotaExceeded("no more dataflows are allowed; remove one", retry_after=0.3)
-        document = _checked(raw)
-        name = f"d-{len(self.submitted)}"
-        tasks = tuple(
-            TaskAnswer(id=task["id"], type=task["type"], instance=number, reused=False)
-            for number, task in enumerate(document["tasks"])
-        )
-        self.submitted[name] = DataflowDetail(
-            id=name,
-            tenant=owner,
-            name=document["name"],
-            revision=1,
-            state=DataflowState.RUNNING,
-            submitted=THEN,
-            outputs=(),
-            tasks=tasks,
-            document=document,
-        )
-        if idempotency_key is not None:
-            self.idempotent[owner, idempotency_key] = raw, name
-        self._note(OperationKind.SUBMIT, caller, name)
-        return self._submitted(name)
-
-    def replace(self, caller: Caller, dataflow: str, raw: bytes) -> SubmitAnswer:
-        old = self._own(caller, dataflow)
-        if old.state is DataflowState.REMOVED:
-            raise Conflict("the dataflow was removed; submit it anew")
-        document = _checked(raw)
-        self.submitted[dataflow] = old.model_copy(
-            update={"revision": old.revision + 1, "document": document, "name": document["name"]}
-        )
-        return self._submitted(dataflow)
-
-    def remove(self, caller: Caller, dataflow: str, how: Stop) -> DataflowAnswer:
-        old = self._own(caller, dataflow)
-        if old.state is DataflowState.REMOVED:
-            raise Conflict("the dataflow was removed before")
-        state = DataflowState.REMOVED if how is Stop.NOW else DataflowState.DRAINING
-        self.submitted[dataflow] = old.model_copy(update={"state": state})
-        self._note(OperationKind.REMOVE, caller, dataflow)
-        return _short(self.submitted[dataflow])
-
-    def preview_removal(self, caller: Caller, dataflow: str) -> RemovalAnswer:
-        return RemovalAnswer(dataflow=dataflow, stops=self._own(caller, dataflow).tasks, goes_on=0, streams=())
-
-    def look(self, caller: Caller, dataflow: str, sink: str) -> AbstractContextManager[OutputLook]:
-        found = self._own(caller, dataflow)
-        assert self.outputs is not None
-        return self.outputs.look(caller.who, topics.output(found.tenant, found.id, sink))
-
-    @contextmanager
-    def tail(
-        self,
-        caller: Caller,
-        dataflow: str,
-        sink: str | None,
-        *,
-        last: int,  # noqa: ARG002 - as the service has it
-    ) -> Iterator[Tail]:
-        found = self._own(caller, dataflow)
-        assert self.outputs is not None
-        name = sink or "averages"
-        with self.outputs.tail(caller.who, {topics.output(found.tenant, found.id, name): name}) as tail:
-            yield tail
-
-    def explain(
-        self, caller: Caller, raw: bytes, *, tenant: str | None = None, start: Start = Start.LATEST
-    ) -> ExplainAnswer:
-        self._for(caller, tenant)
-        document = _checked(raw)
-        started = tuple(task["id"] for task in document["tasks"])
-        return ExplainAnswer(reused=(), started=started, collapsed=(), saving=Saving(tasks=0, cores=0.0), start=start)
-
-    def dataflows(  # noqa: PLR0913 - each is a filter
-        self,
-        caller: Caller,
-        paging: Paging,
-        *,
-        tenant: str | None = None,
-        state: DataflowState | None = None,
-        name: str | None = None,
-        source: str | None = None,
-        search: str | None = None,
-    ) -> Page[DataflowAnswer]:
-        found = [
-            _short(each)
-            for each in self.submitted.values()
-            if caller.tenant in {None, each.tenant}
-            and tenant in {None, each.tenant}
-            and name in {None, each.name}
-            and (each.state == state if state else each.state is not DataflowState.REMOVED)
-            and (source is None or source in json.dumps(each.document))
-            and (search is None or search in {each.id, each.name})
-        ]
-        return _paged(found, paging)
-
-    def dataflow(self, caller: Caller, dataflow: str) -> DataflowDetail:
-        return self._own(caller, dataflow)
-
-    def register_source(self, caller: Caller, form: SourceForm) -> SourceAnswer:
-        owner = caller.tenant or form.owner
-        if owner is None:
-            problem = FieldError(pointer="/owner", code="missing", message="whose is it?", remedy="say so")
-            raise InvalidRequest([problem])
-        if form.owner not in {None, owner}:
-            raise Forbidden("leave the owner out")
-        if owner not in self.known_tenants:
-            raise NotFound("tenant", owner)
-        if (name := f"{owner}:{form.name}") in self.known_sources:
-            raise Conflict("there is such a source already; choose another name")
-        answer = SourceAnswer(
-            name=name,
-            owner=owner,
-            fields=form.fields,
-            visibility=form.visibility,
-            connection=form.connection,
-            readers=tuple(sorted(form.readers)),
-            dataflows=0,
-        )
-        self.known_sources[name] = answer
-        return answer
-
-    def sources(self, caller: Caller, paging: Paging) -> Page[SourceAnswer]:
-        return _paged([each for each in self.known_sources.values() if _may_read(caller, each)], paging)
-
-    def source(self, caller: Caller, name: str) -> SourceAnswer:
-        if name not in self.known_sources or not _may_read(caller, self.known_sources[name]):
-            raise NotFound("source", name)
-        return self.known_sources[name]
-
-    def set_visibility(self, caller: Caller, name: str, form: VisibilityForm) -> Stopped:
-        source = self._owned_source(caller, name)
-        update = {"visibility": form.visibility, "readers": tuple(sorted(form.readers))}
-        self.known_sources[name] = source.model_copy(update=update)
-        return Stopped(dataflows=0)
-
-    def revoke_source(self, caller: Caller, name: str) -> Stopped:
-        self._owned_source(caller, name)
-        del self.known_sources[name]
-        return Stopped(dataflows=0)
-
     def admit(self, caller: Caller, form: TenantForm) -> TenantAnswer:
         _operators_only(caller)
-        if form.name in self.known_tenants:
+        if form.name in self._fake.known_tenants:
             raise Conflict("there is such a tenant already; choose another name")
-        self.known_tenants[form.name] = _tenant(form.name, form.quota)
-        return self.known_tenants[form.name]
+        self._fake.known_tenants[form.name] = _tenant(form.name, form.quota)
+        return self._fake.known_tenants[form.name]
 
     def tenants(self, caller: Caller, paging: Paging) -> Page[TenantAnswer]:
-        return _paged([each for each in self.known_tenants.values() if caller.tenant in {None, each.name}], paging)
+        return _paged(
+            [each for each in self._fake.known_tenants.values() if caller.tenant in {None, each.name}], paging
+        )
 
     def set_quota(self, caller: Caller, tenant: str, quota: Quota) -> TenantAnswer:
         _operators_only(caller)
-        if tenant not in self.known_tenants:
+        if tenant not in self._fake.known_tenants:
             raise NotFound("tenant", tenant)
-        self.known_tenants[tenant] = _tenant(tenant, quota)
-        return self.known_tenants[tenant]
+        self._fake.known_tenants[tenant] = _tenant(tenant, quota)
+        return self._fake.known_tenants[tenant]
 
     def make_key(self, caller: Caller, form: KeyForm) -> NewKeyAnswer:
         if caller.tenant is not None and form.tenant not in {None, caller.tenant}:
             raise Forbidden("leave the tenant out")
         tenant = caller.tenant or form.tenant
-        if tenant is not None and tenant not in self.known_tenants:
+        if tenant is not None and tenant not in self._fake.known_tenants:
             raise NotFound("tenant", tenant)
-        return self._key(tenant, form.note)
+        return self._fake.new_key(tenant, form.note)
 
     def keys(self, caller: Caller, paging: Paging) -> Page[KeyAnswer]:
-        return _paged([each for each in self.known_keys.values() if caller.tenant in {None, each.tenant}], paging)
+        return _paged([each for each in self._fake.known_keys.values() if caller.tenant in {None, each.tenant}], paging)
 
     def revoke_key(self, caller: Caller, key: str) -> KeyAnswer:
-        if key not in self.known_keys or caller.tenant not in {None, self.known_keys[key].tenant}:
+        if key not in self._fake.known_keys or caller.tenant not in {None, self._fake.known_keys[key].tenant}:
             raise NotFound("API key", key)
         if key == caller.key:
             raise Conflict("this is the key that asks; use another to revoke it")
-        self.known_keys[key] = self.known_keys[key].model_copy(update={"revoked": THEN})
-        return self.known_keys[key]
+        self._fake.known_keys[key] = self._fake.known_keys[key].model_copy(update={"revoked": THEN})
+        return self._fake.known_keys[key]
 
     def make_credentials(self, caller: Caller, tenant: str) -> BrokerCredentials:
-        if tenant not in self.known_tenants or caller.tenant not in {None, tenant}:
+        if tenant not in self._fake.known_tenants or caller.tenant not in {None, tenant}:
             raise NotFound("tenant", tenant)
         return BrokerCredentials(url="mqtt://127.0.0.1", user=tenant, password="once", reads=(), writes=())  # noqa: S106 - an example
 
-    def put_secret(self, caller: Caller, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:  # noqa: ARG002 - as the service has it
-        found = SecretAnswer(tenant=self._for(caller, tenant), name=name)
-        self.known_secrets[found.tenant, name] = found
-        return found
 
-    def secrets(self, caller: Caller, paging: Paging, *, tenant: str | None = None) -> Page[SecretAnswer]:
-        owner = None if caller.tenant is None and tenant is None else self._for(caller, tenant)
-        return _paged([each for each in self.known_secrets.values() if owner in {None, each.tenant}], paging)
-
-    def remove_secret(self, caller: Caller, name: str, *, tenant: str | None = None) -> SecretAnswer:
-        key = (self._for(caller, tenant), name)
-        if key not in self.known_secrets:
-            raise NotFound("secret", name)
-        return self.known_secrets.pop(key)
-
-    def running_tasks(self, caller: Caller, paging: Paging, *, job: str | None = None) -> Page[RunningTaskAnswer]:
-        _operators_only(caller)
-        return _paged([each for each in resources.RUNNING_TASK_PAGE.items if job in {None, each.job}], paging)
-
-    def running_dags(self, caller: Caller, paging: Paging) -> Page[RunningDagAnswer]:
-        _operators_only(caller)
-        return _paged(resources.RUNNING_DAG_PAGE.items, paging)
-
-    def jobs(self, caller: Caller, paging: Paging) -> Page[JobAnswer]:
-        _operators_only(caller)
-        return _paged(resources.JOB_PAGE.items, paging)
-
-    def job(self, caller: Caller, job: str) -> JobAnswer:
-        _operators_only(caller)
-        if job != resources.JOB.job:
-            raise NotFound("job", job)
-        return resources.JOB
-
-    def streams(self, caller: Caller, paging: Paging) -> Page[StreamAnswer]:
-        _operators_only(caller)
-        return _paged(resources.STREAM_PAGE.items, paging)
-
-    def hosts(self, caller: Caller, paging: Paging) -> Page[HostAnswer]:
-        _operators_only(caller)
-        return _paged(resources.HOST_PAGE.items, paging)
-
-    def overview(self, caller: Caller) -> OverviewAnswer:
-        return OVERVIEW if caller.is_operator else OVERVIEW.model_copy(update={"jobs": None})
-
-    def metrics(self, caller: Caller) -> list[Family]:
-        _operators_only(caller)
-        return []
-
-    def fragmentation(self, caller: Caller) -> FragmentationAnswer:
-        _operators_only(caller)
-        return resources.FRAGMENTATION
-
-    def defragment(self, caller: Caller) -> MoveAnswer:
-        _operators_only(caller)
-        return resources.MOVE
-
-    def savings(
-        self,
-        caller: Caller,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,  # noqa: ARG002 - as the service has it
-        tenant: str | None = None,
-        dataflow: str | None = None,  # noqa: ARG002 - as the service has it
-    ) -> SavingsAnswer:
-        if tenant not in {None, caller.tenant} and not caller.is_operator:
-            raise NotFound("tenant", tenant or "")
-        told = resources.SAVINGS.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
-        return told if caller.is_operator else told.model_copy(update={"whole": None})
-
-    def savings_series(
-        self,
-        caller: Caller,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,  # noqa: ARG002 - as the service has it
-        step: int | None = None,
-        tenant: str | None = None,
-    ) -> SeriesAnswer:
-        if tenant not in {None, caller.tenant} and not caller.is_operator:
-            raise NotFound("tenant", tenant or "")
-        told = reports.SERIES.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
-        return told if step is None else told.model_copy(update={"step": step})
+class _FakeBills(Bills):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
 
     def bill(
         self,
@@ -406,80 +240,341 @@ class FakeService(Service):
         told = reports.BILL.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
         return told if caller.is_operator else told.model_copy(update={"whole": None})
 
-    def operations(
+
+class _FakeDataflows(Dataflows):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
+
+    def submit(
+        self,
+        caller: Caller,
+        raw: bytes,
+        *,
+        tenant: str | None = None,
+        idempotency_key: str | None = None,
+        start: Start = Start.LATEST,  # noqa: ARG002 - as the service has it
+    ) -> SubmitAnswer:
+        if not self._fake.leads:
+            raise StateNotReady("another manager leads", retry_after=2.5)
+        owner = self._fake.tenant_for(caller, tenant)
+        self._fake.seen.append((idempotency_key, raw))
+        if idempotency_key is not None and (owner, idempotency_key) in self._fake.idempotent:
+            before, name = self._fake.idempotent[owner, idempotency_key]
+            if before != raw:
+                raise Conflict("the idempotency key was used for another document; choose another")
+            return self._fake.submitted_answer(name)
+        held = sum(dataflow.tenant == owner for dataflow in self._fake.submitted.values())
+        if held >= self._fake.known_tenants[owner].quota.dataflows:
+            raise QuotaExceeded("no more dataflows are allowed; remove one", retry_after=0.3)
+        document = _checked(raw)
+        name = f"d-{len(self._fake.submitted)}"
+        tasks = tuple(
+            TaskAnswer(id=task["id"], type=task["type"], instance=number, reused=False)
+            for number, task in enumerate(document["tasks"])
+        )
+        self._fake.submitted[name] = DataflowDetail(
+            id=name,
+            tenant=owner,
+            name=document["name"],
+            revision=1,
+            state=DataflowState.RUNNING,
+            submitted=THEN,
+            outputs=(),
+            tasks=tasks,
+            document=document,
+        )
+        if idempotency_key is not None:
+            self._fake.idempotent[owner, idempotency_key] = raw, name
+        self._fake.note(OperationKind.SUBMIT, caller, name)
+        return self._fake.submitted_answer(name)
+
+    def replace(self, caller: Caller, dataflow: str, raw: bytes) -> SubmitAnswer:
+        old = self._fake.own(caller, dataflow)
+        if old.state is DataflowState.REMOVED:
+            raise Conflict("the dataflow was removed; submit it anew")
+        document = _checked(raw)
+        self._fake.submitted[dataflow] = old.model_copy(
+            update={"revision": old.revision + 1, "document": document, "name": document["name"]}
+        )
+        return self._fake.submitted_answer(dataflow)
+
+    def remove(self, caller: Caller, dataflow: str, how: Stop) -> DataflowAnswer:
+        old = self._fake.own(caller, dataflow)
+        if old.state is DataflowState.REMOVED:
+            raise Conflict("the dataflow was removed before")
+        state = DataflowState.REMOVED if how is Stop.NOW else DataflowState.DRAINING
+        self._fake.submitted[dataflow] = old.model_copy(update={"state": state})
+        self._fake.note(OperationKind.REMOVE, caller, dataflow)
+        return _short(self._fake.submitted[dataflow])
+
+    def preview_removal(self, caller: Caller, dataflow: str) -> RemovalAnswer:
+        return RemovalAnswer(dataflow=dataflow, stops=self._fake.own(caller, dataflow).tasks, goes_on=0, streams=())
+
+    def look(self, caller: Caller, dataflow: str, sink: str) -> AbstractContextManager[OutputLook]:
+        found = self._fake.own(caller, dataflow)
+        assert self._fake.outputs is not None
+        return self._fake.outputs.look(caller.who, topics.output(found.tenant, found.id, sink))
+
+    @contextmanager
+    def tail(
+        self,
+        caller: Caller,
+        dataflow: str,
+        sink: str | None,
+        *,
+        last: int,  # noqa: ARG002 - as the service has it
+    ) -> Iterator[Tail]:
+        found = self._fake.own(caller, dataflow)
+        assert self._fake.outputs is not None
+        name = sink or "averages"
+        with self._fake.outputs.tail(caller.who, {topics.output(found.tenant, found.id, name): name}) as tail:
+            yield tail
+
+    def explain(
+        self, caller: Caller, raw: bytes, *, tenant: str | None = None, start: Start = Start.LATEST
+    ) -> ExplainAnswer:
+        self._fake.tenant_for(caller, tenant)
+        document = _checked(raw)
+        started = tuple(task["id"] for task in document["tasks"])
+        return ExplainAnswer(reused=(), started=started, collapsed=(), saving=Saving(tasks=0, cores=0.0), start=start)
+
+    def page(  # noqa: PLR0913 - each is a filter
+        self,
+        caller: Caller,
+        paging: Paging,
+        *,
+        tenant: str | None = None,
+        state: DataflowState | None = None,
+        name: str | None = None,
+        source: str | None = None,
+        search: str | None = None,
+    ) -> Page[DataflowAnswer]:
+        found = [
+            _short(each)
+            for each in self._fake.submitted.values()
+            if caller.tenant in {None, each.tenant}
+            and tenant in {None, each.tenant}
+            and name in {None, each.name}
+            and (each.state == state if state else each.state is not DataflowState.REMOVED)
+            and (source is None or source in json.dumps(each.document))
+            and (search is None or search in {each.id, each.name})
+        ]
+        return _paged(found, paging)
+
+    def get(self, caller: Caller, dataflow: str) -> DataflowDetail:
+        return self._fake.own(caller, dataflow)
+
+
+class _FakeDeadLetters(DeadLetters):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
+
+    def page(self, caller: Caller, paging: Paging, *, dataflow: str | None = None) -> Page[DeadLetterAnswer]:
+        if caller.role is Role.TENANT and dataflow is not None and dataflow not in self._fake.submitted:
+            return Page(items=())
+        return _paged([each for each in self._fake.parked if dataflow is None or dataflow in each.dataflows], paging)
+
+    def replay(self, caller: Caller, letter: str) -> Replayed:
+        return Replayed(dead_letters=self.discard(caller, letter).dead_letters, events=1)
+
+    def replay_all(self, caller: Caller, dataflow: str) -> Replayed:
+        return Replayed(dead_letters=self.discard_all(caller, dataflow).dead_letters, events=1)
+
+    def discard(self, caller: Caller, letter: str) -> Discarded:  # noqa: ARG002 - as the service has it
+        left = [each for each in self._fake.parked if str(each.id) != letter]
+        if len(left) == len(self._fake.parked):
+            raise NotFound("dead letter", letter)
+        self._fake.parked = left
+        return Discarded(dead_letters=1)
+
+    def discard_all(self, caller: Caller, dataflow: str) -> Discarded:
+        self._fake.own(caller, dataflow)
+        left = [each for each in self._fake.parked if dataflow not in each.dataflows]
+        count = len(self._fake.parked) - len(left)
+        self._fake.parked = left
+        return Discarded(dead_letters=count)
+
+
+class _FakeDefragmentation(Defragmentation):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
+
+    def fragmentation(self, caller: Caller) -> FragmentationAnswer:
+        _operators_only(caller)
+        return running.FRAGMENTATION
+
+    def begin(self, caller: Caller) -> MoveAnswer:
+        _operators_only(caller)
+        return running.MOVE
+
+
+class _FakeMetrics(Metrics):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
+
+    def collect(self, caller: Caller) -> list[Family]:
+        _operators_only(caller)
+        return []
+
+
+class _FakeOperations(Operations):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
+
+    def page(
         self, caller: Caller, paging: Paging, *, kind: OperationKind | None = None, subject: str | None = None
     ) -> Page[OperationAnswer]:
         found = [
             each
-            for each in reversed(self.journal)
+            for each in reversed(self._fake.journal)
             if caller.tenant in {None, each.who} and kind in {None, each.kind} and subject in {None, each.subject}
         ]
         return _paged(found, paging)
 
-    def dead_letters(self, caller: Caller, paging: Paging, *, dataflow: str | None = None) -> Page[DeadLetterAnswer]:
-        if caller.role is Role.TENANT and dataflow is not None and dataflow not in self.submitted:
-            return Page(items=())
-        return _paged([each for each in self.parked if dataflow is None or dataflow in each.dataflows], paging)
 
-    def replay_dead_letter(self, caller: Caller, letter: str) -> Replayed:
-        return Replayed(dead_letters=self.discard_dead_letter(caller, letter).dead_letters, events=1)
+class _FakeOverview(Overview):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
 
-    def replay_dead_letters(self, caller: Caller, dataflow: str) -> Replayed:
-        return Replayed(dead_letters=self.discard_dead_letters(caller, dataflow).dead_letters, events=1)
+    def counts(self, caller: Caller) -> OverviewAnswer:
+        return OVERVIEW if caller.is_operator else OVERVIEW.model_copy(update={"jobs": None})
 
-    def discard_dead_letter(self, caller: Caller, letter: str) -> Discarded:  # noqa: ARG002 - as the service has it
-        left = [each for each in self.parked if str(each.id) != letter]
-        if len(left) == len(self.parked):
-            raise NotFound("dead letter", letter)
-        self.parked = left
-        return Discarded(dead_letters=1)
 
-    def discard_dead_letters(self, caller: Caller, dataflow: str) -> Discarded:
-        self._own(caller, dataflow)
-        left = [each for each in self.parked if dataflow not in each.dataflows]
-        count = len(self.parked) - len(left)
-        self.parked = left
-        return Discarded(dead_letters=count)
+class _FakeRunningJobs(RunningJobs):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
 
-    def _key(self, tenant: str | None, note: str = "") -> NewKeyAnswer:
-        made = new_key()
-        role = Role.OPERATOR if tenant is None else Role.TENANT
-        self.hashes[made.id] = made.hash
-        self.known_keys[made.id] = KeyAnswer(
-            id=made.id, role=role, tenant=tenant, note=note, created=THEN, revoked=None
-        )
-        return NewKeyAnswer(**dict(self.known_keys[made.id]), key=made.text)
+    def tasks(self, caller: Caller, paging: Paging, *, job: str | None = None) -> Page[RunningTaskAnswer]:
+        _operators_only(caller)
+        return _paged([each for each in running.RUNNING_TASK_PAGE.items if job in {None, each.job}], paging)
 
-    def _for(self, caller: Caller, tenant: str | None) -> str:
-        if caller.tenant is not None and tenant not in {None, caller.tenant}:
+    def dags(self, caller: Caller, paging: Paging) -> Page[RunningDagAnswer]:
+        _operators_only(caller)
+        return _paged(running.RUNNING_DAG_PAGE.items, paging)
+
+    def jobs(self, caller: Caller, paging: Paging) -> Page[JobAnswer]:
+        _operators_only(caller)
+        return _paged(running.JOB_PAGE.items, paging)
+
+    def job(self, caller: Caller, job: str) -> JobAnswer:
+        _operators_only(caller)
+        if job != running.JOB.job:
+            raise NotFound("job", job)
+        return running.JOB
+
+    def streams(self, caller: Caller, paging: Paging) -> Page[StreamAnswer]:
+        _operators_only(caller)
+        return _paged(running.STREAM_PAGE.items, paging)
+
+    def hosts(self, caller: Caller, paging: Paging) -> Page[HostAnswer]:
+        _operators_only(caller)
+        return _paged(running.HOST_PAGE.items, paging)
+
+
+class _FakeSavings(Savings):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
+
+    def report(
+        self,
+        caller: Caller,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,  # noqa: ARG002 - as the service has it
+        tenant: str | None = None,
+        dataflow: str | None = None,  # noqa: ARG002 - as the service has it
+    ) -> SavingsAnswer:
+        if tenant not in {None, caller.tenant} and not caller.is_operator:
             raise NotFound("tenant", tenant or "")
-        owner = caller.tenant or tenant
+        told = reports.SAVINGS.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
+        return told if caller.is_operator else told.model_copy(update={"whole": None})
+
+    def series(
+        self,
+        caller: Caller,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,  # noqa: ARG002 - as the service has it
+        step: int | None = None,
+        tenant: str | None = None,
+    ) -> SeriesAnswer:
+        if tenant not in {None, caller.tenant} and not caller.is_operator:
+            raise NotFound("tenant", tenant or "")
+        told = reports.SERIES.model_copy(update={} if since is None else {"since": since.astimezone(UTC)})
+        return told if step is None else told.model_copy(update={"step": step})
+
+
+class _FakeSecrets(Secrets):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
+
+    def put(self, caller: Caller, name: str, form: SecretForm, *, tenant: str | None = None) -> SecretAnswer:  # noqa: ARG002 - as the service has it
+        found = SecretAnswer(tenant=self._fake.tenant_for(caller, tenant), name=name)
+        self._fake.known_secrets[found.tenant, name] = found
+        return found
+
+    def page(self, caller: Caller, paging: Paging, *, tenant: str | None = None) -> Page[SecretAnswer]:
+        owner = None if caller.tenant is None and tenant is None else self._fake.tenant_for(caller, tenant)
+        return _paged([each for each in self._fake.known_secrets.values() if owner in {None, each.tenant}], paging)
+
+    def remove(self, caller: Caller, name: str, *, tenant: str | None = None) -> SecretAnswer:
+        key = (self._fake.tenant_for(caller, tenant), name)
+        if key not in self._fake.known_secrets:
+            raise NotFound("secret", name)
+        return self._fake.known_secrets.pop(key)
+
+
+class _FakeSources(Sources):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
+
+    def register(self, caller: Caller, form: SourceForm) -> SourceAnswer:
+        owner = caller.tenant or form.owner
         if owner is None:
-            problem = FieldError(pointer="/query/tenant", code="missing", message="for whom?", remedy="say for whom")
+            problem = FieldError(pointer="/owner", code="missing", message="whose is it?", remedy="say so")
             raise InvalidRequest([problem])
-        if owner not in self.known_tenants:
+        if form.owner not in {None, owner}:
+            raise Forbidden("leave the owner out")
+        if owner not in self._fake.known_tenants:
             raise NotFound("tenant", owner)
-        return owner
+        if (name := f"{owner}:{form.name}") in self._fake.known_sources:
+            raise Conflict("there is such a source already; choose another name")
+        answer = SourceAnswer(
+            name=name,
+            owner=owner,
+            fields=form.fields,
+            visibility=form.visibility,
+            connection=form.connection,
+            readers=tuple(sorted(form.readers)),
+            dataflows=0,
+        )
+        self._fake.known_sources[name] = answer
+        return answer
 
-    def _own(self, caller: Caller, dataflow: str) -> DataflowDetail:
-        if dataflow not in self.submitted or caller.tenant not in {None, self.submitted[dataflow].tenant}:
-            raise NotFound("dataflow", dataflow)
-        return self.submitted[dataflow]
+    def page(self, caller: Caller, paging: Paging) -> Page[SourceAnswer]:
+        return _paged([each for each in self._fake.known_sources.values() if _may_read(caller, each)], paging)
 
-    def _owned_source(self, caller: Caller, name: str) -> SourceAnswer:
-        source = self.source(caller, name)
+    def get(self, caller: Caller, name: str) -> SourceAnswer:
+        if name not in self._fake.known_sources or not _may_read(caller, self._fake.known_sources[name]):
+            raise NotFound("source", name)
+        return self._fake.known_sources[name]
+
+    def set_visibility(self, caller: Caller, name: str, form: VisibilityForm) -> Stopped:
+        source = self._owned(caller, name)
+        update = {"visibility": form.visibility, "readers": tuple(sorted(form.readers))}
+        self._fake.known_sources[name] = source.model_copy(update=update)
+        return Stopped(dataflows=0)
+
+    def revoke(self, caller: Caller, name: str) -> Stopped:
+        self._owned(caller, name)
+        del self._fake.known_sources[name]
+        return Stopped(dataflows=0)
+
+    def _owned(self, caller: Caller, name: str) -> SourceAnswer:
+        source = self.get(caller, name)
         if caller.tenant not in {None, source.owner}:
             raise Forbidden("the source belongs to another tenant; ask it")
         return source
-
-    def _submitted(self, name: str) -> SubmitAnswer:
-        detail = self.submitted[name]
-        return SubmitAnswer(**dict(_short(detail)), reused=(), started=detail.tasks)
-
-    def _note(self, kind: OperationKind, caller: Caller, subject: str) -> None:
-        number = len(self.journal) + 1
-        who = caller.tenant or "operator"
-        self.journal.append(OperationAnswer(id=number, at=THEN, kind=kind, who=who, subject=subject, seconds=0.0))
 
 
 def _checked(raw: bytes) -> dict[str, Any]:

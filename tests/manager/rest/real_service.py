@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from sqlmodel import Session
 
@@ -14,7 +16,7 @@ from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
 from manager.defragmentation.choice import Chooser
 from manager.observations.reports import HostSeen, JobSeen
-from manager.service import Service
+from manager.service import Service, service_of
 from manager.store.database import Store, sqlite_url
 from manager.store.tables import Leadership
 from merge import Host
@@ -32,9 +34,18 @@ class Nobody:
         return ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealService:
+    """A service that leads, with its tools and an operator's key; made by `real_service`."""
+
+    service: Service
+    tools: Tools
+    key: str
+
+
 @contextmanager
-def real_service(url: str) -> Iterator[tuple[Service, str]]:
-    """A service that leads, and an operator's key."""
+def real_service(url: str, **more: Any) -> Iterator[RealService]:
+    """A service that leads, over a database; `more` are tools besides those that it cannot do without."""
     store = Store(url)
     try:
         with store.write() as session:
@@ -43,13 +54,13 @@ def real_service(url: str) -> Iterator[tuple[Service, str]]:
         committer = Committer(store, installed_catalogue(), ground, name=NAME)
         committer.lead(1)
         changes = changes_of(committer, store, installed_catalogue())
-        service = Service(
-            Tools(store=store, committer=committer, changes=changes, seeing=Nobody(), chooser=Chooser(Nobody()))
-        )
-        key = service.first_key()
+        plain = Tools(store=store, committer=committer, changes=changes, seeing=Nobody(), chooser=Chooser(Nobody()))
+        tools = replace(plain, **more)
+        service = service_of(tools)
+        key = service.administration.first_key()
         assert key is not None
         assert parse_key(key) is not None
-        yield service, key
+        yield RealService(service=service, tools=tools, key=key)
     finally:
         store.close()
 

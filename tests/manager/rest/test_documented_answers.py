@@ -67,7 +67,7 @@ def _sent(client: httpx.Client, town: Town, method: str, ask: Ask) -> tuple[int,
     headers = {"Content-Type": "application/json"} if ask.body is not None else {}
     if ask.by_cookie:
         assert ask.who is not None
-        token, _ = town.service.begin_session(town.service.caller(town.keys[ask.who]), 60.0)
+        token, _ = town.service.sessions.begin(town.service.administration.caller(town.keys[ask.who]), 60.0)
         headers["Cookie"] = f"{COOKIE}={token}"
     elif ask.who is not None:
         headers["Authorization"] = f"Bearer {town.keys[ask.who]}"
@@ -95,20 +95,20 @@ def _body(ask: Ask, town: Town) -> bytes | str | None:
 def _enter(town: Town, folder: Path, situation: str) -> None:
     match situation:
         case "waiting":
-            town.service._committer.step_down()
+            town.tools.committer.step_down()
         case "away":
             # As if the disk that it lies on were gone: connections are made anew, and find nothing.
-            town.service._store.close()
+            town.tools.store.close()
             folder.rename(folder.with_name("gone"))
         case "broken":
-            with town.service._store.write() as session:
+            with town.tools.store.write() as session:
                 session.execute(text("DROP TABLE api_key"))
 
 
 def _leave(town: Town, folder: Path, situation: str) -> None:
     match situation:
         case "waiting":
-            town.service._committer.lead(1)
+            town.tools.committer.lead(1)
         case "away":
             folder.with_name("gone").rename(folder)
 

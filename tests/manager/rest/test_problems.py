@@ -11,10 +11,10 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from dags.document_reader import MOST_DOCUMENT_BYTES
+from manager.cases.base import Caller
 from manager.problem import TROUBLES, Trouble
 from manager.rest.app import ROUTERS
-from manager.rest.openapi_examples import resources
-from manager.service import Caller
+from manager.rest.openapi_examples import resources, troubles
 from tests.manager.rest.conftest import Asking
 from tests.manager.rest.fake_service import FakeService
 
@@ -67,7 +67,7 @@ def test_a_key_is_a_bearer_token(ask: Asking, service: FakeService, scheme: str)
     assert "/problems/unauthenticated" == _problem(answer)["type"]
 
 
-@pytest.mark.parametrize("trouble", resources.TROUBLE_EXAMPLES.values(), ids=lambda trouble: trouble.code)
+@pytest.mark.parametrize("trouble", troubles.TROUBLE_EXAMPLES.values(), ids=lambda trouble: trouble.code)
 def test_each_trouble_is_answered_as_documented(
     ann: httpx.Client, monkeypatch: pytest.MonkeyPatch, service: FakeService, trouble: Trouble
 ) -> None:
@@ -76,7 +76,7 @@ def test_each_trouble_is_answered_as_documented(
     def raises(_key: str) -> Caller:
         raise trouble
 
-    monkeypatch.setattr(service, "caller", raises)
+    monkeypatch.setattr(service.use_cases.administration, "caller", raises)
     for method, path in ROUTES:
         answer = ann.request(method, path, content=DOCUMENT, headers=JSON)
         told = _problem(answer)
@@ -102,7 +102,7 @@ def test_every_operation_documents_its_problems_with_examples(app: FastAPI) -> N
                         for code, example in content["examples"].items():
                             assert (status, f"/problems/{code}") == (str(codes[code].status), example["value"]["type"])
                         retried = any(
-                            resources.TROUBLE_EXAMPLES[codes[code]].retry_after for code in content["examples"]
+                            troubles.TROUBLE_EXAMPLES[codes[code]].retry_after for code in content["examples"]
                         )
                         assert retried == ("Retry-After" in response["headers"])
                     else:
@@ -274,7 +274,7 @@ def test_what_goes_wrong_unforeseen_is_logged_and_not_told(
     def breaks(*_: object, **__: object) -> None:
         raise RuntimeError("the secret inside")
 
-    monkeypatch.setattr(service, "dataflows", breaks)
+    monkeypatch.setattr(service.use_cases.dataflows, "page", breaks)
     with caplog.at_level(logging.DEBUG):
         answer = ann.get("/v1/dataflows", params={"name": "private"})
     told = _problem(answer)

@@ -66,7 +66,7 @@ def _lines(_context: schemathesis.SerializationContext, value: Any) -> bytes:
 
 
 _switch = Switch()
-_switch.app = make_app(FakeService(), Events(last=0), lambda: None)
+_switch.app = make_app(FakeService().use_cases, Events(last=0), lambda: None)
 _config = schemathesis.Config.from_dict(
     {
         "generation": {"deterministic": True, "with-security-parameters": False},

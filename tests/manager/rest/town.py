@@ -17,6 +17,8 @@ from bridge.transport.memory_broker import MemoryBroker
 from engine.vault import Vault
 from manager.answers import KeyForm, Quota, SourceForm, Stop, TenantForm
 from manager.cases.api_keys import parse_key
+from manager.cases.base import Caller
+from manager.cases.tools import Tools
 from manager.event_flow.output_watcher import MOST_LOOKS_OF_ONE, OutputWatcher
 from manager.event_flow.sender import MOST_OF_ONE, EventSender
 from manager.reconciler.live_events import Events
@@ -24,9 +26,9 @@ from manager.rest import make_app
 from manager.rest.openapi_examples import resources
 from manager.savings.ledger import MINUTE, Minute, write
 from manager.savings.settlement import Estimate, Settled, Share, Work
-from manager.service import Caller, Service
+from manager.service import Service
+from manager.store.database import Store
 from manager.store.dead_letters import Letter, keep
-from tests.manager.managers import equip
 from tests.manager.memory_outputs import Spools, connecting
 from tests.manager.rest.real_service import NAME, in_folder, real_service
 
@@ -45,6 +47,7 @@ class Town:
     """The service with all that lives in it; made by `town`."""
 
     service: Service
+    tools: Tools
     app: FastAPI
     keys: dict[str, str]
     """The API keys of the operator and of each tenant."""
@@ -53,70 +56,70 @@ class Town:
 
 
 @contextmanager
-def town(folder: Path) -> Iterator[Town]:
-    """A town in a folder of its own."""
-    with real_service(in_folder(folder)) as (service, key), ExitStack() as looks:
-        operator = service.caller(key)
-        keys = {"operator": key}
+def town(folder: Path, **more: Any) -> Iterator[Town]:
+    """A town in a folder of its own; `more` are tools of the service besides those that the town gives it."""
+    vault, broker = Vault(folder / "root"), MemoryBroker()
+    vault.put("ann", "warehouse", "hush")
+    outputs, sender = OutputWatcher(connecting(broker)), EventSender(connecting(broker), patience=0.05)
+    given = {"vault": vault, "outputs": outputs, "sender": sender, "deploying_seconds": 0.0} | more
+    with real_service(in_folder(folder), **given) as made, ExitStack() as looks:
+        service, committer = made.service, made.tools.committer
+        operator = service.administration.caller(made.key)
+        keys = {"operator": made.key}
         for tenant in TENANTS:
-            service.admit(operator, TenantForm(name=tenant))
-            keys[tenant] = service.make_key(operator, KeyForm(tenant=tenant)).key
-        callers = {name: service.caller(each) for name, each in keys.items()}
+            service.administration.admit(operator, TenantForm(name=tenant))
+            keys[tenant] = service.administration.make_key(operator, KeyForm(tenant=tenant)).key
+        callers = {name: service.administration.caller(each) for name, each in keys.items()}
         for name in ("street", "spare"):
             form = resources.BODY_EXAMPLES[SourceForm] | {"name": name, "readers": ["ann", "bob", "poor"]}
             connection = {"kind": "topic", "topic": f"city/{name}"}
-            service.register_source(callers["city"], SourceForm.model_validate(form | {"connection": connection}))
+            service.sources.register(callers["city"], SourceForm.model_validate(form | {"connection": connection}))
         quiet = resources.BODY_EXAMPLES[SourceForm] | {"name": "quiet", "readers": []}
         quiet["connection"] = {"kind": "topic", "topic": "bob/quiet"}
-        service.register_source(callers["bob"], SourceForm.model_validate(quiet))
-        vault = Vault(folder / "root")
-        vault.put("ann", "warehouse", "hush")
+        service.sources.register(callers["bob"], SourceForm.model_validate(quiet))
         places = _dataflows(service, callers)
-        service.set_quota(operator, "poor", Quota(dataflows=1, tasks=4, submits_per_minute=0))
-        broker = MemoryBroker()
-        outputs, sender = OutputWatcher(connecting(broker)), EventSender(connecting(broker), patience=0.05)
-        equip(service, vault=vault, outputs=outputs, sender=sender, deploying_seconds=0.0)
+        service.administration.set_quota(operator, "poor", Quota(dataflows=1, tasks=4, submits_per_minute=0))
         outputs.start()
         sender.start()
         looks.callback(sender.stop)
-        with service._committer.looking() as state:
+        with committer.looking() as state:
             Spools(broker, state.sources["city:street"].supplied.stream)
         for _ in range(MOST_OF_ONE):
             looks.enter_context(sender.admitted("operator"))
         for _ in range(MOST_LOOKS_OF_ONE):
-            looks.enter_context(service.look(callers["poor"], places["poors"], "averages"))
-        places["operators_key"] = _id(key)
-        places["spare_key"] = _id(service.make_key(callers["ann"], KeyForm()).key)
-        places |= _dead_letters(service, callers["ann"], places)
-        _metered(service, places)
-        with service._committer.looking() as state:
+            looks.enter_context(service.dataflows.look(callers["poor"], places["poors"], "averages"))
+        places["operators_key"] = _id(made.key)
+        places["spare_key"] = _id(service.administration.make_key(callers["ann"], KeyForm()).key)
+        places |= _dead_letters(service, made.tools.store, callers["ann"], places)
+        _metered(made.tools.store, places)
+        with committer.looking() as state:
             places["job"] = str(next(iter(state.plans)))
         events = Events(last=0)
         # A stream that lasts is never answered whole.
         events.close()
-        app = make_app(service, events, lambda: None if service._committer.leads else "another manager leads")
-        yield Town(service=service, app=app, keys=keys, places=places)
+        app = make_app(service, events, lambda: None if committer.leads else "another manager leads")
+        yield Town(service=service, tools=made.tools, app=app, keys=keys, places=places)
 
 
 def _dataflows(service: Service, callers: dict[str, Caller]) -> dict[str, str]:
     raw, other, own = (json.dumps(each).encode() for each in (resources.DOCUMENT, OTHER, OWN))
     ann = callers["ann"]
-    places = {name: service.submit(ann, raw).id for name in ("running", "edited", "drained")}
-    places |= {name: service.submit(ann, own).id for name in ("alone", "removed")}
-    places["poors"] = service.submit(callers["poor"], raw).id
-    service.submit(callers["bob"], raw)
-    service.submit(callers["bob"], raw.replace(b"city:street", b"bob:quiet"))
-    service.submit(ann, other, idempotency_key=USED)
-    service.remove(ann, places["removed"], Stop.NOW)
-    service.remove(ann, places["drained"], Stop.DRAIN)
+    places = {name: service.dataflows.submit(ann, raw).id for name in ("running", "edited", "drained")}
+    places |= {name: service.dataflows.submit(ann, own).id for name in ("alone", "removed")}
+    places["poors"] = service.dataflows.submit(callers["poor"], raw).id
+    service.dataflows.submit(callers["bob"], raw)
+    service.dataflows.submit(callers["bob"], raw.replace(b"city:street", b"bob:quiet"))
+    service.dataflows.submit(ann, other, idempotency_key=USED)
+    service.dataflows.remove(ann, places["removed"], Stop.NOW)
+    service.dataflows.remove(ann, places["drained"], Stop.DRAIN)
     return places
 
 
-def _dead_letters(service: Service, ann: Caller, places: dict[str, str]) -> dict[str, str]:
+def _dead_letters(service: Service, store: Store, ann: Caller, places: dict[str, str]) -> dict[str, str]:
     """Dead letters of ann's, as if they had come over the broker; by what can be done with them."""
 
     def instance(dataflow: str, task: str) -> int:
-        (found,) = (each.instance for each in service.dataflow(ann, places[dataflow]).tasks if each.id == task)
+        (found,) = (each.instance for each in service.dataflows.get(ann, places[dataflow]).tasks if each.id == task)
         return found
 
     came = {
@@ -125,7 +128,7 @@ def _dead_letters(service: Service, ann: Caller, places: dict[str, str]) -> dict
         "shared_letter": ("edited", instance("edited", "plausible")),
         "own_letter": ("alone", instance("alone", "plausible")),
     }
-    with service._store.write() as session:
+    with store.write() as session:
         for number, (dataflow, at) in enumerate(came.values()):
             letter = Letter(instance=at, port="in", batch=number, reason="no number", events=[{"temperature": "warm"}])
             keep(session, [letter], {at: {"ann": [places[dataflow]]}}, at=0.0)
@@ -133,7 +136,7 @@ def _dead_letters(service: Service, ann: Caller, places: dict[str, str]) -> dict
     return {name: str(number) for number, name in enumerate(came, 1)}
 
 
-def _metered(service: Service, places: dict[str, str]) -> None:
+def _metered(store: Store, places: dict[str, str]) -> None:
     """What the last whole minute cost ann and the poor."""
     alone = Estimate(low=3, likely=4, high=5)
     shares = {places["running"]: Share(tenant="ann", cpu=2, alone=alone, saving=alone, work=Work(done=1, alone=2))}
@@ -147,7 +150,7 @@ def _metered(service: Service, places: dict[str, str]) -> None:
         packed=alone,
         work=Work(done=3, alone=5),
     )
-    with service._store.write() as session:
+    with store.write() as session:
         assert write(session, NAME, [Minute(at=(int(time.time()) // MINUTE - 1) * MINUTE, settled=settled)])
 
 

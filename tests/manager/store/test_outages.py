@@ -240,7 +240,7 @@ def test_a_stopped_postgresql_is_answered_and_gone_on_after(own_server: Server) 
     manager.admit("ann")
     manager.register("weather")
     manager.submit("ann", LINE)
-    key = manager.service.first_key()
+    key = manager.service.administration.first_key()
     app = make_app(manager.service, Events(last=0), lambda: None)
     headers = {"Authorization": f"Bearer {key}"}
     with (
@@ -263,7 +263,7 @@ def test_a_stopped_postgresql_is_answered_and_gone_on_after(own_server: Server) 
         assert 1 == len(ask.get("/v1/dataflows").json()["items"])
     manager.admit("bob")
     manager.submit("ann", LINE)
-    assert 2 == len(manager.service.dataflows(OPERATOR, Paging()).items)
+    assert 2 == len(manager.service.dataflows.page(OPERATOR, Paging()).items)
     manager.close()
     # Within this test, which is prepared for what the driver left.
     gc.collect()

@@ -29,12 +29,12 @@ def manager(sqlite: str) -> Iterator[Manager]:
 
 def opened(manager: Manager, *readers: str, name: str = "diary", visibility: Visibility = Visibility.NAMED) -> None:
     """Say who may read ann's diary besides her."""
-    manager.service.set_visibility(ANN, name, VisibilityForm(visibility=visibility, readers=readers))
+    manager.service.sources.set_visibility(ANN, name, VisibilityForm(visibility=visibility, readers=readers))
 
 
 def placed(manager: Manager, tenant: str, text: str = LINE, **options: Start) -> tuple[str, dict[str, int]]:
     """Submit a line: the dataflow, and the instance of each task."""
-    answer = manager.service.submit(caller(tenant), raw(text), **options)
+    answer = manager.service.dataflows.submit(caller(tenant), raw(text), **options)
     return answer.id, instances(answer)
 
 
@@ -96,7 +96,7 @@ def test_a_younger_task_outlives_what_it_was_made_beside(manager: Manager) -> No
     placed(manager, "ann")
     other = Manager(manager.url, "two").lead()
     assert first == placed(other, "bob")[1]
-    edited = other.service.replace(caller("bob"), name, raw(LINE + " w > l:sink"))
+    edited = other.service.dataflows.replace(caller("bob"), name, raw(LINE + " w > l:sink"))
     assert first == {task: instance for task, instance in instances(edited).items() if task != "l"}
     other.close()
 
@@ -105,7 +105,7 @@ def test_explaining_tells_that_older_state_is_not_reused(manager: Manager) -> No
     """As a submission would do."""
     placed(manager, "ann")
     opened(manager, "bob")
-    assert {"s", "m"} == {each.id for each in manager.service.explain(caller("bob"), raw(LINE)).reused}
+    assert {"s", "m"} == {each.id for each in manager.service.dataflows.explain(caller("bob"), raw(LINE)).reused}
 
 
 def test_a_join_of_a_younger_task_and_what_is_shared_is_ones_own(manager: Manager) -> None:
@@ -122,7 +122,7 @@ def test_who_begins_at_the_earliest_shares_nothing(manager: Manager) -> None:
     _, others = placed(manager, "ann", "s:source > m:map{'add': 1} > k:sink")
     name, mine = placed(manager, "bob", "s:source > m:map{'add': 1} > k:sink", start=Start.EARLIEST)
     assert not set(others.values()) & set(mine.values())
-    assert Start.EARLIEST is manager.service.dataflow(caller("bob"), name).start
+    assert Start.EARLIEST is manager.service.dataflows.get(caller("bob"), name).start
     _, third = placed(manager, "bob", "s:source > m:map{'add': 2} > k:sink")
     assert others["s"] == third["s"]
     homes = {slot.instance: job for job, plan in plans(manager).items() for slot in plan.slots}
@@ -135,11 +135,11 @@ def test_who_begins_at_the_earliest_shares_nothing(manager: Manager) -> None:
 def test_an_explanation_of_a_start_at_the_earliest_foretells_that(manager: Manager) -> None:
     """Nothing would be reused although all of it runs, and neither tasks nor batches are saved; then it is so."""
     placed(manager, "ann")
-    told = manager.service.explain(ANN, raw(LINE), start=Start.EARLIEST)
+    told = manager.service.dataflows.explain(ANN, raw(LINE), start=Start.EARLIEST)
     assert ((), ("k", "m", "s", "w"), Start.EARLIEST) == (told.reused, told.started, told.start)
     assert (0, 0.0, 0.0) == (told.saving.tasks, told.saving.cores, told.saving.batch_cores)
-    assert 4 == len(manager.service.explain(ANN, raw(LINE)).reused)
-    done = manager.service.submit(ANN, raw(LINE), start=Start.EARLIEST)
+    assert 4 == len(manager.service.dataflows.explain(ANN, raw(LINE)).reused)
+    done = manager.service.dataflows.submit(ANN, raw(LINE), start=Start.EARLIEST)
     assert told.started == tuple(task.id for task in done.started)
 
 
@@ -153,7 +153,7 @@ def test_a_job_that_began_elsewhere_takes_nothing_else(manager: Manager) -> None
         task for task, instance in mine.items() if instance in {slot.instance for slot in plans(other)[job].slots}
     }
     assert 2 == len(plans(other))
-    edited = instances(other.service.replace(ANN, name, raw(LINE + " s > l:sink")))
+    edited = instances(other.service.dataflows.replace(ANN, name, raw(LINE + " s > l:sink")))
     assert mine == {task: instance for task, instance in edited.items() if task != "l"}
     begun = {each.instance: each.since for plan in plans(other).values() for each in plan.ingress}
     assert 0.0 == begun[mine["s"]]
@@ -175,11 +175,11 @@ def test_the_earliest_is_not_from_before_a_grant(manager: Manager) -> None:
 
 def test_where_to_begin_belongs_to_what_an_idempotency_key_stands_for(manager: Manager) -> None:
     """The same document from elsewhere is another submission."""
-    manager.service.submit(ANN, raw(LINE), idempotency_key="x", start=Start.EARLIEST)
-    again = manager.service.submit(ANN, raw(LINE), idempotency_key="x", start=Start.EARLIEST)
+    manager.service.dataflows.submit(ANN, raw(LINE), idempotency_key="x", start=Start.EARLIEST)
+    again = manager.service.dataflows.submit(ANN, raw(LINE), idempotency_key="x", start=Start.EARLIEST)
     assert Start.EARLIEST is again.start
     with pytest.raises(Conflict, match="was used for another document"):
-        manager.service.submit(ANN, raw(LINE), idempotency_key="x")
+        manager.service.dataflows.submit(ANN, raw(LINE), idempotency_key="x")
 
 
 def test_grants_begin_when_a_tenant_may_read_and_end_when_it_may_not() -> None:

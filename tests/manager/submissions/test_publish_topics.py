@@ -19,7 +19,7 @@ def manager(sqlite: str) -> Iterator[Manager]:
     made.admit("ann", "bob")
     for who, name in ((ANN, "street"), (ANN, "models"), (BOB, "models")):
         form = {"name": name, "connection": {"kind": "topic", "topic": f"{who.tenant}/{name}"}, "schema": {}}
-        made.service.register_source(who, SourceForm.model_validate(form))
+        made.service.sources.register(who, SourceForm.model_validate(form))
     yield made
     made.close()
 
@@ -45,6 +45,6 @@ def test_a_tenant_publishes_into_its_own_sources_only(manager: Manager) -> None:
 def test_a_source_that_is_revoked_takes_along_what_publishes_into_it(manager: Manager) -> None:
     """Else it would publish into the source of whoever registers the topic next."""
     publishes, reads = manager.submit("ann", line("ann/models")), manager.submit("ann", line("ann/street"))
-    assert 1 == manager.service.revoke_source(ANN, "models").dataflows
-    states = [manager.service.dataflow(ANN, each).state for each in (publishes, reads)]
+    assert 1 == manager.service.sources.revoke(ANN, "models").dataflows
+    states = [manager.service.dataflows.get(ANN, each).state for each in (publishes, reads)]
     assert DataflowState.REMOVED == states[0] != states[1]

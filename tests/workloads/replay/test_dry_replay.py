@@ -117,7 +117,7 @@ def test_counts_are_those_of_a_service(  # noqa: PLR0913, PLR0917 - what a repla
             if step.action is Action.SUBMIT:
                 ids[step.dataflow] = manager.submit("ann", document_in(mode, documents[step.dataflow]))
             else:
-                manager.service.remove(caller("ann"), ids.pop(step.dataflow), Stop.NOW)
+                manager.service.dataflows.remove(caller("ann"), ids.pop(step.dataflow), Stop.NOW)
             if defragment == "step":
                 consolidated(manager)
             with manager.committer.looking() as state:

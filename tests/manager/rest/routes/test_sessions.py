@@ -52,7 +52,7 @@ def test_a_key_is_traded_for_a_cookie_that_no_script_reads(served: tuple[Town, s
     )
     assert len(cookie.value) >= 43
     assert cookie.value not in made.keys["ann"]
-    with made.service._store.read() as session:
+    with made.tools.store.read() as session:
         rows = session.execute(text("SELECT hash, key, until FROM console_session")).all()
     assert cookie.value not in repr(rows)
     assert made.keys["ann"].split("_")[1] in {row.key for row in rows}
@@ -83,11 +83,11 @@ def test_what_is_no_key_opens_no_session(browser: httpx.Client, key: str) -> Non
 def test_a_session_ends_with_its_key(served: tuple[Town, str], browser: httpx.Client) -> None:
     """At the next request after the key was revoked."""
     made, _ = served
-    operator = made.service.caller(made.keys["operator"])
-    key = made.service.make_key(operator, KeyForm(tenant="bob"))
+    operator = made.service.administration.caller(made.keys["operator"])
+    key = made.service.administration.make_key(operator, KeyForm(tenant="bob"))
     signed_in(browser, key.key)
     assert 200 == browser.get("/v1/keys").status_code
-    made.service.revoke_key(operator, key.id)
+    made.service.administration.revoke_key(operator, key.id)
     assert "unauthenticated" == code(browser.get("/v1/keys"))
 
 
@@ -97,11 +97,11 @@ def test_a_session_ends_by_itself_and_is_forgotten(served: tuple[Town, str], bro
     signed_in(browser, made.keys["bob"])
     until = browser.get("/v1/session").json()["until"]
     assert until is not None
-    with made.service._store.write() as session:
+    with made.tools.store.write() as session:
         session.execute(text("UPDATE console_session SET until = :past"), {"past": time.time() - 1})
     assert "unauthenticated" == code(browser.get("/v1/session"))
     signed_in(browser, made.keys["bob"])
-    with made.service._store.read() as session:
+    with made.tools.store.read() as session:
         assert 1 == session.scalar(text("SELECT count(*) FROM console_session"))
 
 

@@ -35,8 +35,8 @@ def test_a_life_is_told_whole_and_in_order(served: tuple[Switch, str], sqlite: s
     """From its submission to the end of its job; what a tenant does not own it does not hear of."""
     switch, url = served
     events = Events(last=0)
-    with real_service(sqlite) as (service, key):
-        committer, changes = service._committer, service._changes
+    with real_service(sqlite) as made:
+        service, committer, changes = made.service, made.tools.committer, made.tools.changes
         reconciler = Reconciler(
             changes.jobs,
             hearing.listener,
@@ -53,10 +53,10 @@ def test_a_life_is_told_whole_and_in_order(served: tuple[Switch, str], sqlite: s
 
         look()
         operator = Caller(key="k", role=Role.OPERATOR, tenant=None)
-        service.admit(operator, TenantForm(name="ann"))
-        service.register_source(operator, street(owner="ann"))
+        service.administration.admit(operator, TenantForm(name="ann"))
+        service.sources.register(operator, street(owner="ann"))
         switch.app = make_app(service, events, lambda: None)
-        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, trust_env=False) as client:
+        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {made.key}"}, trust_env=False) as client:
             answer = client.post("/v1/dataflows", params={"tenant": "ann"}, json=counting("ann:street"))
             dataflow = answer.raise_for_status().json()["id"]
             look()

@@ -8,7 +8,8 @@ import pytest
 
 from manager.answers import EventAnswer
 from manager.reconciler.live_events import Events
-from manager.rest.streams import live_events as live
+from manager.rest.streams import signs_of_life
+from manager.rest.streams.live_events import EventFeed
 from tests.manager.rest.conftest import Asking
 from tests.manager.rest.fake_service import FakeService
 
@@ -85,7 +86,7 @@ def test_a_revoked_key_hears_no_more(
     ann: httpx.Client, service: FakeService, events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stream ends soon after its key was revoked, although the manager goes on."""
-    monkeypatch.setattr(live, "QUIET", 0.0)
+    monkeypatch.setattr(signs_of_life, "QUIET", 0.0)
     for stream in _listening(ann):
         events.tell("dataflow", {"tenant": "ann"})
         assert 1 == next(stream).id
@@ -104,7 +105,7 @@ def test_one_thread_waits_for_all() -> None:
             waiting.append(event)
             return super().wait(event, timeout)
 
-    async def listen(feed: live.EventFeed) -> list[int]:
+    async def listen(feed: EventFeed) -> list[int]:
         found: list[EventAnswer] = []
         while not found:
             found = list(await feed.since(0))
@@ -112,7 +113,7 @@ def test_one_thread_waits_for_all() -> None:
 
     async def scenario() -> list[list[int]]:
         events = Counted(last=0)
-        feed = live.EventFeed(events)
+        feed = EventFeed(events)
         listening = [asyncio.create_task(listen(feed)) for _ in range(100)]
         while not waiting:  # noqa: ASYNC110 - a thread begins to wait
             await asyncio.sleep(0)

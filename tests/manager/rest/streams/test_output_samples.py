@@ -12,7 +12,7 @@ from manager.answers import SampleAnswer
 from manager.event_flow.output_watcher import MOST_LOOKS_OF_ONE, OutputWatcher
 from manager.reconciler.live_events import Events
 from manager.rest.openapi_examples import resources
-from manager.rest.streams import output_samples
+from manager.rest.streams import signs_of_life
 from tests.manager.memory_outputs import connecting, output
 from tests.manager.rest.conftest import Asking
 from tests.manager.rest.fake_service import FakeService
@@ -120,7 +120,7 @@ def test_a_stream_ends_with_the_manager_with_the_lead_and_with_the_key(  # noqa:
     with _watched(operator) as samples:
         events.close()
         assert [] == list(samples)
-    monkeypatch.setattr(output_samples, "QUIET", 0.0)
+    monkeypatch.setattr(signs_of_life, "QUIET", 0.0)
     with _watched(ann) as samples:
         service.known_keys.clear()
         service.hashes.clear()

@@ -14,7 +14,7 @@ from manager.answers import OutputEvent
 from manager.event_flow.output_watcher import OutputWatcher
 from manager.reconciler.live_events import Events
 from manager.rest.openapi_examples import resources
-from manager.rest.streams import output_stream
+from manager.rest.streams import signs_of_life
 from tests.manager.memory_outputs import connecting, output
 from tests.manager.rest.fake_service import FakeService
 
@@ -90,7 +90,7 @@ def test_it_ends_with_the_manager_with_the_lead_and_with_the_key(  # noqa: PLR09
     with listened(operator) as heard:
         events.close()
         assert [] == list(heard)
-    monkeypatch.setattr(output_stream, "QUIET", 0.0)
+    monkeypatch.setattr(signs_of_life, "QUIET", 0.0)
     with listened(ann) as heard:
         service.known_keys.clear()
         service.hashes.clear()

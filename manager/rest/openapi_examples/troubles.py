@@ -1,0 +1,55 @@
+"""An example of each kind of problem."""
+
+from manager.problem import (
+    Conflict,
+    DatabaseAway,
+    FieldError,
+    Forbidden,
+    ForeignPage,
+    InvalidDataflow,
+    InvalidRequest,
+    MethodNotAllowed,
+    NotFound,
+    NotTaken,
+    QuotaExceeded,
+    StateNotReady,
+    TooLarge,
+    Trouble,
+    Unauthenticated,
+    Unexpected,
+    UnsupportedMediaType,
+)
+from manager.rest.openapi_examples.resources import DATAFLOW
+
+_TOO_SMALL = FieldError(
+    pointer="/query/limit",
+    code="wrong-value",
+    message="the value should be greater than or equal to 1",
+    remedy="change it to follow this rule",
+)
+_UNKNOWN = FieldError(
+    pointer="/tasks/1/type",
+    code="unknown-type",
+    message="there is no task type 'range_fliter'",
+    remedy="did you mean 'range_filter'?",
+)
+TROUBLE_EXAMPLES: dict[type[Trouble], Trouble] = {
+    type(trouble): trouble
+    for trouble in (
+        Unauthenticated(),
+        Forbidden("this is for operators only; ask one"),
+        ForeignPage("a page from elsewhere sent the request"),
+        NotFound("dataflow", DATAFLOW.id),
+        MethodNotAllowed("PATCH", ["GET", "PUT", "DELETE"]),
+        Conflict("there is a tenant 'ann' already; choose another name"),
+        TooLarge(4 * 1024 * 1024),
+        UnsupportedMediaType("Content-Type", "text/xml"),
+        InvalidRequest([_TOO_SMALL]),
+        InvalidDataflow([_UNKNOWN]),
+        QuotaExceeded("60 submissions a minute are allowed; wait, or ask an operator for more", retry_after=12.0),
+        Unexpected("5e1f8a2b9c3d4e6f"),
+        StateNotReady("this manager does not lead; ask again in a moment, or ask the one that leads"),
+        NotTaken(),
+        DatabaseAway(),
+    )
+}
