@@ -23,11 +23,11 @@ from benchmarks.task_configs import CONFIGS, EVENT_FIELDS, MEASUREMENTS, OWNER, 
 from bridge.events.raw_events import ARROW_TYPES
 from dags import Kind, Schema
 from engine.behaviour import implementation_of, installed_behaviours
+from engine.event_streams import EventStream, PortRun
 from engine.host_outside import HostOutside
-from engine.kernel.streams import EventStream, PortRun
 from engine.kernel.task_run import TaskInput, TaskRun
-from engine.kernel.task_watch import Unwatched
 from engine.side_effect import Origins
+from engine.task_watch import Unwatched
 from engine.tasks import TYPES
 from engine.trial import At, Trial, try_out
 

@@ -25,9 +25,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dags import Config, Outside, TaskType
-from engine.kernel.task_watch import TaskWatch, Unwatched
 from engine.plan import Slot
 from engine.records.staged_state import Staged
+from engine.task_watch import TaskWatch, Unwatched
 
 _GROUP = "braid.behaviours"
 """The entry point group. Each entry has the name of a task type and names its `Implementation`."""

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.behaviour import PortEmission
-from engine.kernel.streams import Numbers
+from engine.event_streams import Numbers
 from engine.records.staged_state import Staged
 
 MESSAGES = "*messages"

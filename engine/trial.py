@@ -13,10 +13,10 @@ from bridge.events.json_columns import marked
 from bridge.events.raw_events import ARROW_TYPES
 from dags import Kind, Outside, Schema
 from engine.behaviour import AnyImplementation, Behaviour, implementation_of, installed_behaviours
-from engine.kernel.streams import EventStream, PortRun, nothing
+from engine.event_streams import EventStream, PortRun, nothing
 from engine.kernel.task_run import TaskInput, TaskOutcome, TaskRun
-from engine.kernel.task_watch import Unwatched
 from engine.records.staged_state import Staged
+from engine.task_watch import Unwatched
 
 Event: TypeAlias = Mapping[str, Any]
 At: TypeAlias = tuple[str, Event]

@@ -9,18 +9,18 @@ consolidation pays, by its `gain` and its `disruption`.
 
 from merge.capacity import Costs
 from merge.change import Change
-from merge.cost_benefit import Disruption, Gain, Worth, disruption, gain, worth
-from merge.defragmentation import Fragmentation, consolidate, fragmentation
+from merge.consolidation.cost_benefit import Disruption, Gain, Worth, disruption, gain, worth
+from merge.consolidation.defragmentation import Fragmentation, consolidate, fragmentation
+from merge.consolidation.isolation import isolate, overloaded
+from merge.consolidation.regimes import Regime, Saves
+from merge.consolidation.regions import Region, regions
 from merge.errors import DataflowExists, NoHost, NoSuchDataflow, SignatureCollision, StaleChange
 from merge.estimates import ASSUMED_BUSY, Basis, MeasuredCosts, TaskEstimate, estimated
 from merge.explanation import Explanation, Reuse, explain, explained
-from merge.isolation import isolate, overloaded
 from merge.jobs import Assignment, Bridge, Home, Host, Job, JobId, Jobs
 from merge.merger import merge, swap, unmerge
 from merge.pauses import MOST_PAUSED, release
 from merge.placement import STRATEGIES, place
-from merge.regimes import Regime, Saves
-from merge.regions import Region, regions
 from merge.running_dags import DagId, RunningDags
 from merge.running_graph import RunningGraph
 from merge.step import BATCH_SECONDS, Conditions, Remove, Replace, Request, Step, Submit, decide

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from engine.job.start import Standing, check_return, returning, start_positions
+from engine.job.start import JobProgress, check_return, returning, start_positions
 from engine.offset import Offset
 from engine.plan import Entry, Plan
 from engine.plan_messages import RefusedPlan
@@ -41,7 +41,7 @@ class PlanLog:
             )
         return latest is None or (plan.term, plan.version) > (latest.term, latest.version)
 
-    def check(self, plan: Plan, *, decided: Offset | None, decided_cuts: AbstractSet[str]) -> Standing:
+    def check(self, plan: Plan, *, decided: Offset | None, decided_cuts: AbstractSet[str]) -> JobProgress:
         """Refuse a plan that would take effect in the past; the standing of the job that it is logged at.
 
         `decided` is the last end of a batch that was decided, and `decided_cuts` are all cuts that were.
@@ -63,7 +63,9 @@ class PlanLog:
         check_return(plan, returning(self._folder.cuts.all(), plan), standing)
         return standing
 
-    def append(self, plan: Plan, standing: Standing, starts: Mapping[str, int], behaviours: Mapping[str, str]) -> None:
+    def append(
+        self, plan: Plan, standing: JobProgress, starts: Mapping[str, int], behaviours: Mapping[str, str]
+    ) -> None:
         """Make a plan that was checked the next entry; `starts` are for streams that the job does not read yet."""
         number, latest = (self.entries[-1].number, self.entries[-1].starts) if self.entries else (0, {})
         entry = Entry(
@@ -107,11 +109,11 @@ class PlanLog:
             self._folder.forget_entries(before)
             self.entries = self.since(before)
 
-    def _standing(self, decided: Offset | None) -> Standing:
+    def _standing(self, decided: Offset | None) -> JobProgress:
         last = self._last()
         if last is None:
-            return Standing({}, None, decided)
-        return Standing(last.end.at, self._folder.entry(last.end.entry).plan, decided)
+            return JobProgress({}, None, decided)
+        return JobProgress(last.end.at, self._folder.entry(last.end.entry).plan, decided)
 
     def _last(self) -> Header | None:
         batches = self._store.batches()

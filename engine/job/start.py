@@ -5,19 +5,19 @@ job took it over. A plan that returns instances need not know how far the job is
 has come to it without giving the instances up, they go on as they are.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from engine.offset import Offset
-from engine.plan import Entry, Plan, StateImport
+from engine.plan import Entry, Plan
 from engine.plan_messages import RefusedPlan
 from engine.records.kept_cuts import KeptCut
 
 _NOTHING: Mapping[str, int] = {}
 
 
-class Standing(NamedTuple):
+class JobProgress(NamedTuple):
     """How far a job is when a plan is logged; no batch is decided meanwhile."""
 
     at: Mapping[str, int]
@@ -39,15 +39,7 @@ def returning(kept: Iterable[KeptCut], plan: Plan) -> dict[int, KeptCut]:
     return found
 
 
-def brought(begun: Iterable[Entry], before: Plan | None) -> Iterator[StateImport]:
-    """The imports of a batch in which entries take effect; `before` is the plan until then, if any."""
-    here = before.instances if before is not None else frozenset()
-    for entry in begun:
-        # An instance that returns and never left goes on as it is.
-        yield from (each for each in entry.plan.imports if each.job != entry.plan.job or each.instance not in here)
-
-
-def check_return(plan: Plan, back: Mapping[int, KeptCut], standing: Standing) -> None:
+def check_return(plan: Plan, back: Mapping[int, KeptCut], standing: JobProgress) -> None:
     """Refuse a plan that returns an instance whose stream the job has read past the cut, for other instances."""
     here = standing.ran.instances if standing.ran is not None else frozenset()
     of = {instance: part.streams for part in plan.parts() for instance in part.instances}
@@ -70,7 +62,7 @@ def past_gone(entry: Entry, gone: Mapping[str, int]) -> Entry:
 
 
 def start_positions(
-    plan: Plan, starts: Mapping[str, int], standing: Standing, latest: Mapping[str, int] = _NOTHING
+    plan: Plan, starts: Mapping[str, int], standing: JobProgress, latest: Mapping[str, int] = _NOTHING
 ) -> dict[str, int]:
     """The position that each stream begins at; `starts` are for new streams, and `latest` are of the entry before.
 

@@ -17,12 +17,11 @@ import pyarrow as pa
 from bridge import unpacked
 from bridge.events.raw_events import arrow_schema
 from engine.behaviour import Behaviour
+from engine.event_streams import Arrived, EventStream, PortRun, conformed, gathered, in_order, joined, runs
 from engine.kernel.batch_births import BatchBirths
 from engine.kernel.dead_letter_feed import fitting, unshaped_rows
 from engine.kernel.layout import Layout, by_port, layout_of
-from engine.kernel.streams import Arrived, EventStream, PortRun, conformed, gathered, in_order, joined, runs
 from engine.kernel.task_run import Reason, TaskInput, TaskOutcome, TaskRun, reason_of
-from engine.kernel.task_watch import TaskWatch, Unwatched
 from engine.offset import Offset
 from engine.plan import Entry, Feed, Ingress, Port, Slot, SlotState
 from engine.records.record import Cut, Dead, EmittedEvents, InstanceMeter, Record, Table
@@ -30,6 +29,7 @@ from engine.records.staged_state import NUMBERS
 from engine.records.state import InstanceStates
 from engine.side_effect import NOWHERE, ActingBehaviour, Origins
 from engine.supply import Bridged
+from engine.task_watch import TaskWatch, Unwatched
 
 __all__ = ["Arrived", "run_batch"]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from bridge.events.births import UNKNOWN, Birth
-from engine.kernel.streams import Arrived, Numbers
+from engine.event_streams import Arrived, Numbers
 
 _MOST = 32
 """The most births that are kept for one stream in one batch."""

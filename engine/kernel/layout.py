@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from bridge.events.json_columns import marked
 from engine.behaviour import Behaviour
-from engine.kernel.streams import nothing, shared
+from engine.event_streams import nothing, shared
 from engine.kernel.task_run import reason_of
-from engine.kernel.task_watch import TaskWatch
 from engine.plan import Edge, Entry, PlanPart, Port, Slot, SlotState
 from engine.records.staged_state import Staged
 from engine.records.state import InstanceStates
 from engine.side_effect import MESSAGES
+from engine.task_watch import TaskWatch
 
 Schemas: TypeAlias = Mapping[Port, pa.Schema]
 

@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from engine.behaviour import Behaviour, PortEmission
-from engine.kernel.streams import EventStream, Numbers, PortRun, joined
-from engine.kernel.task_watch import EventName, TaskWatch
+from engine.event_streams import EventStream, Numbers, PortRun, joined
 from engine.records.record import Dead
 from engine.records.staged_state import Staged
 from engine.side_effect import NOWHERE, ActingBehaviour, EventNames, Origins, OutsideUnreachable, names_of
+from engine.task_watch import EventName, TaskWatch
 
 _LONGEST_REASON = 500
 _HOPELESS = 20

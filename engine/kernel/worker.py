@@ -9,10 +9,10 @@ from pathlib import Path
 
 from engine.behaviour import Behaviour, behaviours_of
 from engine.host_outside import HostOutside
-from engine.job.start import brought
 from engine.kernel.batch import Arrived, run_batch
 from engine.kernel.batch_rows import Span
 from engine.kernel.dead_letter_feed import new_feeds
+from engine.kernel.state_imports import brought
 from engine.kernel.watchdog import Attempt
 from engine.plan import Entry, StateImport
 from engine.records.job_folder import job_folder

@@ -156,9 +156,11 @@ class Manager:
             begun.push(lambda error, _error, _at: self._end(keeps=error is not None))
             begun.enter_context(
                 Server(
-                    self._settings,
+                    self._settings.here,
                     make_app(self._service, self._events, self._awaits),
                     lambda: self._words.put(_Word("broken")),
+                    listen=self._settings.listen,
+                    port=self._settings.port,
                 )
             )
             # Else those who listen to it would hold up the end of REST.

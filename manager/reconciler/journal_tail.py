@@ -1,10 +1,11 @@
 """The journal's tail: tells every operation that is committed to the live stream, whichever manager committed it."""
 
+from datetime import UTC, datetime
+
 from sqlalchemy import func, select
 from sqlmodel import col
 
 from manager.answers import OperationAnswer, OperationKind
-from manager.cases.base import moment
 from manager.reconciler.live_events import Events
 from manager.store.database import Store
 from manager.store.tables import OperationRow
@@ -30,7 +31,7 @@ class JournalTail:
         for row in rows:
             self._events.tell_operation(
                 OperationAnswer.model_validate(
-                    row.model_dump() | {"at": moment(row.at), "kind": OperationKind(row.kind)}
+                    row.model_dump() | {"at": datetime.fromtimestamp(row.at, UTC), "kind": OperationKind(row.kind)}
                 )
             )
             self._last = row.id or self._last

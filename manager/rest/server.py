@@ -11,7 +11,6 @@ import uvicorn
 from fastapi import FastAPI
 
 from engine.log_lines import named
-from manager.process.settings import Settings
 
 GRACE = 5
 """Seconds that running requests have to finish when the server stops."""
@@ -25,11 +24,11 @@ class CannotServe(RuntimeError):
 class Server:
     """Serves REST in a thread of its own while the context lasts."""
 
-    def __init__(self, settings: Settings, app: FastAPI, ended: Callable[[], None]) -> None:
+    def __init__(self, url: str, app: FastAPI, ended: Callable[[], None], *, listen: str, port: int) -> None:
         """`ended` is called when the server ends by itself."""
-        self._url = settings.here
+        self._url = url
         self._ended = ended
-        self._socket = listening(settings.listen, settings.port)
+        self._socket = listening(listen, port)
         self._server = uvicorn.Server(
             uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=GRACE)
         )

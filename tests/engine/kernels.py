@@ -12,13 +12,13 @@ from bridge.events.raw_events import arrow_schema
 from dags import Kind, Schema
 from engine.behaviour import Behaviour, EachEvent, behaviours_of, each_event
 from engine.kernel.batch import Arrived, run_batch
-from engine.kernel.task_watch import TaskWatch, Unwatched
 from engine.offset import Offset
 from engine.plan import Delivery, Edge, Entry, Feed, Forward, Ingress, Plan, Slot, SlotState
 from engine.records.record import Record, Table
 from engine.records.staged_state import Staged
 from engine.records.state import InstanceStates
 from engine.supply import Subscribed
+from engine.task_watch import TaskWatch, Unwatched
 from engine.tasks import TYPES
 
 PLACES = {

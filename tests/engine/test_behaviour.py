@@ -22,9 +22,9 @@ from engine.behaviour import (
     installed_behaviours,
     place_of,
 )
-from engine.kernel.task_watch import EventName, Unwatched
 from engine.plan import Slot
 from engine.records.staged_state import Staged
+from engine.task_watch import EventName, Unwatched
 from engine.tasks import TYPES
 from tests.engine.kernels import PLACES, events, slot
 

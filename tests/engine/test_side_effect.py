@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.behaviour import Behaviour, PortEmission
-from engine.kernel.task_watch import EventName, Unwatched
 from engine.offset import Offset
 from engine.plan import Feed, Port
 from engine.records.record import EmittedEvents, Record
 from engine.records.staged_state import Staged
 from engine.side_effect import MESSAGES, ActingBehaviour, EventNames, Origins, OutsideUnreachable, names_of
+from engine.task_watch import EventName, Unwatched
 from tests.engine.follower_scene import Scene
 from tests.engine.kernels import Machine, arrived, behaviours, dead, enters, entry, slot
 

@@ -17,8 +17,9 @@ from bridge.spools.memory_spool import MemorySpool
 from bridge.wire import Frame, FrameKind
 from engine.behaviour import Behaviour
 from engine.job.pace import next_batch
-from engine.job.start import Standing, brought, check_return, returning, start_positions
+from engine.job.start import JobProgress, check_return, returning, start_positions
 from engine.kernel.batch import Arrived, run_batch
+from engine.kernel.state_imports import brought
 from engine.offset import Offset
 from engine.plan import Entry, Plan, Port, StateImport
 from engine.records.kept_cuts import KeptCut
@@ -81,7 +82,7 @@ class Member:
     def log(self, plan: Plan) -> None:
         """Make a plan the next entry of its log."""
         back = returning(self.kept, plan)
-        standing = Standing(self.offset.at, self._ran, self.offset if self._ran else None)
+        standing = JobProgress(self.offset.at, self._ran, self.offset if self._ran else None)
         check_return(plan, back, standing)
         positions = {stream: position for cut in back.values() for stream, position in cut.positions.items()}
         latest = self.entries[-1].starts if self.entries else {}

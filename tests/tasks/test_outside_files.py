@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from dags import Kind, Schema
 from engine.implementations.outside.archives import zip_files
 from engine.implementations.outside.file_stores import LocalFileStore, Missing, RemoteFileStore
-from engine.kernel.task_watch import Unwatched
 from engine.plan import Port
 from engine.side_effect import OutsideUnreachable
+from engine.task_watch import Unwatched
 from engine.trial import At
 from tests.tasks.agreeing import agrees
 from tests.tasks.worksite import OWNER, Worksite, keep_secret

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from engine.job.start import Standing, brought, check_return, past_gone, returning, start_positions
+from engine.job.start import JobProgress, check_return, past_gone, returning, start_positions
+from engine.kernel.state_imports import brought
 from engine.offset import Offset
 from engine.plan import Edge, Entry, Ingress, Plan, Slot, StateImport
 from engine.plan_messages import RefusedPlan
@@ -54,14 +55,14 @@ def test_an_instance_that_never_left_goes_on_as_it_is() -> None:
 
 def test_a_stream_goes_on_where_it_is_until_the_job_has_surely_left_it() -> None:
     """Even if a position is named: between a record and the next decided end the job may or may not have left it."""
-    reads = Standing({"s": 5}, plan(7), Offset(run=1, entry=1, at={"s": 6}))
+    reads = JobProgress({"s": 5}, plan(7), Offset(run=1, entry=1, at={"s": 6}))
     assert {"s": 5} == start_positions(plan(7), {"s": 99}, reads)
     assert {"s": 5} == start_positions(plan(7, start=9), {"s": 9}, reads)
     assert {"s": 5} == start_positions(plan(7, start=9), {"s": 9}, reads._replace(decided=None))
     let_go = reads._replace(decided=Offset(run=1, entry=2))
     assert {"s": 5} == start_positions(plan(7), {"s": 99}, let_go)
     assert {"s": 9} == start_positions(plan(7, start=9), {"s": 9}, let_go)
-    assert {"s": 99} == start_positions(plan(7), {"s": 99}, Standing({}, plan(), None))
+    assert {"s": 99} == start_positions(plan(7), {"s": 99}, JobProgress({}, plan(), None))
     # The plan before it has the stream already.
     assert {"s": 3} == start_positions(plan(7), {"s": 3}, reads, {"s": 3})
 
@@ -69,14 +70,14 @@ def test_a_stream_goes_on_where_it_is_until_the_job_has_surely_left_it() -> None
 def test_an_instance_cannot_return_if_its_stream_was_read_on() -> None:
     """It can if it is still there, or if its streams are where it left."""
     back = returning(KEPT, plan(7, imports=(BACK,)))
-    check_return(plan(7), back, Standing({"s": 12}, plan(7), None))
-    check_return(plan(7), back, Standing({"s": 10}, plan(), None))
-    check_return(plan(7), back, Standing({}, plan(), None))
+    check_return(plan(7), back, JobProgress({"s": 12}, plan(7), None))
+    check_return(plan(7), back, JobProgress({"s": 10}, plan(), None))
+    check_return(plan(7), back, JobProgress({}, plan(), None))
     # Another part was cut in the same batch, and has gone on.
     merged = KEPT[0]._replace(positions={"s": 10, "t": 20})
-    check_return(plan(7), {7: merged}, Standing({"t": 25}, plan(), None))
+    check_return(plan(7), {7: merged}, JobProgress({"t": 25}, plan(), None))
     with pytest.raises(RefusedPlan, match="has read that on to 12 for others; let all that reads one stream"):
-        check_return(plan(7), back, Standing({"s": 12}, plan(), None))
+        check_return(plan(7), back, JobProgress({"s": 12}, plan(), None))
 
 
 def test_a_stream_begins_after_the_events_that_are_gone() -> None:

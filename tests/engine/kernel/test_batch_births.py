@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from bridge.events.births import UNKNOWN, Birth
 from bridge.spools.reader import read
+from engine.event_streams import Arrived
 from engine.kernel.batch_births import _MOST, BatchBirths
 from engine.kernel.batch_rows import Span, read_rows, written_rows
-from engine.kernel.streams import Arrived
 from engine.offset import Offset
 from engine.plan import Feed, Forward
 from tests.chaos.chain import COUNTED, Chain

@@ -9,10 +9,10 @@ import pytest
 
 from engine.behaviour import Behaviour, PortEmission
 from engine.kernel.batch import Arrived
-from engine.kernel.task_watch import EventName, Unwatched
 from engine.plan import Edge, Forward
 from engine.records.record import Record
 from engine.records.staged_state import Staged
+from engine.task_watch import EventName, Unwatched
 from tests.engine.kernels import OWN, Machine, arrived, behaviours, dead, entry, events, left, slot
 
 

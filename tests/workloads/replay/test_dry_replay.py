@@ -19,7 +19,7 @@ from manager.problem import Conflict
 from manager.process.settings import Placement
 from manager.store.database import Store, sqlite_url
 from merge import JobId, Weighed, each_step, each_task, works
-from merge.defragmentation import forwarded
+from merge.consolidation.defragmentation import forwarded
 from tests.catalogue import CATALOGUE
 from tests.manager.managers import Manager, caller
 from tests.strategies import Document, families

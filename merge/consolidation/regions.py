@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from networkx.utils import UnionFind
 
 from merge.capacity import Costs
-from merge.defragmentation import forwarded
+from merge.consolidation.defragmentation import forwarded
 from merge.jobs import Host, Job, JobId, Jobs, parents
 from merge.running_dags import DagId
 from merge.running_graph import RunningGraph

@@ -12,8 +12,8 @@ from itertools import accumulate
 
 import networkx as nx
 
-from merge.bundles import bundled, pieces, regrouped
 from merge.capacity import Costs
+from merge.consolidation.bundles import bundled, pieces, regrouped
 from merge.jobs import Assignment, Bridge, Host, Job, JobId, Jobs, crossings, parents
 from merge.placement import Group, PlacementBoard, connected_parts
 from merge.running_graph import RunningGraph

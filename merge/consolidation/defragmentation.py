@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import networkx as nx
 
-from merge.bundles import bundled, holds, pieces, regrouped
 from merge.capacity import Costs
+from merge.consolidation.bundles import bundled, holds, pieces, regrouped
 from merge.jobs import Assignment, Bridge, Host, Job, JobId, Jobs, crossings, parents
 from merge.placement import Group, PlacementBoard, tags_of
 from merge.running_dags import DagId

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from merge.capacity import Costs
-from merge.defragmentation import forwarded, hops_of
+from merge.consolidation.defragmentation import forwarded, hops_of
 from merge.jobs import Assignment, JobId, Jobs
 from merge.running_graph import RunningGraph
 from merge.task import Instance
