@@ -40,8 +40,8 @@ from manager.observations.figures import output_figures
 from manager.observations.measured_costs import measured_costs
 from manager.observations.reports import HostSeen
 from manager.problem import Conflict, NotFound, StateNotReady
-from manager.reconciler.concerning import needs_of
 from manager.reconciler.dataflow_life import Need, find
+from manager.reconciler.dataflow_needs import needs_of
 from manager.savings.forecast import saving
 from manager.store.tables import DataflowRow, TenantRow
 from manager.submissions.removal_preview import preview_removal

@@ -21,7 +21,7 @@ class Defragmentation(Base):
         """How scattered the jobs are."""
         operators_only(caller)
         with self._committer.looking() as state:
-            picture, move = self._chooser.picture(state, self._committer.ground), next(iter(state.moves.values()), None)
+            picture, move = self._chooser.snapshot(state, self._committer.ground), next(iter(state.moves.values()), None)
             running = state.running
             users = {instance: len(running.users[instance]) for instance in running.tasks}
             dataflows = len(running.dataflows)
@@ -44,7 +44,7 @@ class Defragmentation(Base):
     def defragment(self, caller: Caller) -> MoveAnswer:
         """Consolidate them now, whatever it gains; or help a job that is overloaded, where that comes first."""
         operators_only(caller)
-        return _told(self._changes.moves.begin(self._chooser.asked_for, who=caller.who))
+        return _told(self._changes.moves.begin(self._chooser.on_request, who=caller.who))
 
     @property
     def _chooser(self) -> Chooser:

@@ -62,5 +62,14 @@ def news_of(seen: JobSeen | None) -> object:
     """The part of a job's status whose change is news. Batches and counters change all the time, so they are not."""
     if seen is None:
         return None
-    scalars = (seen.host, seen.state, seen.trouble, seen.back_off, seen.term, seen.version, seen.in_effect, seen.refused)
+    scalars = (
+        seen.host,
+        seen.state,
+        seen.trouble,
+        seen.back_off,
+        seen.term,
+        seen.version,
+        seen.in_effect,
+        seen.refused,
+    )
     return *scalars, tuple(sorted(seen.failed.items())), tuple(sorted(seen.cuts.items()))

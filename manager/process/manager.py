@@ -46,9 +46,9 @@ from manager.process.keeper import KeeperDown, KeeperHandle
 from manager.process.keeper_process import KeeperOrder
 from manager.process.settings import Settings, write_key
 from manager.reconciler.activity import ReconcilerActivity
-from manager.reconciler.concerning import Committed
+from manager.reconciler.dataflow_needs import CommittedDataflowLookup
 from manager.reconciler.journal_tail import JournalTail
-from manager.reconciler.live_events import Events
+from manager.reconciler.live_events import LiveEvents
 from manager.reconciler.parked_dead_letters import CommittedReaderLookup, DeadLetterParking
 from manager.reconciler.reconcile_loop import Reconciler
 from manager.rest.app import make_app
@@ -108,7 +108,7 @@ class Manager:
             log.warning("%s is open to others on this machine; unless that is meant, close it: chmod 700", self._root)
         url = settings.database.get_secret_value() if settings.database else sqlite_url(self._root / "braid.db")
         self._store = Store(url)
-        self._events = Events()
+        self._events = LiveEvents()
         self._journal = JournalTail(self._store, self._events)
         self._listener = Listener(self._connect)
         self._keeping: KeeperHandle | None = None
@@ -263,7 +263,7 @@ class Manager:
                 self._changes.jobs,
                 self._listener,
                 self._events,
-                dataflows=Committed(self._committer),
+                dataflows=CommittedDataflowLookup(self._committer),
                 belongs=self._belongs,
                 leads=lambda: self._committer.leads,
                 on_gone=self._changes.jobs.ended,

@@ -20,7 +20,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from manager.reconciler.live_events import Events
+from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
 from manager.service import Service
 from tests import needs
@@ -43,7 +43,7 @@ class ConsoleService:
     town: Town
     seen: Seen
     """What is seen of hosts and jobs; a test fills it."""
-    events: Events
+    events: LiveEvents
     """Where what happens is told to whoever listens."""
 
     @property
@@ -124,7 +124,7 @@ def browser() -> Iterator[Browser]:
 def console_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleService]:
     """The town of `tests.manager.rest.town`, with a seat for what is seen and a stream of events that lasts."""
     with town(tmp_path_factory.mktemp("console")) as made:
-        seen, events = Seen(), Events(last=0)
+        seen, events = Seen(), LiveEvents(last=0)
         made.service._seeing = seen
         app = make_app(made.service, events, lambda: None)
         whole = Town(service=made.service, app=app, keys=made.keys, places=made.places)

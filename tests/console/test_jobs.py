@@ -103,7 +103,7 @@ def test_what_happens_to_a_job_appears_while_somebody_looks(page: Page, town: Co
     expect(page.locator(".problem")).to_contain_text("its JVM died")
     expect(button).to_be_focused()
     for number in ("2", "1"):
-        town.events.tell("job", {"job": number, "state": "died", "trouble": f"{number} died", "failed": {}})
+        town.events.add("job", {"job": number, "state": "died", "trouble": f"{number} died", "failed": {}})
     events = page.get_by_role("region", name="Newest first")
     expect(events).to_contain_text("1 died")
     expect(events.locator("tbody tr")).to_have_count(1)

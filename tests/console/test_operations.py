@@ -54,7 +54,7 @@ def test_what_happens_appears_and_what_is_open_stays_open(console_service: Conso
     with console_service.service._store.write() as session:
         row = noted(session, started=2, reused=1, note=note, jobs_started=["7"])
         told = OperationAnswer.model_validate(row.model_dump() | {"at": "2026-01-02T03:04:05Z"})
-    console_service.events.tell_operation(told)
+    console_service.events.add_operation(told)
     first = journal.get_by_role("row").nth(1)
     expect(first).to_contain_text("d-new")
     expect(first).to_contain_text("tasks: 2 started, 1 reused")

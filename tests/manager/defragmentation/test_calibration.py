@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from manager.defragmentation.calibration import (
     ASSUMED,
     ASSUMED_DISRUPTIONS,
-    FEWEST,
     FEWEST_DISRUPTIONS,
+    FEWEST_SAMPLES,
     Calibration,
-    Disrupted,
     Disruptions,
+    MeasuredDisruption,
     Prices,
     costs,
     disruptions,
@@ -98,7 +98,7 @@ def test_no_price_is_below_nothing(samples: list[HostSample]) -> None:
     assert all(0.0 <= price < float("inf") for price in astuple(prices(learnt(*samples))))
 
 
-@given(planted=PLANTED, chance=CHANCE, count=st.integers(0, FEWEST - 1))
+@given(planted=PLANTED, chance=CHANCE, count=st.integers(0, FEWEST_SAMPLES - 1))
 def test_few_samples_change_nothing(planted: Prices, chance: Random, count: int) -> None:
     """The prices are those that were assumed."""
     assert ASSUMED == prices(learnt(*many(planted, chance, count)))
@@ -129,8 +129,8 @@ def test_one_odd_sample_changes_little() -> None:
     assert before.batch == pytest.approx(after.batch, abs=0.25 * ASSUMED.batch)
 
 
-def disrupted(interruption: float, *, starting: float | None = 4.0, state: int = 0) -> Disrupted:
-    return Disrupted(jobs=2, starting=starting, interruption=interruption, state=state, moving=state * 1e-6)
+def disrupted(interruption: float, *, starting: float | None = 4.0, state: int = 0) -> MeasuredDisruption:
+    return MeasuredDisruption(jobs=2, starting=starting, interruption=interruption, state=state, moving=state * 1e-6)
 
 
 def test_disruptions_are_the_middle_of_the_latest() -> None:
@@ -141,7 +141,7 @@ def test_disruptions_are_the_middle_of_the_latest() -> None:
 
 
 @given(past=st.lists(st.builds(disrupted, st.floats(0.0, 99.0)), max_size=FEWEST_DISRUPTIONS - 1))
-def test_few_disruptions_change_nothing(past: list[Disrupted]) -> None:
+def test_few_disruptions_change_nothing(past: list[MeasuredDisruption]) -> None:
     """They cost what was assumed."""
     assert ASSUMED_DISRUPTIONS == disruptions(past)
 

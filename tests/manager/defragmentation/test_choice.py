@@ -38,7 +38,7 @@ def homes(manager: Manager) -> dict[Instance, Home]:
 def moved(manager: Manager, chooser: Chooser) -> frozenset[Instance]:
     """What stood still in a move that was asked for, and came off; nothing where there is none."""
     try:
-        move = manager.changes.moves.begin(chooser.asked_for, who="operator")
+        move = manager.changes.moves.begin(chooser.on_request, who="operator")
     except Conflict:
         return frozenset()
     manager.changes.moves.cut(move.id)

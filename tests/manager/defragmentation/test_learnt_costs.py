@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from manager.defragmentation.calibration import ASSUMED, FEWEST, FEWEST_DISRUPTIONS
-from manager.defragmentation.choice import WRITING, Chooser
+from manager.defragmentation.calibration import ASSUMED, FEWEST_DISRUPTIONS, FEWEST_SAMPLES
+from manager.defragmentation.choice import WRITE_EVERY, Chooser
 from manager.defragmentation.learnt_costs import LearntCosts, LearntCostStore
 from manager.defragmentation.measurement import SHORTEST_SAMPLE
 from manager.observations.reports import HostSeen
@@ -51,7 +51,7 @@ def written(manager: Manager) -> LearntCosts:
 def test_prices_and_disruptions_are_known_after_a_restart(manager: Manager) -> None:
     """A manager that is started anew goes by what the one before it had measured."""
     learning = Learning(manager)
-    learning.look(FEWEST + 1)
+    learning.look(FEWEST_SAMPLES + 1)
     for move in range(FEWEST_DISRUPTIONS):
         learning.chooser.remember(Ended(move=move, phase=Phase.DONE, opened=1, interruption=7.0))
     learning.look()
@@ -59,7 +59,7 @@ def test_prices_and_disruptions_are_known_after_a_restart(manager: Manager) -> N
     assert learning.chooser.paid() == again.chooser.paid()
     assert ASSUMED != again.chooser.paid()[0]
     with manager.committer.looking() as state:
-        picture = again.chooser.picture(state, manager.committer.ground)
+        picture = again.chooser.snapshot(state, manager.committer.ground)
     assert 7.0 == picture.costs.interruption
 
 
@@ -68,7 +68,7 @@ def test_samples_are_written_down_now_and_then(manager: Manager) -> None:
     learning = Learning(manager)
     learning.look(2)
     assert 1 == written(manager).calibration.samples
-    looks = int(WRITING / SHORTEST_SAMPLE)
+    looks = int(WRITE_EVERY / SHORTEST_SAMPLE)
     learning.look(looks - 1)
     assert 1 == written(manager).calibration.samples
     learning.look()

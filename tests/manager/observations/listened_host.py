@@ -11,7 +11,8 @@ import pytest
 from bridge import topics
 from bridge.transport.memory_broker import MemoryBroker, MemoryClient
 from engine.plan import Plan, written_plan
-from manager.observations.listener import JobSight, Listener, ListenerLine
+from manager.observations.listener import Listener, ListenerLine
+from manager.observations.sight import JobSight
 
 BOUND = 30.0
 

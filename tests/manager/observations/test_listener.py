@@ -6,8 +6,8 @@ import pytest
 
 from bridge import topics
 from manager.observations.host_messages import wiring
-from manager.observations.listener import HOST_SILENT_AFTER
 from manager.observations.reports import InstanceMeasured, Measured, StreamMeasured
+from manager.observations.silent_hosts import HOST_SILENT_AFTER
 from tests.manager.observations.listened_host import Hearing
 from tests.manager.reconciler.worlds import plan
 

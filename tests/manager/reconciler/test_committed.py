@@ -14,9 +14,9 @@ from manager.committer.changes import changes_of
 from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
 from manager.observations.listener import Listener
-from manager.reconciler.concerning import Committed
+from manager.reconciler.dataflow_needs import CommittedDataflowLookup
 from manager.reconciler.journal_tail import JournalTail
-from manager.reconciler.live_events import Events
+from manager.reconciler.live_events import LiveEvents
 from manager.service import Service
 from manager.store.database import Store, sqlite_url
 from manager.store.leadership import Candidate
@@ -59,7 +59,7 @@ def test_it_is_known_which_dataflows_a_job_concerns(stored: Stored) -> None:
     """Those with tasks in it, and what each needs there: the version that brought it, and its own instances."""
     first = stored.submit(counting("ann:street"))
     second = stored.submit(passing("ann:street", 5), "bob")
-    committed = Committed(stored.committer)
+    committed = CommittedDataflowLookup(stored.committer)
     assert {first, second} == committed.every()
     assert [{first, second}, frozenset()] == [committed.in_jobs(["1", "x"]), committed.in_jobs(["2"])]
     found = committed.concerned([first, second, "d-none"])
@@ -76,14 +76,14 @@ def test_what_is_removed_concerns_nobody(stored: Stored) -> None:
     """It is in no job any more."""
     name = stored.submit(counting("ann:street"))
     stored.changes.dataflows.remove(name, who="operator")
-    committed = Committed(stored.committer)
+    committed = CommittedDataflowLookup(stored.committer)
     assert [frozenset(), frozenset()] == [committed.every(), committed.in_jobs(["1"])]
     assert {} == committed.concerned([name])
 
 
 def test_operations_are_told_once_and_not_those_before(stored: Stored) -> None:
     """In the order of the journal, as callers see them in its list."""
-    events = Events(last=0)
+    events = LiveEvents(last=0)
     tail = JournalTail(stored.store, events)
     assert not tail.follow()
     name = stored.submit(counting("ann:street"))

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from engine.plan import CutWish
 from manager.committed.wanted import Draining
 from manager.observations.reports import HostSeen, JobSeen
-from manager.reconciler.drains import TRYING, WISHING, Drained, Wish, cut_of, drain
+from manager.reconciler.drains import NEXT_CUT_AFTER, REPEAT_WISH_AFTER, Drained, Wish, cut_of, drain
 
 NOW = 1_000.0
 FLOW = Draining(dataflow="d-1", since=NOW, streams=frozenset({"source/1", "source/2"}), instances=frozenset({2, 3}))
@@ -46,8 +46,8 @@ def test_a_dataflow_goes_once_the_cut_has_passed_all_of_it() -> None:
 def test_a_wish_is_repeated_and_not_all_the_time() -> None:
     """Nothing is asked for twice within a while."""
     hosts = {"h": host(s1="open")}
-    assert [] == list(drain([FLOW], {}, hosts, {CUT: NOW}, NOW + WISHING / 2))
-    assert 1 == len(list(drain([FLOW], {}, hosts, {CUT: NOW}, NOW + WISHING)))
+    assert [] == list(drain([FLOW], {}, hosts, {CUT: NOW}, NOW + REPEAT_WISH_AFTER / 2))
+    assert 1 == len(list(drain([FLOW], {}, hosts, {CUT: NOW}, NOW + REPEAT_WISH_AFTER)))
 
 
 def test_a_clock_that_is_set_back_holds_up_no_wish() -> None:
@@ -57,7 +57,7 @@ def test_a_clock_that_is_set_back_holds_up_no_wish() -> None:
 
 def test_a_cut_that_does_not_come_about_is_given_up_for_another() -> None:
     """The later one has a name of its own, the same for whoever works it out; what the first one kept is released."""
-    later = NOW + TRYING + 1
+    later = NOW + NEXT_CUT_AFTER + 1
     jobs, hosts = {"1": job("1", drain_d_1_0={2})}, {"h": host(s1="open")}
     assert [
         Wish(host="h", wish=CutWish(cut="drain-d-1-1", streams=("source/1",))),

@@ -10,10 +10,10 @@ import pytest
 from engine.plan import CutWish, Ingress, Plan
 from engine.supply import Bridged
 from manager.committed.wanted import Moving
-from manager.observations.listener import JobSight, Sight
 from manager.observations.reports import HostSeen, JobSeen
-from manager.reconciler.drains import WISHING, Wish
-from manager.reconciler.moves import CUTTING, PREPARING, Turn, go_on
+from manager.observations.sight import JobSight, Sight
+from manager.reconciler.drains import REPEAT_WISH_AFTER, Wish
+from manager.reconciler.moves import Turn, go_on
 from manager.transitions.life import Phase, TransitionEvent
 from manager.transitions.move import Move, MoveStep
 from merge import Instance, JobId
@@ -88,8 +88,8 @@ def test_the_cut_is_wished_for_where_its_streams_are_supplied() -> None:
     running = (job(OLD, in_effect=0), job(ALSO_OLD, in_effect=0), job(NEW))
     assert [Wish(host="h", wish=CutWish(cut=CUT, streams=("source/1",)))] == due(cutting, sight(*running))
     assert [] == due(cutting, sight(*running, supplied="elsewhere"))
-    assert [] == due(cutting, sight(*running), {CUT: NOW - WISHING / 2})
-    assert 1 == len(due(cutting, sight(*running), {CUT: NOW - WISHING}))
+    assert [] == due(cutting, sight(*running), {CUT: NOW - REPEAT_WISH_AFTER / 2})
+    assert 1 == len(due(cutting, sight(*running), {CUT: NOW - REPEAT_WISH_AFTER}))
 
 
 def test_it_is_taken_over_once_all_have_passed() -> None:
@@ -129,16 +129,16 @@ def test_it_is_over_once_all_that_take_over_have_begun() -> None:
     assert [] == due(returning, sight(job(OLD)))
 
 
-@pytest.mark.parametrize(("phase", "patience"), [(Phase.PREPARING, PREPARING), (Phase.CUTTING, CUTTING)])
-def test_it_waits_for_nobody_for_ever(phase: Phase, patience: float) -> None:
+@pytest.mark.parametrize(("phase", "limit"), [(Phase.PREPARING, PREPARE_WITHIN), (Phase.CUTTING, CUT_WITHIN)])
+def test_it_waits_for_nobody_for_ever(phase: Phase, limit: float) -> None:
     """Others wait for it, so what is late or refuses hinders it; who takes over is waited for."""
     told = {CUT: NOW}
-    assert [] == due(moving(phase, patience - 1), sight(job(OLD)), told)
-    (late,) = due(moving(phase, patience + 1), sight(job(OLD)), told)
+    assert [] == due(moving(phase, limit - 1), sight(job(OLD)), told)
+    (late,) = due(moving(phase, limit + 1), sight(job(OLD)), told)
     assert isinstance(late, Turn)
-    assert (TransitionEvent.HINDERED, f"within {patience:.0f} s") == (
+    assert (TransitionEvent.HINDERED, f"within {limit:.0f} s") == (
         late.event,
-        late.why[-len(f"within {patience:.0f} s") :],
+        late.why[-len(f"within {limit:.0f} s") :],
     )
     (refused,) = due(moving(phase), sight(job(OLD, refused="it is full")), told)
     assert Turn(move=moving(phase).move, event=TransitionEvent.HINDERED, why="job 1 refused: it is full") == refused

@@ -1,4 +1,4 @@
-"""DeadLetterParking: dead letters that come over a broker are committed before they are acknowledged, and none is missing."""
+"""Parked dead letters: letters from the broker are committed before they are acknowledged, and none is lost."""
 
 import json
 import threading

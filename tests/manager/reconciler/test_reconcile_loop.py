@@ -11,9 +11,9 @@ from engine.plan import Feed, Plan, read_plan
 from manager.answers import EventAnswer
 from manager.committed.wanted import WantedJob
 from manager.planner import public_id
-from manager.reconciler.concerning import Concerned
 from manager.reconciler.dataflow_life import Need
-from manager.reconciler.live_events import Events
+from manager.reconciler.dataflow_needs import DataflowNeeds
+from manager.reconciler.live_events import LiveEvents
 from manager.reconciler.reconcile_loop import Reconciler
 from tests.manager.observations.listened_host import Hearing
 from tests.manager.reconciler.worlds import plan, wanting
@@ -43,9 +43,11 @@ class Committed:
     def in_jobs(self, jobs: Collection[str]) -> frozenset[str]:
         return frozenset(name for name, needs in self.flows.items() if any(need.job in jobs for need in needs))
 
-    def concerned(self, dataflows: Collection[str]) -> Mapping[str, Concerned]:
+    def needs(self, dataflows: Collection[str]) -> Mapping[str, DataflowNeeds]:
         return {
-            name: Concerned(dataflow=public_id(name), tenant="ann", needs=self.flows[name], drains=name in self.drains)
+            name: DataflowNeeds(
+                dataflow=public_id(name), tenant="ann", needs=self.flows[name], drains=name in self.drains
+            )
             for name in dataflows
             if name in self.flows
         }
@@ -63,7 +65,7 @@ class Driven:
     def __init__(self) -> None:
         self.hearing = Hearing()
         self.committed = Committed()
-        self.events = Events(last=0)
+        self.events = LiveEvents(last=0)
         self.leads = True
         self.gone: list[str] = []
         self.fed: list[tuple[str, int]] = []

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job.lifecycle import JOB_LIFE, JobState
-from manager.observations.listener import JobSight
 from manager.observations.reports import JobSeen
+from manager.observations.sight import JobSight
 from manager.reconciler.state_changes import UNSEEN, between, job_news
 from tests.manager.reconciler.worlds import NOW
 
@@ -18,7 +18,9 @@ SEEN = JobSeen(job="1", host="h", state=JobState.RUNNING, version=1, term=1, see
 def turned(before: JobSight, state: str) -> JobSight:
     """What is known of a job that came into another state."""
     seen = replace(SEEN, state=state)
-    return replace(before, seen=seen, turns=(*before.turns, seen), turned=before.turned + 1)
+    return replace(
+        before, seen=seen, transitions=(*before.transitions, seen), transition_count=before.transition_count + 1
+    )
 
 
 def states(before: JobSight, now: JobSight) -> list[str]:

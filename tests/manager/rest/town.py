@@ -19,7 +19,7 @@ from manager.answers import KeyForm, Quota, SourceForm, Stop, TenantForm
 from manager.cases.api_keys import parse_key
 from manager.event_flow.output_watcher import MOST_LOOKS_OF_ONE, OutputWatcher
 from manager.event_flow.sender import MOST_OF_ONE, EventSender
-from manager.reconciler.live_events import Events
+from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
 from manager.rest.openapi_examples import resources
 from manager.savings.ledger import MINUTE, Minute, write
@@ -90,7 +90,7 @@ def town(folder: Path) -> Iterator[Town]:
         _metered(service, places)
         with service._committer.looking() as state:
             places["job"] = str(next(iter(state.plans)))
-        events = Events(last=0)
+        events = LiveEvents(last=0)
         # A stream that lasts is never answered whole.
         events.close()
         app = make_app(service, events, lambda: None if service._committer.leads else "another manager leads")

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from manager.defragmentation.calibration import ASSUMED, FEWEST, Calibration, batch_range, prices
+from manager.defragmentation.calibration import ASSUMED, FEWEST_SAMPLES, Calibration, batch_range, prices
 from manager.defragmentation.measurement import HostSample
 
 
@@ -20,7 +20,7 @@ def calibrated(samples: int, *, batch: float, noise: float, rates: tuple[float, 
 def test_what_was_not_measured_lies_between_half_and_double() -> None:
     """Before any price is learnt, and where all samples are alike, so that a batch cannot be told from the host."""
     assert (ASSUMED.batch / 2, ASSUMED.batch * 2) == batch_range(Calibration())
-    assert (ASSUMED.batch / 2, ASSUMED.batch * 2) == batch_range(calibrated(FEWEST - 1, batch=0.05, noise=0.0))
+    assert (ASSUMED.batch / 2, ASSUMED.batch * 2) == batch_range(calibrated(FEWEST_SAMPLES - 1, batch=0.05, noise=0.0))
     low, high = batch_range(calibrated(200, batch=0.05, noise=0.001, rates=(1.0,)))
     assert high - low > ASSUMED.batch / 4
 
@@ -28,7 +28,7 @@ def test_what_was_not_measured_lies_between_half_and_double() -> None:
 def test_measuring_narrows_the_range_around_the_truth() -> None:
     """The more samples there are, and the less they scatter; what a batch costs in truth stays within it."""
     found = [
-        calibrated(FEWEST, batch=0.05, noise=0.005),
+        calibrated(FEWEST_SAMPLES, batch=0.05, noise=0.005),
         calibrated(100, batch=0.05, noise=0.005),
     ]
     widths = []

@@ -18,7 +18,7 @@ from manager.cases.base import Paging
 from manager.committed.wanted import WantedJob
 from manager.problem import DatabaseAway
 from manager.reconciler import reconcile_loop
-from manager.reconciler.live_events import Events
+from manager.reconciler.live_events import LiveEvents
 from manager.reconciler.reconcile_loop import Reconciler
 from manager.rest import make_app
 from manager.store import leadership
@@ -191,13 +191,13 @@ def test_the_loops_of_a_manager_outlive_an_outage(
     """Who leads renews its lease and who reconciles looks again once the database is back; nobody cries meanwhile."""
     monkeypatch.setattr(leadership, "RENEWING", 0.01)
     monkeypatch.setattr(reconcile_loop, "_LOOK_EVERY", 0.01)
-    monkeypatch.setattr(reconcile_loop, "FALLING", 0.01)
+    monkeypatch.setattr(reconcile_loop, "_FAILURE_PAUSE", 0.01)
     won, lost = threading.Event(), threading.Event()
     candidate = Candidate(store, "one", won=lambda _term: won.set(), lost=lost.set)
     hearing, reading = Hearing(), Reading(store)
     hearing.listener.start()
     hearing.until_complete()
-    reconciler = Reconciler(reading, hearing.listener, Events(last=0))
+    reconciler = Reconciler(reading, hearing.listener, LiveEvents(last=0))
     candidate.start()
     reconciler.start()
     assert won.wait(PATIENCE)
@@ -241,7 +241,7 @@ def test_a_stopped_postgresql_is_answered_and_gone_on_after(own_server: Server) 
     manager.register("weather")
     manager.submit("ann", LINE)
     key = manager.service.first_key()
-    app = make_app(manager.service, Events(last=0), lambda: None)
+    app = make_app(manager.service, LiveEvents(last=0), lambda: None)
     headers = {"Authorization": f"Bearer {key}"}
     with (
         serving(app) as url,
