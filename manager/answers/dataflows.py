@@ -100,7 +100,7 @@ class RemovalAnswer(Answer):
 
 
 class SampleAnswer(Answer):
-    """Some of what left on an output's topic; made by `manager.event_flow.output_watcher`."""
+    """Some of what left on an output's topic; made by `manager.event_flow.output_look`."""
 
     at: datetime
     """When the manager took it up."""

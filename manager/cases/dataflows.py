@@ -34,7 +34,8 @@ from manager.cases.base import Base, Caller, Paging, hour, moment, paged, tenant
 from manager.committed.sources import full_name
 from manager.committed.state import State, running_id
 from manager.committer.dataflow_rows import running_dataflow
-from manager.event_flow.output_watcher import OutputLook, OutputWatcher
+from manager.event_flow.output_look import OutputLook
+from manager.event_flow.output_watcher import OutputWatcher
 from manager.event_flow.tail import Tail
 from manager.observations.figures import output_figures
 from manager.observations.measured_costs import measured_costs
@@ -156,7 +157,7 @@ class Dataflows(Base):
         for topic, sink in sinks.items():
             for need in needs:
                 if self.jobs_root is not None and instances[sink] in need.instances:
-                    tail.begin(topic, recent_output(job_folder(self.jobs_root, need.job), row.id, sink, last), last)
+                    tail.prepend(topic, recent_output(job_folder(self.jobs_root, need.job), row.id, sink, last), last)
 
     def explain(
         self, caller: Caller, raw: bytes, *, tenant: str | None = None, start: Start = Start.LATEST

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from manager.event_flow.output_watcher import OutputLook
+from manager.event_flow.output_look import OutputLook
 from manager.problem import (
     Conflict,
     DatabaseAway,

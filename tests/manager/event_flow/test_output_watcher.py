@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.transport.memory_broker import MemoryBroker
-from manager.event_flow.output_watcher import MOST_SAMPLE_CHARACTERS, MOST_SAMPLE_EVENTS, OutputLook, OutputWatcher
+from manager.event_flow.output_look import MOST_SAMPLE_CHARACTERS, MOST_SAMPLE_EVENTS, OutputLook
+from manager.event_flow.output_watcher import OutputWatcher
 from manager.problem import QuotaExceeded, StateNotReady
 from tests.manager.memory_outputs import connecting, output
 
@@ -64,7 +65,7 @@ def test_what_is_shown_and_what_is_counted_are_all(messages: list[list[str]]) ->
     """Whatever leaves: shown and counted events are as many as left, and no sample is larger than its bounds."""
     look, first, told = OutputLook(TOPIC), 1, 0
     for number, events in enumerate(messages):
-        look.come(output(first, *events))
+        look.receive(output(first, *events))
         first += len(events)
         # Every other message is missed; the first is not, because nobody looked before it.
         if number % 2 == 0:

@@ -10,7 +10,7 @@ from bridge import topics
 from bridge.events.numbered_events import MOST_REMEMBERED
 from bridge.transport.memory_broker import MemoryBroker
 from manager.event_flow import sender
-from manager.event_flow.sender import _MOST_AT_ONCE, MOST_OF_ONE, EventSender, Gap
+from manager.event_flow.sender import _MOST_AT_ONCE, MOST_REQUESTS_OF_ONE, EventSender, Gap
 from manager.problem import NotTaken, QuotaExceeded, StateNotReady
 from tests.manager.memory_outputs import Spools, connecting
 
@@ -105,12 +105,12 @@ def test_who_does_not_lead_takes_nothing(made: EventSender) -> None:
 def test_only_so_many_requests_wait_at_once(made: EventSender) -> None:
     """Of one tenant, and of all together; who is refused is told when to come again."""
     with ExitStack() as many:
-        for _ in range(MOST_OF_ONE):
+        for _ in range(MOST_REQUESTS_OF_ONE):
             many.enter_context(made.admitted("ann"))
         with pytest.raises(QuotaExceeded) as caught:
             many.enter_context(made.admitted("ann"))
         assert caught.value.retry_after is not None
-        for number in range(_MOST_AT_ONCE - MOST_OF_ONE):
+        for number in range(_MOST_AT_ONCE - MOST_REQUESTS_OF_ONE):
             many.enter_context(made.admitted(f"t{number}"))
         with pytest.raises(QuotaExceeded):
             many.enter_context(made.admitted("bob"))

@@ -25,7 +25,7 @@ def test_all_that_leaves_is_shown_from_the_beginning_on() -> None:
     with watching.tail("ann", {TOPIC: "out"}) as tail:
         broker.publish(TOPIC, output(7, "c", "d", epoch=RUNS + 1))
         broker.publish("braid/1/out/bob/d-1/out", output(0, "bob's"))
-        tail.begin(TOPIC, [output(4, "x", "y", epoch=RUNS), output(6, "b", "c", epoch=RUNS)], 3)
+        tail.prepend(TOPIC, [output(4, "x", "y", epoch=RUNS), output(6, "b", "c", epoch=RUNS)], 3)
         assert [(5, "y", 0), (6, "b", 0), (7, "c", 0), (8, "d", 0)] == read(tail)
         broker.publish(TOPIC, b"no output")
         broker.publish(TOPIC, output(0, "anew", epoch=2 * RUNS))
@@ -41,7 +41,7 @@ def test_a_slow_reader_is_told_how_many_it_missed(steps: list[tuple[int, bool]])
     """Whatever waits for it is bounded, and shown and missed events are all that left."""
     tail, first, told = Tail({TOPIC: "out"}, most_waiting=2_000), 0, 0
     for many, is_read in steps:
-        tail.come(TOPIC, output(first, *("x" * 300 for _ in range(many)), epoch=RUNS))
+        tail.receive(TOPIC, output(first, *("x" * 300 for _ in range(many)), epoch=RUNS))
         first += many
         if is_read:
             found = read(tail)

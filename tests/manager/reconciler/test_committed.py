@@ -62,7 +62,7 @@ def test_it_is_known_which_dataflows_a_job_concerns(stored: Stored) -> None:
     committed = CommittedDataflowLookup(stored.committer)
     assert {first, second} == committed.every()
     assert [{first, second}, frozenset()] == [committed.in_jobs(["1", "x"]), committed.in_jobs(["2"])]
-    found = committed.concerned([first, second, "d-none"])
+    found = committed.needs([first, second, "d-none"])
     assert {first: "ann", second: "bob"} == {name: each.tenant for name, each in found.items()}
     needs = [
         (need.job, need.host, need.version, len(need.instances))
@@ -78,7 +78,7 @@ def test_what_is_removed_concerns_nobody(stored: Stored) -> None:
     stored.changes.dataflows.remove(name, who="operator")
     committed = CommittedDataflowLookup(stored.committer)
     assert [frozenset(), frozenset()] == [committed.every(), committed.in_jobs(["1"])]
-    assert {} == committed.concerned([name])
+    assert {} == committed.needs([name])
 
 
 def test_operations_are_told_once_and_not_those_before(stored: Stored) -> None:

@@ -13,7 +13,7 @@ from manager.committed.wanted import Moving
 from manager.observations.reports import HostSeen, JobSeen
 from manager.observations.sight import JobSight, Sight
 from manager.reconciler.drains import REPEAT_WISH_AFTER, Wish
-from manager.reconciler.moves import Turn, go_on
+from manager.reconciler.moves import CUT_WITHIN, PREPARE_WITHIN, Turn, go_on
 from manager.transitions.life import Phase, TransitionEvent
 from manager.transitions.move import Move, MoveStep
 from merge import Instance, JobId

@@ -55,7 +55,7 @@ from manager.answers import (
     VisibilityForm,
 )
 from manager.cases.api_keys import matches, new_key, parse_key
-from manager.event_flow.output_watcher import OutputLook
+from manager.event_flow.output_look import OutputLook
 from manager.event_flow.tail import Tail
 from manager.problem import (
     Conflict,

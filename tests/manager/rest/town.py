@@ -18,7 +18,7 @@ from engine.vault import Vault
 from manager.answers import KeyForm, Quota, SourceForm, Stop, TenantForm
 from manager.cases.api_keys import parse_key
 from manager.event_flow.output_watcher import MOST_LOOKS_OF_ONE, OutputWatcher
-from manager.event_flow.sender import MOST_OF_ONE, EventSender
+from manager.event_flow.sender import MOST_REQUESTS_OF_ONE, EventSender
 from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
 from manager.rest.openapi_examples import resources
@@ -80,7 +80,7 @@ def town(folder: Path) -> Iterator[Town]:
         looks.callback(service.sending.stop)
         with service._committer.looking() as state:
             Spools(broker, state.sources["city:street"].supplied.stream)
-        for _ in range(MOST_OF_ONE):
+        for _ in range(MOST_REQUESTS_OF_ONE):
             looks.enter_context(service.sending.admitted("operator"))
         for _ in range(MOST_LOOKS_OF_ONE):
             looks.enter_context(service.look(callers["poor"], places["poors"], "averages"))
