@@ -12,7 +12,7 @@ from manager.cases.base import Caller
 from manager.cases.savings import Savings, refuse_empty, whose_numbers
 from manager.problem import InvalidRequest
 from manager.savings import ledger
-from manager.savings.bill import Billed
+from manager.savings.bill import Bill
 from manager.savings.bill_amounts import LONGEST_BILL, period
 from manager.savings.intervals import moment
 from manager.savings.steps import MOST_POINTS, points, steps
@@ -42,11 +42,11 @@ class Bills(Savings):
             whose = whose_numbers(session, caller, tenant)
             where = (wanted.span, wanted.since, wanted.until)
             # First, so that nothing comes between it and what is read.
-            complete = ledger.goes_on(session, wanted.until)
+            complete = ledger.metered_since(session, wanted.until)
             whole, everybody = ledger.whole(session, *where), ledger.of_everybody(session, *where)
             shown = {line: took for line, took in everybody.items() if whose in {None, line[0]}}
             names = _names(session, [dataflow for _, dataflow in shown])
-        billed = Billed(
+        billed = Bill(
             whole=whole, everybody=everybody, shown=shown, names=names, price_per_core_hour=self.pricing.per_core_hour
         )
         return BillAnswer(
@@ -56,7 +56,7 @@ class Bills(Savings):
             metered_seconds=round(whole.seconds, 3),
             tenants=billed.tenants(),
             dataflows=billed.dataflows(),
-            whole=billed.all_of_it() if caller.is_operator else None,
+            whole=billed.totals() if caller.is_operator else None,
             price_per_core_hour=self.pricing.exactly,
             currency=self.pricing.currency,
         )
@@ -79,8 +79,8 @@ class Bills(Savings):
         where = (span.span, span.since, span.until)
         with self._store.read() as session:
             whose = whose_numbers(session, caller, tenant)
-            wholes = ledger.wholes(session, *where)
-            took = [] if whose is None else ledger.of_tenant_by_time(session, *where, whose)
+            wholes = ledger.whole_series(session, *where)
+            took = [] if whose is None else ledger.tenant_series(session, *where, whose)
         return SeriesAnswer(
             since=moment(span.since),
             until=moment(span.until),

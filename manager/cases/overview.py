@@ -50,7 +50,7 @@ class Overview(Base):
     def _states(self, dataflows: Iterable[str], seen: dict[str, JobSeen]) -> dict[DataflowState, int]:
         hosts = {host.host: host for host in self._seeing.hosts()}
         counted: Counter[DataflowState] = Counter()
-        for each in CommittedDataflowLookup(self._committer).concerned(tuple(dataflows)).values():
+        for each in CommittedDataflowLookup(self._committer).needs(tuple(dataflows)).values():
             needed = {need.job: seen[need.job] for need in each.needs if need.job in seen}
             counted[DataflowState.DRAINING if each.drains else find(each.needs, needed, hosts).state] += 1
         return {state: counted[state] for state in DataflowState if counted[state]}

@@ -158,7 +158,7 @@ def batch_range(calibration: Calibration, assumed: Prices = ASSUMED) -> tuple[fl
 
 
 def disruptions(past: Sequence[MeasuredDisruption], assumed: Disruptions = ASSUMED_DISRUPTIONS) -> Disruptions:
-    """Return the expected costs of a defragmentation: the medians of the latest ones, or as assumed if these are few."""
+    """Return the expected costs of a defragmentation: medians of the latest ones, or as assumed if these are few."""
     latest = past[-DISRUPTIONS_KEPT:]
     starts = [each.starting / each.jobs for each in latest if each.jobs and each.starting is not None]
     moves = [each.moving / each.state for each in latest if each.state and each.moving is not None]

@@ -10,7 +10,7 @@ from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Me
 from merge import ASSUMED_BUSY, Instance, JobId, Jobs, RunningGraph
 
 SHORTEST_SAMPLE = 60.0
-"""The least seconds that a sample covers: a host measures its CPU only every five, at a time that it does not report."""
+"""The least seconds that a sample covers: a host measures its CPU every five, at a time that it does not report."""
 _NOTHING = InstanceMeasured()
 
 

@@ -1,7 +1,7 @@
 """A look at an output: samples of what leaves it, a few times a second, for one reader.
 
-Of all messages between two samples only the newest is parsed. The numbers of its events show how many others there were,
-so a busy output costs little more than an idle one.
+Of all messages between two samples only the newest is parsed. The numbers of its events show how many others there
+were, so a busy output costs little more than an idle one.
 """
 
 import json

@@ -53,8 +53,8 @@ from manager.reconciler.parked_dead_letters import CommittedReaderLookup, DeadLe
 from manager.reconciler.reconcile_loop import Reconciler
 from manager.rest.app import make_app
 from manager.rest.server import CannotServe, Server
-from manager.savings.counter_growth import BrokerTaken
-from manager.savings.meter import Meter, broker_taken
+from manager.savings.counter_growth import BrokerCpu
+from manager.savings.meter import Meter, broker_cpu
 from manager.service import Service
 from manager.store.database import DatabaseDown, Store, sqlite_url
 from manager.store.leadership import Candidate
@@ -345,9 +345,9 @@ class Manager:
         client.begin()
         return client
 
-    def _broker_taken(self) -> BrokerTaken | None:
+    def _broker_taken(self) -> BrokerCpu | None:
         keeper = self._keeping.pid if self._keeping is not None and self._order.broker is None else None
-        return broker_taken(keeper, f"{(self._root / 'broker').resolve()}/")
+        return broker_cpu(keeper, f"{(self._root / 'broker').resolve()}/")
 
     def _hosts(self) -> tuple[Host, ...]:
         """The hosts that jobs are placed on: the one that is run here, and those that are there."""

@@ -114,10 +114,10 @@ def test_no_grants_make_a_list_that_still_denies() -> None:
         ("", "'' is empty; name it"),
         (" a", "' a' has spaces around it, which a broker drops; leave them out"),
         ("a\u3000", "'a\\u3000' has spaces around it, which a broker drops; leave them out"),
-        ("a\nb", "'a\\nb' holds a control character or something that is none; leave it out"),
-        ("a\x85b", "'a\\x85b' holds a control character or something that is none; leave it out"),
-        ("a\ud800b", "'a\\ud800b' holds a control character or something that is none; leave it out"),
-        ("a\uffff", "'a\\uffff' holds a control character or something that is none; leave it out"),
+        ("a\nb", "'a\\nb' holds a control character or something that is no character; leave it out"),
+        ("a\x85b", "'a\\x85b' holds a control character or something that is no character; leave it out"),
+        ("a\ud800b", "'a\\ud800b' holds a control character or something that is no character; leave it out"),
+        ("a\uffff", "'a\\uffff' holds a control character or something that is no character; leave it out"),
         ("a/+", "'a/+' holds a wildcard; name one topic exactly, without + and #"),
         ("#", "'#' holds a wildcard; name one topic exactly, without + and #"),
         ("$share/g/a", "'$share/g/a' begins with $, which is the broker's own; choose another"),
@@ -137,7 +137,7 @@ def test_an_unfit_topic_is_refused(topic: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("tenant", "reason"),
     [
-        ("a\nuser braid", "'a\\nuser braid' holds a control character or something that is none; leave it out"),
+        ("a\nuser braid", "'a\\nuser braid' holds a control character or something that is no character; leave it out"),
         ("", "'' is empty; name it"),
         ("a ", "'a ' has spaces around it, which a broker drops; leave them out"),
         ("+", "'+' holds a wildcard; name one topic exactly, without + and #"),

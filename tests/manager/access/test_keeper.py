@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from manager.access import AccessKeeper, OwnedTopic, UnfitName, access_list, grant, hashed, password_list
+from bridge.embedded import hashed
+from manager.access import AccessKeeper, OwnedTopic, UnfitName, access_list, grant, password_list
 from manager.access.grants import Grant
 
 ANN = grant(["ann"], [OwnedTopic(owner="ann", topic="raw/ann")])

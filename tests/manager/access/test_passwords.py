@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.access import hashed, password_list
+from bridge.embedded import hashed
+from manager.access import password_list
 from tests import needs
 
 
@@ -66,4 +67,4 @@ def test_what_is_no_hash_is_refused_and_not_shown(change: str) -> None:
     """A plain password among the hashes is refused, and does not stand in the message."""
     with pytest.raises(ValueError, match="is no hash of a password") as refused:
         password_list({"a": change.format(hashed("secret"))})
-    assert "what is kept for the user 'a' is no hash of a password; make it with hashed()" == str(refused.value)
+    assert "the entry for the user 'a' is no hash of a password; make it with hashed()" == str(refused.value)

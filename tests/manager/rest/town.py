@@ -22,8 +22,9 @@ from manager.event_flow.sender import MOST_REQUESTS_OF_ONE, EventSender
 from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
 from manager.rest.openapi_examples import resources
+from manager.savings.cpu_estimate import CpuEstimate
 from manager.savings.ledger import MINUTE, Minute, write
-from manager.savings.settlement import Estimate, Settled, Share, Work
+from manager.savings.settlement import Settlement, Share, Work
 from manager.service import Caller, Service
 from manager.store.dead_letters import Letter, keep
 from tests.manager.memory_outputs import Spools, connecting
@@ -134,10 +135,10 @@ def _dead_letters(service: Service, ann: Caller, places: dict[str, str]) -> dict
 
 def _metered(service: Service, places: dict[str, str]) -> None:
     """What the last whole minute cost ann and the poor."""
-    alone = Estimate(low=3, likely=4, high=5)
+    alone = CpuEstimate(low=3, likely=4, high=5)
     shares = {places["running"]: Share(tenant="ann", cpu=2, alone=alone, saving=alone, work=Work(done=1, alone=2))}
     shares[places["poors"]] = Share(tenant="poor", cpu=3, alone=alone, saving=alone, work=Work(done=2, alone=3))
-    settled = Settled(
+    settled = Settlement(
         seconds=60.0,
         cpu={"jvm": 9},
         shares=shares,

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from manager.answers import BillAmount, BillAnswer, BillLine, BillWhole
 from manager.answers.bill_csv import BILL_COLUMNS, as_csv, harmless
-from manager.savings.bill import Billed
-from manager.savings.bill_amounts import Line, amounts, at_most, period, rate
+from manager.savings.bill import Bill
+from manager.savings.bill_amounts import Line, amounts, period
+from manager.savings.bill_cap import cap_amount
+from manager.savings.cpu_estimate import CpuEstimate
 from manager.savings.intervals import Interval
-from manager.savings.ledger import HOUR, Took, Whole
-from manager.savings.settlement import Estimate
+from manager.savings.ledger import HOUR, MeteredShare, Whole
+from manager.savings.money import rate
 
 LINES = [(tenant, f"{tenant}-{number}") for tenant in ("ann", "bob") for number in range(3)]
 # A few of them often, so that several use the same.
@@ -27,20 +29,20 @@ HERE = NOW.timestamp()
 
 
 @st.composite
-def taken(draw: st.DrawFn) -> dict[Line, Took]:
+def taken(draw: st.DrawFn) -> dict[Line, MeteredShare]:
     """What some dataflows took, each no more than it would have taken alone, as it was settled."""
-    found: dict[Line, Took] = {}
+    found: dict[Line, MeteredShare] = {}
     for line in draw(st.sets(st.sampled_from(LINES))):
         cpu, more = draw(CPU), draw(CPU)
-        alone = Estimate(low=cpu, likely=cpu + more, high=cpu + 2 * more)
-        found[line] = Took(cpu=cpu, alone=alone, saving=Estimate(low=0, likely=more, high=2 * more))
+        alone = CpuEstimate(low=cpu, likely=cpu + more, high=cpu + 2 * more)
+        found[line] = MeteredShare(cpu=cpu, alone=alone, saving=CpuEstimate(low=0, likely=more, high=2 * more))
     return found
 
 
-def billed(everybody: dict[Line, Took], overhead: int, price: float | None, tenant: str | None = None) -> Billed:
+def billed(everybody: dict[Line, MeteredShare], overhead: int, price: float | None, tenant: str | None = None) -> Bill:
     """The bill of a tenant, or of everybody."""
     measured = sum(took.cpu for took in everybody.values()) + overhead
-    return Billed(
+    return Bill(
         whole=Whole(cpu={"jvm": measured}),
         everybody=everybody,
         shown={line: took for line, took in everybody.items() if tenant in {None, line[0]}},
@@ -55,10 +57,10 @@ def of(amount: BillAmount) -> Decimal:
 
 
 @given(taken(), CPU, PRICES, st.sampled_from([None, "ann", "bob"]))
-def test_a_bill_adds_up(everybody: dict[Line, Took], overhead: int, price: float, tenant: str | None) -> None:
+def test_a_bill_adds_up(everybody: dict[Line, MeteredShare], overhead: int, price: float, tenant: str | None) -> None:
     """Dataflows are their tenants, and tenants, others and overhead the measured whole: in time and money."""
     bill = billed(everybody, overhead, price, tenant)
-    whole = bill.all_of_it()
+    whole = bill.totals()
     for lines in (bill.dataflows(), bill.tenants()):
         rest = (whole.others, whole.overhead)
         assert whole.measured.cpu_ns == sum(each.pays.cpu_ns for each in lines) + sum(each.cpu_ns for each in rest)
@@ -77,19 +79,19 @@ def test_a_bill_adds_up(everybody: dict[Line, Took], overhead: int, price: float
 
 @given(taken(), CPU, PRICES)
 def test_nobody_pays_more_than_alone_or_less_than_nothing(
-    everybody: dict[Line, Took], overhead: int, price: float
+    everybody: dict[Line, MeteredShare], overhead: int, price: float
 ) -> None:
     """In time and in money, each dataflow, each tenant, and the operator."""
     bill = billed(everybody, overhead, price)
     for each in (*bill.dataflows(), *bill.tenants()):
         assert 0 <= each.pays.cpu_ns <= each.most.cpu_ns
         assert 0 <= of(each.pays) <= of(each.most)
-    assert 0 <= of(bill.all_of_it().overhead)
+    assert 0 <= of(bill.totals().overhead)
 
 
 @given(taken(), CPU, PRICES)
 def test_equals_pay_the_same_and_who_used_nothing_pays_nothing(
-    everybody: dict[Line, Took], overhead: int, price: float
+    everybody: dict[Line, MeteredShare], overhead: int, price: float
 ) -> None:
     """To the last digit, whatever they are called."""
     paid: dict[int, Decimal] = {0: Decimal(0)}
@@ -98,7 +100,9 @@ def test_equals_pay_the_same_and_who_used_nothing_pays_nothing(
 
 
 @given(taken(), CPU, PRICES)
-def test_an_amount_is_off_by_less_than_the_last_digit(everybody: dict[Line, Took], overhead: int, price: float) -> None:
+def test_an_amount_is_off_by_less_than_the_last_digit(
+    everybody: dict[Line, MeteredShare], overhead: int, price: float
+) -> None:
     """Rounding takes no line a whole millionth away from what its time costs, so nobody's digits hang on others."""
     cpu = {line: took.cpu for line, took in everybody.items()}
     paid = amounts(sum(cpu.values()) + overhead, cpu, price)
@@ -108,7 +112,9 @@ def test_an_amount_is_off_by_less_than_the_last_digit(everybody: dict[Line, Took
 
 
 @given(taken(), CPU, PRICES, st.integers(2, 5))
-def test_amounts_scale_with_the_price(everybody: dict[Line, Took], overhead: int, price: float, times: int) -> None:
+def test_amounts_scale_with_the_price(
+    everybody: dict[Line, MeteredShare], overhead: int, price: float, times: int
+) -> None:
     """At a multiple of the price everybody pays that multiple, but for the last digit of each."""
     cpu = {line: took.cpu for line, took in everybody.items()}
     measured = sum(cpu.values()) + overhead
@@ -122,7 +128,7 @@ def test_amounts_scale_with_the_price(everybody: dict[Line, Took], overhead: int
 
 @given(taken(), taken(), CPU, CPU, PRICES)
 def test_two_bills_are_the_bill_of_both(
-    first: dict[Line, Took], second: dict[Line, Took], rest: int, more: int, price: float
+    first: dict[Line, MeteredShare], second: dict[Line, MeteredShare], rest: int, more: int, price: float
 ) -> None:
     """Of hours of which the second follow the first: exactly in time, and in money but for the last digit of each."""
     both = {line: first[line].plus(second[line]) for line in first.keys() & second.keys()}
@@ -189,14 +195,14 @@ def test_csv_says_what_the_bill_says(name: str, currency: str, complete: bool) -
         metered_seconds=1.0,
         tenants=bill.tenants(),
         dataflows=tuple(each.model_copy(update={"name": name}) for each in bill.dataflows()),
-        whole=bill.all_of_it(),
+        whole=bill.totals(),
         currency=currency,
     )
     rows = list(csv.DictReader(io.StringIO(as_csv(answer), newline="")))
     assert list(BILL_COLUMNS) == list(rows[0])
     assert ["dataflow", "others", "overhead"] == [each["kind"] for each in rows]
     assert (name, currency) == (rows[0]["name"].removeprefix("'"), rows[0]["currency"].removeprefix("'"))
-    measured = bill.all_of_it().measured
+    measured = bill.totals().measured
     assert (measured.cpu_ns, measured.amount) == (
         sum(int(each["cpu_ns"]) for each in rows),
         sum(Decimal(each["amount"]) for each in rows),
@@ -214,13 +220,13 @@ def test_without_a_price_there_is_no_money() -> None:
     """A bill then tells time, and its CSV has empty cells."""
     bill = billed({("ann", "d-1"): took(5)}, 1, None)
     line: BillLine = bill.dataflows()[0]
-    whole: BillWhole = bill.all_of_it()
+    whole: BillWhole = bill.totals()
     found = [line.pays.amount, line.most.amount, whole.measured.amount, whole.others.amount, whole.overhead.amount]
     assert [None] * 5 == found
     assert (5, 6) == (line.pays.cpu_ns, whole.measured.cpu_ns)
-    assert 1 == at_most(1, 1e-6)
+    assert 1 == cap_amount(1, 1e-6)
 
 
-def took(cpu: int) -> Took:
-    alone = Estimate(low=cpu, likely=cpu, high=cpu)
-    return Took(cpu=cpu, alone=alone, saving=Estimate())
+def took(cpu: int) -> MeteredShare:
+    alone = CpuEstimate(low=cpu, likely=cpu, high=cpu)
+    return MeteredShare(cpu=cpu, alone=alone, saving=CpuEstimate())

@@ -11,7 +11,7 @@ from sqlmodel import Session, select
 from manager.defragmentation.choice import Chooser
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.problem import DatabaseAway
-from manager.savings.counter_growth import BrokerTaken
+from manager.savings.counter_growth import BrokerCpu
 from manager.savings.ledger import HOUR, KEPT, MINUTE, of_dataflows, of_tenants, whole
 from manager.savings.meter import _LOOK_EVERY, Meter
 from manager.store.tables import MeteredRow, MeteredTenantRow
@@ -38,7 +38,7 @@ class Scene:
         self.batch = 0
         self.task = 0
         self.run = 1
-        self.broker: BrokerTaken | None = None
+        self.broker: BrokerCpu | None = None
         with self.manager.committer.looking() as state:
             (self.job,) = map(str, state.plans)
             self.working = tuple(each for each, task in state.running.tasks.items() if task.inputs)
@@ -243,9 +243,9 @@ def test_the_broker_is_part_of_the_whole(scene: Scene) -> None:
     scene.meter.look()
     scene.go_on(12)
     assert {"driver", "jvm"} == scene.rows(MINUTE)[0].cpu.keys()
-    scene.broker = BrokerTaken(pid=9, began="1", seconds=40.0)
+    scene.broker = BrokerCpu(pid=9, began="1", seconds=40.0)
     scene.go_on(6)
-    scene.broker = BrokerTaken(pid=9, began="1", seconds=41.5)
+    scene.broker = BrokerCpu(pid=9, began="1", seconds=41.5)
     scene.go_on(6)
     assert 1_500_000_000 == scene.rows(MINUTE)[1].cpu["broker"]
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.savings.ledger import HOUR, KEPT, MINUTE, TOOK_NOTHING, Took, Whole
-from manager.savings.settlement import Estimate
+from manager.savings.cpu_estimate import CpuEstimate
+from manager.savings.ledger import HOUR, KEPT, MINUTE, NO_SHARE, MeteredShare, Whole
 from manager.savings.steps import LONGEST_STEP, MOST_POINTS, points, steps
 
 NOW = 490_000 * HOUR + 1_234.5
@@ -45,8 +45,8 @@ def test_points_are_there_where_nobody_metered() -> None:
     """Each step once, in order; what was metered in several minutes of it is added up, what was not is not known."""
     wanted = steps(at(NOW - 600), at(NOW), 5 * MINUTE, NOW)
     begin = wanted.interval.since
-    whole = Whole(seconds=60.0, cpu={"jvm": 60 * 10**9}, launched=Estimate(low=1, likely=180 * 10**9, high=3))
-    share = Took(cpu=30 * 10**9, alone=Estimate(likely=60 * 10**9), saving=Estimate())
+    whole = Whole(seconds=60.0, cpu={"jvm": 60 * 10**9}, launched=CpuEstimate(low=1, likely=180 * 10**9, high=3))
+    share = MeteredShare(cpu=30 * 10**9, alone=CpuEstimate(likely=60 * 10**9), saving=CpuEstimate())
     metered = [(begin, whole), (begin + MINUTE, whole)]
     found = points(wanted, metered, [(begin, share)], whole_too=True, price_per_core_hour=None)
     assert [begin + number * 300 for number in range(wanted.count)] == [int(each.at.timestamp()) for each in found]
@@ -64,4 +64,4 @@ def test_points_are_there_where_nobody_metered() -> None:
     (own, *_) = points(wanted, metered, [], whole_too=False, price_per_core_hour=None)
     assert (None, None, None) == (own.measured, own.alone_launched, own.alone_packed)
     assert own.share is not None
-    assert TOOK_NOTHING.cpu == own.share.cpu_ns
+    assert NO_SHARE.cpu == own.share.cpu_ns
