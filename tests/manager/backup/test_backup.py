@@ -321,7 +321,7 @@ def test_what_is_gone_of_a_stopped_job_holds_up_no_backup_with_spools(
     job.receive(5, 5)
     commit(job.spool.folder, JOB, 5)
     job.spool.prune()
-    with pytest.raises(BackupRefused, match="goes on too fast"):
+    with pytest.raises(BackupRefused, match="changes too fast"):
         back_up(root, url, tmp_path / "damaged.tar", with_spools=True)
     if started:
         job.folder.say_gone({STREAM: 5})

@@ -169,7 +169,7 @@ def test_candidates_work_by_themselves(
     managers: tuple[Manager, Manager], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Started, one leads; stopped, it gives the lead to the other; what fails on the way is logged and tried again."""
-    monkeypatch.setattr(leadership, "RENEWING", 0.02)
+    monkeypatch.setattr(leadership, "RENEW_EVERY", 0.02)
     monkeypatch.setattr(leadership, "LEASE", 0.2)
     one, two = managers
     failed = threading.Event()

@@ -189,7 +189,7 @@ def test_the_loops_of_a_manager_outlive_an_outage(
     store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Who leads renews its lease and who reconciles looks again once the database is back; nobody cries meanwhile."""
-    monkeypatch.setattr(leadership, "RENEWING", 0.01)
+    monkeypatch.setattr(leadership, "RENEW_EVERY", 0.01)
     monkeypatch.setattr(reconcile_loop, "_LOOK_EVERY", 0.01)
     monkeypatch.setattr(reconcile_loop, "_FAILURE_PAUSE", 0.01)
     won, lost = threading.Event(), threading.Event()
