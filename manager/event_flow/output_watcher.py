@@ -82,8 +82,10 @@ class OutputWatcher:
     def look(self, who: str, topic: str) -> Iterator[OutputLook]:
         """Open a look at a topic; refused if there are too many readers."""
         look = OutputLook(topic)
-        receiving = self._connected([topic], lambda _topic, payload: look.receive(payload))
-        with self._admitted(look, who), closing(receiving):
+        with (
+            self._admitted(look, who),
+            closing(self._connected([topic], lambda _topic, payload: look.receive(payload))),
+        ):
             yield look
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""The live stream of events."""
+"""The live events."""
 
 import threading
 
@@ -6,12 +6,12 @@ from manager.reconciler.live_events import LiveEvents
 
 
 def numbers(events: LiveEvents, after: int) -> list[int]:
-    """The numbers of what came after an event."""
+    """Return the numbers of the events after one."""
     return [event.id for event in events.since(after)]
 
 
-def test_who_listens_gets_what_came_since() -> None:
-    """In order, each once, and nothing that it has."""
+def test_a_reader_gets_the_events_since_its_last() -> None:
+    """They are in order, each once."""
     events = LiveEvents(last=0)
     for number in range(3):
         events.add("job", {"n": number})
@@ -19,8 +19,8 @@ def test_who_listens_gets_what_came_since() -> None:
     assert [{"n": 2}] == [event.told for event in events.since(2)]
 
 
-def test_only_the_newest_are_kept() -> None:
-    """Who was away for long gets those that are left."""
+def test_only_the_newest_events_are_kept() -> None:
+    """A reader that was away for long gets those that are left."""
     events = LiveEvents(most=2, last=0)
     for _ in range(5):
         events.add("job", {})
@@ -28,15 +28,15 @@ def test_only_the_newest_are_kept() -> None:
 
 
 def test_numbers_rise_from_one_manager_to_the_next() -> None:
-    """Who comes back to another process with its last number misses nothing."""
+    """A reader that reconnects to another process with its last number misses nothing."""
     before = LiveEvents()
     last = before.add("job", {}).id
     assert last > 1_700_000_000_000
     assert LiveEvents().last >= before.last - 1
 
 
-def test_who_waits_is_told_at_once() -> None:
-    """What comes while somebody waits ends the waiting."""
+def test_a_new_event_ends_the_wait() -> None:
+    """A waiting reader gets it at once."""
     events = LiveEvents(last=0)
     found: list[int] = []
     waiting = threading.Thread(target=lambda: found.extend(each.id for each in events.wait(0, 60.0)))
@@ -46,13 +46,13 @@ def test_who_waits_is_told_at_once() -> None:
     assert [1] == found
 
 
-def test_who_waits_goes_without_news_after_its_time() -> None:
-    """It gets nothing then."""
+def test_a_wait_ends_after_its_timeout() -> None:
+    """It returns no events then."""
     assert () == LiveEvents(last=0).wait(0, 0.01)
 
 
-def test_a_feed_that_is_closed_keeps_nobody_waiting() -> None:
-    """The manager ends, and with it every stream; what came before is still told."""
+def test_closing_releases_waiting_readers() -> None:
+    """When the manager ends, every stream ends; earlier events can still be read."""
     events = LiveEvents(last=0)
     events.add("job", {})
     events.close()

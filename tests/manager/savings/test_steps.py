@@ -1,4 +1,4 @@
-"""Into which steps an interval falls."""
+"""The steps of an interval."""
 
 from datetime import UTC, datetime
 
@@ -21,8 +21,8 @@ def at(seconds: float) -> datetime:
     st.floats(1.0, 500.0 * 24 * HOUR),
     st.none() | st.integers(MINUTE, LONGEST_STEP),
 )
-def test_steps_hold_the_interval(back: float, length: float, step: int | None) -> None:
-    """Whole steps of whole minutes that are kept, or of whole hours, as long as was asked for at least."""
+def test_steps_cover_the_interval(back: float, length: float, step: int | None) -> None:
+    """They are whole minutes that are kept, or whole hours, and at least as long as requested."""
     begin = NOW - back
     end = min(begin + length, NOW)
     found = steps(at(begin), at(end), step, NOW)
@@ -34,15 +34,15 @@ def test_steps_hold_the_interval(back: float, length: float, step: int | None) -
     assert step is not None or found.count <= MOST_POINTS + 1
 
 
-def test_the_last_hour_is_told_by_minutes_and_a_month_by_six_hours() -> None:
-    """What makes a readable chart is chosen where no step is asked for."""
+def test_the_default_step_gives_a_readable_chart() -> None:
+    """The last hour has steps of a minute, and a month has steps of six hours."""
     assert (MINUTE, 61) == ((last := steps(None, None, None, NOW)).step, last.count)
     month = steps(at(NOW - 30 * 24 * HOUR), None, None, NOW)
     assert (6 * HOUR, 121) == (month.step, month.count)
 
 
-def test_points_are_there_where_nobody_metered() -> None:
-    """Each step once, in order; what was metered in several minutes of it is added up, what was not is not known."""
+def test_unmetered_steps_have_points() -> None:
+    """There is one point per step, in order; metered minutes are added up, and unmetered ones have no values."""
     wanted = steps(at(NOW - 600), at(NOW), 5 * MINUTE, NOW)
     begin = wanted.interval.since
     whole = Whole(seconds=60.0, cpu={"jvm": 60 * 10**9}, launched=CpuEstimate(low=1, likely=180 * 10**9, high=3))

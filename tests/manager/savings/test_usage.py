@@ -1,11 +1,11 @@
-"""Who uses which task, job and bridge."""
+"""The users of tasks, jobs and bridges."""
 
 from manager.savings.usage import running_snapshot, usage_of
 from tests.manager.managers import Manager
 
 
 def test_tasks_jobs_and_bridges_have_their_users(sqlite: str) -> None:
-    """Sources are nobody's work; a bridge is used by those whose events it carries into the job where they go on."""
+    """Sources have none, and a bridge is used by those whose events it carries into a job of theirs."""
     manager = Manager(sqlite, strategy="launch").lead()
     manager.admit("ann", "bob")
     manager.register("weather")
