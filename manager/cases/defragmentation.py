@@ -21,7 +21,8 @@ class Defragmentation(Base):
         """How scattered the jobs are."""
         operators_only(caller)
         with self._committer.looking() as state:
-            picture, move = self._chooser.snapshot(state, self._committer.ground), next(iter(state.moves.values()), None)
+            picture = self._chooser.snapshot(state, self._committer.ground)
+            move = next(iter(state.moves.values()), None)
             running = state.running
             users = {instance: len(running.users[instance]) for instance in running.tasks}
             dataflows = len(running.dataflows)
