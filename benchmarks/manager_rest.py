@@ -14,7 +14,7 @@ from typing import NamedTuple
 import uvicorn
 
 from manager.client.client import Client
-from manager.reconciler.live_events import Events
+from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
 from manager.service import Service
 
@@ -55,7 +55,7 @@ def _submit(url: str, key: str, documents: Sequence[bytes]) -> list[TimedSubmiss
 
 @contextmanager
 def _served(service: Service) -> Iterator[str]:
-    app = make_app(service, Events(), lambda: None)
+    app = make_app(service, LiveEvents(), lambda: None)
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False, lifespan="off")
     server = uvicorn.Server(config)
     thread = Thread(target=server.run, daemon=True)

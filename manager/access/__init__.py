@@ -1,10 +1,9 @@
-"""Who may read and write what on the broker: access lists and credentials, made from tenants and sources.
+"""The tenants' access to the broker: the topics that each may read and write, and its credentials.
 
-`grant` says what each tenant may, `access_list` writes it as brokers read it, and `hashed` makes a password's hash.
-`AccessKeeper` keeps both in files beside a running broker, and has it read them again.
+`grant` makes the permissions, `access_list` and `password_list` write them for brokers, and `AccessKeeper` keeps both
+as files beside a running broker, which reads them again after each change.
 """
 
-from bridge.embedded import hashed
 from manager.access.grants import OWN_USER, Grant, OwnedTopic, UnfitName, access_list, grant, user_of
 from manager.access.keeper import AccessKeeper
 from manager.access.passwords import password_list
@@ -17,7 +16,6 @@ __all__ = [
     "UnfitName",
     "access_list",
     "grant",
-    "hashed",
     "password_list",
     "user_of",
 ]

@@ -1,16 +1,16 @@
-"""What each tenant may read and write on the broker, and how the broker is told.
+"""Grants: the topics that each tenant may read and write, and the access list that gives them to the broker.
 
-Mosquitto permits what some line permits, and nothing else. It reads a line up to its end and drops spaces around a
-name, so a name with a line break or such spaces could say something else than it seems to. A wildcard in a line covers
-other topics too. One line that it cannot read makes it drop the rest of the list. So names that hold any of these are
-refused when a grant is made, and every list that is written can be read.
+Mosquitto permits only what a line of the list permits. It strips spaces around a name, so a name with such spaces or a
+line break would mean something else. A wildcard in a line covers other topics too. After an unreadable line it drops
+the rest of the list. So names with any of these are refused when a grant is made, and every written list is readable.
 
-A subscription is never refused: whoever subscribes to more than it may read gets what it may read. Who publishes where
-it may not is told so over MQTT 5 (reason 135, not authorized); over MQTT 3.1.1 the message is taken and dropped. Either
-way mosquitto 2.0.11 then closes the connection, and the embedded broker does not.
+Subscriptions are never refused: a client that subscribes to more than it may read receives only what it may read. A
+forbidden publication is answered over MQTT 5 with reason 135 (not authorized); over MQTT 3.1.1 it is accepted and
+dropped. In both cases mosquitto 2.0.11 then closes the connection; the embedded broker does not.
 
-At mosquitto a client id belongs to whoever connected with it last, whatever user that is: no access list keeps a tenant
-from taking the connection of another client whose id it knows. The embedded broker knows clients by user and id.
+At mosquitto, a client id belongs to the last client that connected with it, even if the users differ: no access list
+keeps a tenant from taking over the connection of a client whose id it knows. The embedded broker identifies clients by
+user and id.
 """
 
 import unicodedata
@@ -20,24 +20,24 @@ from dataclasses import dataclass
 from bridge.topics import ROOT
 
 OWN_USER = "braid"
-"""Braid's own user, who may read and write everything. Those of tenants never have this name."""
+"""Braid's own user, who may read and write everything; never the name of a tenant's user."""
 _RESERVED = ROOT.partition("/")[0]
 _WILD = frozenset("+#")
 _MOST_BYTES = 65_535
-"""How long MQTT lets a topic be."""
+"""MQTT's limit for a topic."""
 _MOST_SLASHES = 200
-"""How deep mosquitto lets a topic be."""
+"""Mosquitto's limit for a topic."""
 _NO_CHARACTERS = frozenset({"Cc", "Cs"})
-"""Control characters and halves of characters, as Unicode calls them; MQTT knows neither."""
+"""Unicode's categories of control characters and surrogates, which MQTT forbids."""
 
 
 class UnfitName(ValueError):
-    """A tenant or topic that a grant cannot name; says why, and what to do."""
+    """A tenant or topic that a grant cannot name, with the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedTopic:
-    """Where the events of a source of kind `topic` come in, and the tenant that owns it; made by the service."""
+    """The topic of a source, with the tenant that owns it; made by the service."""
 
     owner: str
     topic: str
@@ -45,11 +45,11 @@ class OwnedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What a tenant may do on the broker; made by `grant`. None can be made that would grant more than it says."""
+    """The permissions of a tenant; made by `grant`. Names that would grant more are refused."""
 
     tenant: str
     writes: tuple[str, ...] = ()
-    """The topics that it may publish on: those of its sources, and nothing below them."""
+    """The topics that it may publish on: exactly those of its sources."""
 
     def __post_init__(self) -> None:
         _check_tenant(self.tenant)
@@ -58,12 +58,12 @@ class Grant:
 
     @property
     def user(self) -> str:
-        """As whom it connects."""
+        """The user that it connects as."""
         return user_of(self.tenant)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What it may subscribe to: the outputs of its own dataflows.
+        """The topics that it may subscribe to: the outputs of its own dataflows.
 
         >>> Grant(tenant="ann").reads
         ('braid/1/out/ann/#',)
@@ -72,7 +72,7 @@ class Grant:
 
 
 def grant(tenants: Iterable[str], topics: Iterable[OwnedTopic]) -> dict[str, Grant]:
-    """What each tenant may do; the topics of whoever is no tenant, or not any more, are nobody's to write.
+    """Return the grant of each tenant. Topics of owners that are not tenants are granted to nobody.
 
     >>> grant(["ann"], [OwnedTopic(owner="ann", topic="city/street"), OwnedTopic(owner="bob", topic="city/bridge")])
     {'ann': Grant(tenant='ann', writes=('city/street',))}
@@ -85,7 +85,7 @@ def grant(tenants: Iterable[str], topics: Iterable[OwnedTopic]) -> dict[str, Gra
 
 
 def access_list(grants: Mapping[str, Grant]) -> str:
-    """The text of mosquitto's `acl_file`; equal grants give equal text.
+    """Return the text of mosquitto's `acl_file`; equal grants give equal text.
 
     >>> print(access_list(grant(["ann"], [OwnedTopic(owner="ann", topic="city/street")])), end="")
     user braid
@@ -96,7 +96,7 @@ def access_list(grants: Mapping[str, Grant]) -> str:
     topic read braid/1/out/ann/#
     topic write city/street
     """
-    # To mosquitto # does not cover what begins with $.
+    # At mosquitto, # does not cover topics that begin with $.
     own = _lines(OWN_USER, [("readwrite", "#"), ("readwrite", "$SYS/#")])
     return "\n".join(
         [
@@ -110,7 +110,7 @@ def access_list(grants: Mapping[str, Grant]) -> str:
 
 
 def user_of(tenant: str) -> str:
-    """As whom a tenant connects to the broker.
+    """Return the user that a tenant connects to the broker as.
 
     >>> user_of("ann")
     'tenant-ann'
@@ -119,7 +119,7 @@ def user_of(tenant: str) -> str:
 
 
 def check_topic(topic: str) -> None:
-    """Refuse a topic that no tenant may be let write on; the error says why.
+    """Refuse a topic that no tenant may write on.
 
     >>> check_topic("city/+/street")
     Traceback (most recent call last):
@@ -140,20 +140,20 @@ def _check_tenant(tenant: str) -> None:
 
 
 def _why_unfit(name: str) -> str:
-    """Why no line of an access list can hold a name; empty where one can."""
+    """Return the reason why an access list cannot hold a name; empty if it can."""
     if not name:
         return "is empty; name it"
     if name != name.strip():
         return "has spaces around it, which a broker drops; leave them out"
     if any(unicodedata.category(character) in _NO_CHARACTERS or _is_no_character(character) for character in name):
-        return "holds a control character or something that is none; leave it out"
+        return "holds a control character or something that is no character; leave it out"
     if _WILD & set(name):
         return "holds a wildcard; name one topic exactly, without + and #"
     return ""
 
 
 def _why_no_topic(topic: str) -> str:
-    """Why nobody but Braid or the broker may write on a topic, or nobody can; empty where a tenant may."""
+    """Return the reason why no tenant may write on a topic; empty if one may."""
     if topic.startswith("$"):
         return "begins with $, which is the broker's own; choose another"
     if topic == _RESERVED or topic.startswith(f"{_RESERVED}/"):
@@ -166,12 +166,12 @@ def _why_no_topic(topic: str) -> str:
 
 
 def _is_no_character(character: str) -> bool:
-    """Whether Unicode promises that no character will ever be there; mosquitto refuses these too."""
-    return 0xFDD0 <= ord(character) <= 0xFDEF or ord(character) & 0xFFFE == 0xFFFE  # noqa: PLR2004 - where they are
+    """Return true for Unicode's noncharacters, which mosquitto refuses too."""
+    return 0xFDD0 <= ord(character) <= 0xFDEF or ord(character) & 0xFFFE == 0xFFFE  # noqa: PLR2004 - Unicode's ranges
 
 
 def _shown(name: str) -> str:
-    """A name as an error shows it: escaped, and not at any length."""
+    """Return a name for an error message: escaped and shortened."""
     most = 80
     return ascii(name) if len(name) <= most else f"{name[:most]!a}..."
 

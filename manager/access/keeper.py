@@ -1,4 +1,4 @@
-"""The files that say to the broker who may do what, kept as the service wants them."""
+"""The access keeper: keeps the broker's files of access lists and passwords up to date."""
 
 import stat
 import threading
@@ -15,13 +15,13 @@ _FOR_GROUP = 0o640
 
 
 class AccessKeeper:
-    """Keeps the files `acl` and `passwords` in a folder, and has the broker read them again; any thread may ask.
+    """Keeps the files `acl` and `passwords` in a folder, and lets the broker reload them. Thread-safe.
 
-    With a broker that Braid runs, call `keep` once before `start_broker(..., entrance=Entrance(folder=folder))`, and
-    have `reload` call `Broker.reload` from then on.
+    For a broker that Braid runs, call `keep` once before `start_broker(..., entrance=Entrance(folder=folder))`; from
+    then on `reload` calls `Broker.reload`.
 
-    A mosquitto that somebody else runs, on the same machine or a file system that it shares, is told of them in its own
-    configuration, with a listener of its own for tenants:
+    An external mosquitto on the same machine, or on a shared file system, needs a listener of its own for tenants that
+    names these files in its configuration:
 
         per_listener_settings true
 
@@ -36,17 +36,17 @@ class AccessKeeper:
         password_file /var/lib/braid/access/passwords
         acl_file /var/lib/braid/access/acl
 
-    Braid's own user has the other listener, without a list: at each reload mosquitto forgets what the users of a
-    listener with a list may do whose sessions it restored from its store, until they connect again, and drops what
-    comes for them meanwhile. Where there can be one listener only, give the hash for Braid's own user too. Topics are
-    common to all listeners, so the lists of any others must leave `braid/#` out.
+    Braid's own user has the other listener, without an access list. The reason: at each reload mosquitto forgets the
+    permissions of users on a listener with a list whose sessions it restored from its store, and drops their messages
+    until they connect again. If only one listener is possible, give the hash for Braid's own user too. Topics are
+    common to all listeners, so the lists of other listeners must leave `braid/#` out.
 
-    Mosquitto reads the files as the user that it runs as. Where that is not Braid's own, make the folder beforehand
-    with the group of mosquitto and the set-group-id bit (`install -d -o braid -g mosquitto -m 2750 FOLDER`): then the
-    files are readable for that group, and otherwise for their owner only.
+    Mosquitto reads the files as the user that it runs as. If that is not Braid's user, create the folder with
+    mosquitto's group and the set-group-id bit (`install -d -o braid -g mosquitto -m 2750 FOLDER`): then that group can
+    read the files, otherwise only their owner can.
 
-    It reads them again when it gets SIGHUP, which its operator has to send after each change, as by a path unit of
-    systemd (`PathChanged=FOLDER`) that starts `systemctl reload mosquitto`; `reload` may then do nothing.
+    Mosquitto reads them again on SIGHUP, which its operator has to send after each change, for example with a path
+    unit of systemd (`PathChanged=FOLDER`) that starts `systemctl reload mosquitto`; `reload` may then do nothing.
     """
 
     def __init__(self, folder: Path, reload: Callable[[], None]) -> None:
@@ -54,14 +54,13 @@ class AccessKeeper:
         self._reload = reload
         self._lock = threading.Lock()
         self._read: tuple[str, str] | None = None
-        """What the broker was told to read last, as far as this process knows."""
+        """The texts that the broker reloaded last, as far as this process knows."""
 
     def keep(self, grants: Mapping[str, Grant], hashes: Mapping[str, str]) -> None:
-        """Write the files where they differ, and have the broker read them where it may not have.
+        """Write the files that differ, and let the broker reload them if it may not have.
 
-        `hashes` are those of the passwords by user. Who is in one list only may do nothing. When this returns the
-        broker has been told; some milliseconds later newcomers are let in, and who is connected with a password that
-        is not in the list any more is put out.
+        `hashes` has the password hash of each user. A user in only one of the lists has no access. Some milliseconds
+        after this returns, new users are admitted, and clients whose password is no longer listed are disconnected.
         """
         wanted = access_list(grants), password_list(hashes)
         with self._lock:
@@ -69,7 +68,7 @@ class AccessKeeper:
             mode = _FOR_GROUP if self._folder.stat().st_mode & stat.S_ISGID else _FOR_OWNER
             for name, text in zip((ACCESS_LIST, PASSWORDS), wanted, strict=True):
                 _write(self._folder / name, text.encode(), mode)
-            # Also where nothing was written: a process that wrote them may have died before it told the broker.
+            # Even if nothing was written: the process that wrote the files may have died before the reload.
             if wanted != self._read:
                 self._read = None
                 self._reload()

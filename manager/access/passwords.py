@@ -1,4 +1,4 @@
-"""The list of users and of their passwords' hashes, as brokers read it."""
+"""The list of users and password hashes, in the form that brokers read."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f:]|^\s|\s$|^#|^$")
 
 
 def password_list(hashes: Mapping[str, str]) -> str:
-    """The text of a broker's file of passwords; equal hashes by user give equal text."""
+    """Return the text of a broker's password file; equal hashes give equal text."""
     for user, digest in hashes.items():
         if _UNFIT.search(user):
             raise ValueError(
@@ -17,6 +17,6 @@ def password_list(hashes: Mapping[str, str]) -> str:
                 "around it, and # in front"
             )
         if not is_hash(digest):
-            # What it is instead may be a password, so it is not shown.
-            raise ValueError(f"what is kept for the user {user!r} is no hash of a password; make it with hashed()")
+            # Not shown, because it may be a password.
+            raise ValueError(f"the entry for the user {user!r} is no hash of a password; make it with hashed()")
     return "".join(f"{user}:{digest}\n" for user, digest in sorted(hashes.items()))

@@ -1,6 +1,6 @@
-"""The archive: a tar whose last members are a manifest, which has the checksum of all others, and the manifest's own.
+"""The archive: a tar that ends with a manifest, which has the checksums of all other members, and its own checksum.
 
-Whatever is missing, cut off, changed or added is found before anything is taken out of it.
+A missing, truncated, changed or added member is detected before anything is extracted.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ from engine.vault import VAULT_FOLDER, VAULT_KEY
 
 FORMAT = 1
 DATABASE = "database.sqlite"
-"""The member that holds the database, whichever kind that was."""
+"""The member with the database, as a file of SQLite."""
 _MANIFEST, _CHECKSUM = "manifest.json", "manifest.sha256"
 _PIECE = 1 << 20
 
 
 class BackupRefused(Exception):
-    """A backup cannot be made or restored; says why and what to do, and nothing was written."""
+    """A backup that cannot be made or restored, with the reason and the remedy; nothing was written."""
 
 
 class Member(BaseModel):
@@ -41,7 +41,7 @@ class Member(BaseModel):
 
 
 class Contents(BaseModel):
-    """What an archive holds, besides its files."""
+    """The facts about an archive, without its files."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -52,22 +52,22 @@ class Contents(BaseModel):
     """The revision of the database's tables."""
     made: datetime
     counts: dict[str, int]
-    """How many rows each table has."""
+    """The number of rows in each table."""
     jobs: int
     spools: bool
-    """Whether what lay in the spools is in it."""
+    """It contains the events in the spools."""
     key: bool
-    """Whether the first operator's API key is in it."""
+    """It contains the first operator's API key."""
 
 
-class Manifest(Contents):
-    """The whole of it; made by `write_archive`, and by `verified` from an archive."""
+class BackupManifest(Contents):
+    """The manifest of an archive; made by `write_archive`, and read by `verified`."""
 
     files: dict[str, Member]
 
 
-def write_archive(path: Path, files: Iterable[tuple[str, Path]], contents: Contents) -> Manifest:
-    """Write files under their names into an archive, for its owner only; a path that is there is refused."""
+def write_archive(path: Path, files: Iterable[tuple[str, Path]], contents: Contents) -> BackupManifest:
+    """Write files under their names into an archive that only its owner can read; an existing path is refused."""
     part = path.with_name(f".{path.name}.{uuid4().hex}")
     members: dict[str, Member] = {}
     try:
@@ -76,15 +76,15 @@ def write_archive(path: Path, files: Iterable[tuple[str, Path]], contents: Conte
             with tarfile.open(fileobj=output, mode="w", format=tarfile.PAX_FORMAT) as tar:
                 for name, source in files:
                     members[name] = _add(tar, name, source)
-                manifest = Manifest(**contents.model_dump(), files=members)
-                written = manifest.model_dump_json().encode()
-                for name, content in ((_MANIFEST, written), (_CHECKSUM, hashlib.sha256(written).hexdigest().encode())):
+                manifest = BackupManifest(**contents.model_dump(), files=members)
+                text = manifest.model_dump_json().encode()
+                for name, content in ((_MANIFEST, text), (_CHECKSUM, hashlib.sha256(text).hexdigest().encode())):
                     info = tarfile.TarInfo(name)
                     info.size = len(content)
                     tar.addfile(info, io.BytesIO(content))
             output.flush()
             os.fsync(output.fileno())
-        # Not a rename: that would take the place of a file that came meanwhile.
+        # Not a rename, which would replace a file that was created meanwhile.
         path.hardlink_to(part)
     except FileExistsError:
         raise BackupRefused(f"{path} is there already; choose another name, or remove it first") from None
@@ -96,27 +96,27 @@ def write_archive(path: Path, files: Iterable[tuple[str, Path]], contents: Conte
     return manifest
 
 
-def verified(path: Path) -> Manifest:
-    """The manifest of an archive of which every byte is as it was written."""
+def verified(path: Path) -> BackupManifest:
+    """Verify every byte of an archive, and return its manifest."""
     found: dict[str, Member] = {}
-    told: dict[str, bytes] = {}
+    ends: dict[str, bytes] = {}
     with _reading(path) as tar:
         for info, content in _members(tar):
-            if info.name in found or info.name in told:
+            if info.name in found or info.name in ends:
                 raise BackupRefused(f"{path} is damaged: it holds {info.name} twice; use another backup")
             if info.name in {_MANIFEST, _CHECKSUM}:
-                told[info.name] = content.read()
+                ends[info.name] = content.read()
             else:
                 found[info.name] = _summed(content, None)
-    if told.keys() != {_MANIFEST, _CHECKSUM}:
+    if ends.keys() != {_MANIFEST, _CHECKSUM}:
         raise BackupRefused(f"{path} is damaged: its end is missing; use another backup")
-    if hashlib.sha256(told[_MANIFEST]).hexdigest().encode() != told[_CHECKSUM]:
+    if hashlib.sha256(ends[_MANIFEST]).hexdigest().encode() != ends[_CHECKSUM]:
         raise BackupRefused(f"{path} is damaged: its manifest is not as it was written; use another backup")
     try:
-        contents = Contents.model_validate_json(told[_MANIFEST])
+        contents = Contents.model_validate_json(ends[_MANIFEST])
         if contents.format != FORMAT:
-            raise BackupRefused(f"{path} has the form {contents.format} of a newer Braid; restore it with that one")
-        manifest = Manifest.model_validate_json(told[_MANIFEST])
+            raise BackupRefused(f"{path} has the format {contents.format} of a newer Braid; restore it with that one")
+        manifest = BackupManifest.model_validate_json(ends[_MANIFEST])
     except ValidationError as error:
         raise BackupRefused(f"{path} is no backup of Braid's; name one that `braid backup` made") from error
     if changed := sorted(
@@ -128,8 +128,8 @@ def verified(path: Path) -> Manifest:
     return manifest
 
 
-def take_out(path: Path, folder: Path, *, only: str | None = None, without: str | None = None) -> None:
-    """Write the files of an archive that was verified below a folder, so that they stay."""
+def extract(path: Path, folder: Path, *, only: str | None = None, without: str | None = None) -> None:
+    """Extract the files of a verified archive below a folder, durably."""
     with _reading(path) as tar:
         for info, content in _members(tar):
             if info.name in {_MANIFEST, _CHECKSUM, without} or only not in {None, info.name}:
@@ -145,16 +145,16 @@ def take_out(path: Path, folder: Path, *, only: str | None = None, without: str 
 
 def _add(tar: tarfile.TarFile, name: str, source: Path) -> Member:
     with source.open("rb") as content:
-        told = os.fstat(content.fileno())
+        status = os.fstat(content.fileno())
         info = tarfile.TarInfo(name)
-        info.size, info.mtime, info.mode = told.st_size, told.st_mtime, stat.S_IMODE(told.st_mode)
-        counted = _Counted(content)
-        tar.addfile(info, counted)
-    return Member(size=told.st_size, sha256=counted.digest.hexdigest())
+        info.size, info.mtime, info.mode = status.st_size, status.st_mtime, stat.S_IMODE(status.st_mode)
+        reader = _ChecksumReader(content)
+        tar.addfile(info, reader)
+    return Member(size=status.st_size, sha256=reader.digest.hexdigest())
 
 
-class _Counted(io.RawIOBase):
-    """A file whose checksum is taken while it is read."""
+class _ChecksumReader(io.RawIOBase):
+    """A file whose checksum is computed while it is read."""
 
     def __init__(self, content: IO[bytes]) -> None:
         super().__init__()
@@ -162,7 +162,7 @@ class _Counted(io.RawIOBase):
         self._content = content
 
     def read(self, size: int = -1, /) -> bytes:
-        """As a file does."""
+        """Read from the file."""
         piece = self._content.read(size)
         self.digest.update(piece)
         return piece
@@ -198,7 +198,7 @@ def _reading(path: Path) -> Iterator[tarfile.TarFile]:
 
 
 def _check_name(path: Path, name: str) -> None:
-    """Refuse what would be written anywhere but below the folder, or where Braid keeps nothing."""
+    """Refuse a member that would be written outside the folder, or where Braid keeps nothing."""
     parts = PurePosixPath(name).parts
     known = name in {DATABASE, "key", VAULT_KEY} or (
         len(parts) > 1 and parts[0] in {"access", "jobs", VAULT_FOLDER, "spools"}

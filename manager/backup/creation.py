@@ -1,12 +1,12 @@
-"""Making a backup, while everything runs or while nothing does.
+"""The creation of a backup, while the service runs or not.
 
-What is in it: the database as of one moment; of each job the plans, the checkpoint, the records and the cuts; of each
-spool how far it is, and where asked for what lies in it; who may do what on the broker; what tenants keep secret; and
-where asked the first operator's API key, and the key to what is secret. The database is taken last, so that it knows of
-every plan and instance that a job does. While tasks move from job to job it waits.
+A backup contains the database as of one moment; the plans, checkpoint, records and cuts of each job; the end of each
+spool; the access lists of the broker; and the tenants' secrets. On request it contains the events in the spools, and
+the first operator's API key with the key to the secrets. The database is copied last, so that it has every plan and
+instance that a job knows. A backup waits while tasks move between jobs.
 
-Not in it: the files that tasks write; the broker, its ports and its password, which are made anew; and whatever only
-living processes mean.
+It does not contain the files that tasks write, the broker with its ports and its password, which are made again, and
+files that only living processes need.
 """
 
 import shutil
@@ -19,7 +19,7 @@ from bridge import Lease, LeaseTaken
 from bridge.machine.files import make_folder
 from engine.vault import VAULT_FOLDER as SECRETS
 from engine.vault import VAULT_KEY as SECRETS_KEY
-from manager.backup.archive import DATABASE, BackupRefused, Contents, Manifest, write_archive
+from manager.backup.archive import DATABASE, BackupManifest, BackupRefused, Contents, write_archive
 from manager.backup.database import counted, dump, moves, scheme, sqlite_file
 from manager.backup.live_copy import copy_live
 from manager.process.settings import KEY_FILE
@@ -27,12 +27,12 @@ from manager.process.settings import KEY_FILE
 _PATIENCE = 60.0
 """Seconds that a backup waits for a move to end."""
 _LOOK_EVERY = 0.5
-"""Seconds between two looks whether it has."""
+"""Seconds between two checks for the end of the move."""
 _FOLDER = "backup"
-"""In the root: where the picture is taken, on the file system that it is taken of."""
+"""The folder for the copy, in the root so that it is on the same file system."""
 
 
-def back_up(root: Path, url: str, path: Path, *, with_spools: bool = False, with_key: bool = False) -> Manifest:
+def back_up(root: Path, url: str, path: Path, *, with_spools: bool = False, with_key: bool = False) -> BackupManifest:
     """Back up a root and its database into an archive."""
     if not root.is_dir():
         raise BackupRefused(f"there is no root at {root}; name the root of a service")
@@ -44,30 +44,30 @@ def back_up(root: Path, url: str, path: Path, *, with_spools: bool = False, with
         lease = Lease(root / _FOLDER)
     except LeaseTaken:
         raise BackupRefused(f"another backup of {root} is being made; wait for it") from None
-    picture = root / _FOLDER / "picture"
+    copy = root / _FOLDER / "picture"
     with lease:
-        # One that was killed may have left its own.
-        shutil.rmtree(picture, ignore_errors=True)
+        # A backup that was killed may have left its copy.
+        shutil.rmtree(copy, ignore_errors=True)
         try:
-            return _archive(root, url, path, picture, with_spools=with_spools, with_key=with_key)
+            return _archive(root, url, path, copy, with_spools=with_spools, with_key=with_key)
         finally:
-            shutil.rmtree(picture, ignore_errors=True)
+            shutil.rmtree(copy, ignore_errors=True)
 
 
-def _archive(  # noqa: PLR0913 - where from, where to, and with what
-    root: Path, url: str, path: Path, picture: Path, *, with_spools: bool, with_key: bool
-) -> Manifest:
-    jobs = _still(root, url, picture, with_spools=with_spools)
-    files = [(DATABASE, picture / DATABASE)]
-    for folder, name in ((picture, "jobs"), (picture, "spools"), (root, "access"), (root, SECRETS)):
+def _archive(  # noqa: PLR0913 - the arguments of `back_up`, and the folder for the copy
+    root: Path, url: str, path: Path, copy: Path, *, with_spools: bool, with_key: bool
+) -> BackupManifest:
+    jobs = _consistent_copy(root, url, copy, with_spools=with_spools)
+    files = [(DATABASE, copy / DATABASE)]
+    for folder, name in ((copy, "jobs"), (copy, "spools"), (root, "access"), (root, SECRETS)):
         files += [(str(each.relative_to(folder)), each) for each in _files(folder / name)]
-    # Without the key to them, secrets in a backup tell nobody anything.
+    # Without their key, the secrets in a backup cannot be read.
     files += [(name, root / name) for name in (KEY_FILE, SECRETS_KEY) if with_key and (root / name).is_file()]
     contents = Contents(
         braid=version("braid"),
-        scheme=scheme(picture / DATABASE),
+        scheme=scheme(copy / DATABASE),
         made=datetime.now(UTC),
-        counts=counted(picture / DATABASE),
+        counts=counted(copy / DATABASE),
         jobs=jobs,
         spools=with_spools,
         key=any(name == KEY_FILE for name, _ in files),
@@ -75,24 +75,27 @@ def _archive(  # noqa: PLR0913 - where from, where to, and with what
     return write_archive(path, files, contents)
 
 
-def _still(root: Path, url: str, picture: Path, *, with_spools: bool) -> int:
-    """Take the picture while no task moves from job to job: else its state would be in a job that is not in it."""
+def _consistent_copy(root: Path, url: str, copy: Path, *, with_spools: bool) -> int:
+    """Copy the service while no task moves between jobs, and return the number of jobs.
+
+    The state of a moving task could be in a job that is not in the copy.
+    """
     deadline = time.monotonic() + _PATIENCE
     while True:
-        make_folder(picture)
-        dump(url, picture / DATABASE)
-        before = moves(picture / DATABASE)
+        make_folder(copy)
+        dump(url, copy / DATABASE)
+        before = moves(copy / DATABASE)
         if not before[1]:
-            (picture / DATABASE).unlink()
-            jobs = copy_live(root, picture, with_spools=with_spools)
-            dump(url, picture / DATABASE)
-            if moves(picture / DATABASE) == before:
+            (copy / DATABASE).unlink()
+            jobs = copy_live(root, copy, with_spools=with_spools)
+            dump(url, copy / DATABASE)
+            if moves(copy / DATABASE) == before:
                 return jobs
-        shutil.rmtree(picture)
+        shutil.rmtree(copy)
         if time.monotonic() > deadline:
             raise BackupRefused(
-                "tasks are being moved from job to job; make the backup again in a moment, and where no service runs "
-                "start it, which ends that"
+                "tasks are being moved between jobs; make the backup again in a moment, or start the service if none "
+                "runs, which ends the move"
             )
         time.sleep(_LOOK_EVERY)
 

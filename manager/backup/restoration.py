@@ -1,16 +1,16 @@
-"""Restoring a backup into an empty root and an empty database, while no service runs on them.
+"""The restoration of a backup into an empty root and an empty database, while no service runs on them.
 
-What is given back:
+It restores:
 
-- What was committed, exactly as it was when the backup was made: tenants, keys, sources, dataflows, plans, the journal,
-  dead letters.
-- Every job in the state that it had then. Without the spools' contents what came since, and what waited in the spools,
-  is lost to it: it goes on with what comes next. With them it first works off what waited.
-- Every output goes on at its number then, in a higher epoch. Numbers that somebody got since stand for other events
-  from now on, so whoever drops what came twice has to begin anew at the epoch.
+- The committed state, exactly as it was at the backup: tenants, keys, sources, dataflows, plans, the journal, dead
+  letters.
+- Every job in the state that it had then. With the events of the spools, it first processes those. Without them, it
+  continues with the next event that arrives, and the events that waited then are lost.
+- Every output at its number then, in a higher epoch. Numbers that a reader has received since then are given to other
+  events, so a reader that drops duplicates has to start again at the new epoch.
 
-A restored service leads under a term that is higher than any before, and gives instances, jobs and epochs numbers that
-none had before: hosts, jobs and streams of the old one that still live are refused.
+A restored service leads in a higher term than any before, and its new instances, jobs and epochs have numbers that were
+never used. So hosts, jobs and streams of the old service that still live are refused.
 """
 
 import shutil
@@ -22,41 +22,41 @@ from bridge.machine.files import link_whole, make_folder, sync_folder
 from bridge.machine.private_files import make_private_folder
 from bridge.spools.log import LOG
 from manager.answers import OperationKind
-from manager.backup.archive import DATABASE, BackupRefused, Manifest, take_out, verified
+from manager.backup.archive import DATABASE, BackupManifest, BackupRefused, extract, verified
 from manager.backup.database import check_empty, load
 from manager.committer.rows import OPERATOR
 from manager.store.database import DatabaseDown, Store, sqlite_url
 from manager.store.tables import Leadership, OperationRow
 
 _IDS_AHEAD = 1_000_000
-"""More instances and jobs than a service makes between a backup and the loss of what it was made of."""
+"""More instances and jobs than a service makes between a backup and its loss."""
 _UNFINISHED = "restoring"
-"""In the root: what is not whole yet."""
+"""The folder in the root for an incomplete restoration."""
 
 
-def restore(path: Path, root: Path, url: str) -> Manifest:
-    """Restore an archive; nothing is written before all of it was found sound."""
+def restore(path: Path, root: Path, url: str) -> BackupManifest:
+    """Restore an archive; nothing is written before all of it is verified."""
     manifest = verified(path)
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise BackupRefused(f"{root} is not empty; name another root, or move away what is in it")
     made = not root.exists()
     with tempfile.TemporaryDirectory(prefix="braid-restore-") as folder:
-        # Not in the root: whether this Braid can use the database shows only when it is open.
+        # Outside the root, because only opening the database shows if this release can use it.
         taken = Path(folder)
-        take_out(path, taken, only=DATABASE)
+        extract(path, taken, only=DATABASE)
         _advance(taken / DATABASE, manifest)
         check_empty(url)
         try:
             _fill(path, root, taken / DATABASE, url)
         except BaseException:
-            # Else it would be neither empty, so that it can be tried again, nor whole.
+            # Emptied, so that the restoration can be tried again.
             _empty(root, itself=made)
             raise
     return manifest
 
 
-def _advance(database: Path, manifest: Manifest) -> None:
-    """Make the database one of a service that nothing of the old one can be taken for."""
+def _advance(database: Path, manifest: BackupManifest) -> None:
+    """Raise the term and all ids, so that nothing of the old service is taken for part of the new one."""
     try:
         store = Store(sqlite_url(database))
     except DatabaseDown as error:
@@ -65,7 +65,7 @@ def _advance(database: Path, manifest: Manifest) -> None:
         with store.write() as session:
             row = session.get_one(Leadership, 1)
             row.leader, row.until = "", 0.0
-            # A clock that never goes back is higher than any number of take-overs, and than any restore before.
+            # The time is higher than any number of take-overs, and than the term of any earlier restoration.
             row.term = max(row.term + 1, int(time.time()))
             row.next_instance += _IDS_AHEAD
             row.next_job += _IDS_AHEAD
@@ -87,20 +87,20 @@ def _fill(path: Path, root: Path, database: Path, url: str) -> None:
     sync_folder(root.parent)
     unfinished = root / _UNFINISHED
     unfinished.mkdir(mode=0o700)
-    take_out(path, unfinished, without=DATABASE)
+    extract(path, unfinished, without=DATABASE)
     for spool in (unfinished / "spools").glob("*"):
-        # By it whoever reads a spool sees that there is one.
+        # Readers recognize a spool by this folder.
         (spool / LOG).mkdir(exist_ok=True)
     for job in (unfinished / "jobs").glob("*"):
         runs = job / "runs"
         make_folder(runs)
-        # The next start's number raises the epoch of all that the job sends.
+        # The number of the next start raises the epoch of all that the job sends.
         link_whole(runs / f"{int(time.time()):08d}", b"")
     for each in sorted(unfinished.iterdir()):
         each.rename(root / each.name)
     unfinished.rmdir()
     sync_folder(root)
-    # Last: a root without a database is no service's yet.
+    # Last, because a root without a database belongs to no service yet.
     load(database, url)
     sync_folder(root)
 

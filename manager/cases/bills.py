@@ -12,7 +12,7 @@ from manager.cases.base import Base, Caller
 from manager.cases.savings import refuse_empty, whose_numbers
 from manager.problem import InvalidRequest
 from manager.savings import ledger
-from manager.savings.bill import Billed
+from manager.savings.bill import Bill
 from manager.savings.bill_amounts import LONGEST_BILL, period
 from manager.savings.intervals import moment
 from manager.store.tables import DataflowRow, table_of
@@ -41,11 +41,11 @@ class Bills(Base):
             whose = whose_numbers(session, caller, tenant)
             where = (wanted.span, wanted.since, wanted.until)
             # First, so that nothing comes between it and what is read.
-            complete = ledger.goes_on(session, wanted.until)
+            complete = ledger.metered_since(session, wanted.until)
             whole, everybody = ledger.whole(session, *where), ledger.of_everybody(session, *where)
             shown = {line: took for line, took in everybody.items() if whose in {None, line[0]}}
             names = _names(session, [dataflow for _, dataflow in shown])
-        billed = Billed(
+        billed = Bill(
             whole=whole,
             everybody=everybody,
             shown=shown,
@@ -59,7 +59,7 @@ class Bills(Base):
             metered_seconds=round(whole.seconds, 3),
             tenants=billed.tenants(),
             dataflows=billed.dataflows(),
-            whole=billed.all_of_it() if caller.is_operator else None,
+            whole=billed.totals() if caller.is_operator else None,
             price_per_core_hour=self._tools.pricing.exactly,
             currency=self._tools.pricing.currency,
         )

@@ -13,8 +13,8 @@ from manager.cases.base import hour, moment
 from manager.committed.state import State, running_id
 from manager.observations.figures import output_figures
 from manager.observations.reports import HostSeen, Observations
-from manager.reconciler.concerning import needs_of
 from manager.reconciler.dataflow_life import Need, find
+from manager.reconciler.dataflow_needs import needs_of
 from manager.store.tables import DataflowRow
 from merge import Instance
 

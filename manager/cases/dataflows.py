@@ -31,7 +31,7 @@ from manager.cases.dataflow_answers import Standing, dataflow_answer, standing_o
 from manager.committed.sources import full_name
 from manager.committed.state import running_id
 from manager.committer.dataflow_rows import running_dataflow
-from manager.event_flow.output_watcher import OutputLook
+from manager.event_flow.output_look import OutputLook
 from manager.event_flow.tail import Tail
 from manager.observations.measured_costs import measured_costs
 from manager.observations.reports import HostSeen
@@ -134,7 +134,7 @@ class Dataflows(Base):
         for topic, sink in sinks.items():
             for need in needs:
                 if instances[sink] in need.instances:
-                    tail.begin(topic, recent_output(job_folder(root, need.job), row.id, sink, last), last)
+                    tail.prepend(topic, recent_output(job_folder(root, need.job), row.id, sink, last), last)
 
     def explain(
         self, caller: Caller, raw: bytes, *, tenant: str | None = None, start: Start = Start.LATEST

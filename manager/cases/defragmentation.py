@@ -18,7 +18,7 @@ class Defragmentation(Base):
         operators_only(caller)
         with self._committer.looking() as state:
             picture, move = (
-                self._tools.chooser.picture(state, self._committer.ground),
+                self._tools.chooser.snapshot(state, self._committer.ground),
                 next(iter(state.moves.values()), None),
             )
             running = state.running
@@ -43,7 +43,7 @@ class Defragmentation(Base):
     def begin(self, caller: Caller) -> MoveAnswer:
         """Consolidate them now, whatever it gains; or help a job that is overloaded, where that comes first."""
         operators_only(caller)
-        return _told(self._changes.moves.begin(self._tools.chooser.asked_for, who=caller.who))
+        return _told(self._changes.moves.begin(self._tools.chooser.on_request, who=caller.who))
 
 
 def _saves(regime: Regime, found: Fragmentation) -> SavesAnswer:

@@ -10,8 +10,8 @@ from manager.answers import DataflowState, JobsOverview, KindsAnswer, OverviewAn
 from manager.cases.base import Base, Caller
 from manager.observations.figures import figures_of
 from manager.observations.reports import JobSeen
-from manager.reconciler.concerning import Committed
 from manager.reconciler.dataflow_life import find
+from manager.reconciler.dataflow_needs import CommittedDataflowLookup
 from merge import counted
 
 MOST_TROUBLED = 20
@@ -50,7 +50,7 @@ class Overview(Base):
     def _states(self, dataflows: Iterable[str], seen: dict[str, JobSeen]) -> dict[DataflowState, int]:
         hosts = {host.host: host for host in self._seeing.hosts()}
         counted: Counter[DataflowState] = Counter()
-        for each in Committed(self._committer).concerned(tuple(dataflows)).values():
+        for each in CommittedDataflowLookup(self._committer).needs(tuple(dataflows)).values():
             needed = {need.job: seen[need.job] for need in each.needs if need.job in seen}
             counted[DataflowState.DRAINING if each.drains else find(each.needs, needed, hosts).state] += 1
         return {state: counted[state] for state in DataflowState if counted[state]}

@@ -56,8 +56,8 @@ class Savings(Base):
         where = (span.span, span.since, span.until)
         with self._store.read() as session:
             whose = whose_numbers(session, caller, tenant)
-            wholes = ledger.wholes(session, *where)
-            took = [] if whose is None else ledger.of_tenant_by_time(session, *where, whose)
+            wholes = ledger.whole_series(session, *where)
+            took = [] if whose is None else ledger.tenant_series(session, *where, whose)
         return SeriesAnswer(
             since=moment(span.since),
             until=moment(span.until),

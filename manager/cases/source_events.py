@@ -15,8 +15,8 @@ from manager.committed.sources import Registered
 from manager.event_flow.request_body import events_in
 from manager.event_flow.sender import EventSender, Gap
 from manager.problem import Conflict, InvalidRequest, StateNotReady
-from manager.reconciler.concerning import needs_of
 from manager.reconciler.dataflow_life import find
+from manager.reconciler.dataflow_needs import needs_of
 
 _LOOKING = 0.05
 

@@ -1,1 +1,1 @@
-"""Defragmentation: when jobs are scattered enough, what it would gain and cost, and where tasks should run."""
+"""Defragmentation: when to start one, what it gains and costs, and where tasks should run."""

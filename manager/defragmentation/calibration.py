@@ -1,9 +1,9 @@
-"""Calibrating: what batches, bridges, paused tasks and disruptions cost, by what hosts measured of themselves.
+"""Calibration: the prices of batches, bridges, paused tasks and disruptions, fitted to the hosts' measurements.
 
-A host tells what CPU its processes took, and of it what its tasks did. The rest went into batches, bridges, paused
-tasks and the host itself; over many samples, of all hosts, it shows how much into which. Every price is drawn to the
-one that is assumed, the less the more there was to measure: so it stays where nothing tells of it, and where two prices
-cannot be told from each other both change a little.
+A host reports the CPU that its processes took, and the part that its tasks took. The rest went into batches, bridges,
+paused tasks and the host itself; many samples of all hosts show in which proportions. This is a ridge regression: every
+price is drawn towards the assumed one, the less the more data there is. So a price without data stays as assumed, and
+two prices that always occur together both change a little.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,46 +13,46 @@ from statistics import median
 from manager.defragmentation.measurement import HostSample
 from merge import BATCH_SECONDS, Costs, Instance
 
-FEWEST = 10
-"""Samples before any price is learnt."""
-FADING = 0.98
-"""How much of its weight an older sample keeps with each new one: at one a minute, half of it after half an hour."""
-NOISE = 0.02
-"""Cores by which what is measured is taken to differ from what the prices account for: garbage, clocks, other work."""
-SETTLED = 1e-6
-"""Prices that change by less from one pass to the next, as a part of what was assumed, are found."""
-PASSES = 2_000
-"""Passes at most: as many are needed only where two prices can hardly be told from each other."""
-REMEMBERED = 9
-"""The latest defragmentations, of which the middle one counts: one odd one changes nothing."""
+FEWEST_SAMPLES = 10
+"""Samples needed before any price is fitted."""
+_FADING = 0.98
+"""The part of its weight that a sample keeps with each new one: at one per minute, half remains after half an hour."""
+_NOISE = 0.02
+"""The assumed error of a measurement in cores: garbage collection, clocks, other work."""
+_CONVERGED = 1e-6
+"""The fit has converged when no price changes by more in a pass, as a part of the assumed price."""
+_MOST_PASSES = 2_000
+"""The limit of passes; so many are needed only if two prices are hard to separate."""
+DISRUPTIONS_KEPT = 9
+"""The number of latest defragmentations that are kept. Their median counts, so an outlier changes nothing."""
 FEWEST_DISRUPTIONS = 3
-"""Of so many the middle one is not an odd one."""
+"""Defragmentations needed before their median counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """What things cost on a host; assumed, or made by `prices`."""
+    """The prices on a host, without its tasks; assumed, or made by `prices`."""
 
     host: float = 0.03
-    """Cores that it takes without jobs."""
+    """Cores of a host without jobs."""
     batch: float = BATCH_SECONDS
-    """Seconds of CPU for a batch, whatever it holds."""
+    """Seconds of CPU per batch, independent of its events."""
     bridge: float = 0.01
-    """Cores for a bridge: what is sent, received and spooled with every batch."""
+    """Cores per bridge, for sending, receiving and spooling with every batch."""
     paused: float = 0.0001
-    """Cores for a paused task: its line in each plan, and its state in each image."""
+    """Cores per paused task, for its line in each plan and its state in each image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disruptions:
-    """What defragmentations cost; assumed, or made by `disruptions` of what they did."""
+    """The costs of a defragmentation; assumed, or made by `disruptions` from past ones."""
 
     start: float = 3.0
     """Seconds of CPU to start and warm a job."""
     interruption: float = 2.0
-    """Seconds for which what moves stands still."""
+    """Seconds for which the moving tasks stand still."""
     moving: float = 2e-8
-    """Seconds of CPU to move a byte of state: to read it, to write it and to sync it once."""
+    """Seconds of CPU to read, write and sync a byte of state."""
 
 
 ASSUMED = Prices()
@@ -61,81 +61,81 @@ ASSUMED_DISRUPTIONS = Disruptions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What is kept of all samples: sums, in which those of long ago have faded. Begin with the empty one."""
+    """Weighted sums over all samples, in which old samples fade. Start with the empty one."""
 
     samples: int = 0
     products: tuple[tuple[float, ...], ...] = ((0.0,) * 4,) * 4
-    """Of each two amounts."""
+    """Sums of the products of each two amounts."""
     taken: tuple[float, ...] = (0.0,) * 4
-    """Of each amount and the cores that were taken."""
+    """Sums of the products of each amount and the cores taken."""
     squares: float = 0.0
-    """Of the cores that were taken."""
+    """The sum of the squared cores taken."""
 
     def learn(self, sample: HostSample) -> "Calibration":
-        """The next calibration."""
+        """Return the calibration with a further sample."""
         amounts = (1.0, sample.batches / sample.seconds, sample.bridges, sample.paused)
         cores = sample.cpu / sample.seconds
         return Calibration(
             samples=self.samples + 1,
             products=tuple(
-                tuple(FADING * kept + one * other for kept, other in zip(row, amounts, strict=True))
+                tuple(_FADING * kept + one * other for kept, other in zip(row, amounts, strict=True))
                 for row, one in zip(self.products, amounts, strict=True)
             ),
-            taken=tuple(FADING * kept + one * cores for kept, one in zip(self.taken, amounts, strict=True)),
-            squares=FADING * self.squares + cores**2,
+            taken=tuple(_FADING * kept + one * cores for kept, one in zip(self.taken, amounts, strict=True)),
+            squares=_FADING * self.squares + cores**2,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Disrupted:
-    """What one defragmentation did; made by whoever carried it out. What was not measured is None."""
+class MeasuredDisruption:
+    """The costs of one past defragmentation. None means not measured."""
 
     jobs: int
-    """How many it started."""
+    """Jobs that it started."""
     starting: float | None = None
-    """Seconds of CPU that took."""
+    """Seconds of CPU to start them."""
     interruption: float
-    """Seconds for which what moved stood still."""
+    """Seconds for which the moving tasks stood still."""
     state: int = 0
-    """Bytes of state that moved."""
+    """Bytes of state that were moved."""
     moving: float | None = None
-    """Seconds of CPU that took."""
+    """Seconds of CPU to move them."""
 
 
 def prices(calibration: Calibration, assumed: Prices = ASSUMED) -> Prices:
-    """The prices that account best for what was measured; the assumed ones while that is little."""
-    if calibration.samples < FEWEST:
+    """Return the prices that fit the samples best; the assumed ones if there are too few samples."""
+    if calibration.samples < FEWEST_SAMPLES:
         return assumed
     units = (assumed.host, assumed.batch, assumed.bridge, assumed.paused)
-    # Each is found as a multiple of what is assumed, which makes them alike. One after the other is set to what is best
-    # as long as the others stay, and never below nothing, until none changes any more.
+    # Coordinate descent: prices are multiples of the assumed ones, so that all have the same scale. Each in turn is set
+    # to its optimum given the others, but never below zero, until none changes.
     products = [
         [each * one * other for each, other in zip(row, units, strict=True)]
         for row, one in zip(calibration.products, units, strict=True)
     ]
     taken = [each * unit for each, unit in zip(calibration.taken, units, strict=True)]
     found = [1.0] * len(units)
-    for _ in range(PASSES):
+    for _ in range(_MOST_PASSES):
         before = tuple(found)
         for place, row in enumerate(products):
             others = sum(each * found[other] for other, each in enumerate(row) if other != place)
-            found[place] = max(0.0, (taken[place] - others + NOISE**2) / (row[place] + NOISE**2))
-        if max(abs(one - other) for one, other in zip(before, found, strict=True)) < SETTLED:
+            found[place] = max(0.0, (taken[place] - others + _NOISE**2) / (row[place] + _NOISE**2))
+        if max(abs(one - other) for one, other in zip(before, found, strict=True)) < _CONVERGED:
             break
     host, batch, bridge, paused = (unit * multiple for unit, multiple in zip(units, found, strict=True))
     return Prices(host=host, batch=batch, bridge=bridge, paused=paused)
 
 
 def batch_range(calibration: Calibration, assumed: Prices = ASSUMED) -> tuple[float, float]:
-    """Between which seconds of CPU a batch costs what `prices` says: two deviations to each side.
+    """Return the range in which the price of a batch lies: two standard deviations to each side.
 
-    A deviation is what the samples leave open, by how far they lie from what the prices account for. Where they tell
-    nothing it is taken to lie between half and double of what is assumed, and never farther from it than that.
+    The deviation follows from the distance between the samples and the fit. Without samples, and at most, the range is
+    from half to double the assumed price.
     """
     units = (assumed.host, assumed.batch, assumed.bridge, assumed.paused)
     found = prices(calibration, assumed)
     least, most = min(assumed.batch / 2, found.batch), max(assumed.batch * 2, found.batch)
-    if calibration.samples < FEWEST:
+    if calibration.samples < FEWEST_SAMPLES:
         return least, most
     paid = (found.host, found.batch, found.bridge, found.paused)
     accounted = sum(
@@ -144,22 +144,22 @@ def batch_range(calibration: Calibration, assumed: Prices = ASSUMED) -> tuple[fl
         for other, kept in zip(paid, row, strict=True)
     )
     crossed = sum(one * kept for one, kept in zip(paid, calibration.taken, strict=True))
-    # The first amount is always one, so its product with itself is the weight of all samples.
-    missed = max(0.0, calibration.squares - 2 * crossed + accounted) / calibration.products[0][0]
+    # The first amount is always one, so its product with itself is the total weight of the samples.
+    variance = max(0.0, calibration.squares - 2 * crossed + accounted) / calibration.products[0][0]
     known = [
         [
-            each * one * other + (NOISE**2 if at == to else 0.0)
+            each * one * other + (_NOISE**2 if at == to else 0.0)
             for to, (each, other) in enumerate(zip(row, units, strict=True))
         ]
         for at, (row, one) in enumerate(zip(calibration.products, units, strict=True))
     ]
-    deviation = (max(NOISE**2, missed) * _inverse(known, 1)) ** 0.5 * assumed.batch
+    deviation = (max(_NOISE**2, variance) * _inverse(known, 1)) ** 0.5 * assumed.batch
     return max(least, found.batch - 2 * deviation), min(most, found.batch + 2 * deviation)
 
 
-def disruptions(past: Sequence[Disrupted], assumed: Disruptions = ASSUMED_DISRUPTIONS) -> Disruptions:
-    """What a defragmentation is to cost by the latest ones; what was assumed where these are few."""
-    latest = past[-REMEMBERED:]
+def disruptions(past: Sequence[MeasuredDisruption], assumed: Disruptions = ASSUMED_DISRUPTIONS) -> Disruptions:
+    """Return the expected costs of a defragmentation: medians of the latest ones, or as assumed if these are few."""
+    latest = past[-DISRUPTIONS_KEPT:]
     starts = [each.starting / each.jobs for each in latest if each.jobs and each.starting is not None]
     moves = [each.moving / each.state for each in latest if each.state and each.moving is not None]
     return Disruptions(
@@ -170,7 +170,7 @@ def disruptions(past: Sequence[Disrupted], assumed: Disruptions = ASSUMED_DISRUP
 
 
 def costs(pace: float, paid: Prices, disruption: Disruptions, busy: Mapping[Instance, float]) -> Costs:
-    """All of it, as placement and defragmentation take it."""
+    """Combine prices and disruptions into the costs that placement and defragmentation take."""
     return Costs(
         pace=pace,
         batch=paid.batch,
@@ -184,7 +184,7 @@ def costs(pace: float, paid: Prices, disruption: Disruptions, busy: Mapping[Inst
 
 
 def _inverse(matrix: list[list[float]], place: int) -> float:
-    """What stands in a place of the diagonal of a positive matrix's inverse."""
+    """Return one element on the diagonal of the inverse of a positive definite matrix."""
     rows = [[*row, 1.0 if at == place else 0.0] for at, row in enumerate(matrix)]
     for at, pivot in enumerate(rows):
         for other in rows:

@@ -1,4 +1,4 @@
-"""Choosing: where tasks should run, by what things were measured to cost here."""
+"""The choice of an assignment: where tasks should run, given the costs measured here."""
 
 import math
 import threading
@@ -12,8 +12,8 @@ from engine.plan import Plan
 from manager.committed.state import State
 from manager.committer.draft import DecisionGround
 from manager.defragmentation.calibration import (
-    REMEMBERED,
-    Disrupted,
+    DISRUPTIONS_KEPT,
+    MeasuredDisruption,
     Prices,
     batch_range,
     costs,
@@ -47,14 +47,14 @@ from merge import (
 )
 
 MOST_TOGETHER = 2_000
-"""Tasks that stand still at the same time at most, but for those that are cut together however many they are."""
-WRITING = 300.0
-"""Seconds after which samples are written down: so few are lost where a manager dies."""
+"""Tasks that stand still at the same time at most, except that tasks cut together are never separated."""
+WRITE_EVERY = 300.0
+"""Seconds after which new samples are stored; later ones are lost if the manager dies."""
 
 
 @dataclass(frozen=True)
-class Picture:
-    """What runs where at one moment, and what was measured of it; made by `Chooser.picture`."""
+class PlacementSnapshot:
+    """The running tasks, their jobs and their measured costs at one moment; made by `Chooser.snapshot`."""
 
     running: RunningGraph
     jobs: Jobs
@@ -66,27 +66,27 @@ class Picture:
 
     @property
     def consolidated(self) -> Assignment:
-        """Where tasks should run, of those that are to stand still together now."""
+        """The assignment that would consolidate one region."""
         return self._next[1]
 
     @cached_property
     def isolated(self) -> Assignment | None:
-        """What should leave a job that is overloaded, if there is one."""
+        """The assignment that would relieve an overloaded job, if there is one."""
         measured = batch_seconds(self.jobs, self.seen, self.now)
         return isolate(self.running, self.jobs, self.ground.hosts(), self.costs, measured, apart=self.apart)
 
     @property
     def fragmentation(self) -> Fragmentation:
-        """How scattered all of it is."""
+        """The fragmentation of all jobs."""
         return fragmentation(self.running, self.jobs, self.ground.hosts(), self.costs, self.apart)
 
     def worth(self, horizon: float) -> Worth:
-        """Whether it is worth it to consolidate."""
+        """Weigh the gain of the consolidation against its disruption over a horizon."""
         return self._worth(*self._next, horizon)
 
     @cached_property
     def _next(self) -> tuple[Region, Assignment]:
-        """The first region that is worth it, else the first that is scattered, with where its tasks should be."""
+        """The first region worth consolidating, otherwise the first scattered one, with its assignment."""
         hosts = self.ground.hosts()
         whole = Region(running=self.running, jobs=self.jobs, shared=frozenset(), hosts=hosts)
         found = whole, Assignment(base=self.jobs.version)
@@ -99,7 +99,7 @@ class Picture:
             weighed = self._worth(region, target, HORIZON)
             if weighed.kept:
                 return region, target
-            # To empty some jobs of many may need as many others.
+            # Emptying a few of many jobs may open just as many new ones.
             if not found[1].places and (weighed.saved > 0.0 or region.running is self.running):
                 found = region, target
         return found
@@ -111,14 +111,18 @@ class Picture:
 
 
 class Chooser:
-    """Learns what things cost, and says where tasks should run; any thread may call it."""
+    """Learns costs, and chooses where tasks should run. Thread-safe."""
 
     def __init__(
-        self, seeing: Observations, notes: LearntCostStore | None = None, *, clock: Callable[[], float] = time.monotonic
+        self,
+        observations: Observations,
+        store: LearntCostStore | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """What it learns it writes into the notes now and then, if there are any."""
-        self._seeing = seeing
-        self._notes = notes
+        """Learnt costs are stored every few minutes if there is a `store`."""
+        self._observations = observations
+        self._store = store
         self._clock = clock
         self._guard = threading.Lock()
         self._learnt = self._written = LearntCosts()
@@ -127,8 +131,8 @@ class Chooser:
         self._measured = MeasuredCosts()
 
     def recall(self) -> None:
-        """Know what is in the notes, which another manager may have written; for whoever comes to lead."""
-        found = LearntCosts() if self._notes is None else self._notes.read()
+        """Load the stored costs, which another manager may have written; called when this manager begins to lead."""
+        found = LearntCosts() if self._store is None else self._store.read()
         with self._guard:
             self._learnt = self._written = found
 
@@ -139,12 +143,12 @@ class Chooser:
             return self._measured
 
     def learn(self, plans: Mapping[JobId, Plan], sources: Mapping[str, Supplied] = MappingProxyType({})) -> None:
-        """Look at what the hosts and their jobs have done, with these plans and sources; for the leader."""
-        seen = {str(job): told for job in plans if (told := self._seeing.job(str(job))) is not None}
+        """Learn from the latest reports, given the plans and sources; called by the leading manager."""
+        seen = {str(job): report for job in plans if (report := self._observations.job(str(job))) is not None}
         measured = measured_costs(plans.values(), seen, sources, self._clock())
         with self._guard:
             self._measured = measured
-        for host in self._seeing.hosts():
+        for host in self._observations.hosts():
             if host.alive:
                 now = moment(host, plans.values(), seen, self._clock())
                 with self._guard:
@@ -152,51 +156,51 @@ class Chooser:
                     if found is not None:
                         calibration = self._learnt.calibration.learn(found)
                         self._learnt = replace(self._learnt, calibration=calibration)
-        self._write_down()
+        self._save()
 
     def remember(self, ended: Ended) -> None:
-        """A move is over, and what it took is known."""
+        """Learn the costs of a move that has ended."""
         with self._guard:
-            told = Disrupted(jobs=ended.opened, interruption=ended.interruption)
-            self._learnt = replace(self._learnt, past=(*self._learnt.past, told)[-REMEMBERED:])
+            cost = MeasuredDisruption(jobs=ended.opened, interruption=ended.interruption)
+            self._learnt = replace(self._learnt, past=(*self._learnt.past, cost)[-DISRUPTIONS_KEPT:])
 
-    def _write_down(self) -> None:
+    def _save(self) -> None:
         now = self._clock()
         with self._guard:
             learnt = self._learnt
-            # What one move did is told once, and samples come all the time.
-            due = learnt.past != self._written.past or now - self._written_at >= WRITING
-        if self._notes is not None and due and learnt != self._written:
-            self._notes.write(learnt)
+            # The costs of a move are stored at once: they are rare, while samples come all the time.
+            due = learnt.past != self._written.past or now - self._written_at >= WRITE_EVERY
+        if self._store is not None and due and learnt != self._written:
+            self._store.write(learnt)
             self._written, self._written_at = learnt, now
 
     def paid(self) -> tuple[Prices, tuple[float, float]]:
-        """What things cost on a host, and between which seconds a batch does."""
+        """The prices on a host, and the range of a batch's price."""
         with self._guard:
             calibration = self._learnt.calibration
         return prices(calibration), batch_range(calibration)
 
-    def asked_for(self, state: State, ground: DecisionGround) -> Chosen:
-        """What to do where somebody asks for it: to consolidate, or to help a job that is overloaded.
+    def on_request(self, state: State, ground: DecisionGround) -> Chosen:
+        """Choose the assignment for a defragmentation on request: consolidation, or relief of an overloaded job.
 
-        Consolidation splits such a job as well, but at the cost of more bridges, so only what it saves speaks for it.
-        Where no job is overloaded it is done whatever it is worth.
+        Consolidation splits an overloaded job too, but adds bridges, so then it is chosen only if it is worth it. If no
+        job is overloaded, it is chosen even if it is not.
         """
-        picture = self.picture(state, ground)
-        weighed = picture.worth(HORIZON)
-        if picture.isolated is not None and not weighed.kept:
-            return Chosen(picture.isolated, "it was asked for, and a job is overloaded")
-        return Chosen(picture.consolidated, f"it was asked for. {weighed.says}")
+        snapshot = self.snapshot(state, ground)
+        weighed = snapshot.worth(HORIZON)
+        if snapshot.isolated is not None and not weighed.kept:
+            return Chosen(snapshot.isolated, "it was asked for, and a job is overloaded")
+        return Chosen(snapshot.consolidated, f"it was asked for. {weighed.says}")
 
-    def picture(self, state: State, ground: DecisionGround) -> Picture:
-        """What runs where; of a state that nobody changes meanwhile, to be looked at when that is over as well."""
+    def snapshot(self, state: State, ground: DecisionGround) -> PlacementSnapshot:
+        """Copy what is needed of the state, which must not change meanwhile; the snapshot can be used afterwards."""
         now = self._clock()
         running = state.running
-        seen = {str(job): told for job in state.jobs.jobs if (told := self._seeing.job(str(job))) is not None}
+        seen = {str(job): report for job in state.jobs.jobs if (report := self._observations.job(str(job))) is not None}
         with self._guard:
             paid, disturbs = prices(self._learnt.calibration), disruptions(self._learnt.past)
-        return Picture(
-            # What only merging needs would take as long to copy as all the rest.
+        return PlacementSnapshot(
+            # The parts that only merging needs are left out: copying them would double the time.
             running=replace(running, tasks=dict(running.tasks), index={}, users={}, dataflows={}),
             jobs=state.jobs,
             apart=frozenset(state.apart),

@@ -1,4 +1,4 @@
-"""Measuring: what a host did from one moment to another, and what each job and task does in a second."""
+"""Measurements of hosts, jobs and tasks: samples between two moments, and rates per second."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,39 +10,41 @@ from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Me
 from merge import ASSUMED_BUSY, Instance, JobId, Jobs, RunningGraph
 
 SHORTEST_SAMPLE = 60.0
-"""Seconds between the moments of a sample at least: a host measures its CPU every five, and does not say just when."""
+"""The least seconds that a sample covers: a host measures its CPU every five, at a time that it does not report."""
 _NOTHING = InstanceMeasured()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """What a host and its jobs had done by one moment; made by `moment`."""
+    """The counters of a host and its jobs at one moment; made by `moment`."""
 
     at: float
-    """In seconds of a clock that is never set."""
+    """The time in seconds of a monotonic clock."""
     cpu: Mapping[str, float]
-    """Seconds for each part of its processes, since that began."""
+    """Seconds of CPU of each of its processes since their start."""
     jobs: Mapping[str, Measured]
     bridges: int
-    """How many lead into its jobs."""
+    """Bridges into its jobs."""
     paused: int
+    """Paused tasks in its jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSample:
-    """What a host did between two moments; made by `sample`."""
+    """The work of a host between two moments; made by `sample`."""
 
     seconds: float
     cpu: float
-    """Seconds of CPU that its processes took, without what its tasks did."""
+    """Seconds of CPU that its processes took, without its tasks."""
     batches: int
     bridges: float
-    """Means, like the next."""
+    """The mean number."""
     paused: float
+    """The mean number."""
 
 
 def moment(host: HostSeen, plans: Iterable[Plan], seen: Mapping[str, JobSeen], at: float) -> Moment:
-    """What a host had done by the time at which its status was heard, with these plans in its jobs."""
+    """Return the counters of a host at the time of its status, with these plans in its jobs."""
     there = [plan for plan in plans if plan.host == host.host]
     return Moment(
         at=at,
@@ -54,10 +56,10 @@ def moment(host: HostSeen, plans: Iterable[Plan], seen: Mapping[str, JobSeen], a
 
 
 def sample(before: Moment | None, after: Moment) -> tuple[Moment, HostSample | None]:
-    """The moment with which to ask again later, and what was done between these two.
+    """Return the moment to compare with next time, and the sample between the two moments, if there is one.
 
-    There is no sample yet where they are too close to each other, and none at all where something was started or
-    stopped between them: that takes CPU of its own, and counts begin anew.
+    There is none yet if they are too close together. There is none at all if something was started or stopped in
+    between: that takes CPU of its own, and counters start again.
     """
     if before is None or not _comparable(before, after):
         return after, None
@@ -71,7 +73,7 @@ def _comparable(before: Moment, after: Moment) -> bool:
     return (
         bool(before.cpu)
         and runs == {job: measured.run for job, measured in after.jobs.items()}
-        # The number of a job's first batch is not known before it.
+        # Before its first batch, a job's batch number is not known.
         and all(measured.batch >= 0 for measured in before.jobs.values())
         and all(after.cpu.get(part, 0.0) >= taken for part, taken in before.cpu.items())
     )
@@ -94,15 +96,15 @@ def _between(before: Moment, after: Moment) -> HostSample:
 
 
 def busy(running: RunningGraph, jobs: Jobs, seen: Mapping[str, JobSeen], now: float) -> dict[Instance, float]:
-    """For each running task the part of a second that it works in a second, by the CPU that it took in the last minute.
+    """Return the load of each running task in cores, from the CPU that it took in the last minute.
 
-    A source does nothing itself. Where a job has told too little yet it is assumed, as when its tasks were placed.
+    A source does no work. The load is assumed, as when tasks are placed, if a job has not reported enough yet.
     """
-    # Once for each job: of tasks there are many times more.
+    # Once for each job, because there are many more tasks.
     over = {
-        job: stretch(told.measured, now)
+        job: stretch(report.measured, now)
         for job in jobs.jobs
-        if (told := seen.get(str(job))) is not None and len(told.measured) > 1
+        if (report := seen.get(str(job))) is not None and len(report.measured) > 1
     }
     found: dict[Instance, float] = {}
     for instance, task in running.tasks.items():
@@ -116,27 +118,27 @@ def busy(running: RunningGraph, jobs: Jobs, seen: Mapping[str, JobSeen], now: fl
 
 
 def batches(jobs: Jobs, seen: Mapping[str, JobSeen], now: float) -> dict[JobId, float]:
-    """How many batches a second each job does, of those of which that is known."""
+    """Return the batches per second of each job, as far as they are known."""
     rates = {
-        job: per_second(told.measured, lambda base, last: last.batch - base.batch, now)
+        job: per_second(report.measured, lambda base, last: last.batch - base.batch, now)
         for job in jobs.jobs
-        # What one that was started again had done before is not told of its start.
-        if (told := seen.get(str(job))) is not None and all(each.batch >= 0 for each in told.measured)
+        # The first report after a restart has no batch number.
+        if (report := seen.get(str(job))) is not None and all(each.batch >= 0 for each in report.measured)
     }
     return {job: rate for job, rate in rates.items() if rate is not None}
 
 
 def batch_seconds(jobs: Jobs, seen: Mapping[str, JobSeen], now: float) -> dict[JobId, float]:
-    """How long the latest batches of each job took, the middle one, of those of which that is known."""
+    """Return the median duration of the latest batches of each job, as far as it is known."""
     found = {
-        job: figures_of(told.measured, now).batch_seconds_p50
+        job: figures_of(report.measured, now).batch_seconds_p50
         for job in jobs.jobs
-        if (told := seen.get(str(job))) is not None
+        if (report := seen.get(str(job))) is not None
     }
     return {job: seconds for job, seconds in found.items() if seconds is not None}
 
 
 def _cpu(base: Measured, last: Measured, instance: int) -> int:
-    """Nanoseconds that an instance took from one moment of a job's run to another."""
+    """Return the nanoseconds of CPU that an instance took between two moments."""
     after, before = last.instances.get(instance, _NOTHING), base.instances.get(instance, _NOTHING)
     return max(0, after.cpu_ns - before.cpu_ns)

@@ -1,4 +1,4 @@
-"""The regime of what runs here and now, by what was measured of it and what things were found to cost. Pure."""
+"""The present regime: figures that decide which of sharing, packing and defragmenting saves most. Pure."""
 
 from collections.abc import Mapping
 
@@ -6,11 +6,11 @@ from merge import Costs, Fragmentation, Instance, Regime
 
 
 def regime_here(costs: Costs, found: Fragmentation, users: Mapping[Instance, int], dataflows: int) -> Regime:
-    """What runs, as far as it says what saves most; `users` has how many dataflows use each running task.
+    """Return the present regime; `users` has the number of dataflows that use each running task.
 
-    Which jobs sharing alone would spare is not known where they are packed too, so none is counted.
+    Jobs that sharing alone would save are not counted: they cannot be known if tasks are packed too.
     """
-    # In order, because a sum's last digit depends on it.
+    # Sorted, because the last digit of a sum depends on the order.
     busy = [(costs.busy[instance], users[instance]) for instance in sorted(users)]
     return Regime(
         dataflows=dataflows,

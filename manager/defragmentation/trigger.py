@@ -1,9 +1,9 @@
-"""Watching: when a defragmentation begins by itself, by schedule and by what is measured.
+"""The trigger: when a defragmentation starts by itself, by schedule or by measurements.
 
-Whoever leads looks every few seconds and asks `watch`, which keeps what it has to remember in a state of its own. The
-rules stand in a table; the first that says something counts. What is measured has to hold for a while, in which no
-dataflow comes or goes: else jobs would be moved back and forth with every whim of the load. What somebody asks for
-begins without all this; here it is seen only when it has ended, and rested after.
+The leading manager calls `watch` every few seconds with the state that the last call returned. The rules are in a
+table; the first that returns a decision counts. Measurements must hold for a while during which no dataflow comes or
+goes, otherwise jobs would be moved back and forth as the load changes. A defragmentation on request bypasses all this;
+only its end is noticed, and a rest follows.
 """
 
 from collections.abc import Callable
@@ -15,24 +15,24 @@ from bridge.machine.back_off import BackOff
 from merge import Assignment, Instance
 
 Target: TypeAlias = frozenset[frozenset[Instance]]
-"""What an assignment moves together; the same whatever the new jobs are called."""
+"""The instances that an assignment moves together, independent of the ids of the new jobs."""
 
 HORIZON = 3_600.0
-"""Seconds within which a defragmentation has to pay: dataflows come and go, and in an hour others may run."""
+"""Seconds within which a defragmentation has to pay off; in an hour, other dataflows may run."""
 HOLD = 60.0
-"""Seconds for which it has to be worth it: what is measured are means over a minute, so all of it is news by then."""
+"""Seconds for which it has to be worth it. Figures are means over a minute, so by then all of them are new."""
 DEFRAGMENTATION_REST = 300.0
-"""Seconds of rest after each: the figures have to settle, and nobody's outputs shall stand still again and again.
+"""Seconds of rest after each, so that figures settle and outputs do not stand still again and again.
 
-Twice as many after each failure in a row, up to an hour, whatever would be moved next.
+Doubled with each failure in a row, up to an hour, for any target.
 """
 _RESTS = BackOff.doubling(DEFRAGMENTATION_REST, longest=HORIZON)
 _BACK_OFF = BackOff.doubling(600.0, longest=86_400.0)
-"""Seconds before a target that failed is tried again: in a day somebody may have mended what was in the way."""
+"""Seconds before a target that failed is tried again: in a day the cause may have been fixed."""
 
 
 class Act(StrEnum):
-    """What to do now: nothing, or begin to consolidate, or to isolate."""
+    """The action to take now."""
 
     WAIT = "wait"
     CONSOLIDATE = "consolidate"
@@ -44,52 +44,52 @@ BEGINS = (Act.CONSOLIDATE, Act.ISOLATE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerSituation:
-    """What there is to see at one moment; made by whoever leads."""
+    """The situation at one moment; made by the watcher."""
 
     version: int
-    """Counts the changes of what runs for whom."""
+    """The version of the running graph."""
     scattered: Target | None = None
-    """What consolidation would move, if anything."""
+    """The instances that consolidation would move, if any."""
     worth: bool = False
-    """Whether that is worth it."""
+    """Consolidation is worth it."""
     overload: Target | None = None
-    """What isolation would move, if anything."""
+    """The instances that isolation would move, if any."""
     underway: bool = False
-    """Whether one is being carried out."""
+    """A defragmentation is under way."""
     ended: bool | None = None
-    """Whether one has ended since the last look: None if not, else whether it came off."""
+    """The outcome of a defragmentation that has ended since the last look; None if there was none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerState:
-    """What is remembered from look to look; made by `watch`. Begin with the empty one."""
+    """The state from one look to the next; made by `watch`. Start with the empty one."""
 
     version: int | None = None
     worth_since: float | None = None
-    """Since when it has been worth it without a break, at the same version."""
+    """The time since when it has been worth it without a break, at the same version."""
     overload_since: float | None = None
-    """Since when a job has been overloaded, likewise."""
+    """The time since when a job has been overloaded without a break, at the same version."""
     rest_until: float | None = None
     due: float | None = None
-    """When the next one is to begin by schedule."""
+    """The time of the next one by schedule."""
     tried: Target | None = None
-    """What was begun last."""
+    """The target of the last one."""
     failures: int = 0
-    """How many have failed in a row."""
+    """The number of failures in a row."""
     retry: float = 0.0
-    """When what failed may be tried again."""
+    """The time from which a failed target may be tried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerDecision:
-    """What to do, and why; made by `watch`."""
+    """An action with its reason; made by `watch`."""
 
     act: Act
     why: str
 
 
 def target_of(assignment: Assignment | None) -> Target | None:
-    """What an assignment moves; None where it moves nothing."""
+    """Return the target of an assignment; None if it moves nothing."""
     if assignment is None or not assignment.places:
         return None
     return frozenset(
@@ -100,8 +100,11 @@ def target_of(assignment: Assignment | None) -> Target | None:
 def watch(
     state: TriggerState, look: TriggerSituation, now: float, *, every: float | None = None
 ) -> tuple[TriggerState, TriggerDecision]:
-    """What to remember, and what to do now; `every` so many seconds one begins by schedule, or never."""
-    state = _noted(state, look, now, every)
+    """Decide what to do now, and return the state for the next call.
+
+    `every` is the period of the schedule in seconds; None is no schedule.
+    """
+    state = _updated(state, look, now, every)
     decision = next(each for rule in RULES if (each := rule(state, look, now)) is not None)
     if decision.act in BEGINS:
         target = look.scattered if decision.act is Act.CONSOLIDATE else look.overload
@@ -111,8 +114,8 @@ def watch(
     return state, decision
 
 
-def _noted(state: TriggerState, look: TriggerSituation, now: float, every: float | None) -> TriggerState:
-    """What a look says, beside what it leads to."""
+def _updated(state: TriggerState, look: TriggerSituation, now: float, every: float | None) -> TriggerState:
+    """Return the state with the news of a look, before the rules apply."""
     if look.ended is not None:
         failures = 0 if look.ended else state.failures + 1
         state = replace(
@@ -132,14 +135,14 @@ def _noted(state: TriggerState, look: TriggerSituation, now: float, every: float
     )
 
 
-def _since(before: float | None, holds: bool, now: float) -> float | None:  # noqa: FBT001 - what is asked about
+def _since(before: float | None, holds: bool, now: float) -> float | None:  # noqa: FBT001 - the condition itself
     if not holds:
         return None
     return now if before is None else before
 
 
 def _busy(state: TriggerState, look: TriggerSituation, now: float) -> TriggerDecision | None:
-    """Nothing by itself while one is under way, and for a while after it."""
+    """Wait while one is under way, and rest after it."""
     if look.underway:
         return TriggerDecision(act=Act.WAIT, why="one is under way")
     if state.rest_until is not None and now < state.rest_until:
@@ -148,28 +151,28 @@ def _busy(state: TriggerState, look: TriggerSituation, now: float) -> TriggerDec
 
 
 def _overloaded(state: TriggerState, look: TriggerSituation, now: float) -> TriggerDecision | None:
-    """A job that cannot keep up comes before what would save something."""
+    """Isolate first: a job that cannot keep up is more urgent than savings."""
     if look.overload is None or not _held(state.overload_since, now) or _fails(state, look.overload, now):
         return None
     return TriggerDecision(act=Act.ISOLATE, why=f"a job has been overloaded for {HOLD:.0f} s")
 
 
 def _scheduled(state: TriggerState, look: TriggerSituation, now: float) -> TriggerDecision | None:
-    """Without its having held for a while, as far as it is worth it."""
+    """Consolidate by schedule if it is worth it, even if only since now."""
     if not _is_due(state, look, now) or look.scattered is None or not look.worth or _fails(state, look.scattered, now):
         return None
     return TriggerDecision(act=Act.CONSOLIDATE, why="it was due by schedule")
 
 
 def _worth(state: TriggerState, look: TriggerSituation, now: float) -> TriggerDecision | None:
-    """Once it has been worth it for a while."""
+    """Consolidate once it has been worth it for a while."""
     if look.scattered is None or not _held(state.worth_since, now) or _fails(state, look.scattered, now):
         return None
     return TriggerDecision(act=Act.CONSOLIDATE, why=f"it has been worth it for {HOLD:.0f} s")
 
 
 def _nothing(state: TriggerState, look: TriggerSituation, now: float) -> TriggerDecision | None:
-    """Else nothing."""
+    """Wait, because no other rule applies."""
     if (look.overload or look.scattered) is not None and now < state.retry:
         return TriggerDecision(act=Act.WAIT, why="the last one failed")
     return TriggerDecision(act=Act.WAIT, why="nothing has been worth it for long enough")
@@ -189,11 +192,11 @@ def _held(since: float | None, now: float) -> bool:
 
 
 def _fails(state: TriggerState, target: Target, now: float) -> bool:
-    """Whether this is what failed last, not long enough ago."""
+    """Return true if this target failed last, and its back-off has not passed."""
     return state.failures > 0 and target == state.tried and now < state.retry
 
 
 def _is_due(state: TriggerState, look: TriggerSituation, now: float) -> bool:
-    """Whether the schedule has its turn now, and whatever it finds."""
+    """Return true if the schedule is due now, even if there is nothing to consolidate."""
     resting = state.rest_until is not None and now < state.rest_until
     return state.due is not None and now >= state.due and not resting and not look.underway

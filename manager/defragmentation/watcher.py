@@ -1,4 +1,4 @@
-"""The watcher: looks now and then at what runs, and begins what `watching` decides on."""
+"""The watcher: looks at the running tasks regularly, and starts the defragmentations that the trigger decides on."""
 
 import logging
 import math
@@ -10,7 +10,7 @@ from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
 from manager.committer.move_changes import MoveChanges
 from manager.committer.rows import OPERATOR
-from manager.defragmentation.choice import Chooser, Picture
+from manager.defragmentation.choice import Chooser, PlacementSnapshot
 from manager.defragmentation.trigger import HORIZON, Act, TriggerSituation, TriggerState, target_of, watch
 from manager.problem import Conflict, StateNotReady
 from manager.transitions.life import Phase
@@ -18,16 +18,16 @@ from manager.transitions.move import Chosen, Ended
 from merge import NoHost
 
 WATCHER_PERIOD = 15.0
-"""Seconds between two looks at least: means go over a minute."""
+"""The least seconds between two looks; figures are means over a minute."""
 _SHARE = 0.03
-"""The part of the time that looks may take: with a hundred thousand tasks each takes some seconds."""
+"""The part of the time that looks may take. With a hundred thousand tasks, a look takes some seconds."""
 log = logging.getLogger("braid.defragmenting")
 
 
 class Watcher:
-    """One manager's; `look` is called from one thread, and again and again."""
+    """The watcher of one manager. One thread calls `look` repeatedly."""
 
-    def __init__(  # noqa: PLR0913 - what runs, how it is changed, what it should be, and when are six things
+    def __init__(  # noqa: PLR0913 - the collaborators and the settings have nothing in common
         self,
         committer: Committer,
         moves: MoveChanges,
@@ -37,7 +37,7 @@ class Watcher:
         every: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`by_itself` it begins what is worth it; it learns what things cost in any case. `every` as `watch` says."""
+        """Without `by_itself` it only learns costs. `every` is the period of the schedule in seconds."""
         self._committer = committer
         self._moves = moves
         self._chooser = chooser
@@ -49,7 +49,7 @@ class Watcher:
         self._ended: Ended | None = None
 
     def look(self) -> None:
-        """See whether there is something to begin, once its time has come."""
+        """Look, if it is time, and start a defragmentation if the trigger says so."""
         now = self._clock()
         if not self._committer.leads or now < self._due:
             return
@@ -58,10 +58,10 @@ class Watcher:
 
     def _look(self, now: float) -> None:
         with self._committer.looking() as state:
-            picture = self._chooser.picture(state, self._committer.ground)
+            snapshot = self._chooser.snapshot(state, self._committer.ground)
             plans, underway, ended = dict(state.plans), bool(state.moves), state.ended
             sources = {name: each.supplied for name, each in state.sources.items()}
-        # What follows may take a while, and keeps nobody waiting.
+        # The rest may take a while, but no longer holds the committer.
         self._chooser.learn(plans, sources)
         news = ended if ended != self._ended else None
         self._ended = ended
@@ -70,22 +70,22 @@ class Watcher:
         if not self._by_itself:
             return
         try:
-            self._decide(picture, underway=underway, news=news, now=now)
+            self._decide(snapshot, underway=underway, news=news, now=now)
         except NoHost as error:
             log.info("nothing is moved now: %s", error)
 
-    def _decide(self, picture: Picture, *, underway: bool, news: Ended | None, now: float) -> None:
-        weighed = picture.worth(HORIZON)
+    def _decide(self, snapshot: PlacementSnapshot, *, underway: bool, news: Ended | None, now: float) -> None:
+        weighed = snapshot.worth(HORIZON)
         look = TriggerSituation(
-            version=picture.running.version,
-            scattered=target_of(picture.consolidated),
+            version=snapshot.running.version,
+            scattered=target_of(snapshot.consolidated),
             worth=weighed.kept,
-            overload=target_of(picture.isolated),
+            overload=target_of(snapshot.isolated),
             underway=underway,
             ended=None if news is None else news.phase is Phase.DONE,
         )
         self._watched, decision = watch(self._watched, look, now, every=self._every)
-        assignment = {Act.CONSOLIDATE: picture.consolidated, Act.ISOLATE: picture.isolated}.get(decision.act)
+        assignment = {Act.CONSOLIDATE: snapshot.consolidated, Act.ISOLATE: snapshot.isolated}.get(decision.act)
         if assignment is None:
             log.debug("%s; %s", decision.why, weighed.says)
             return
@@ -99,7 +99,7 @@ class Watcher:
 
 
 def _as_seen(chosen: Chosen) -> Callable[[State, DecisionGround], Chosen]:
-    """What was chosen, if the jobs are still those that it was chosen for."""
+    """Return a choice that is refused if the jobs have changed since."""
 
     def choose(state: State, _ground: DecisionGround) -> Chosen:
         if state.jobs.version != chosen.assignment.base:

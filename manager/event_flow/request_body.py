@@ -1,6 +1,6 @@
-"""Reading the events that callers send: JSON lines or a JSON array, all of them fit for their source's schema, or none.
+"""The events in the body of a request: JSON lines or a JSON array, which must all fit the schema of their source.
 
-What is wrong is said with the line, the field and what to do.
+A problem names the line, the field and the remedy.
 """
 
 import re
@@ -15,11 +15,9 @@ from dags.problems import pointer
 from manager.problem import FieldError, InvalidRequest, TooLarge
 
 MOST_REQUEST_BYTES = 1_000_000
-"""Of one request."""
 MOST_REQUEST_EVENTS = 10_000
-"""Of one request."""
 MOST_REQUEST_PROBLEMS = 20
-"""That one answer lists."""
+"""Problems that an answer lists at most."""
 _BLANK = re.compile(rb"[ \t\r]*")
 _REMEDIES = {
     Kind.BOOLEAN: "send true or false, without quotes",
@@ -32,54 +30,54 @@ _REMEDIES = {
 
 
 def events_in(body: bytes, schema: Schema, *, as_lines: bool) -> pa.RecordBatch:
-    r"""The events of a body; `InvalidRequest` with every problem, up to a limit, where one does not fit.
+    r"""Parse the events of a body; raises `InvalidRequest` with all problems, up to a limit.
 
     >>> events_in(b'{"t": 1}\n\n{"t": 2.5, "unit": "C"}\n', Schema.of(t=Kind.FLOAT), as_lines=True).num_rows
     2
     """
     problems: list[FieldError] = []
-    told, numbers = _lines(body, problems) if as_lines else _array(body)
+    items, numbers = _lines(body, problems) if as_lines else _array(body)
     word = "line" if as_lines else "event"
-    if len(told) > MOST_REQUEST_EVENTS:
+    if len(items) > MOST_REQUEST_EVENTS:
         raise TooLarge(MOST_REQUEST_EVENTS, "events")
 
     def note(place: int, error: ValueError) -> None:
         if len(problems) < MOST_REQUEST_PROBLEMS:
             problems.append(_problem(word, numbers[place], error))
 
-    events = rows_in(told, schema, on_unfit=note)
+    events = rows_in(items, schema, on_unfit=note)
     if problems:
         raise InvalidRequest(sorted(problems, key=lambda each: int(each.pointer.split("/")[1])))
     return events
 
 
 def _lines(body: bytes, problems: list[FieldError]) -> tuple[Sequence[Any], Sequence[int]]:
-    """What the lines say, each with its number from 1."""
-    told: list[Any] = []
+    """Parse the lines, and number them from 1."""
+    items: list[Any] = []
     numbers: list[int] = []
     for number, line in enumerate(body.split(b"\n"), 1):
         if _BLANK.fullmatch(line):
             continue
         try:
-            told.append(parsed(line))
+            items.append(parsed(line))
         except ValueError as error:
             if len(problems) < MOST_REQUEST_PROBLEMS:
                 problems.append(_not_json(number, f"line {number} is not JSON: {error}", "send one JSON object a line"))
         else:
             numbers.append(number)
-    return told, numbers
+    return items, numbers
 
 
 def _array(body: bytes) -> tuple[Sequence[Any], Sequence[int]]:
-    """What the items of an array say, each with its number from 1."""
+    """Parse an array, and number its items from 1."""
     try:
-        told = parsed(body)
+        items = parsed(body)
     except ValueError as error:
         remedy = "send a JSON array, or JSON lines with Content-Type: application/x-ndjson"
         raise InvalidRequest([_not_json(None, f"the body is not JSON: {error}", remedy)]) from None
-    if not isinstance(told, list):
-        told = [told]
-    return told, range(1, len(told) + 1)
+    if not isinstance(items, list):
+        items = [items]
+    return items, range(1, len(items) + 1)
 
 
 def _not_json(number: int | None, message: str, remedy: str) -> FieldError:
@@ -88,7 +86,7 @@ def _not_json(number: int | None, message: str, remedy: str) -> FieldError:
 
 
 def _problem(word: str, number: int, error: ValueError) -> FieldError:
-    """What is wrong with an event; its line or its place is counted from 1, and in the pointer from 0."""
+    """Describe the problem of an event; the message counts from 1, the pointer from 0."""
     if isinstance(error, UnfitField):
         return FieldError(
             pointer=pointer(number - 1, error.name),

@@ -1,8 +1,8 @@
-"""EventSender: publishes the events that callers send over REST, until the spool of their source has them.
+"""The event sender: publishes the events that callers send over REST, until the spool of their source has them.
 
-A host answers each message by how far its producer lies in the spool, so that whoever waits here knows that nothing is
-lost. A broker that was killed may have lost a message, and a host that begins may not be subscribed yet. So what nobody
-answers is published again once the broker has taken it; its numbers keep it from counting twice.
+A host answers each message with the producer's position in the spool. A broker that was killed may have lost a message,
+and a host that starts may not be subscribed yet. So a message without an answer is published again once the broker has
+accepted it; events are numbered, so none counts twice.
 """
 
 import logging
@@ -23,34 +23,34 @@ from bridge.events.numbered_events import Receipt, Sent
 from manager.problem import NotTaken, QuotaExceeded, StateNotReady
 
 _PATIENCE = 25.0
-"""Seconds within which a spool has to have the events of one request; clients wait for longer."""
+"""Seconds until the spool must have the events of a request; clients wait longer."""
 _REPUBLISH_AFTER = 1.0
-"""Seconds after which a message that nobody answered is published again."""
+"""Seconds without an answer after which a message is published again."""
 _MOST_AT_ONCE = 12
-"""Requests that may wait at once, all together: each holds a thread of REST."""
-MOST_OF_ONE = 4
-"""How many of a tenant, or of the operators."""
+"""Requests that wait at once, of all callers; each holds a thread of REST."""
+MOST_REQUESTS_OF_ONE = 4
+"""Requests that wait at once of a tenant, or of the operators."""
 log = logging.getLogger("braid.sending")
 
 
 class SenderLine(Protocol):
-    """What sending needs of a broker's client."""
+    """The broker's client, as the sender uses it."""
 
     def stop(self) -> None:
         """Disconnect."""
 
     def acknowledge(self, tokens: Iterable[int]) -> None:
-        """Tell the broker that these messages were understood."""
+        """Acknowledge these messages to the broker."""
 
     def publish(self, topic: str, payload: bytes, *, answered: Callable[[str], None]) -> None:
-        """Send a message; `answered` is told when the broker has it, or why it refused."""
+        """Send a message; `answered` is called once the broker has accepted it, or with the reason for a refusal."""
 
 
 class SenderConnector(Protocol):
-    """What makes and starts a client, which is not to wait for a broker."""
+    """Makes and starts a client without waiting for a broker."""
 
     def __call__(self, client_id: str, *, topics: Iterable[str], on_message: Callable[[Message], None]) -> SenderLine:
-        """A client with these topics."""
+        """Return a client that subscribes to these topics."""
 
 
 class Gap(Exception):
@@ -58,12 +58,12 @@ class Gap(Exception):
 
     def __init__(self, expected: int) -> None:
         self.expected = expected
-        """The number that comes next."""
+        """The number of the next event."""
         super().__init__(f"number {expected} comes next")
 
 
 class EventSender:
-    """Sends from `start` to `stop`; only who leads runs it. Any thread may ask it, and waits."""
+    """Sends events from `start` to `stop`; only the leading manager runs it. Thread-safe; calls block."""
 
     def __init__(
         self, connect: SenderConnector, *, patience: float = _PATIENCE, clock: Callable[[], float] = time.monotonic
@@ -71,15 +71,15 @@ class EventSender:
         self._connect = connect
         self._patience = patience
         self._clock = clock
-        # Guards what follows.
+        # Guards the fields below.
         self._guard = threading.Lock()
         self._line: SenderLine | None = None
         self._waiting: dict[str, SimpleQueue[int]] = {}
-        """Who waits for an answer, by what was asked."""
+        """The queues of the waiting callers, by the id of their question."""
         self._busy: Counter[str] = Counter()
 
     def start(self) -> None:
-        """Send from now on; again after a stop."""
+        """Send from now on. It can be started again after a stop."""
         line = self._connect(
             f"braid-sends-{uuid.uuid4().hex[:12]}", topics=[f"{topics.ROOT}/kept/+"], on_message=self._take
         )
@@ -87,7 +87,7 @@ class EventSender:
             self._line = line
 
     def stop(self) -> None:
-        """Send no more; who waits is told that nobody knows. Once is enough."""
+        """Stop sending; idempotent. Waiting callers get an error."""
         with self._guard:
             line, self._line = self._line, None
         if line is not None:
@@ -95,9 +95,9 @@ class EventSender:
 
     @contextmanager
     def admitted(self, who: str) -> Iterator[float]:
-        """One request, as long as it takes, with the moment by which it has to be over; refused where many wait."""
+        """Admit a request, and yield its deadline; refused if too many wait."""
         with self._guard:
-            if self._busy[who] >= MOST_OF_ONE or self._busy.total() >= _MOST_AT_ONCE:
+            if self._busy[who] >= MOST_REQUESTS_OF_ONE or self._busy.total() >= _MOST_AT_ONCE:
                 raise QuotaExceeded(
                     f"{self._busy[who]} requests of {who} that send events are under way, and {self._busy.total()} in "
                     "all; send more events in one, or ask again later",
@@ -111,7 +111,7 @@ class EventSender:
                 self._busy[who] -= 1
 
     def send(self, stream: str, producer: str, first: int, events: pa.RecordBatch, *, until: float) -> int:
-        """Have events lie in a stream's spool; the number after the last. `Gap` where some are missing before."""
+        """Send events to a stream's spool, and return the number after the last; `Gap` if some are missing before."""
         for part in cut(events):
             sent = Sent(producer=producer, first=first, events=part, ask=secrets.token_urlsafe(12))
             following = self._answer(stream, sent, until)
@@ -121,11 +121,11 @@ class EventSender:
         return first
 
     def next(self, stream: str, producer: str, *, until: float) -> int:
-        """The number that comes next of a producer."""
+        """Return the number of a producer's next event."""
         return self._answer(stream, Sent.question(producer, secrets.token_urlsafe(12)), until)
 
     def _answer(self, stream: str, sent: Sent, until: float) -> int:
-        """Publish until somebody answers; how far the producer is in the spool then."""
+        """Publish until a host answers, and return the producer's position in the spool."""
         topic, payload = topics.sent(stream), sent.encoded()
         answers, has_left = SimpleQueue[int](), threading.Event()
         with self._guard:
@@ -151,13 +151,13 @@ class EventSender:
 
     def _take(self, message: Message) -> None:
         try:
-            told = Receipt.decoded(message.payload)
+            receipt = Receipt.decoded(message.payload)
         except MalformedFrame as error:
             log.warning("topic %s: passed over: %s", message.topic, error)
         else:
             with self._guard:
-                if (answers := self._waiting.get(told.ask)) is not None:
-                    answers.put(told.next)
-        # What comes before the line is known answers nobody here, and its session ends with the line.
+                if (answers := self._waiting.get(receipt.ask)) is not None:
+                    answers.put(receipt.next)
+        # A message that arrives before the line is assigned answers no question of this sender.
         if (line := self._line) is not None:
             line.acknowledge([message.token])

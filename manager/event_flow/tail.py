@@ -1,44 +1,46 @@
-"""A tail: every event that leaves at outputs of one dataflow, for a reader that may be slower than they come.
+"""A tail: all events that leave outputs of one dataflow, for a reader that may be too slow for them.
 
-What waits for the reader is bounded; beyond that the oldest goes. The numbers of the events say how many those were,
-and keep what is sent again, or was read from records before, from being shown twice.
+The queue is bounded; when it is full, the oldest messages are dropped. Events are numbered, so the reader learns how
+many it missed, and an event that is sent again, or was read from records before, is not shown twice.
 """
 
 import json
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from engine.delivery.publisher import RUNS
 from manager.answers import OutputEvent
+from manager.event_flow.output_reader import OutputReader
 
-MOST_WAITING = 4_000_000
-"""Bytes of messages that wait for the reader."""
+_MOST_WAITING = 4_000_000
+"""Bytes of messages in the queue at most."""
 log = logging.getLogger("braid.tailing")
 
 
 class _Place(NamedTuple):
-    """Up to where a sink was read."""
+    """A position in the output of a sink."""
 
     epoch: int
     next: int
 
 
 class _Message(NamedTuple):
-    """What an output's message says."""
+    """A message of an output."""
 
     epoch: int
     first: int
     events: list[Any]
 
 
-class Tail:
-    """One reader's, until it is closed; made by `manager.event_flow.output_watcher.OutputWatcher`. Any thread may use it."""
+class Tail(OutputReader):
+    """A tail of some outputs; made by `manager.event_flow.output_watcher.OutputWatcher`. Thread-safe."""
 
-    def __init__(self, sinks: Mapping[str, str], *, most_waiting: int = MOST_WAITING) -> None:
+    def __init__(self, sinks: Mapping[str, str], *, most_waiting: int = _MOST_WAITING) -> None:
         """`sinks` has the sink of each topic."""
+        super().__init__()
         self.topics = frozenset(sinks)
         self._sinks = sinks
         self._most_waiting = most_waiting
@@ -46,46 +48,30 @@ class Tail:
         self._waiting: deque[tuple[str, bytes]] = deque()
         self._bytes = 0
         self._recalled: list[OutputEvent] = []
-        """What left before, and is shown first."""
+        """Earlier events, which are shown first."""
         self._places: dict[str, _Place] = {}
+        """The position up to which each sink was read."""
         self._lost: dict[str, _Place] = {}
-        """Where the first message was that went unread, before anything of its sink was read."""
-        self._tell: Callable[[], object] = lambda: None
-        self._over = False
+        """The position of the first dropped message of each sink, if none of its messages was read before."""
 
-    @property
-    def over(self) -> bool:
-        """Whether nothing more comes."""
-        return self._over
-
-    def on_news(self, tell: Callable[[], object]) -> None:
-        """Have somebody told, from any thread, when there is something to take; they only take a note of it."""
-        self._tell = tell
-        tell()
-
-    def come(self, topic: str, payload: bytes) -> None:
-        """Note a message of an output."""
+    def receive(self, topic: str, payload: bytes) -> None:
+        """Queue a message of an output."""
         with self._guard:
             self._waiting.append((topic, payload))
             self._bytes += len(payload)
             while self._bytes > self._most_waiting and len(self._waiting) > 1:
                 self._lose(*self._waiting.popleft())
-        self._tell()
+        self._notify()
 
-    def begin(self, topic: str, messages: Iterable[bytes], last: int) -> None:
-        """Put what left before, the last events of it, before what came meanwhile."""
+    def prepend(self, topic: str, messages: Iterable[bytes], last: int) -> None:
+        """Put the last events of earlier messages before those that have arrived meanwhile."""
         sink = self._sinks[topic]
         recalled = deque((each for payload in messages for each in self.read(sink, payload)), maxlen=last)
         with self._guard:
             self._recalled += recalled
 
-    def end(self) -> None:
-        """Nothing more comes."""
-        self._over = True
-        self._tell()
-
     def take(self) -> Iterator[OutputEvent]:
-        """What came since it was asked for before; for one thread at a time."""
+        """Yield all events that have arrived; for one thread at a time."""
         with self._guard:
             recalled, self._recalled = self._recalled, []
         yield from recalled
@@ -98,14 +84,14 @@ class Tail:
             yield from self.read(self._sinks[topic], payload)
 
     def read(self, sink: str, payload: bytes) -> Iterator[OutputEvent]:
-        """The events of a message that were not read before, and how many were missed before them."""
+        """Yield the events of a message that were not read before, and the number missed before them."""
         if (message := _read(sink, payload)) is not None:
             yield from self._new(sink, *message)
 
     def _lose(self, topic: str, payload: bytes) -> None:
         self._bytes -= len(payload)
         sink = self._sinks[topic]
-        # Once something was read, the numbers that come next tell what is missing.
+        # Once a message was read, the gap shows in the numbers of the next.
         if sink not in self._places and sink not in self._lost and (message := _read(sink, payload)) is not None:
             self._lost[sink] = _Place(message.epoch, message.first)
 
@@ -125,11 +111,11 @@ class Tail:
 
 
 def _read(sink: str, payload: bytes) -> _Message | None:
-    """A message of an output; nothing where it cannot be read."""
+    """Parse a message of an output; None if it cannot be read."""
     try:
-        said = json.loads(payload)
-        # Each start of a job has an epoch of its own, in which its numbers go on.
-        return _Message(int(said["epoch"]) // RUNS, int(said["first"]), list(said["events"]))
+        content = json.loads(payload)
+        # Every start of a job raises the epoch, but the numbers continue.
+        return _Message(int(content["epoch"]) // RUNS, int(content["first"]), list(content["events"]))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         log.warning("an output of %r is passed over, because it cannot be read: %s", sink, error)
         return None

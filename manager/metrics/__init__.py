@@ -1,6 +1,5 @@
-"""What a manager tells of itself and of all that it sees, as numbers for Prometheus.
+"""The manager's metrics for Prometheus.
 
-Nothing is counted here that is counted elsewhere: a look reads what the manager knows at that moment (`collecting`),
-and makes samples of it (`sampling`) of the metrics that there are (`table`). Only what begins anew with each start of a
-job is added up (`adding`), so that it goes on rising, and REST counts its own requests (`asked`).
+Each request takes a `snapshot` (`collector`) and makes `samples` of the metrics in the `catalogue`. Only two things are
+counted here: `sums` add up job counters, which start again with each start of a job, and `request_counts` has requests.
 """

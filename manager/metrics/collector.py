@@ -1,4 +1,4 @@
-"""Collecting: what a manager knows at one moment, read for whoever watches it. A use case of operators."""
+"""The collector: takes a snapshot of the manager, and makes metrics of it. A use case of operators."""
 
 import threading
 import time
@@ -21,15 +21,15 @@ from manager.savings.intervals import AmountScale, whole_answer
 from manager.savings.ledger import MINUTE
 from manager.store.tables import TenantRow
 
-METERED = 5 * MINUTE
-"""Seconds over which cores are means; the last minute is written once it is over."""
+_METERED = 5 * MINUTE
+"""Seconds that the means of cores cover; a minute is written once it is over."""
 
 
 class Metrics(Base):
-    """What a manager knows, as numbers."""
+    """The use case that collects metrics."""
 
     _typed: tuple[int, dict[int, str]] = (-1, {})
-    """The version of the committed state that was looked at last, and the types that it had."""
+    """The types of running tasks, with the version of the committed state that they are from."""
 
     def collect(self, caller: Caller) -> Iterable[Family]:
         """Everything that a manager knows but what REST counts; operators only."""
@@ -38,7 +38,7 @@ class Metrics(Base):
         plans = map(str, committed.plans) if committed is not None else ()
         jobs = {job: seen for job in plans if (seen := self._seeing.job(job)) is not None}
         types = self._types(committed) if committed is not None else {}
-        # Of all managers only the leader tells of what is common to them, so that sums count nothing twice.
+        # Only the leading manager has the metrics common to all, so that sums over managers count nothing twice.
         metered, tenants = self._stored() if committed is not None else (None, 0)
         with self._looks:
             if committed is not None:
@@ -67,7 +67,7 @@ class Metrics(Base):
         return threading.Lock()
 
     def _types(self, committed: CommittedSnapshot) -> dict[int, str]:
-        # To look at a hundred thousand tasks takes longer than all else where nothing was committed meanwhile.
+        # Cached, because a look at a hundred thousand tasks takes longer than everything else.
         version, types = self._typed
         if version != committed.version:
             version, types = self._typed = committed.version, types_of(committed.tasks.values())
@@ -75,7 +75,7 @@ class Metrics(Base):
 
     def _committed(self) -> CommittedSnapshot | None:
         with suppress(StateNotReady), self._committer.looking() as state:
-            # Only copied here, because nothing is committed meanwhile.
+            # Only copied here, because commits have to wait meanwhile.
             return CommittedSnapshot(
                 version=state.version,
                 tasks=dict(state.running.tasks),
@@ -90,6 +90,6 @@ class Metrics(Base):
     def _stored(self) -> tuple[WholeAnswer | None, int]:
         now = int(time.time())
         with self._store.read() as session:
-            whole = ledger.whole(session, MINUTE, now - METERED - now % MINUTE, now)
+            whole = ledger.whole(session, MINUTE, now - _METERED - now % MINUTE, now)
             tenants = session.scalar(select(func.count()).select_from(TenantRow)) or 0
         return whole_answer(whole, (), AmountScale(seconds=whole.seconds)) if whole.seconds else None, tenants

@@ -1,7 +1,7 @@
-"""Sampling: what is known, as samples of the metrics that there are. Pure, but for the release that is installed.
+"""Samples of the metrics, made from a snapshot. Pure, except for the installed release.
 
-What could be any number, as jobs, running tasks and their streams, has samples of its own only up to a bound: those
-with the lowest numbers, so that the same have them at each look. All others are in the sums.
+The number of jobs, running tasks and streams with samples of their own is limited. Those with the lowest ids have them,
+so that they are the same each time; all others count in the sums.
 """
 
 from collections import Counter
@@ -27,11 +27,11 @@ MOST_INSTANCE_SAMPLES = 200
 MOST_STREAM_SAMPLES = 200
 _SPOOLS = frozenset({"ready", "full", ELSEWHERE})
 _SECOND = 1e9
-"""In nanoseconds."""
+"""A second in nanoseconds."""
 
 
 class MetricSample(NamedTuple):
-    """The value of a metric, with the values of its labels in their order."""
+    """The value of a metric, with the values of its labels in order."""
 
     metric: Metric
     labels: tuple[str, ...]
@@ -39,7 +39,7 @@ class MetricSample(NamedTuple):
 
 
 def samples(known: MetricsSnapshot) -> Iterator[MetricSample]:
-    """Everything that is known; what is not known yet has no sample."""
+    """Yield the samples of a snapshot; a value that is not known yet has none."""
     yield MetricSample(catalogue.BUILD, (version("braid"),), 1)
     yield MetricSample(catalogue.LEADER, (), known.leads)
     for why, count in known.passed_over._asdict().items():
@@ -55,14 +55,14 @@ def samples(known: MetricsSnapshot) -> Iterator[MetricSample]:
 
 
 def families(found: Iterable[MetricSample]) -> list[Family]:
-    """Samples as Prometheus' client writes them, each metric's together."""
+    """Group samples by metric, in the form that Prometheus' client writes."""
     made: dict[str, Family] = {}
     for metric, labels, value in found:
         family = made.get(metric.name)
         if family is None:
             kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
             family = made[metric.name] = kind(metric.name, metric.about, labels=metric.labels)
-        family.add_metric(labels, value)  # type: ignore[attr-defined]  # both kinds have it, and their base not
+        family.add_metric(labels, value)  # type: ignore[attr-defined]  # both classes have it, but not their base
     return list(made.values())
 
 
@@ -102,7 +102,7 @@ def _host(host: HostSeen) -> Iterator[MetricSample]:
     yield MetricSample(catalogue.HOST_DROPPED, (host.host,), host.dropped)
     for why, count in sorted(host.passed_over.items()):
         yield MetricSample(catalogue.HOST_PASSED_OVER, (host.host, why), count)
-    # Where something is wrong the state says what, at length.
+    # In case of trouble, the state is a long message.
     states = Counter(state if state in _SPOOLS else "trouble" for state in host.spools.values())
     yield from (MetricSample(catalogue.SPOOLS, (host.host, state), count) for state, count in sorted(states.items()))
     if host.spool_bytes is not None:
@@ -173,11 +173,11 @@ def _tasks(state: CommittedSnapshot, known: MetricsSnapshot) -> Iterator[MetricS
 
 
 def _measured(state: CommittedSnapshot, known: MetricsSnapshot) -> Iterator[tuple[int, str, InstanceMeasured]]:
-    """Running tasks, by number, with their job and what they did there."""
+    """Yield the running tasks in order of their ids, with their job and its counters for them."""
     for instance in sorted(state.tasks):
         home = state.jobs.homes.get(instance)
         seen = known.jobs.get(str(home.job)) if home is not None else None
-        # One that has just moved was measured by another job, which counted for itself.
+        # A task that has just moved is not measured yet in its new job.
         if seen is not None and seen.measured and (did := seen.measured[-1].instances.get(instance)) is not None:
             yield instance, seen.job, did
 

@@ -1,4 +1,4 @@
-"""What a manager knows at one moment, as records; made by `collecting`, read by `sampling`."""
+"""Snapshots of a manager at one moment; made by `collector`, read by `samples`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from merge import Instance, JobId, Jobs, RunningTask, Submitted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedSnapshot:
-    """The committed state, as far as it is told; None of it changes any more."""
+    """The parts of the committed state that metrics need; a copy."""
 
     version: int
     tasks: Mapping[Instance, RunningTask]
@@ -27,30 +27,30 @@ class CommittedSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSnapshot:
-    """Everything that is told at one look."""
+    """Everything that metrics are made of."""
 
     leads: bool
     committed: CommittedSnapshot | None = None
-    """None where this manager does not lead."""
+    """None if this manager does not lead."""
     types: Mapping[int, str] = field(default_factory=dict)
-    """For each running task its type, as `type_label` has it."""
+    """The label of each running task's type."""
     driven: ReconcilerActivity | None = None
-    """None while no hosts are driven."""
+    """None if the reconciler does not run."""
     hosts: Sequence[HostSeen] = ()
     jobs: Mapping[str, JobSeen] = field(default_factory=dict)
-    """What was seen of the jobs that shall run."""
+    """The latest reports of the wanted jobs."""
     sums: Sums = field(default_factory=Sums)
     metered: WholeAnswer | None = None
-    """What the last minutes cost; None where nobody metered."""
+    """The totals of the last minutes; None if none were metered."""
     tenants: int = 0
     passed_over: PassedOver = field(default_factory=lambda: PassedOver(0, 0))
-    """Of the messages that came to this manager."""
+    """The messages that this manager passed over."""
     now: float = 0.0
-    """By the clock of whoever listens to hosts."""
+    """The time of the listener's clock."""
 
 
 def types_of(tasks: Iterable[RunningTask]) -> dict[int, str]:
-    """For each running task its type, as it is told."""
+    """Return the label of each running task's type."""
     labels: dict[str, str] = {}
     return {
         task.instance: labels.get(name := task.type.name) or labels.setdefault(name, type_label(name)) for task in tasks
@@ -58,7 +58,7 @@ def types_of(tasks: Iterable[RunningTask]) -> dict[int, str]:
 
 
 def type_label(name: str) -> str:
-    """What a type is called in a label: tenants may make up what comes after a namespace, and as much as they like.
+    """Return the label of a type, without names in a namespace, which tenants can make up without limit.
 
     >>> type_label("opmw:http://example.org/step"), type_label("where")
     ('opmw:*', 'where')

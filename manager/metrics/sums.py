@@ -1,7 +1,7 @@
-"""SumAccumulator up: what jobs and tasks have done since a manager first looked, across all starts of jobs.
+"""Sums of the counters of jobs and tasks since the manager's first look, across restarts of jobs.
 
-Counts begin anew with each start of a job and end with it. A sum of them over many would fall whenever one does, and
-whatever computes rates would take that for a fresh start of all. So only what they grow by is added.
+A job's counters start again with each start, and end with it. A plain sum over jobs would fall whenever that happens,
+and `rate()` would take it for a restart of the sum. So the growth of the counters is added up instead.
 """
 
 from collections import Counter
@@ -15,21 +15,21 @@ _NOTHING = InstanceMeasured()
 
 @dataclass(slots=True)
 class Sums:
-    """What was done in all; changed by `SumAccumulator` only."""
+    """The sums; changed only by `SumAccumulator`."""
 
     entered: Counter[str] = field(default_factory=Counter)
-    """Events that came in, by job."""
+    """Events that entered, by job."""
     left: Counter[str] = field(default_factory=Counter)
     """Events that left, by job."""
     cpu_ns: Counter[str] = field(default_factory=Counter)
-    """Of tasks, by type; as those that follow."""
+    """CPU of tasks, by type; the next three are by type too."""
     taken: Counter[str] = field(default_factory=Counter)
     emitted: Counter[str] = field(default_factory=Counter)
     dead: Counter[str] = field(default_factory=Counter)
 
 
 class SumAccumulator:
-    """Adds up what jobs did from one look to the next; one thread at a time calls `look`."""
+    """Adds up the growth from one look to the next; one thread at a time calls `look`."""
 
     def __init__(self) -> None:
         self.sums = Sums()
@@ -37,9 +37,9 @@ class SumAccumulator:
         self._before: dict[str, Measured] = {}
 
     def look(self, jobs: Mapping[str, JobSeen], types: Mapping[int, str], now: float) -> None:
-        """Add what is new; `jobs` are those that are there, and `now` is of the clock by which they were heard.
+        """Add the growth of the present jobs; `now` is the time of the listener's clock.
 
-        What was done before the first look, nobody knows when, is not added.
+        Growth before the first look is not added.
         """
         if self._since is None:
             self._since = now
@@ -67,11 +67,11 @@ class SumAccumulator:
             for stream, entered in came
         )
         sums.left[job] += max(0, last.left - base.left)
-        # There may be a hundred thousand, of few types.
+        # Grouped first: there may be a hundred thousand tasks, of few types.
         grown: dict[str, list[int]] = {}
         for instance, did in last.instances.items():
             known = base.instances.get(instance, _NOTHING)
-            # One that was removed since has no type any more.
+            # A task that was removed since has no type any more.
             if (kind := types.get(instance)) is not None:
                 of_kind = grown.get(kind) or grown.setdefault(kind, [0, 0, 0, 0])
                 of_kind[0] += max(0, did.cpu_ns - known.cpu_ns)

@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""Hosts and jobs as their messages over the broker describe them, with the rates and costs computed from that."""

@@ -1,7 +1,7 @@
-"""Figures of jobs and tasks, from the counts that their hosts tell: how much in a second, how far behind, at what cost.
+"""Rates, lags and latencies of jobs and tasks, computed from the counters that their hosts report.
 
-Counts begin anew with each start of a job, so only those of one start are compared. What a job had counted is kept for
-a minute, a few moments of it, and whoever asks gets the means over that.
+Counters start again with each start of a job, so only those of one start are compared. Samples of the last minute are
+kept, and the figures are means over that minute.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,14 +11,14 @@ from typing import NamedTuple
 from manager.observations.reports import Measured
 
 _WINDOW = 60.0
-"""Seconds over which a mean goes."""
+"""Seconds that a mean covers."""
 SPACING = 5.0
-"""Seconds between two moments that are kept; so long may a job that does nothing be silent too."""
+"""Seconds between two samples that are kept. An idle job is silent for as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFigures:
-    """How a job does its work; made by `figures_of`. What is not known yet is None."""
+    """The performance of a job; made by `figures_of`. None means not known yet."""
 
     batch_seconds_p50: float | None = None
     batch_seconds_p99: float | None = None
@@ -32,19 +32,19 @@ class JobFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputFigures:
-    """How late an output is; made by `output_figures`. What is not known is None."""
+    """The latency of an output; made by `output_figures`. None means not known."""
 
     latency_seconds_p50: float | None = None
     latency_seconds_p99: float | None = None
 
 
 def remembered(before: Sequence[Measured], newest: Measured) -> tuple[Measured, ...]:
-    """What is kept once a job has told more: the newest, and of its start the moments within the window before it."""
+    """Add the newest sample and drop those before the window, or of an earlier start."""
     kept = [each for each in before if each.run == newest.run and each.at <= newest.at]
     if not kept and newest.age is not None and newest.age <= _WINDOW:
-        # Then it had done nothing.
+        # At its start the job had done nothing.
         kept = [Measured(at=newest.at - newest.age, run=newest.run)]
-    # One that is older says how it was when the window began.
+    # One older sample stays: it holds the counters at the beginning of the window.
     while len(kept) > 1 and kept[1].at <= newest.at - _WINDOW:
         del kept[0]
     if len(kept) > 1 and kept[-1].at - kept[-2].at < SPACING:
@@ -53,7 +53,7 @@ def remembered(before: Sequence[Measured], newest: Measured) -> tuple[Measured, 
 
 
 class Stretch(NamedTuple):
-    """What a mean goes over; made by `stretch`."""
+    """The two samples that a mean is taken between; made by `stretch`."""
 
     base: Measured
     last: Measured
@@ -61,7 +61,7 @@ class Stretch(NamedTuple):
 
 
 def stretch(measured: Sequence[Measured], now: float) -> Stretch | None:
-    """The two moments of a job between which its means are taken; None where only one is known."""
+    """Choose the two samples to take means between; None if there is only one."""
     if not measured:
         return None
     last, since = measured[-1], now - _WINDOW
@@ -71,19 +71,19 @@ def stretch(measured: Sequence[Measured], now: float) -> Stretch | None:
 
 
 def per_second(measured: Sequence[Measured], grown: Callable[[Measured, Measured], float], now: float) -> float | None:
-    """The mean of what grew from one moment to another; None where only one is known."""
+    """The mean growth per second between two samples; None if there is only one."""
     over = stretch(measured, now)
     return None if over is None else grown(over.base, over.last) / over.seconds
 
 
 def figures_of(measured: Sequence[Measured], now: float) -> JobFigures:
-    """How a job does its work, by what is kept of it."""
+    """The performance of a job, computed from its samples."""
     if not measured:
         return JobFigures()
     last = measured[-1]
-    # Of a job that says nothing any more batches and outputs are of another time.
-    says = last.at > now - _WINDOW
-    times, latencies = (last.batch_seconds, last.latency_seconds) if says else ({}, {})
+    # Once a job is silent, its percentiles are out of date.
+    recent = last.at > now - _WINDOW
+    times, latencies = (last.batch_seconds, last.latency_seconds) if recent else ({}, {})
     return JobFigures(
         batch_seconds_p50=times.get("p50"),
         batch_seconds_p99=times.get("p99"),
@@ -97,7 +97,7 @@ def figures_of(measured: Sequence[Measured], now: float) -> JobFigures:
 
 
 def output_figures(measured: Sequence[Measured], dataflow: str, sink: str, now: float) -> OutputFigures:
-    """How late a dataflow's output is, by what is kept of the job that delivers it."""
+    """The latency of a dataflow's output, computed from the samples of the job that delivers it."""
     if not measured or measured[-1].at <= now - _WINDOW:
         return OutputFigures()
     latencies = measured[-1].outputs.get(dataflow, {}).get(sink, {})
@@ -105,7 +105,7 @@ def output_figures(measured: Sequence[Measured], dataflow: str, sink: str, now: 
 
 
 def stream_rate(measured: Sequence[Measured], stream: str, now: float) -> float | None:
-    """How many events of a stream a job takes in a second; None where that is not known."""
+    """The events of a stream that a job takes per second; None if not known."""
     if not measured or stream not in measured[-1].streams:
         return None
     return per_second(measured, lambda base, last: _entered_by(base, last, stream), now)

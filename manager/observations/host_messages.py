@@ -1,4 +1,4 @@
-"""What hosts say, read: statuses, refusals, metrics and plans as they come over the broker, made records."""
+"""Messages of hosts, parsed into records: statuses, refusals, metrics and plans."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ from manager.observations.reports import HostSeen, JobSeen, Measured
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanWiring:
-    """A plan as far as order matters: which version it is, and the streams between jobs that it reads and forwards."""
+    """A plan's version, and the streams between jobs that it reads and forwards."""
 
     term: int
     version: int
@@ -24,7 +24,7 @@ class PlanWiring:
 
     @property
     def key(self) -> tuple[int, int]:
-        """What tells a newer plan from an older one."""
+        """Orders plans from old to new."""
         return self.term, self.version
 
 
@@ -34,9 +34,9 @@ class StatusMessage:
 
     seen: JobSeen
     unconfirmed: frozenset[Port]
-    """The streams that it forwards, or has ended without its consumer having said that it knows."""
+    """The streams that it forwards, or whose end its consumer has not confirmed."""
     run: int | None
-    """Which start of it that is; None where its host cannot tell."""
+    """The number of its starts, this one included; None if the host does not report it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,31 +113,31 @@ _PLAN = TypeAdapter(_Plan)
 
 
 def read_status(job: str, payload: bytes, now: datetime) -> StatusMessage:
-    """The status of a job; raises ValueError where it is none."""
-    told = _STATUS.validate_json(payload)
+    """Parse the status of a job; raises ValueError."""
+    status = _STATUS.validate_json(payload)
     seen = JobSeen(
         job=job,
-        host=told.host,
-        state=told.state,
-        trouble=told.trouble,
-        back_off=told.back_off,
-        version=told.version,
-        term=told.term,
-        in_effect=told.in_effect,
-        batch=told.batch,
-        failed={instance: failed.reason for instance, failed in told.failed.items()},
-        cuts=_passed(told.cuts),
-        cut_positions=_positions(told.cuts),
-        cut_batches={cut.name: max(each.batch for each in told.cuts if each.name == cut.name) for cut in told.cuts},
-        published=told.published,
-        given_up=told.given_up,
+        host=status.host,
+        state=status.state,
+        trouble=status.trouble,
+        back_off=status.back_off,
+        version=status.version,
+        term=status.term,
+        in_effect=status.in_effect,
+        batch=status.batch,
+        failed={instance: failed.reason for instance, failed in status.failed.items()},
+        cuts=_passed(status.cuts),
+        cut_positions=_positions(status.cuts),
+        cut_batches={cut.name: max(each.batch for each in status.cuts if each.name == cut.name) for cut in status.cuts},
+        published=status.published,
+        given_up=status.given_up,
         seen=now,
     )
-    return StatusMessage(seen=seen, unconfirmed=frozenset(map(_port, told.unconfirmed)), run=told.run)
+    return StatusMessage(seen=seen, unconfirmed=frozenset(map(_port, status.unconfirmed)), run=status.run)
 
 
 def _passed(cuts: Iterable[_Cut]) -> dict[str, frozenset[int]]:
-    # A cut passes the connected parts of a plan one by one.
+    # A cut passes the connected parts of a plan one at a time.
     passed: dict[str, frozenset[int]] = {}
     for cut in cuts:
         passed[cut.name] = passed.get(cut.name, frozenset()).union(cut.instances)
@@ -152,44 +152,43 @@ def _positions(cuts: Iterable[_Cut]) -> dict[str, dict[str, int]]:
 
 
 def read_host_status(host: str, payload: bytes, now: datetime) -> HostSeen:
-    """The status of a host; raises ValueError where it is none."""
-    told = _HOST_STATUS.validate_json(payload)
+    """Parse the status of a host; raises ValueError."""
+    status = _HOST_STATUS.validate_json(payload)
     return HostSeen(
         host=host,
-        alive=told.alive,
-        jobs=told.jobs,
-        spools=told.spools,
-        spool_bytes=told.spool_bytes,
-        dropped=told.dropped,
-        passed_over=told.passed_over,
-        cpu=told.cpu,
-        cores=told.cores,
-        tags=told.tags,
-        release=told.release,
+        alive=status.alive,
+        jobs=status.jobs,
+        spools=status.spools,
+        spool_bytes=status.spool_bytes,
+        dropped=status.dropped,
+        passed_over=status.passed_over,
+        cpu=status.cpu,
+        cores=status.cores,
+        tags=status.tags,
+        release=status.release,
         seen=now,
     )
 
 
 def read_refusal(payload: bytes) -> str:
-    """Why something was refused; raises ValueError where that is not said."""
-    told = _REFUSAL.validate_json(payload)
-    return told.why
+    """Parse the reason for a refusal; raises ValueError."""
+    return _REFUSAL.validate_json(payload).why
 
 
 def read_metrics(payload: bytes, now: float) -> Measured:
-    """What a job has done by now; raises ValueError where that is not said."""
+    """Parse the counters of a job; raises ValueError."""
     return replace(_METRICS.validate_json(payload), at=now)
 
 
 def read_wiring(payload: bytes) -> PlanWiring:
-    """The wiring of a plan that somebody published; raises ValueError where it is none."""
-    told = _PLAN.validate_json(payload)
+    """Parse the wiring of a published plan; raises ValueError."""
+    plan = _PLAN.validate_json(payload)
     return PlanWiring(
-        term=told.term,
-        version=told.version,
-        host=told.host,
-        reads=frozenset(Port(each.instance, each.port) for each in told.ingress if each.supply.get("kind") == "bridge"),
-        forwards=frozenset(Port(each.instance, each.port) for each in told.forwards),
+        term=plan.term,
+        version=plan.version,
+        host=plan.host,
+        reads=frozenset(Port(each.instance, each.port) for each in plan.ingress if each.supply.get("kind") == "bridge"),
+        forwards=frozenset(Port(each.instance, each.port) for each in plan.forwards),
     )
 
 

@@ -1,104 +1,51 @@
-"""The listener: hears over the broker what hosts say of themselves and their jobs, and keeps what each said last.
+"""The listener: receives messages about hosts and jobs over the broker, and keeps the latest of each.
 
-All of it is retained or said again every few seconds, so its session need not outlast a connection: after each
-connection everything comes anew. When that is over it learns by a message of its own, which the broker hands back after
-whatever was retained. Until then nobody may take what is missing for gone.
+Every message is retained or repeated within seconds, so the session ends with the connection: a new connection brings
+everything again. The listener then publishes an echo to itself, which the broker returns after all retained messages.
+Until the echo arrives, a missing message does not mean that a host or job is gone.
 """
 
 import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from bridge import Message, topics
-from engine.job.lifecycle import JobState
-from engine.plan import Port
 from manager.observations.figures import remembered
-from manager.observations.host_messages import (
-    PlanWiring,
-    read_host_status,
-    read_metrics,
-    read_refusal,
-    read_status,
-    read_wiring,
-)
+from manager.observations.host_messages import read_host_status, read_metrics, read_refusal, read_status, read_wiring
 from manager.observations.reports import HostSeen, JobSeen
+from manager.observations.sight import JobSight, Sight
+from manager.observations.silent_hosts import away_if_silent
 
-HOST_SILENT_AFTER = 30.0
-"""Seconds after which a host that says nothing is taken to be away; it says something every five."""
 _ECHO_AFTER = 0.5
-"""Seconds after which a message of its own that did not come back is sent again."""
-WIRINGS = 8
-"""Plans of a job whose wirings are remembered; more are never under way at once."""
-_STATES_KEPT = 16
-"""States of a job that are remembered; who tells of them looks more often than they change."""
+"""Seconds after which an echo that did not return is sent again."""
+_WIRINGS_KEPT = 8
+"""Plans of a job whose wirings are kept; more are never under way at once."""
+_TRANSITIONS_KEPT = 16
+"""State changes of a job that are kept; readers look more often than a state changes."""
 log = logging.getLogger("braid.listener")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSight:
-    """All that is known of a job by what was said over the broker."""
-
-    seen: JobSeen | None = None
-    """What its host said last, if it said anything."""
-    planned: PlanWiring | None = None
-    """The plan that the broker keeps for it."""
-    wirings: tuple[PlanWiring, ...] = ()
-    """The plans that were published of it, the last ones only."""
-    unconfirmed: frozenset[Port] = frozenset()
-    """The streams that it forwards, or whose end its consumer is not known to have."""
-    turns: tuple[JobSeen, ...] = ()
-    """What was said when it came into each state, the last ones only."""
-    turned: int = 0
-    """How many they were in all."""
-
-    @property
-    def taken_up(self) -> PlanWiring | None:
-        """The wiring of the plan that it has logged, where that is known; a job that is stopped has none."""
-        if self.seen is None or self.seen.state == JobState.STOPPED:
-            return None
-        return next((each for each in self.wirings if each.key == (self.seen.term, self.seen.version)), None)
-
-    @property
-    def may_send(self) -> frozenset[Port]:
-        """The streams between jobs that it sends, or may yet begin to by a plan that is on its way."""
-        since = self.seen.in_effect if self.seen else 0
-        coming = (each.forwards for each in self.wirings if each.version >= since)
-        return self.unconfirmed.union(*coming)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
-    """Everything that was heard, as of one moment."""
-
-    complete: bool
-    """Whether there is a connection, and all that the broker had retained has come."""
-    connection: int = 0
-    """Counts the connections."""
-    jobs: Mapping[str, JobSight] = field(default_factory=dict)
-    hosts: Mapping[str, HostSeen] = field(default_factory=dict)
-
-
 class ListenerLine(Protocol):
-    """What a listener needs of a broker's client."""
+    """The broker's client, as a listener uses it."""
 
     def stop(self) -> None:
         """Disconnect."""
 
     def acknowledge(self, tokens: Iterable[int]) -> None:
-        """Tell the broker that these messages were understood."""
+        """Acknowledge these messages to the broker."""
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         """Send a message."""
 
 
 class ListenerConnector(Protocol):
-    """What makes and starts a client, which is not to wait for a broker; called once by each listener."""
+    """Makes and starts a client without waiting for a broker."""
 
     def __call__(
         self,
@@ -109,15 +56,15 @@ class ListenerConnector(Protocol):
         on_connection: Callable[[], None],
         on_disconnection: Callable[[], None],
     ) -> ListenerLine:
-        """A client with these topics."""
+        """Return a client that subscribes to these topics."""
 
 
 class Listener:
-    """Hears hosts from `start` to `stop`; what it keeps any thread may read. It implements `Observations`."""
+    """Listens to hosts from `start` to `stop`. Implements `Observations`; any thread may read."""
 
     def __init__(self, connect: ListenerConnector, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.malformed = 0
-        """Messages that nobody could read."""
+        """Messages that could not be read."""
         self._connect = connect
         self._clock = clock
         self._name = f"braid-manager-{uuid.uuid4().hex[:12]}"
@@ -125,8 +72,8 @@ class Listener:
         self._line: ListenerLine | None = None
         self._queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = threading.Event()
-        self._tellings: list[Callable[[], None]] = []
-        # Guards what follows; what is in them is replaced, never changed.
+        self._callbacks: list[Callable[[], None]] = []
+        # Guards the fields below. Their values are replaced, never changed.
         self._guard = threading.Lock()
         self._jobs: dict[str, JobSight] = {}
         self._hosts: dict[str, HostSeen] = {}
@@ -134,13 +81,13 @@ class Listener:
         self._connection = 0
         self._connected_at: float | None = None
         self._complete = False
-        self._asked_at = -_ECHO_AFTER
+        self._echo_sent_at = -_ECHO_AFTER
         self._planned = set[str]()
-        """The jobs whose plan the broker has sent over this connection."""
+        """The jobs whose plans arrived over this connection."""
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Hear hosts from now on, or from when there is a broker; again after a stop."""
+        """Listen from now on, or from when the broker can be reached. It can be started again after a stop."""
         self._stopping.clear()
         self._line = self._connect(
             self._name,
@@ -153,12 +100,12 @@ class Listener:
             on_connection=lambda: self._queue.put(self._connected),
             on_disconnection=lambda: self._queue.put(self._disconnected),
         )
-        # After the line is known, over which it answers.
+        # The thread publishes over the line, so it starts after it.
         self._thread = threading.Thread(target=self._run, name="listens to hosts", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Hear no more; once is enough."""
+        """Stop listening; idempotent."""
         self._stopping.set()
         self._queue.put(lambda: None)
         if self._thread is not None:
@@ -170,9 +117,9 @@ class Listener:
         with self._guard:
             self._connected_at, self._complete = None, False
 
-    def on_news(self, tell: Callable[[], None]) -> None:
-        """Have somebody told when something is not as it was, in the listener's thread: they only take a note of it."""
-        self._tellings.append(tell)
+    def on_news(self, notify: Callable[[], None]) -> None:
+        """Call back on every change. The callback runs in the listener's thread, so it must return at once."""
+        self._callbacks.append(notify)
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         """Send a message over the listener's connection; from any thread."""
@@ -180,56 +127,53 @@ class Listener:
             self._line.publish(topic, payload, retain=retain)
 
     def sight(self) -> Sight:
-        """Everything as it is known now."""
+        """Return everything known now."""
         with self._guard:
             return Sight(
                 complete=self._complete,
                 connection=self._connection,
                 jobs=dict(self._jobs),
-                hosts={name: self._aged(host) for name, host in self._hosts.items()},
+                hosts={name: self._with_silence(host) for name, host in self._hosts.items()},
             )
 
     def job(self, job: str) -> JobSeen | None:
-        """What was seen last of a job, if anything."""
+        """Return the latest report of a job, if there is one."""
         with self._guard:
             known = self._jobs.get(job)
         return known.seen if known else None
 
     def hosts(self) -> tuple[HostSeen, ...]:
-        """What was seen last of every host, by name."""
+        """Return the latest report of every host, ordered by name."""
         return tuple(host for _, host in sorted(self.sight().hosts.items()))
 
-    def _aged(self, host: HostSeen) -> HostSeen:
-        # A broker that was killed says nothing of who died with it. While there is no connection nobody is heard.
-        if not host.alive or self._connected_at is None:
-            return host
-        since = max(self._heard_at[host.host], self._connected_at)
-        return replace(host, alive=False) if self._clock() - since > HOST_SILENT_AFTER else host
+    def _with_silence(self, host: HostSeen) -> HostSeen:
+        heard_at = self._heard_at[host.host]
+        return away_if_silent(host, heard_at=heard_at, connected_at=self._connected_at, now=self._clock())
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
                 act = self._queue.get(timeout=_ECHO_AFTER)
             except Empty:
-                act = self._look
+                act = self._send_echo
             try:
                 act()
-            except Exception:  # whatever comes over the broker must not end the only one that listens
+            except Exception:  # no message may end the only thread that listens
                 log.exception("a message was passed over")
                 self.malformed += 1
 
-    def _look(self) -> None:
-        """Ask for the message that tells that all has come, until it has."""
-        if self._connected_at is not None and not self._complete and self._clock() - self._asked_at >= _ECHO_AFTER:
-            self._asked_at = self._clock()
+    def _send_echo(self) -> None:
+        """Send the echo if it is due. It is repeated until it returns."""
+        if self._connected_at is not None and not self._complete and self._clock() - self._echo_sent_at >= _ECHO_AFTER:
+            self._echo_sent_at = self._clock()
             self.publish(self._echo, str(self._connection).encode())
 
     def _connected(self) -> None:
         with self._guard:
             self._connection += 1
-            self._connected_at, self._complete, self._asked_at = self._clock(), False, -_ECHO_AFTER
+            self._connected_at, self._complete, self._echo_sent_at = self._clock(), False, -_ECHO_AFTER
             self._planned.clear()
-        self._look()
+        self._send_echo()
 
     def _disconnected(self) -> None:
         with self._guard:
@@ -241,7 +185,7 @@ class Listener:
         except ValueError as error:
             self.malformed += 1
             log.warning("topic %s: passed over, because it cannot be read: %s", message.topic, error)
-        except Exception:  # whatever it is, one that stays unacknowledged holds back those after it
+        except Exception:  # an unacknowledged message would hold back those after it
             self.malformed += 1
             log.exception("topic %s: passed over", message.topic)
         if self._line is not None:
@@ -270,11 +214,11 @@ class Listener:
             return
         for job, known in list(self._jobs.items()):
             if known.planned is not None and job not in self._planned:
-                # A broker that was killed may have lost it.
+                # The broker was killed and may have lost the plan.
                 self._keep(job, replace(known, planned=None))
         with self._guard:
             self._complete = True
-        self._tell()
+        self._notify()
 
     def _take_plan(self, job: str, payload: bytes) -> None:
         planned = read_wiring(payload) if payload else None
@@ -282,11 +226,11 @@ class Listener:
         known = self._jobs.get(job, JobSight())
         seen = known.seen
         if planned is not None and seen is not None and planned != known.planned:
-            # What was refused was another one.
+            # The refusal was of another plan.
             seen = replace(seen, refused="")
         wirings = known.wirings
         if planned is not None and planned not in wirings:
-            wirings = (*wirings, planned)[-WIRINGS:]
+            wirings = (*wirings, planned)[-_WIRINGS_KEPT:]
         self._keep(job, replace(known, seen=seen, planned=planned, wirings=wirings))
 
     def _take_status(self, job: str, payload: bytes) -> None:
@@ -294,27 +238,28 @@ class Listener:
         if not payload:
             self._keep(job, replace(known, seen=None, unconfirmed=frozenset()))
             return
-        said = read_status(job, payload, datetime.now(UTC))
+        status = read_status(job, payload, datetime.now(UTC))
         before = known.seen
-        stays = before is not None and (before.term, before.version) == (said.seen.term, said.seen.version)
+        same_plan = before is not None and (before.term, before.version) == (status.seen.term, status.seen.version)
         seen = replace(
-            said.seen,
-            refused=before.refused if before and stays else "",
-            restarts=said.run - 1 if said.run else before.restarts if before else 0,
+            status.seen,
+            refused=before.refused if before and same_plan else "",
+            restarts=status.run - 1 if status.run else before.restarts if before else 0,
             measured=before.measured if before else (),
         )
-        turns, turned = known.turns, known.turned
+        sight = replace(known, seen=seen, unconfirmed=status.unconfirmed)
         if before is None or before.state != seen.state:
-            turns, turned = (*turns, seen)[-_STATES_KEPT:], turned + 1
-        self._keep(job, replace(known, seen=seen, unconfirmed=said.unconfirmed, turns=turns, turned=turned))
+            transitions = (*known.transitions, seen)[-_TRANSITIONS_KEPT:]
+            sight = replace(sight, transitions=transitions, transition_count=known.transition_count + 1)
+        self._keep(job, sight)
 
     def _take_refusal(self, job: str, payload: bytes) -> None:
-        why = read_refusal(payload)
+        reason = read_refusal(payload)
         known = self._jobs.get(job, JobSight())
         host = known.planned.host if known.planned else ""
         # A job whose first plan is refused has no status.
         seen = known.seen or JobSeen(job=job, host=host, state="", seen=datetime.now(UTC))
-        self._keep(job, replace(known, seen=replace(seen, refused=why)))
+        self._keep(job, replace(known, seen=replace(seen, refused=reason)))
 
     def _take_metrics(self, job: str, payload: bytes) -> None:
         newest = read_metrics(payload, self._clock())
@@ -334,32 +279,19 @@ class Listener:
                 self._heard_at[host] = self._clock()
             if before is not None and (before.alive, before.jobs) == (seen.alive, seen.jobs):
                 return
-        self._tell()
+        self._notify()
 
     def _keep(self, job: str, sight: JobSight) -> None:
-        # Only this thread changes what is kept, so that to look before needs no lock.
+        # Only this thread writes, so reading needs no lock here.
         before = self._jobs.get(job, JobSight())
         with self._guard:
             if sight.seen is None and sight.planned is None:
                 self._jobs.pop(job, None)
             else:
                 self._jobs[job] = sight
-        if _news(before) != _news(sight):
-            self._tell()
+        if before.news != sight.news:
+            self._notify()
 
-    def _tell(self) -> None:
-        for tell in self._tellings:
-            tell()
-
-
-def _news(sight: JobSight) -> object:
-    """What is not the same any more when somebody has to do or to tell something."""
-    return sight.unconfirmed, sight.planned, news_of(sight.seen)
-
-
-def news_of(seen: JobSeen | None) -> object:
-    """What of a job's status is news; its batches and what it has worked off go on all the time."""
-    if seen is None:
-        return None
-    told = (seen.host, seen.state, seen.trouble, seen.back_off, seen.term, seen.version, seen.in_effect, seen.refused)
-    return *told, tuple(sorted(seen.failed.items())), tuple(sorted(seen.cuts.items()))
+    def _notify(self) -> None:
+        for notify in self._callbacks:
+            notify()

@@ -1,4 +1,4 @@
-"""Costs and rates as the jobs measured them, for the estimates of tasks that start or are shared."""
+"""Costs and rates as measured by the jobs, for estimates of new and shared tasks."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -20,7 +20,10 @@ def measured_costs(
     *,
     only: Collection[int] | None = None,
 ) -> MeasuredCosts:
-    """The costs in the jobs of these plans; of these instances only, if some are given, but of all types."""
+    """Return the costs measured in the jobs of these plans.
+
+    `only` limits the costs per instance to these instances; those per type still cover all.
+    """
     busy: dict[int, float] = {}
     selectivity: dict[int, Fraction] = {}
     rates: dict[str, float] = {}
@@ -40,7 +43,7 @@ def measured_costs(
                     busy[slot.instance] = did.cpu_ns / 1e9 / did.taken * rate
         for ingress in plan.ingress:
             if (rate := stream_rate(measured, ingress.stream, now)) is not None:
-                # A job that has just begun may have less behind it than another that reads the same.
+                # A job that has just started may measure less than an older reader of the same stream.
                 rates[ingress.stream] = max(rate, rates.get(ingress.stream, 0.0))
     known = {name: rates.get(each.stream, _declared(each.supply)) for name, each in sources.items()}
     return MeasuredCosts(
@@ -52,7 +55,7 @@ def measured_costs(
 
 
 def _declared(supply: Supply) -> float | None:
-    """The rate of a source that makes its events itself."""
+    """The rate of a source that generates its events."""
     match supply:
         case Rated(per_second=rate):
             return rate

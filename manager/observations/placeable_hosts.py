@@ -1,4 +1,4 @@
-"""The hosts that jobs can be placed on, with what they offer."""
+"""The hosts that jobs can be placed on, with their cores and tags."""
 
 from collections.abc import Iterable
 
@@ -7,15 +7,15 @@ from merge import Host
 
 
 def placeable(seen: Iterable[HostSeen], here: Host | None) -> tuple[Host, ...]:
-    """Those that are there, by name, and the one that is run here, also while it is starting.
+    """The live hosts, ordered by name, and the local one even while it is starting.
 
-    `here` says what the latter is to offer; how many cores it has, it tells itself. One that does not tell, because it
-    runs an older Braid, is taken to have as many.
+    `here` describes the local host; the cores that it reports itself take precedence. A host that reports no cores is
+    taken to have as many as `here`.
     """
     found = {host.host: host for host in seen if host.alive}
     cores = here.cores if here is not None else 1.0
     hosts = {name: Host(name=name, cores=host.cores or cores, tags=host.tags) for name, host in found.items()}
     if here is not None:
-        told = hosts.get(here.name)
-        hosts[here.name] = Host(name=here.name, cores=told.cores if told else here.cores, tags=here.tags)
+        reported = hosts.get(here.name)
+        hosts[here.name] = Host(name=here.name, cores=reported.cores if reported else here.cores, tags=here.tags)
     return tuple(host for _, host in sorted(hosts.items()))

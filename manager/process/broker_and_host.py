@@ -11,8 +11,8 @@ from bridge.transport.protocol_version import detect_protocol
 from manager.process.keeper import KeeperHandle
 from manager.process.keeper_process import KeeperOrder
 from manager.process.settings import Settings
-from manager.savings.counter_growth import BrokerTaken
-from manager.savings.meter import broker_taken
+from manager.savings.counter_growth import BrokerCpu
+from manager.savings.meter import broker_cpu
 from merge import Host
 
 NO_HOST = "none"
@@ -83,10 +83,10 @@ class BrokerAndHost:
         client.begin()
         return client
 
-    def taken(self) -> BrokerTaken | None:
+    def taken(self) -> BrokerCpu | None:
         """The CPU that the broker has taken, where it runs here."""
         keeper = self._keeper.pid if self._keeper is not None and self._order.broker is None else None
-        return broker_taken(keeper, f"{(self._root / 'broker').resolve()}/")
+        return broker_cpu(keeper, f"{(self._root / 'broker').resolve()}/")
 
 
 def _reached(host: str) -> str:

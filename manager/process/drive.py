@@ -12,8 +12,8 @@ from manager.event_flow.sender import EventSender
 from manager.observations.listener import Listener
 from manager.process.broker_and_host import BrokerAndHost
 from manager.reconciler.activity import ReconcilerActivity
-from manager.reconciler.concerning import Committed
-from manager.reconciler.live_events import Events
+from manager.reconciler.dataflow_needs import CommittedDataflowLookup
+from manager.reconciler.live_events import LiveEvents
 from manager.reconciler.parked_dead_letters import CommittedReaderLookup, DeadLetterParking
 from manager.reconciler.reconcile_loop import Reconciler
 from manager.store.database import Store
@@ -30,7 +30,7 @@ class Drive:
         committer: Committer,
         changes: Changes,
         listener: Listener,
-        events: Events,
+        events: LiveEvents,
     ) -> None:
         self.outputs = OutputWatcher(beside.connect)
         self.sender = EventSender(beside.connect)
@@ -70,7 +70,7 @@ class Drive:
                 self._changes.jobs,
                 self._listener,
                 self._events,
-                dataflows=Committed(self._committer),
+                dataflows=CommittedDataflowLookup(self._committer),
                 belongs=self._belongs,
                 leads=lambda: self._committer.leads,
                 on_gone=self._changes.jobs.ended,

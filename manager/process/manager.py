@@ -40,7 +40,7 @@ from manager.process.drive import Drive
 from manager.process.keeper import KeeperDown
 from manager.process.settings import Settings, write_key
 from manager.reconciler.journal_tail import JournalTail
-from manager.reconciler.live_events import Events
+from manager.reconciler.live_events import LiveEvents
 from manager.rest.app import make_app
 from manager.rest.server import CannotServe, Server
 from manager.savings.meter import Meter
@@ -107,7 +107,7 @@ class Manager:
         catalogue = installed_catalogue()
         self._committer = committer = Committer(store, catalogue, ground, name=name)
         self._changes = changes = changes_of(committer, store, catalogue)
-        self._events = Events()
+        self._events = LiveEvents()
         self._journal = JournalTail(store, self._events)
         self._drive = Drive(root, beside, store, committer, changes, listener, self._events)
         self._service = service_of(

@@ -1,5 +1,5 @@
-"""The reconciler: hears what hosts say of their jobs, and drives both to the committed state.
+"""The reconciler, which drives hosts and jobs to the committed state.
 
-What it does about a job is decided by pure functions; one thread carries it out, and no request waits for it.
-Begin with `manager.reconciler.reconcile_loop`, which runs it, and `manager.reconciler.job_decisions`, which holds the rules.
+Pure functions decide what to do; one thread does it, and no request waits for it. Start with `reconcile_loop`, which
+runs it, and `job_decisions`, which holds the rules.
 """

@@ -1,4 +1,4 @@
-"""What a reconciler has done and found since it was started, for whoever watches it."""
+"""The activity of a reconciler since its start, for metrics and the overview."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcilerActivity:
-    """Made by the reconciler whenever somebody asks."""
+    """Counts of a reconciler's work; made by the reconciler on demand."""
 
     connected: bool
-    """Whether the broker is there, and all that it had kept has come."""
+    """The broker is connected, and all its retained messages have arrived."""
     unread: int
-    """Messages over it that nobody could read."""
+    """Messages that could not be read."""
     looks: int
     failures: int
     """Looks that failed."""
     steps: Mapping[str, int]
-    """What hosts were told to do, by what it was."""
+    """Instructions sent to hosts, by kind."""
     turns: Mapping[str, int]
-    """What happened to moves, by what it was."""
+    """Events in the life of moves, by kind."""
     dataflows: Mapping[str, int]
-    """How many dataflows are in each state of their life, as of the last look."""
+    """Dataflows in each state, as of the last look."""

@@ -1,8 +1,7 @@
-"""The life of a dataflow, as a table, and what is seen of it.
+"""The life of a dataflow, as a table, and its state as observed.
 
-A dataflow is deploying until every job that runs one of its tasks has run the plan that it needs. What goes wrong
-afterwards, or meanwhile, makes it degraded: its other tasks go on. To drain and to remove is asked for; all else is
-seen.
+A dataflow is deploying until every job that runs one of its tasks has run the plan that it needs. A failure makes it
+degraded; its other tasks continue. Draining and removal are requested; every other event is observed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from manager.observations.reports import HostSeen, JobSeen
 
 
 class DataflowEvent(StrEnum):
-    """What happens to a dataflow."""
+    """The events in the life of a dataflow."""
 
     DEPLOYED = "deployed"
     TASK_FAILED = "task failed"
@@ -35,7 +34,7 @@ _CHANGES = {
     DataflowEvent.DRAIN: DataflowState.DRAINING,
     DataflowEvent.REMOVE: DataflowState.REMOVED,
 }
-"""What a tenant may ask for at any time until it has asked for the end."""
+"""The changes that a tenant may request until the dataflow drains or is removed."""
 
 DATAFLOW_LIFE: Mapping[DataflowState, Mapping[DataflowEvent, DataflowState]] = MappingProxyType(
     {
@@ -65,11 +64,11 @@ DATAFLOW_LIFE: Mapping[DataflowState, Mapping[DataflowEvent, DataflowState]] = M
 
 
 class ImpossibleDataflowTurn(RuntimeError):
-    """Something happened to a dataflow that cannot happen where it is."""
+    """An event that cannot happen to a dataflow in its state."""
 
 
 def turn(state: DataflowState, event: DataflowEvent) -> DataflowState:
-    """Where a dataflow is after an event.
+    """Return the state of a dataflow after an event.
 
     >>> turn(DataflowState.DEPLOYING, DataflowEvent.DEPLOYED)
     <DataflowState.RUNNING: 'running'>
@@ -82,39 +81,39 @@ def turn(state: DataflowState, event: DataflowEvent) -> DataflowState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What a dataflow needs of one job; made by whoever knows the committed state."""
+    """A dataflow's need of one job; made by `needs_of`."""
 
     job: str
     host: str
     version: int
-    """The plan with which its tasks came there; any newer one has them too."""
+    """The first plan that has the dataflow's tasks; newer plans have them too."""
     instances: frozenset[int] = frozenset()
-    """Its tasks there."""
+    """The dataflow's tasks in the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataflowFinding:
-    """How a dataflow is, as far as it is seen; made by `find`."""
+    """The state of a dataflow as observed; made by `find`."""
 
     state: DataflowState
     reason: str = ""
-    """What it waits for, or why it is degraded."""
+    """The reason why it is degraded or still deploying."""
     event: DataflowEvent
-    """What the table calls it."""
+    """The event in the table that leads to this state."""
 
 
 DRAINS = DataflowFinding(
     state=DataflowState.DRAINING, reason="what its sources had sent is being worked off", event=DataflowEvent.DRAIN
 )
-"""How a dataflow is that was asked to drain, however its jobs are."""
+"""The state of a dataflow that is to drain, whatever state its jobs are in."""
 REMOVED = DataflowFinding(state=DataflowState.REMOVED, event=DataflowEvent.REMOVE)
-"""How one is that nobody submits any more."""
+"""The state of a dataflow that is no longer submitted."""
 
 
 def find(needs: Sequence[Need], jobs: Mapping[str, JobSeen], hosts: Mapping[str, HostSeen]) -> DataflowFinding:
-    """How a dataflow that is neither draining nor removed is, by what is seen of its jobs and their hosts.
+    """Find the state of a dataflow that neither drains nor is removed, from its jobs and their hosts.
 
-    What is wrong comes before what is awaited, because only that needs somebody to do something.
+    A failure takes precedence over something that is awaited, because only a failure calls for action.
     """
     ordered = sorted(needs, key=lambda need: need.job)
     for need in ordered:
@@ -131,12 +130,12 @@ def find(needs: Sequence[Need], jobs: Mapping[str, JobSeen], hosts: Mapping[str,
 
 
 def has_in_effect(seen: JobSeen, need: Need) -> bool:
-    """Whether a batch has run the plan that is needed, on the host where it is."""
+    """Return true once a batch has run the needed plan on the needed host."""
     return seen.host == need.host and seen.in_effect >= need.version
 
 
 def why_down(need: Need, seen: JobSeen | None, host: HostSeen | None) -> str:
-    """What keeps a job from doing what is needed of it, where it will not come by itself; else nothing."""
+    """Return the reason why a job will not fulfil a need by itself; empty if it will."""
     if host is not None and not host.alive:
         return f"host {need.host} is away; job {need.job} goes on where it was once the host is back"
     if seen is None:
@@ -149,7 +148,7 @@ def why_down(need: Need, seen: JobSeen | None, host: HostSeen | None) -> str:
 
 
 def path(state: DataflowState, found: DataflowFinding) -> tuple[DataflowEvent, ...]:
-    """The events that lead from a state to what is found; none where it is there already, or where all is decided.
+    """Return the events that lead from a state to the one found; none if it is reached, or can no longer be.
 
     >>> path(DataflowState.DEGRADED, DataflowFinding(state=DataflowState.RUNNING, event=DataflowEvent.DEPLOYED))
     (<DataflowEvent.TASK_WELL: 'task well'>,)
@@ -163,15 +162,15 @@ def path(state: DataflowState, found: DataflowFinding) -> tuple[DataflowEvent, .
     if state is DataflowState.DEGRADED:
         return (DataflowEvent.TASK_WELL if found.state is DataflowState.RUNNING else DataflowEvent.JOB_BACK,)
     if found.state is DataflowState.DEPLOYING:
-        # What it needs has changed: it got another document, or its tasks went elsewhere.
+        # Its needs have changed: it was replaced, or its tasks were moved.
         return (DataflowEvent.REPLACED,)
     return (found.event,)
 
 
 def passed(state: DataflowState | None, found: DataflowFinding, *, replaced: bool = False) -> tuple[DataflowState, ...]:
-    """The states that a dataflow comes through to what is found, in their order, the one that it was in left out.
+    """Return the states on the way to the one found, in order, without the first.
 
-    Where none is known it begins to deploy. One that was replaced deploys anew.
+    A dataflow without a known state starts with deploying, and so does one that was replaced.
 
     >>> passed(None, DataflowFinding(state=DataflowState.RUNNING, event=DataflowEvent.DEPLOYED))
     (<DataflowState.DEPLOYING: 'deploying'>, <DataflowState.RUNNING: 'running'>)

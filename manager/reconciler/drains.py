@@ -1,10 +1,10 @@
-"""Draining: a dataflow is removed once everything is done that its sources had sent when that was asked for.
+"""Drains: a dataflow is removed once every event is processed that its sources had sent before the request.
 
-A cut is taken through the running DAGs that it is in. When the cut has passed all of its tasks, whatever came in before
-has been worked off and recorded, and the dataflow is removed like any other. Others notice nothing.
+A cut is taken through the running DAGs of the dataflow. Once the cut has passed all its tasks, every earlier event has
+been processed and recorded, and the dataflow is removed like any other. Other dataflows are not affected.
 
-A cut may not come about, because a job is down or a stream of it stands still. Then another one is tried, with a name
-of its own. Names follow from the dataflow and the time, so that whoever leads next goes on where the last one was.
+A cut may fail, because a job is down or a stream stands still. Then another cut with a new name is tried. The name
+follows from the dataflow and the time, so the next leading manager continues with the same cut.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,16 +16,16 @@ from manager.committed.wanted import Draining
 from manager.observations.reports import HostSeen, JobSeen
 
 _PREFIX = "drain-"
-"""How the cuts are called that are taken for this, and no others."""
-TRYING = 60.0
-"""Seconds after which another cut is tried; a host gives one up after thirty."""
-WISHING = 5.0
-"""Seconds after which a wish that nothing came of is repeated; who has heard it takes no second cut."""
+"""The prefix of the names of all cuts for drains, and of no others."""
+NEXT_CUT_AFTER = 60.0
+"""Seconds after which another cut is tried; a host gives a cut up after thirty."""
+REPEAT_WISH_AFTER = 5.0
+"""Seconds after which an unfulfilled wish is repeated; wishes are idempotent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """Something to tell a host."""
+    """A wish for a cut, to be sent to a host; made by `drain` and by `manager.reconciler.moves.go_on`."""
 
     host: str
     wish: CutRequest
@@ -33,20 +33,20 @@ class Wish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
-    """A dataflow that can be removed now."""
+    """A dataflow that can be removed now; made by `drain`."""
 
     dataflow: str
 
 
 def cut_of(draining: Draining, now: float) -> str:
-    """The cut that is tried now.
+    """Return the name of the cut to try now.
 
     >>> from manager.committed.wanted import Draining
     >>> flow = Draining(dataflow="d-1", since=100.0, streams=frozenset(), instances=frozenset())
     >>> cut_of(flow, 101.0), cut_of(flow, 161.0)
     ('drain-d-1-0', 'drain-d-1-1')
     """
-    return f"{_PREFIX}{draining.dataflow}-{max(0, int((now - draining.since) / TRYING))}"
+    return f"{_PREFIX}{draining.dataflow}-{max(0, int((now - draining.since) / NEXT_CUT_AFTER))}"
 
 
 def drain(
@@ -56,9 +56,9 @@ def drain(
     wished: Mapping[str, float],
     now: float,
 ) -> Iterator[Wish | Drained]:
-    """What is due: cuts to take, dataflows to remove, and cuts whose states nobody needs.
+    """Yield the wishes for cuts to take or release, and the dataflows that have drained.
 
-    `wished` says when each cut was wished for last.
+    `wished` has the time of the last wish for each cut.
     """
     current = {cut_of(each, now): each for each in draining}
     passed: dict[str, set[int]] = {}
@@ -72,18 +72,18 @@ def drain(
         if each.instances <= passed.get(cut, set()):
             yield Drained(dataflow=each.dataflow)
         elif cut in due:
-            yield from taken(cut, each.streams, alive)
+            yield from wishes_for(cut, each.streams, alive)
     for cut in sorted(due & passed.keys() - current.keys()):
         yield from (Wish(host=host.host, wish=CutRequest(cut=cut, release=True)) for host in alive)
 
 
 def may_wish(cut: str, wished: Mapping[str, float], now: float) -> bool:
-    """Whether a cut was not wished for just before; what was after now was before the clock was set back."""
-    return cut not in wished or not 0.0 <= now - wished[cut] < WISHING
+    """Return true unless the cut was wished for a moment ago. A time in the future means the clock was set back."""
+    return cut not in wished or not 0.0 <= now - wished[cut] < REPEAT_WISH_AFTER
 
 
-def taken(cut: str, streams: frozenset[str], hosts: Iterable[HostSeen]) -> Iterator[Wish]:
-    """The wishes for a cut in raw streams, each to the host that supplies it; also those of a move."""
+def wishes_for(cut: str, streams: frozenset[str], hosts: Iterable[HostSeen]) -> Iterator[Wish]:
+    """Yield the wishes for a cut in raw streams, one for each host that supplies some of them."""
     for host in hosts:
         supplied = {stream for stream, state in host.spools.items() if state != ELSEWHERE}
         if here := sorted(streams & supplied):

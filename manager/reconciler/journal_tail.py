@@ -1,4 +1,4 @@
-"""The journal's tail: tells every operation that is committed to the live stream, whichever manager committed it."""
+"""The journal's tail: adds every committed operation to the live events, whichever manager committed it."""
 
 from datetime import UTC, datetime
 
@@ -6,30 +6,30 @@ from sqlalchemy import func, select
 from sqlmodel import col
 
 from manager.answers import OperationAnswer, OperationKind
-from manager.reconciler.live_events import Events
+from manager.reconciler.live_events import LiveEvents
 from manager.store.database import Store
 from manager.store.tables import OperationRow
 
 _MOST_READ = 1_000
-"""Operations that are read at once."""
+"""Operations read at once."""
 
 
 class JournalTail:
-    """Reads on in the journal from where it is now; one thread calls it."""
+    """Follows the journal from its present end; used by one thread."""
 
-    def __init__(self, store: Store, events: Events) -> None:
+    def __init__(self, store: Store, events: LiveEvents) -> None:
         self._store = store
         self._events = events
         with store.read() as session:
             self._last = session.scalar(select(func.max(col(OperationRow.id)))) or 0
 
     def follow(self) -> frozenset[OperationKind]:
-        """Tell what is new; the kinds of these operations."""
+        """Add the new operations to the live events, and return their kinds."""
         wanted = select(OperationRow).order_by(col(OperationRow.id)).where(col(OperationRow.id) > self._last)
         with self._store.read() as session:
             rows = session.scalars(wanted.limit(_MOST_READ)).all()
         for row in rows:
-            self._events.tell_operation(
+            self._events.add_operation(
                 OperationAnswer.model_validate(
                     row.model_dump() | {"at": datetime.fromtimestamp(row.at, UTC), "kind": OperationKind(row.kind)}
                 )

@@ -1,4 +1,4 @@
-"""The live stream of events: operations, and new states of jobs and dataflows, in a ring that any thread may read."""
+"""The live events: operations and state changes of jobs and dataflows, in a ring that any thread may read."""
 
 import threading
 import time
@@ -8,16 +8,16 @@ from typing import Any, Literal
 from manager.answers import EventAnswer, OperationAnswer
 
 _MOST_KEPT = 10_000
-"""Events that are kept for whoever comes back; who was away for longer reads the lists instead."""
+"""Events kept for readers that reconnect; one that was away for longer reads the lists instead."""
 
 
-class Events:
-    """The newest events, made once for each manager. Their numbers have no gaps."""
+class LiveEvents:
+    """The newest events of a manager, numbered without gaps."""
 
     def __init__(self, most: int = _MOST_KEPT, *, last: int | None = None) -> None:
-        """`last` is the number before the first; the milliseconds since 1970 if not given.
+        """`last` is the number before the first; by default, the milliseconds since 1970.
 
-        So numbers go on rising from one manager to the next, and whoever comes back with an older one misses none.
+        So numbers keep rising from one manager to the next, and a reader that reconnects with an old one misses none.
         """
         self._kept: deque[EventAnswer] = deque(maxlen=most)
         self._last = time.time_ns() // 1_000_000 if last is None else last
@@ -26,30 +26,30 @@ class Events:
 
     @property
     def last(self) -> int:
-        """The number of the newest, or the one before the first."""
+        """The number of the newest event, or the one before the first."""
         with self._changed:
             return self._last
 
-    def tell(self, kind: Literal["operation", "job", "dataflow"], told: dict[str, Any]) -> EventAnswer:
+    def add(self, kind: Literal["operation", "job", "dataflow"], content: dict[str, Any]) -> EventAnswer:
         """Add an event."""
         with self._changed:
             self._last += 1
-            event = EventAnswer(id=self._last, kind=kind, told=told)
+            event = EventAnswer(id=self._last, kind=kind, told=content)
             self._kept.append(event)
             self._changed.notify_all()
             return event
 
-    def tell_operation(self, operation: OperationAnswer) -> EventAnswer:
-        """Add an operation; called by the service once it is committed."""
-        return self.tell("operation", operation.model_dump(mode="json"))
+    def add_operation(self, operation: OperationAnswer) -> EventAnswer:
+        """Add a committed operation."""
+        return self.add("operation", operation.model_dump(mode="json"))
 
     def since(self, event: int) -> tuple[EventAnswer, ...]:
-        """The events after one, as far as they are kept; oldest first."""
+        """Return the events after one, as far as they are kept, oldest first."""
         with self._changed:
             return self._since(event)
 
     def wait(self, event: int, timeout: float) -> tuple[EventAnswer, ...]:
-        """The events after one, as soon as there are any; none after the timeout, or once the feed is closed."""
+        """Return the events after one as soon as there are any; none after the timeout, or once it is closed."""
         deadline = time.monotonic() + timeout
         with self._changed:
             while not (found := self._since(event)) and not self._closed:
@@ -61,12 +61,12 @@ class Events:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more comes."""
+        """Whether the manager has ended, so that no more events come."""
         with self._changed:
             return self._closed
 
     def close(self) -> None:
-        """Let everybody go who waits: the manager ends."""
+        """Release all waiting readers: the manager ends."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -74,6 +74,6 @@ class Events:
     def _since(self, event: int) -> tuple[EventAnswer, ...]:
         if event >= self._last:
             return ()
-        # Numbers have no gaps, so the place is known.
+        # Numbers have no gaps, so the index follows from the number.
         skipped = max(0, event - (self._last - len(self._kept)))
         return tuple(self._kept)[skipped:]

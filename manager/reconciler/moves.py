@@ -1,8 +1,8 @@
-"""Moves, driven on: what is due of one by what is seen of the jobs. Pure; its life is in `manager.transitions.life`.
+"""Moves: the next step of each, a pure function of the observed jobs; `manager.transitions.life` has the table.
 
-A move that does not come on is hindered: it may be prepared and cut for a while only, because others wait for it. Once
-the jobs that take over were told, one that cannot come is waited for as any other, since it may have begun. Only where
-all have refused has none begun.
+Preparing and cutting have a time limit, because other changes wait for the move; a move that exceeds it is hindered.
+Once the plans of the jobs that take over are published there is no limit: a job that does not answer may have begun.
+Only if all of them refused is it certain that none has.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,33 +11,33 @@ from dataclasses import dataclass, field
 from engine.job.lifecycle import JobState
 from engine.plan import CutRequest
 from manager.committed.wanted import Moving
-from manager.observations.listener import JobSight, Sight
 from manager.observations.reports import JobSeen
-from manager.reconciler.drains import Wish, may_wish, taken
+from manager.observations.sight import JobSight, Sight
+from manager.reconciler.drains import Wish, may_wish, wishes_for
 from manager.reconciler.job_decisions import has_taken_up
 from manager.transitions.life import Phase, TransitionEvent
 from manager.transitions.move import MOVE_CUTS, Move
 from merge import JobId
 
-PREPARING = 60.0
-"""Seconds that jobs have to be ready; a new one starts in a few, on a host that starts too in some more."""
-CUTTING = 20.0
-"""Seconds that a cut may take; hosts give it up after thirty."""
+PREPARE_WITHIN = 60.0
+"""Seconds until the jobs must be ready; a new job takes a few, and some more if its host starts too."""
+CUT_WITHIN = 20.0
+"""Seconds that a cut may take; hosts give a cut up after thirty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """Something has happened to a move; the committer is to take it on."""
+    """An event in the life of a move, for the committer; made by `go_on`."""
 
     move: Move
     event: TransitionEvent
     why: str = ""
     passed: Mapping[JobId, Mapping[str, int]] = field(default_factory=dict)
-    """For each job that has passed the cut where it lies in its streams."""
+    """The cut's positions in the streams of each job that has passed it."""
 
 
 def go_on(moving: Iterable[Moving], sight: Sight, wished: Mapping[str, float], now: float) -> Iterator[Wish | Turn]:
-    """What is due: a cut to take, a turn, and cuts whose states nobody needs any more."""
+    """Yield the wishes for cuts to take or release, and the turns of moves."""
     alive = [host for _, host in sorted(sight.hosts.items()) if host.alive]
     seen = [job.seen for job in sight.jobs.values() if job.seen is not None]
     kept = {cut for job in seen for cut in job.cuts if cut.startswith(MOVE_CUTS)}
@@ -48,17 +48,17 @@ def go_on(moving: Iterable[Moving], sight: Sight, wished: Mapping[str, float], n
         if (turn := _turn(each, sight, now)) is not None:
             yield turn
         elif move.phase is Phase.CUTTING and may_wish(move.cut, wished, now):
-            yield from taken(move.cut, each.streams, alive)
+            yield from wishes_for(move.cut, each.streams, alive)
     for cut in sorted(kept - needed):
-        # What a job emitted until the cut is to be sent before it may be stopped.
+        # A job may be stopped after the release, so everything that it emitted before the cut has to be sent first.
         if any(job.published <= job.cut_batches[cut] for job in seen if cut in job.cuts):
             continue
         if may_wish(_released(cut), wished, now):
             yield from (Wish(host=host.host, wish=CutRequest(cut=cut, release=True)) for host in alive)
 
 
-def wish_of(wish: CutRequest) -> str:
-    """Under what it is remembered that something was wished for; a cut and its release are two things."""
+def wish_key(wish: CutRequest) -> str:
+    """Return the key under which a wish is remembered; a cut and its release have different ones."""
     return _released(wish.cut) if wish.release else wish.cut
 
 
@@ -82,7 +82,7 @@ def _turn(moving: Moving, sight: Sight, now: float) -> Turn | None:
 
 
 class _Jobs:
-    """The jobs that a move is about, as they are seen."""
+    """The observed jobs of a move."""
 
     def __init__(self, moving: Moving, sight: Sight) -> None:
         self._moving = moving
@@ -90,20 +90,20 @@ class _Jobs:
         self._sight = sight
 
     def are_ready(self) -> bool:
-        """Whether those that are left know where to end, and the new ones are warm."""
+        """Return true once the jobs that are left have logged their plans, and the new jobs run."""
         return all(map(self._knows, self._move.left)) and all(map(self._runs, self._move.opens))
 
     def have_passed(self) -> bool:
-        """Whether all that moves has passed the cut; then nothing of it is under way between jobs."""
+        """Return true once all tasks that move have passed the cut, so that no event is in transit between jobs."""
         positions = self.positions()
         return all(job in positions and self._lets_go(job) for job in self._move.left)
 
     def have_begun(self) -> bool:
-        """Whether those that take, or take back, run what they were told."""
+        """Return true once all jobs that take over, or take back, run their plans."""
         return all(map(self._runs, self._move.begins))
 
     def positions(self) -> dict[JobId, Mapping[str, int]]:
-        """For each job of which all that moves has passed the cut where it lies in its streams."""
+        """Return the cut's positions in each job whose moving tasks have all passed it."""
         found: dict[JobId, Mapping[str, int]] = {}
         for job in self._move.left:
             seen = self._seen(job)
@@ -112,27 +112,29 @@ class _Jobs:
         return found
 
     def hindrance(self, age: float) -> str | None:
-        """Why it has to be put off or gone back from, if it has to."""
-        told = {job: seen.refused for job in self._told() if (seen := self._seen(job)) is not None and seen.refused}
-        refused = "; ".join(f"job {job} refused: {why}" for job, why in sorted(told.items()))
+        """Return the reason why the move has to be put off or reversed; None if it does not."""
+        refusals = {
+            job: seen.refused for job in self._addressed() if (seen := self._seen(job)) is not None and seen.refused
+        }
+        refused = "; ".join(f"job {job} refused: {why}" for job, why in sorted(refusals.items()))
         match self._move.phase:
             case Phase.PREPARING | Phase.CUTTING:
-                patience = PREPARING if self._move.phase is Phase.PREPARING else CUTTING
-                return refused or self._given_up() or (self._late(patience) if age > patience else None)
+                limit = PREPARE_WITHIN if self._move.phase is Phase.PREPARING else CUT_WITHIN
+                return refused or self._given_up() or (self._late(limit) if age > limit else None)
             case Phase.TAKING:
-                return refused if told.keys() >= self._move.begins else None
+                return refused if refusals.keys() >= self._move.begins else None
         return None
 
     def _given_up(self) -> str:
         gave = [job for job in sorted(self._move.left) if (seen := self._seen(job)) and self._move.cut in seen.given_up]
         return f"job {', '.join(map(str, gave))} gave the cut up" if gave else ""
 
-    def _late(self, patience: float) -> str:
-        waits = sorted(job for job in self._told() if not self._runs(job) or job not in self.positions())
-        return f"job {', '.join(map(str, waits))} did not come as far within {patience:.0f} s"
+    def _late(self, limit: float) -> str:
+        waits = sorted(job for job in self._addressed() if not self._runs(job) or job not in self.positions())
+        return f"job {', '.join(map(str, waits))} was not ready within {limit:.0f} s"
 
-    def _told(self) -> frozenset[JobId]:
-        """The jobs that were told something in this phase."""
+    def _addressed(self) -> frozenset[JobId]:
+        """The jobs to which plans were published in this phase."""
         early = self._move.phase in {Phase.PREPARING, Phase.CUTTING}
         return self._move.left | self._move.opens.keys() if early else self._move.begins
 
@@ -148,7 +150,7 @@ class _Jobs:
         return self._knows(job) and seen is not None and seen.state == JobState.RUNNING
 
     def _lets_go(self, job: JobId) -> bool:
-        """Whether it runs without what moves, or has nothing else to run; then it does not hurry to say so."""
+        """Return true if the job runs without the moving tasks. One without other streams only has to live."""
         return self._runs(job) if self._moving.plans[job].streams else self._lives(job)
 
     def _leaving(self, job: JobId) -> frozenset[int]:

@@ -1,7 +1,7 @@
-"""DeadLetterParking: keeps the dead letters that hosts publish, so that whoever a task serves can look at what it could not take.
+"""Parked dead letters: the events that tasks could not process, stored so that the tenants can read them.
 
-The broker keeps them for a session of its own while no manager leads. Each is acknowledged once it is committed, so
-that one which comes twice is known, and none that was published is missing. What nobody can read is passed over.
+Hosts publish them. While no manager leads, the broker keeps them in a session of their own. Each is acknowledged once
+it is committed, so none is lost, and one that arrives twice is recognized. Unreadable messages are passed over.
 """
 
 import json
@@ -28,37 +28,37 @@ from merge import Instance
 _MOST_AT_ONCE = 200
 """Messages in one transaction."""
 _MOST_BYTES = 8_000_000
-"""Bytes of them, beyond which no more are taken into it: whoever else would commit waits for it."""
+"""Bytes of messages after which a transaction takes no more, because other commits wait for it."""
 _RETRY_AFTER = 2.0
-"""Seconds after which what could not be committed is tried again."""
+"""Seconds after which a failed commit is tried again."""
 _LARGEST = 2**63
 log = logging.getLogger("braid.parking")
 
 
 class LastingConnector(Protocol):
-    """What makes and starts a client whose session the broker keeps while it is away."""
+    """Makes and starts a client whose session the broker keeps while the client is away."""
 
     def __call__(self, client_id: str, *, topics: Iterable[str], on_message: Callable[[Message], None]) -> ListenerLine:
-        """A client with these topics."""
+        """Return a client that subscribes to these topics."""
 
 
 class ReaderLookup(Protocol):
-    """Who knows whom instances serve."""
+    """Finds the tenants that instances serve."""
 
     def __call__(self, instances: Collection[int]) -> Mapping[int, Readers]:
-        """For each instance that serves somebody the tenants and their dataflows."""
+        """Return the tenants and their dataflows, for each instance that serves any."""
 
 
 class DeadLetterParking:
-    """Keeps dead letters from `start` to `stop`; only who leads runs it."""
+    """Stores dead letters from `start` to `stop`; only the leading manager runs it."""
 
     def __init__(self, store: Store, connect: LastingConnector, serving: ReaderLookup) -> None:
         self.kept = 0
-        """Messages that were committed, be it that they were there before."""
+        """Messages that were committed, including repeated ones."""
         self.malformed = 0
-        """Messages that nobody could read."""
+        """Messages that could not be read."""
         self.dropped = 0
-        """Older letters that had to go for newer ones."""
+        """Older letters that were dropped for newer ones."""
         self._store = store
         self._connect = connect
         self._serving = serving
@@ -68,12 +68,12 @@ class DeadLetterParking:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Keep what comes from now on, and what the broker has kept since the last one stopped."""
+        """Store the letters that arrive from now on, and those that the broker has kept since the last stop."""
         self._thread = threading.Thread(target=self._run, name="keeps dead letters", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Keep no more; what is not committed by now comes again to the next one. Once is enough."""
+        """Stop storing; idempotent. Uncommitted letters are delivered again to the next manager that leads."""
         self._stopping.set()
         self._queue.put(None)
         if self._thread is not None:
@@ -88,8 +88,8 @@ class DeadLetterParking:
             try:
                 name = f"braid-dead-letters-{service_name(self._store)}"
                 self._line = self._connect(name, topics=[f"{topics.ROOT}/dead/+"], on_message=self._queue.put)
-            except Exception:  # whatever it is, the manager has more to do than this
-                log.exception("nobody keeps dead letters; it is tried again")
+            except Exception:  # no error here may end the manager
+                log.exception("dead letters are not kept; it is tried again")
             if self._stopping.wait(0.0 if self._line else _RETRY_AFTER):
                 return
         while not self._stopping.is_set():
@@ -100,7 +100,7 @@ class DeadLetterParking:
             self._line.acknowledge([message.token for message in messages])
 
     def _next(self) -> Sequence[Message]:
-        """What has come: one message at least, unless it is to stop."""
+        """Return the messages that have arrived, at least one unless it is to stop."""
         found = [self._queue.get()]
         while len(found) < _MOST_AT_ONCE and sum(len(each.payload) for each in found if each) < _MOST_BYTES:
             try:
@@ -116,13 +116,13 @@ class DeadLetterParking:
             self.malformed += 1
             log.warning("topic %s: passed over, because it is no dead letter: %s", message.topic, error)
             return None
-        except Exception:  # whatever it is must not end the only one that keeps dead letters
+        except Exception:  # no message may end the only thread that keeps dead letters
             self.malformed += 1
             log.exception("topic %s: passed over", message.topic)
             return None
 
     def _committed(self, letters: Sequence[Letter]) -> bool:
-        """Commit letters, however often that has to be tried; False where it is to stop before."""
+        """Commit letters, retrying until it succeeds; False if it is to stop before."""
         while letters:
             try:
                 readers = self._serving({letter.instance for letter in letters})
@@ -130,7 +130,7 @@ class DeadLetterParking:
                     dropped = keep(session, letters, readers, at=time.time())
             except (StateNotReady, DatabaseAway) as error:
                 log.debug("dead letters wait: %s", error)
-            except Exception:  # whatever it is, what was published must not be lost for it
+            except Exception:  # no error may lose letters
                 log.exception("dead letters could not be kept; it is tried again")
             else:
                 self.kept += len(letters)
@@ -144,13 +144,13 @@ class DeadLetterParking:
 
 
 class CommittedReaderLookup:
-    """As `ReaderLookup` says, from the committed state."""
+    """A `ReaderLookup` in the committed state."""
 
     def __init__(self, committer: Committer) -> None:
         self._committer = committer
 
     def __call__(self, instances: Collection[int]) -> Mapping[int, Readers]:
-        """For each instance that serves somebody the tenants and their dataflows."""
+        """Return the tenants and their dataflows, for each instance that serves any."""
         found: dict[int, dict[str, list[str]]] = {}
         with self._committer.looking() as state:
             for instance in instances:
@@ -161,54 +161,54 @@ class CommittedReaderLookup:
 
 
 def read_letter(message: Message) -> Letter:
-    """What a message says; `ValueError` where it is no dead letter.
+    """Parse a dead letter; raises ValueError.
 
-    >>> told = b'{"instance":7,"port":"in","reason":"no number","batch":3,"count":1,"first":0,"events":[{"t":"warm"}]}'
-    >>> read_letter(Message("braid/1/dead/7", told, 0)).events
+    >>> text = b'{"instance":7,"port":"in","reason":"no number","batch":3,"count":1,"first":0,"events":[{"t":"warm"}]}'
+    >>> read_letter(Message("braid/1/dead/7", text, 0)).events
     [{'t': 'warm'}]
     """
-    told = json.loads(message.payload, parse_constant=_finite, parse_float=_finite)
-    if not isinstance(told, dict):
-        raise ValueError("it is no object")  # noqa: TRY004 - of a message, not of an argument
-    instance, batch = _number(told, "instance"), _number(told, "batch")
+    content = json.loads(message.payload, parse_constant=_finite, parse_float=_finite)
+    if not isinstance(content, dict):
+        raise ValueError("it is no object")  # noqa: TRY004 - the message is wrong, not an argument's type
+    instance, batch = _number(content, "instance"), _number(content, "batch")
     if message.topic != topics.dead(instance):
         raise ValueError(f"it is of instance {instance}, and came on another's topic")
-    events = told.get("events")
+    events = content.get("events")
     if not isinstance(events, list):
         raise ValueError("its events are no list")  # noqa: TRY004 - as above
     if any(deeper_than(event, DEEPEST_PARKED) for event in events):
         raise ValueError(f"its events are nested deeper than {DEEPEST_PARKED} levels")
     return Letter(
         instance=instance,
-        port=_text(told, "port"),
+        port=_text(content, "port"),
         batch=batch,
-        # Hosts of earlier releases do not tell it.
-        first=_number({"first": 0, **told}, "first"),
-        reason=_text(told, "reason"),
+        # Hosts may leave it out.
+        first=_number({"first": 0, **content}, "first"),
+        reason=_text(content, "reason"),
         events=_sound(events),
     )
 
 
 def service_name(store: Store) -> str:
-    """The name of the service that a database is of, which it gets here where it has none."""
+    """Return the name of the service that a database belongs to, which is chosen here if it has none."""
     with store.write() as session:
         row = session.get_one(Leadership, 1)
         row.service = row.service or secrets.token_hex(8)
         return row.service
 
 
-def _number(told: Mapping[str, Any], name: str) -> int:
-    value = told.get(name)
+def _number(content: Mapping[str, Any], name: str) -> int:
+    value = content.get(name)
     if type(value) is not int or not 0 <= value < _LARGEST:
         raise ValueError(f"its {name} is no number of any")
     return value
 
 
-def _text(told: Mapping[str, Any], name: str) -> str:
-    value = told.get(name)
+def _text(content: Mapping[str, Any], name: str) -> str:
+    value = content.get(name)
     if not isinstance(value, str):
         raise ValueError(f"its {name} is no text")  # noqa: TRY004 - as above
-    # What databases do not keep, of errors that tell what they choked on.
+    # Error messages can quote characters that databases do not store.
     return value.replace("\x00", "\ufffd").encode(errors="replace").decode()
 
 
@@ -220,7 +220,7 @@ def _finite(written: str) -> float:
 
 
 def _sound(events: list[Any]) -> list[Any]:
-    """Events without halves of characters, which no answer can be written with."""
+    """Return the events without lone surrogates, which cannot be encoded in an answer."""
     try:
         json.dumps(events, ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""The reconciler: one thread that drives hosts and jobs to the committed state, and tells of what becomes of them.
+"""The reconcile loop: one thread that drives hosts and jobs to the committed state, and reports their state changes.
 
-It looks whenever something is committed, something is heard, or a connection begins, and every two seconds. No request
-waits for it, and it waits for no host: it publishes what is due, and what is seen next decides what comes then.
+It looks after every commit, every message, every new connection, and every two seconds. No request waits for it, and it
+waits for no host: it publishes the steps that are due, and decides the next ones from what it observes at a later look.
 """
 
 import logging
@@ -15,69 +15,70 @@ from bridge import topics
 from engine.log_lines import about
 from engine.plan_messages import written_cut, written_plan
 from manager.committed.wanted import Draining, Moving, WantedJob, Wanting
-from manager.observations.listener import Listener, Sight
+from manager.observations.listener import Listener
+from manager.observations.sight import Sight
 from manager.problem import Conflict, DatabaseAway
 from manager.reconciler.activity import ReconcilerActivity
-from manager.reconciler.concerning import Concerning
-from manager.reconciler.drains import WISHING, Drained, Wish, drain
+from manager.reconciler.dataflow_needs import DataflowLookup
+from manager.reconciler.drains import REPEAT_WISH_AFTER, Drained, Wish, drain
 from manager.reconciler.job_decisions import Clean, Memory, PublishPlan, decide, has_taken_up
-from manager.reconciler.live_events import Events
-from manager.reconciler.moves import Turn, go_on, wish_of
+from manager.reconciler.live_events import LiveEvents
+from manager.reconciler.moves import Turn, go_on, wish_key
 from manager.reconciler.state_changes import ReconcilerLook, StateReporter
 from manager.transitions.life import MOVE_EVENTS, Phase, TransitionEvent
 from merge import JobId
 
 _LOOK_EVERY = 2.0
-"""Seconds between two looks where there is no news."""
-FALLING = 1.0
-"""Seconds without a look after one that failed."""
-RUN, STOP, CLEAN = _STEPS = ("run", "stop", "clean")
-"""What hosts are told to do with a job: to run a plan, to stop it, and to keep nothing more of it."""
+"""Seconds between two looks without news."""
+_FAILURE_PAUSE = 1.0
+"""Seconds between a failed look and the next."""
+_RUN, _STOP, _CLEAN = _STEPS = ("run", "stop", "clean")
+"""The instructions for a job: run a plan, stop, and clear the retained status."""
 log = logging.getLogger("braid.reconciler")
 
 
 class Drains(Protocol):
-    """Ends drains; the committer, or a test."""
+    """The drains under way; the committer, or a test."""
 
     def under_way(self) -> Iterable[Draining]:
-        """The dataflows that drain."""
+        """Return the dataflows that drain."""
 
     def drained(self, dataflow: str) -> None:
-        """What the sources of one had sent is worked off."""
+        """Remove a dataflow that has drained."""
 
 
 class Moves(Protocol):
-    """Takes moves on; the committer, or a test."""
+    """The moves under way; the committer, or a test."""
 
     def under_way(self) -> Iterable[Moving]:
-        """The moves under way."""
+        """Return the moves under way."""
 
     def cut(self, move: int) -> None:
-        """All are ready for the cut."""
+        """Start the cut: all jobs are ready."""
 
     def take_over(self, move: int, passed: Mapping[JobId, Mapping[str, int]]) -> None:
-        """All have passed it."""
+        """Let the new jobs take over: all have passed the cut."""
 
     def go_back(self, move: int, *, why: str) -> None:
-        """Something hinders it once the cut may have been taken."""
+        """Reverse a move that is hindered when the cut may have been taken."""
 
     def put_off(self, move: int, *, why: str) -> None:
-        """Something hinders it before."""
+        """Abandon a move that is hindered before the cut."""
 
     def end(self, move: int) -> None:
-        """All have begun."""
+        """End the move: all jobs have begun."""
 
 
 class Reconciler:
-    """Drives hosts from `start` to `stop`."""
+    """Drives hosts and jobs from `start` to `stop`."""
 
-    def __init__(  # noqa: PLR0913 - what is wanted, what is seen, whom to tell what, and when to act are nine things
+    def __init__(  # noqa: PLR0913 - the sources of state, the callbacks and the clock have nothing in common
         self,
         wanting: Wanting,
         listener: Listener,
-        events: Events,
+        events: LiveEvents,
         *,
-        dataflows: Concerning | None = None,
+        dataflows: DataflowLookup | None = None,
         belongs: Callable[[str], bool] = lambda _job: False,
         leads: Callable[[], bool] = lambda: True,
         on_gone: Callable[[str], None] = lambda _job: None,
@@ -86,14 +87,13 @@ class Reconciler:
         moves: Moves | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """While this manager does not lead, nothing is done.
+        """`belongs` decides if an unwanted job is this service's to stop. Nothing is done unless `leads` returns true.
 
-        `belongs` says of a job that nobody wants whether it is this service's to stop. `on_gone` is told of each
-        job that was to stop and is stopped, `on_fed` of each that has run a plan that feeds it something.
+        `on_gone` is called for each job that has stopped as wanted, `on_fed` for each that has run a plan with feeds.
         """
         self._wanting = wanting
         self._listener = listener
-        self._teller = StateReporter(events, dataflows)
+        self._reporter = StateReporter(events, dataflows)
         self._belongs = belongs
         self._leads = leads
         self._on_gone = on_gone
@@ -109,40 +109,40 @@ class Reconciler:
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reconciles", daemon=True)
-        # Only its thread counts; whoever reads them in between misses one at most.
+        # Written only by the thread; a concurrent reader misses one at most.
         self._looks = self._failures = 0
         self._steps, self._turns = Counter[str](), Counter[str]()
 
     def start(self) -> None:
-        """Drive hosts from now on."""
+        """Start the thread."""
         self._wanting.on_change(self.wake)
         self._listener.on_news(self.wake)
         self._thread.start()
 
     def stop(self) -> None:
-        """Drive them no more; once is enough."""
+        """Stop the thread; idempotent."""
         self._stopping.set()
         self._woken.set()
         if self._thread.ident is not None:
             self._thread.join()
 
     def wake(self) -> None:
-        """There is news; from any thread."""
+        """Cause a look soon; from any thread."""
         self._woken.set()
 
     @property
     def waits(self) -> Mapping[str, str]:
-        """For each job that was not told yet what is wanted of it, what it waits for; from any thread."""
+        """The reason why each waiting job waits; from any thread."""
         return self._waits
 
     @property
     def settled(self) -> bool:
-        """Whether hosts have once taken up all that was wanted, but for what cannot come; from any thread."""
+        """Whether at some look all expected jobs had taken up their plans; from any thread."""
         return self._settled
 
     @property
     def driven(self) -> ReconcilerActivity:
-        """What was done so far; from any thread."""
+        """The activity so far; from any thread."""
         return ReconcilerActivity(
             connected=self._listener.sight().complete,
             unread=self._listener.malformed,
@@ -150,21 +150,21 @@ class Reconciler:
             failures=self._failures,
             steps={step: self._steps[step] for step in _STEPS},
             turns={str(event): self._turns[event] for event in MOVE_EVENTS},
-            dataflows={str(state): count for state, count in self._teller.states.items()},
+            dataflows={str(state): count for state, count in self._reporter.states.items()},
         )
 
     def look(self) -> None:
-        """Publish what is due now, and tell what has become of jobs and dataflows."""
-        # What is seen first: a job that was committed since cannot be taken for one that nobody wants.
+        """Publish the steps that are due, and report state changes."""
+        # The sight comes first, so a job that is committed meanwhile is not taken for an unwanted one.
         sight = self._listener.sight()
         if not sight.complete or not self._leads():
             return
         wanted = self._wanting.wanted()
         if not self._leads():
-            # Who does not lead any more wants nothing, which must not be taken for that all shall stop.
+            # A manager that no longer leads wants no jobs, but that must not stop them.
             return
         if sight.connection != self._connection:
-            # What was sent over the last one may be lost.
+            # Messages sent over the last connection may be lost.
             self._connection, self._memory = sight.connection, Memory()
         decision = decide(wanted, sight, self._memory, self._clock(), belongs=self._belongs)
         for step in decision.steps:
@@ -180,7 +180,7 @@ class Reconciler:
             self._drain(self._drains, sight)
         if self._moves is not None:
             self._go_on(self._moves, sight)
-        self._teller.tell(ReconcilerLook(wanted=wanted, sight=sight))
+        self._reporter.report(ReconcilerLook(wanted=wanted, sight=sight))
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -191,13 +191,13 @@ class Reconciler:
                 self.look()
             except DatabaseAway as error:
                 self._failures += 1
-                # The store has said so already; hosts and jobs run on as they are.
+                # The store has logged the outage already. Hosts and jobs keep running.
                 log.debug("the next look waits: %s", error)
-                self._stopping.wait(FALLING)
-            except Exception:  # whatever it is must not end the only one that drives hosts
+                self._stopping.wait(_FAILURE_PAUSE)
+            except Exception:  # no error may end the only thread that drives hosts
                 self._failures += 1
                 log.exception("hosts and jobs stay as they are until the next look")
-                self._stopping.wait(FALLING)
+                self._stopping.wait(_FAILURE_PAUSE)
 
     def _drain(self, drains: Drains, sight: Sight) -> None:
         now = time.time()
@@ -211,14 +211,14 @@ class Reconciler:
                     with about(dataflow=dataflow):
                         log.info("dataflow %s has drained", dataflow)
                         drains.drained(dataflow)
-        self._wished = {cut: at for cut, at in self._wished.items() if now - at < WISHING}
+        self._wished = {cut: at for cut, at in self._wished.items() if now - at < REPEAT_WISH_AFTER}
 
     def _go_on(self, moves: Moves, sight: Sight) -> None:
         now = time.time()
         for step in go_on(tuple(moves.under_way()), sight, self._wished, now):
             match step:
                 case Wish(host=host, wish=wish):
-                    self._wished[wish_of(wish)] = now
+                    self._wished[wish_key(wish)] = now
                     self._listener.publish(topics.host(host, "cut"), written_cut(wish))
                 case Turn(move=move):
                     self._turns[step.event] += 1
@@ -230,15 +230,15 @@ class Reconciler:
     def _do(self, step: PublishPlan | Clean) -> None:
         match step:
             case PublishPlan(job=job, plan=None):
-                self._steps[STOP] += 1
+                self._steps[_STOP] += 1
                 log.info("job %s shall stop", job)
                 self._listener.publish(topics.job(job, "plan"), b"", retain=True)
             case PublishPlan(job=job, plan=plan) if plan is not None:
-                self._steps[RUN] += 1
+                self._steps[_RUN] += 1
                 log.info("job %s shall run version %d on host %s", job, plan.version, plan.host)
                 self._listener.publish(topics.job(job, "plan"), written_plan(plan), retain=True)
             case Clean(job=job):
-                self._steps[CLEAN] += 1
+                self._steps[_CLEAN] += 1
                 self._listener.publish(topics.job(job, "status"), b"", retain=True)
 
 
@@ -259,7 +259,7 @@ def _turn(moves: Moves, turn: Turn) -> None:
 
 
 def _fed(wanted: Mapping[str, WantedJob], sight: Sight) -> Iterator[tuple[str, int]]:
-    """The jobs that have taken what their plans feed them, each with the version of its plan."""
+    """Yield each job that has run a plan with feeds, with the plan's version."""
     for name, job in wanted.items():
         if job.plan is not None and job.plan.feeds and name in sight.jobs:
             seen = sight.jobs[name].seen

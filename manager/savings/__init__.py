@@ -1,6 +1,6 @@
-"""What sharing saves, live, and who pays for what.
+"""The savings of sharing, and the bills, from the CPU that hosts measure.
 
-Whoever leads looks every few seconds at what its hosts tell. `using` says who uses what, `growing` what was done
-between two looks, `splitting` how much of that is whose, and `settling` what each minute cost whom, and what separate
-execution would have taken; `metering` does this by the clock, `ledger` keeps it, and `reporting` adds it up.
+The `meter` of the leading manager looks every few seconds: `usage` has the dataflows that use each task and job,
+`counter_growth` the work between two looks, and `cost_split` divides it. `settlement` turns each minute into shares and
+baselines for the `ledger`; `intervals`, `steps` and `bill` add these up for answers.
 """

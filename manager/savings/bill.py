@@ -1,31 +1,30 @@
-"""Billed: a bill's lines and sums as they are answered."""
+"""A bill: its lines and totals, as they are answered."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
 from functools import cached_property
 
 from manager.answers import BillAmount, BillLine, BillWhole
-from manager.savings.bill_amounts import MILLION, Amounts, Line, amounts, at_most, by_tenant
-from manager.savings.counter_growth import SECOND
-from manager.savings.ledger import HOUR, Took, Whole
+from manager.savings.bill_amounts import Amounts, Line, amounts, by_tenant
+from manager.savings.bill_cap import cap_amount
+from manager.savings.ledger import MeteredShare, Whole
+from manager.savings.money import core_hours, money
 
 
-# With slots nothing could be remembered.
+# Without slots, for the cached properties.
 @dataclass(frozen=True, kw_only=True)
-class Billed:
-    """What was metered in some hours, about to be answered; made by the use case."""
+class Bill:
+    """The bill of some hours; made by the use case."""
 
     whole: Whole
-    everybody: Mapping[Line, Took]
-    """What every dataflow took, also where fewer are shown: all read the same amounts."""
-    shown: Mapping[Line, Took]
+    everybody: Mapping[Line, MeteredShare]
+    """The shares of all dataflows, even if fewer are shown, so that rounding is the same in every answer."""
+    shown: Mapping[Line, MeteredShare]
     names: Mapping[str, str]
     price_per_core_hour: float | None
 
     def dataflows(self) -> tuple[BillLine, ...]:
-        """A line for each dataflow that is shown."""
+        """Return a line for each dataflow that is shown."""
         return tuple(
             BillLine(
                 tenant=tenant,
@@ -38,7 +37,7 @@ class Billed:
         )
 
     def tenants(self) -> tuple[BillLine, ...]:
-        """A line for each tenant that is shown: the sum of its dataflows, in money too."""
+        """Return a line for each tenant that is shown: the sum of its dataflows, in money too."""
         cpu = by_tenant((line, took.cpu) for line, took in self.shown.items())
         alone = by_tenant((line, took.alone.likely) for line, took in self.shown.items())
         paid = {} if self._paid is None else by_tenant((line, self._paid.lines[line]) for line in self.shown)
@@ -52,8 +51,8 @@ class Billed:
             for tenant in cpu
         )
 
-    def all_of_it(self) -> BillWhole:
-        """What everything took, and who bears it."""
+    def totals(self) -> BillWhole:
+        """Return the measured whole, and the parts of others and of the operator."""
         paid, others = self._paid, [line for line in self.everybody if line not in self.shown]
         return BillWhole(
             measured=_amount(self._measured, None if paid is None else paid.whole),
@@ -77,27 +76,9 @@ class Billed:
         price = self.price_per_core_hour
         return None if price is None else amounts(self._measured, self._cpu, price)
 
-    def _most(self, took: Took) -> int | None:
+    def _most(self, took: MeteredShare) -> int | None:
         price = self.price_per_core_hour
-        return None if price is None else at_most(took.alone.likely, price)
-
-
-def money(millionths: int) -> Decimal:
-    """An amount as it is shown.
-
-    >>> str(money(12_345_000))
-    '12.345000'
-    """
-    return Decimal(millionths).scaleb(-6)
-
-
-def core_hours(cpu: int) -> Decimal:
-    """Nanoseconds as hours of a core, rounded to a millionth.
-
-    >>> str(core_hours(1_800_000_000_000))
-    '0.500000'
-    """
-    return money(round(Fraction(cpu * MILLION, HOUR * SECOND)))
+        return None if price is None else cap_amount(took.alone.likely, price)
 
 
 def _amount(cpu: int, millionths: int | None) -> BillAmount:

@@ -1,12 +1,10 @@
-"""Billing: which hours a bill is of, and how what was measured becomes money that adds up.
+"""The period of a bill, and its amounts of money, which add up exactly.
 
-No dataflow pays more than its stand-alone estimate, and what that takes off is the operator's overhead. It is applied
-where minutes are settled, so a bill only adds up what was settled: two bills of one hour after the other are the bill
-of both, to the nanosecond.
+A bill adds up settled minutes, so the bills of two consecutive hours add up to the bill of both, to the nanosecond.
 
-Money is rounded once for each bill, by the largest remainder: the measured whole to a millionth, every part down, and
-what is still missing goes in millionths to the parts that lost most. Who used the same gets the same: where there is
-not one for each of them, the overhead takes what is left.
+Money is rounded once per bill, by the largest remainder: the measured whole to a millionth, every part down, and the
+missing millionths go to the parts that lost most. Equal parts are treated equally: if there are not enough millionths
+for all of them, the overhead takes the rest.
 """
 
 import math
@@ -16,33 +14,31 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import groupby
 
-from manager.savings.counter_growth import SECOND
 from manager.savings.intervals import Interval
 from manager.savings.ledger import HOUR
+from manager.savings.money import rate
 
 Line = tuple[str, str]
-"""A tenant, and one of its dataflows."""
-MILLION = 1_000_000
-"""So many of the smallest amount are one of a currency."""
+"""A tenant and one of its dataflows."""
 LONGEST_BILL = 93 * 24 * HOUR
-"""Seconds that one bill may be of: three months."""
+"""Seconds that a bill covers at most: three months."""
 
 
 def period(since: datetime | None, until: datetime | None, now: float) -> Interval:
-    """The hours that a bill is of: this month's so far, where nothing is said.
+    """Return the hours of a bill; by default, those of this month so far.
 
-    Both bounds are moved back to whole hours, so that no hour is in two bills of which one begins where the other ends.
+    Both bounds are rounded down to whole hours, so that consecutive bills have no hour in common.
     """
     following = (math.floor(now / HOUR) + 1) * HOUR
     end = following if until is None else min(_hour(until), following)
-    # A bill that ends with a month is of that month.
+    # A bill that ends at the end of a month covers that month.
     begin = _month(max(end - 1, 0)) if since is None else max(_hour(since), 0)
     return Interval(span=HOUR, since=begin, until=end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amounts:
-    """Money in millionths; lines and overhead are the whole. Made by `amounts`."""
+    """Money in millionths; lines and overhead add up to the whole. Made by `amounts`."""
 
     whole: int
     overhead: int
@@ -50,7 +46,7 @@ class Amounts:
 
 
 def amounts(measured: int, lines: Mapping[Line, int], price: float) -> Amounts:
-    """What a core hour's price makes of the nanoseconds that were measured, and of those of each line."""
+    """Convert nanoseconds to money, for the measured whole and for each line; `price` is that of a core hour."""
     each = rate(price)
     overhead = measured - sum(lines.values())
     whole, floors = round(measured * each), {line: math.floor(cpu * each) for line, cpu in lines.items()}
@@ -71,18 +67,8 @@ def amounts(measured: int, lines: Mapping[Line, int], price: float) -> Amounts:
     return Amounts(whole=whole, overhead=kept + left, lines=floors)
 
 
-def at_most(cpu: int, price: float) -> int:
-    """What nanoseconds cost at most, in millionths: rounded up."""
-    return math.ceil(cpu * rate(price))
-
-
-def rate(price: float) -> Fraction:
-    """Millionths for a nanosecond, exactly as the price is written."""
-    return Fraction(str(price)) * MILLION / (HOUR * SECOND)
-
-
 def by_tenant(lines: Iterable[tuple[Line, int]]) -> dict[str, int]:
-    """For each tenant the sum of its dataflows."""
+    """Add up the dataflows of each tenant."""
     found: dict[str, int] = {}
     for (tenant, _), amount in lines:
         found[tenant] = found.get(tenant, 0) + amount

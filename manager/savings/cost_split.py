@@ -1,10 +1,10 @@
-"""Splitting: how much of what was done is whose.
+"""The cost split: how the work between two looks is divided among dataflows.
 
-What a task takes is split equally among the dataflows that use it at that moment, and so are the batches of a job among
-the dataflows that have tasks in it, and a bridge among those whose events it carries. That is the Shapley value of the
-game in which a group of dataflows costs what its tasks, batches and bridges cost together: who uses nothing pays
-nothing, equals pay the same, and it does not matter in which order they came. Beside it stands what each dataflow would
-take if it ran alone. Whatever cannot be split into whole parts is left over, so that nobody is favoured.
+The CPU of a task is divided equally among the dataflows that use it at that moment, the batches of a job among those
+that have tasks in it, and a bridge among those whose events it carries. This is the Shapley value of the game in which
+a group of dataflows costs what its tasks, batches and bridges cost together: a dataflow that uses nothing pays nothing,
+equals pay the same, and the order of arrival does not matter. The split also has what each dataflow would take alone.
+Remainders of integer divisions are left over, so that no dataflow is favoured.
 """
 
 import math
@@ -13,88 +13,90 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from manager.savings.counter_growth import SECOND, Grown
-from manager.savings.usage import Use, Users, both
+from manager.savings.counter_growth import SECOND, CounterGrowth
+from manager.savings.usage import Usage, Users, usage_between
 
 PART = 1_000_000
-"""Into so many parts a batch is split."""
+"""The parts that a batch is divided into."""
 
 
 class DataflowUsage(NamedTuple):
-    """What a dataflow took, its part of what it shares, and what it would take alone; made by `split`."""
+    """The usage of a dataflow, shared and alone; made by `split`."""
 
     tasks: int = 0
     """Its part of the nanoseconds of its tasks."""
     batches: int = 0
     """Its part of batches, in millionths."""
     bridges: int = 0
-    """Its part of the nanoseconds for which bridges were there."""
+    """Its part of the nanoseconds for which bridges existed."""
     tasks_alone: int = 0
     """All nanoseconds of its tasks."""
     fewest_alone: int = 0
-    """The batches that a job of its own would do, in millionths: at least, as is to be expected, and at most."""
+    """The fewest batches that a job of its own would do, in millionths."""
     batches_alone: int = 0
+    """The expected number of these batches."""
     most_alone: int = 0
+    """The greatest number of these batches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostSplit:
-    """What was done in a while, and how much of it is whose; made by `split` and `together`."""
+    """The work of a time, divided among dataflows; made by `split` and `combined`."""
 
     seconds: float = 0.0
     paces: float = 0.0
-    """How many batches a job does in that time at most."""
+    """The most batches that a job does in that time."""
     cpu: Mapping[str, int] = field(default_factory=dict)
-    """Nanoseconds of each part, as `Grown` has it."""
+    """Nanoseconds of each part, as in `CounterGrowth`."""
     tasks: int = 0
-    """Nanoseconds of all tasks together."""
+    """Nanoseconds of all tasks."""
     batches: Mapping[str, int] = field(default_factory=dict)
-    """How many each job did."""
+    """The batches of each job."""
     bridges: int = 0
-    """Nanoseconds for which bridges were there, together."""
+    """Nanoseconds for which bridges existed, added up."""
     paused: int = 0
-    """And paused tasks."""
+    """Nanoseconds for which tasks were paused, added up."""
     dataflows: Mapping[str, DataflowUsage] = field(default_factory=dict)
     tenants: Mapping[str, str] = field(default_factory=dict)
     homes: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """For each dataflow the jobs that had its tasks."""
+    """The jobs that had tasks of each dataflow."""
 
 
-def split(grown: Grown, before: Use, after: Use, *, pace: float) -> CostSplit:
-    """How much of what was done between two looks is whose, by who used what at the second, or else at the first."""
-    use = after if before is after else both(before, after)
-    elapsed, paces = round(grown.seconds * SECOND), grown.seconds / pace
+def split(growth: CounterGrowth, before: Usage, after: Usage, *, pace: float) -> CostSplit:
+    """Divide the work between two looks, by the usage at the second, or else at the first."""
+    usage = after if before is after else usage_between(before, after)
+    elapsed, paces = round(growth.seconds * SECOND), growth.seconds / pace
     tasks, batches, bridges, alone = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
-    for instance, taken in grown.tasks.items():
-        users = use.tasks.get(instance, ())
+    for instance, taken in growth.tasks.items():
+        users = usage.tasks.get(instance, ())
         _divide(taken, users, tasks)
         for dataflow in users:
             alone[dataflow] += taken
-    for job, done in grown.batches.items():
-        _divide(done * PART, use.jobs.get(job, ()), batches)
-    for users in use.bridges:
+    for job, done in growth.batches.items():
+        _divide(done * PART, usage.jobs.get(job, ()), batches)
+    for users in usage.bridges:
         _divide(elapsed, users, bridges)
     return CostSplit(
-        seconds=grown.seconds,
+        seconds=growth.seconds,
         paces=paces,
-        cpu=grown.cpu,
-        tasks=sum(grown.tasks.values()),
-        batches=grown.batches,
-        bridges=elapsed * len(use.bridges),
-        paused=elapsed * use.paused,
+        cpu=growth.cpu,
+        tasks=sum(growth.tasks.values()),
+        batches=growth.batches,
+        bridges=elapsed * len(usage.bridges),
+        paused=elapsed * usage.paused,
         dataflows={
             each: DataflowUsage(
-                tasks[each], batches[each], bridges[each], alone[each], *_alone(each, use, grown, paces)
+                tasks[each], batches[each], bridges[each], alone[each], *_alone(each, usage, growth, paces)
             )
-            for each in use.homes
+            for each in usage.homes
         },
-        tenants=use.tenants,
-        homes=use.homes,
+        tenants=usage.tenants,
+        homes=usage.homes,
     )
 
 
-def together(splits: Iterable[CostSplit]) -> CostSplit:
-    """What was done in several whiles, one after the other."""
+def combined(splits: Iterable[CostSplit]) -> CostSplit:
+    """Add up consecutive splits."""
     every = list(splits)
     dataflows: dict[str, DataflowUsage] = {}
     homes: dict[str, frozenset[str]] = {}
@@ -126,17 +128,17 @@ def _divide(amount: int, users: Users, found: "Counter[str]") -> None:
         found[dataflow] += amount // len(users)
 
 
-def _alone(dataflow: str, use: Use, grown: Grown, paces: float) -> tuple[int, int, int]:
-    """The batches that a job of its own would do: at least, as is to be expected, at most; in millionths.
+def _alone(dataflow: str, usage: Usage, growth: CounterGrowth, paces: float) -> tuple[int, int, int]:
+    """Return the batches that a job of its own would do, in millionths: the fewest, the expected and the most.
 
-    Never more than the busiest of its jobs did, nor more than events came in for it: what others send does not wake it.
-    Events that come at random fall into fewer batches than there are of them.
+    It never does more than the busiest of its present jobs did, nor more than events entered for it. Events at random
+    times fall into fewer batches, because several can fall into one.
     """
-    jobs = use.homes[dataflow]
-    most = max((grown.batches.get(job, 0) for job in jobs), default=0)
-    if all(use.jobs[job] == (dataflow,) for job in jobs):
+    jobs = usage.homes[dataflow]
+    most = max((growth.batches.get(job, 0) for job in jobs), default=0)
+    if all(usage.jobs[job] == (dataflow,) for job in jobs):
         return most * PART, most * PART, most * PART
-    events = sum(grown.entered.get(stream, 0) for stream in use.streams[dataflow])
+    events = sum(growth.entered.get(stream, 0) for stream in usage.streams[dataflow])
     expected = min(most, events) * PART
     by_chance = int(paces * -math.expm1(-events / paces) * PART) if paces else 0
     return min(expected, by_chance), expected, expected

@@ -1,7 +1,6 @@
-"""Growing: what was done between two looks, by counters that begin anew whenever a host or a job is started.
+"""The growth of counters between two looks. Counters start again with every start of a host or a job.
 
-What a counter had reached before the first look is not known to be new, so it does not count; what it reached after
-that does, once.
+What a counter had reached before the first look may be old, so it does not count. All later growth counts once.
 """
 
 from collections import Counter
@@ -13,76 +12,76 @@ from manager.observations.reports import HostSeen, JobSeen, Measured
 
 BROKER = "broker"
 CPU_PARTS = (DRIVER, JVM, WORKER, BROKER)
-"""What CPU is taken by."""
+"""The parts by which CPU is measured."""
 SECOND = 1_000_000_000
-"""In nanoseconds, in which everything is counted: whole numbers add up exactly."""
+"""A second in nanoseconds. CPU is counted in whole nanoseconds, which add up exactly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerTaken:
-    """What a broker's process has taken since it was started; made by whoever can see it."""
+class BrokerCpu:
+    """The CPU that a broker's process has taken since its start; made by `manager.savings.meter.broker_cpu`."""
 
     pid: int
     began: str
-    """Tells it from another process that gets its id."""
+    """Distinguishes it from a later process with the same id."""
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """How far everything was counted at one look; made by `counters`."""
+    """All counters at one look; made by `counters`."""
 
     at: float
-    """In seconds of a clock that is never set."""
+    """The time in seconds of a monotonic clock."""
     since: float
-    """When the first look was."""
+    """The time of the first look."""
     hosts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     jobs: Mapping[str, Measured] = field(default_factory=dict)
-    broker: BrokerTaken | None = None
-    """None where somebody else runs it, or it has not been seen."""
+    broker: BrokerCpu | None = None
+    """None if this manager does not run it, or has not seen it yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grown:
-    """What was done between two looks; made by `grown`. CPU is in nanoseconds."""
+class CounterGrowth:
+    """The growth between two looks, with CPU in nanoseconds; made by `growth`."""
 
     seconds: float
     cpu: Mapping[str, int] = field(default_factory=dict)
-    """Of each part; the broker is missing where it is not measured."""
+    """The CPU of each part, without the broker if it is not measured."""
     tasks: Mapping[int, int] = field(default_factory=dict)
-    """Of each instance."""
+    """The CPU of each instance."""
     batches: Mapping[str, int] = field(default_factory=dict)
-    """How many each job did."""
+    """The batches of each job."""
     entered: Mapping[str, int] = field(default_factory=dict)
-    """How many events of each raw stream came in."""
+    """The events of each raw stream that entered."""
 
 
-def counters(  # noqa: PLR0913 - what was known before, what is told now, by whom, and when
+def counters(  # noqa: PLR0913 - the last counters, the new reports, and the time
     before: Counters | None,
     at: float,
     hosts: Iterable[HostSeen],
     jobs: Mapping[str, JobSeen],
     *,
     there: Iterable[str],
-    broker: BrokerTaken | None = None,
+    broker: BrokerCpu | None = None,
 ) -> Counters:
-    """How far everything is counted now; `there` are the jobs that may yet tell something.
+    """Update the counters with the latest reports; `there` are the jobs that may still report.
 
-    Who is silent right now may go on where it was, so what it told last is kept.
+    A host or job that is silent now may continue later, so its last counters are kept.
     """
     kept = before.jobs if before is not None else {}
-    told = {name: job.measured[-1] for name, job in jobs.items() if job.measured}
+    reported = {name: job.measured[-1] for name, job in jobs.items() if job.measured}
     return Counters(
         at=at,
         since=at if before is None else before.since,
         hosts={**(before.hosts if before is not None else {}), **{host.host: host.cpu for host in hosts if host.cpu}},
-        jobs={name: found for name in there if (found := told.get(name) or kept.get(name)) is not None},
+        jobs={name: found for name in there if (found := reported.get(name) or kept.get(name)) is not None},
         broker=broker or (before.broker if before is not None else None),
     )
 
 
-def grown(before: Counters, after: Counters) -> Grown:
-    """What was done between two looks."""
+def growth(before: Counters, after: Counters) -> CounterGrowth:
+    """Return the growth from one look to the next."""
     cpu, tasks, entered = Counter[str](), Counter[int](), dict[str, int]()
     for host, parts in after.hosts.items():
         cpu.update(_parts(before.hosts.get(host), parts))
@@ -101,7 +100,7 @@ def grown(before: Counters, after: Counters) -> Grown:
             read = base.streams.get(stream)
             # Each job that reads a stream counts it.
             entered[stream] = max(entered.get(stream, 0), came.entered - (read.entered if read else 0))
-    return Grown(
+    return CounterGrowth(
         seconds=after.at - before.at,
         cpu=dict(cpu),
         tasks={instance: taken for instance, taken in tasks.items() if taken},
@@ -112,18 +111,18 @@ def grown(before: Counters, after: Counters) -> Grown:
 
 def _parts(before: Mapping[str, float] | None, after: Mapping[str, float]) -> dict[str, int]:
     if before is None:
-        # How much of it is from before the first look nobody knows.
+        # An unknown part of it is from before the first look.
         before = after
     elif any(after.get(part, 0.0) < seconds for part, seconds in before.items()):
         before = {}
     found = Counter[str]()
     for part, seconds in after.items():
-        # Whatever else a host has started it counts among its workers.
+        # Other processes of a host count as workers.
         found[part if part in CPU_PARTS else WORKER] += _nanoseconds(seconds) - _nanoseconds(before.get(part, 0.0))
     return dict(found)
 
 
-def _of_broker(before: BrokerTaken | None, after: BrokerTaken) -> int:
+def _of_broker(before: BrokerCpu | None, after: BrokerCpu) -> int:
     if before is None:
         return 0
     same = (before.pid, before.began) == (after.pid, after.began)
@@ -131,12 +130,12 @@ def _of_broker(before: BrokerTaken | None, after: BrokerTaken) -> int:
 
 
 def _base(before: Measured | None, last: Measured, *, since: float) -> Measured | None:
-    """From which of its counts on a job's counts are new; None where that is not known."""
+    """Return the counters from which a job's growth counts; None if they are not known."""
     if before is not None:
-        # Batches are numbered on when it is started again, and everything else is counted anew.
+        # After a restart, batch numbers continue; all other counters start again.
         return before if before.run == last.run else Measured(run=last.run, batch=before.batch)
     began_meanwhile = last.age is not None and last.at - last.age >= since
-    # The first batch of one that had been started before is not known.
+    # After a restart, the number of the first batch is not known.
     return Measured(run=last.run, batch=-1 if last.run <= 1 else last.batch) if began_meanwhile else None
 
 

@@ -1,7 +1,7 @@
-"""The saving of sharing, predicted: the cores that a dataflow's reused tasks, and a job of its own, would have taken.
+"""The forecast of a dataflow's saving: the cores that its reused tasks, and a job of its own, would take.
 
-A job costs something for each of its batches, whatever these hold; a dataflow that opens no job saves that. The work
-saved is the part that the reused tasks take of what all would take.
+Every batch of a job has a cost independent of its events; a dataflow that opens no job saves it. The work saved is the
+part of all its tasks' work that is done by the reused ones.
 """
 
 from collections import Counter
@@ -20,9 +20,9 @@ def saving(
     opened: int,
     job: float,
 ) -> Saving:
-    """The saving of a dataflow whose distinct tasks run as these instances, or would start, and open so many jobs.
+    """Forecast the saving of a dataflow; `instances` has the running instance of each distinct task, None for new ones.
 
-    `job` is the cores that the batches of a job cost whatever they hold. A source does nothing itself.
+    `opened` is the number of jobs that it opens, `job` the cores for the empty batches of a job. A source does no work.
     """
     reused, every = Counter[Basis](), Counter[Basis]()
     saved = whole = 0.0

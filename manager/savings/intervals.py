@@ -1,4 +1,4 @@
-"""Reporting: which minutes or hours an interval is, and what was metered in them as it is answered."""
+"""Intervals of whole minutes or hours, and the answers for the shares that were metered in them."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 from manager.answers import CpuAnswer, EstimateAnswer, ShareAnswer, WholeAnswer
 from manager.savings.counter_growth import CPU_PARTS, SECOND
-from manager.savings.ledger import HOUR, KEPT, MINUTE, Took, Whole
-from manager.savings.settlement import Estimate, Work
+from manager.savings.cpu_estimate import CpuEstimate
+from manager.savings.ledger import HOUR, KEPT, MINUTE, MeteredShare, Whole
+from manager.savings.settlement import Work
 from merge import work_saved
 
 _NANOSECONDS_PER_HOUR = HOUR * SECOND
@@ -16,27 +17,27 @@ _NANOSECONDS_PER_HOUR = HOUR * SECOND
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """The minutes or hours that begin in it are added up; made by `interval`."""
+    """The minutes or hours that begin between two times; made by `interval`."""
 
     span: int
-    """Seconds of one of them."""
+    """Seconds of a minute or an hour."""
     since: int
     until: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmountScale:
-    """How amounts are told: over which time, and at which price."""
+    """Converts CPU to answers, given the metered time and the price."""
 
     seconds: float
     price_per_core_hour: float | None = None
 
     def cpu(self, nanoseconds: int) -> CpuAnswer:
-        """CPU that was taken."""
+        """Return the answer for measured CPU."""
         return CpuAnswer(cpu_ns=nanoseconds, cores=self._cores(nanoseconds), price=self._price(nanoseconds))
 
-    def estimate(self, estimate: Estimate) -> EstimateAnswer:
-        """CPU that would have been taken."""
+    def estimate(self, estimate: CpuEstimate) -> EstimateAnswer:
+        """Return the answer for estimated CPU."""
         return EstimateAnswer(
             low=self._cores(estimate.low),
             likely=self._cores(estimate.likely),
@@ -54,9 +55,9 @@ class AmountScale:
 
 
 def interval(since: datetime | None, until: datetime | None, now: float) -> Interval:
-    """The interval from one time to another; the last hour where neither is given.
+    """Return the interval from one time to another; by default, the last hour.
 
-    By minutes where these are kept yet, else by whole hours; its bounds are moved apart to theirs.
+    It is in minutes if these are still kept, otherwise in hours. Its bounds are rounded outwards.
     """
     end = min(until.timestamp(), now) if until is not None else now
     begin = max(since.timestamp(), 0.0) if since is not None else end - HOUR
@@ -64,45 +65,45 @@ def interval(since: datetime | None, until: datetime | None, now: float) -> Inte
     return Interval(span=span, since=math.floor(begin / span) * span, until=math.ceil(end / span) * span)
 
 
-def whole_answer(whole: Whole, shown: Iterable[Took], told: AmountScale) -> WholeAnswer:
-    """What everything took; `shown` are the shares that stand beside it."""
+def whole_answer(whole: Whole, shown: Iterable[MeteredShare], scale: AmountScale) -> WholeAnswer:
+    """Return the answer for the measured whole; `shown` are the shares listed in the same answer."""
     measured = sum(whole.cpu.values())
     return WholeAnswer(
-        measured=told.cpu(measured),
-        parts={part: told.cpu(whole.cpu[part]) if part in whole.cpu else None for part in CPU_PARTS},
-        overhead=told.cpu(whole.overhead),
-        others=told.cpu(measured - whole.overhead - sum(each.cpu for each in shown)),
-        alone_launched=told.estimate(whole.launched),
-        alone_packed=told.estimate(whole.packed),
-        saving_by_sharing=told.estimate(_beyond(whole.packed, _exactly(measured))),
-        saving_by_packing=told.estimate(_beyond(whole.launched, whole.packed)),
+        measured=scale.cpu(measured),
+        parts={part: scale.cpu(whole.cpu[part]) if part in whole.cpu else None for part in CPU_PARTS},
+        overhead=scale.cpu(whole.overhead),
+        others=scale.cpu(measured - whole.overhead - sum(each.cpu for each in shown)),
+        alone_launched=scale.estimate(whole.launched),
+        alone_packed=scale.estimate(whole.packed),
+        saving_by_sharing=scale.estimate(_beyond(whole.packed, _exactly(measured))),
+        saving_by_packing=scale.estimate(_beyond(whole.launched, whole.packed)),
         work_saved=_work_saved(whole.work),
     )
 
 
-def shares(took: Mapping[str, Took], told: AmountScale) -> tuple[ShareAnswer, ...]:
-    """The shares of tenants."""
-    return tuple(_share(tenant, None, each, told) for tenant, each in took.items())
+def shares(found: Mapping[str, MeteredShare], scale: AmountScale) -> tuple[ShareAnswer, ...]:
+    """Return the answers for the shares of tenants."""
+    return tuple(_share(tenant, None, each, scale) for tenant, each in found.items())
 
 
-def dataflow_shares(tenant: str, took: Mapping[str, Took], told: AmountScale) -> tuple[ShareAnswer, ...]:
-    """The shares of dataflows of a tenant."""
-    return tuple(_share(tenant, dataflow, each, told) for dataflow, each in took.items())
+def dataflow_shares(tenant: str, found: Mapping[str, MeteredShare], scale: AmountScale) -> tuple[ShareAnswer, ...]:
+    """Return the answers for the shares of a tenant's dataflows."""
+    return tuple(_share(tenant, dataflow, each, scale) for dataflow, each in found.items())
 
 
 def moment(seconds: int) -> datetime:
-    """A bound of an interval."""
+    """Return seconds since 1970 as a time."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _share(tenant: str, dataflow: str | None, took: Took, told: AmountScale) -> ShareAnswer:
+def _share(tenant: str, dataflow: str | None, share: MeteredShare, scale: AmountScale) -> ShareAnswer:
     return ShareAnswer(
         tenant=tenant,
         dataflow=dataflow,
-        share=told.cpu(took.cpu),
-        alone=told.estimate(took.alone),
-        saving=told.estimate(took.saving),
-        work_saved=_work_saved(took.work),
+        share=scale.cpu(share.cpu),
+        alone=scale.estimate(share.alone),
+        saving=scale.estimate(share.saving),
+        work_saved=_work_saved(share.work),
     )
 
 
@@ -111,12 +112,12 @@ def _work_saved(work: Work) -> float | None:
     return None if saved is None else round(saved, 6)
 
 
-def _exactly(nanoseconds: int) -> Estimate:
-    return Estimate(low=nanoseconds, likely=nanoseconds, high=nanoseconds)
+def _exactly(nanoseconds: int) -> CpuEstimate:
+    return CpuEstimate(low=nanoseconds, likely=nanoseconds, high=nanoseconds)
 
 
-def _beyond(more: Estimate, less: Estimate) -> Estimate:
-    """What one takes beyond the other; they hang on the same prices, so they are off to the same side."""
+def _beyond(more: CpuEstimate, less: CpuEstimate) -> CpuEstimate:
+    """Return the difference of two estimates. They depend on the same prices, so their errors have the same sign."""
     likely = more.likely - less.likely
     bounds = (more.low - less.low, likely, more.high - less.high)
-    return Estimate(low=min(bounds), likely=likely, high=max(bounds))
+    return CpuEstimate(low=min(bounds), likely=likely, high=max(bounds))

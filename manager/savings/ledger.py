@@ -1,7 +1,7 @@
-"""The ledger: what was metered, kept by minutes for two hours and by hours for good.
+"""The ledger: metered shares in the database, by minute for two hours and by hour for good.
 
-A minute is written once under the term of whoever led, and added to its hour in the same transaction: nothing counts
-twice, whatever is tried again. Only who leads writes.
+A minute is written once, under the term of the leading manager, and added to its hour in the same transaction, so a
+retry counts nothing twice. Only the leading manager writes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,8 @@ from typing import TypeVar
 from sqlalchemy import delete, select
 from sqlmodel import Session
 
-from manager.savings.settlement import Estimate, Settled, Share, Work
+from manager.savings.cpu_estimate import CpuEstimate
+from manager.savings.settlement import Settlement, Share, Work
 from manager.store.tables import Leadership, MeteredRow, MeteredTenantRow, table_of
 
 N = TypeVar("N", str, tuple[str, str])
@@ -24,14 +25,14 @@ KEPT = 2 * HOUR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minute:
-    """What one minute cost whom; made by whoever meters, and written down by `write`."""
+    """The settlement of one minute; made by the meter."""
 
     at: int
-    settled: Settled
+    settled: Settlement
 
 
 def write(session: Session, leader: str, minutes: Iterable[Minute]) -> bool:
-    """Write minutes down, if this is who leads; says whether it is. What was written before is not written again."""
+    """Write minutes, except those already written; returns false, and writes nothing, if `leader` does not lead."""
     leadership = session.get_one(Leadership, 1)
     if leadership.leader != leader:
         return False
@@ -48,7 +49,7 @@ def write(session: Session, leader: str, minutes: Iterable[Minute]) -> bool:
     return True
 
 
-def _add(session: Session, span: int, at: int, term: int, settled: Settled) -> None:
+def _add(session: Session, span: int, at: int, term: int, settled: Settlement) -> None:
     row = session.get(MeteredRow, (span, at, term))
     added = (_EMPTY if row is None else _whole(row)).plus(settled)
     session.merge(
@@ -84,7 +85,7 @@ def _add(session: Session, span: int, at: int, term: int, settled: Settled) -> N
 
 
 def _sum(each: Iterable[Sequence[int]]) -> list[int]:
-    # What was written before work was metered is shorter.
+    # Rows without metered work are shorter.
     return [sum(values) for values in zip_longest(*each, fillvalue=0)]
 
 
@@ -93,18 +94,18 @@ _NOTHING = (0,) * 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
-    """What everything took in an interval, in nanoseconds, as `Settled` has it; made by `whole`."""
+    """The totals of an interval in nanoseconds, as in `Settlement`; made by `whole`."""
 
     seconds: float = 0.0
-    """For how much of it somebody metered."""
+    """The part of the interval that was metered."""
     cpu: Mapping[str, int] = field(default_factory=dict)
     overhead: int = 0
-    launched: Estimate = field(default_factory=Estimate)
-    packed: Estimate = field(default_factory=Estimate)
+    launched: CpuEstimate = field(default_factory=CpuEstimate)
+    packed: CpuEstimate = field(default_factory=CpuEstimate)
     work: Work = field(default_factory=Work)
 
-    def plus(self, more: "Settled | Whole") -> "Whole":
-        """This, and more of it."""
+    def plus(self, more: "Settlement | Whole") -> "Whole":
+        """Add more to it."""
         parts = {*self.cpu, *more.cpu}
         return Whole(
             seconds=self.seconds + more.seconds,
@@ -120,17 +121,17 @@ _EMPTY = Whole()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Took:
-    """A share, and what it stands against; in nanoseconds."""
+class MeteredShare:
+    """A share and its stand-alone estimate, in nanoseconds, added up over an interval."""
 
     cpu: int
-    alone: Estimate
-    saving: Estimate
+    alone: CpuEstimate
+    saving: CpuEstimate
     work: Work = field(default_factory=Work)
 
-    def plus(self, more: "Took") -> "Took":
-        """This, and more of it."""
-        return Took(
+    def plus(self, more: "MeteredShare") -> "MeteredShare":
+        """Add more to it."""
+        return MeteredShare(
             cpu=self.cpu + more.cpu,
             alone=self.alone.plus(more.alone),
             saving=self.saving.plus(more.saving),
@@ -138,69 +139,69 @@ class Took:
         )
 
 
-TOOK_NOTHING = Took(cpu=0, alone=Estimate(), saving=Estimate())
-"""Of who took nothing."""
+NO_SHARE = MeteredShare(cpu=0, alone=CpuEstimate(), saving=CpuEstimate())
+"""The share of a tenant or dataflow that took nothing."""
 
 
 def whole(session: Session, span: int, since: int, until: int) -> Whole:
-    """What everything took in the minutes or hours that begin in an interval."""
+    """Add up the totals of the minutes or hours that begin in an interval."""
     of = table_of(MeteredRow).c
     rows = session.scalars(select(MeteredRow).where(of.span == span, of.at >= since, of.at < until))
     return reduce(Whole.plus, map(_whole, rows), _EMPTY)
 
 
-def of_tenants(session: Session, span: int, since: int, until: int) -> dict[str, Took]:
-    """The shares of all tenants that had any."""
+def of_tenants(session: Session, span: int, since: int, until: int) -> dict[str, MeteredShare]:
+    """Return the shares of all tenants that have any."""
     of = table_of(MeteredTenantRow).c
     wanted = select(of.tenant, of.took).where(of.span == span, of.at >= since, of.at < until)
     return _added((tenant, took) for tenant, took in session.execute(wanted))
 
 
-def of_dataflows(session: Session, span: int, since: int, until: int, tenant: str) -> dict[str, Took]:
-    """The shares of a tenant's dataflows, removed ones among them."""
+def of_dataflows(session: Session, span: int, since: int, until: int, tenant: str) -> dict[str, MeteredShare]:
+    """Return the shares of a tenant's dataflows, including removed ones."""
     of = table_of(MeteredTenantRow).c
     wanted = select(of.dataflows).where(of.span == span, of.at >= since, of.at < until, of.tenant == tenant)
     return _added(each for dataflows in session.scalars(wanted) for each in dataflows.items())
 
 
-def of_everybody(session: Session, span: int, since: int, until: int) -> dict[tuple[str, str], Took]:
-    """The shares of all dataflows of all tenants, removed ones among them."""
+def of_everybody(session: Session, span: int, since: int, until: int) -> dict[tuple[str, str], MeteredShare]:
+    """Return the shares of all dataflows of all tenants, including removed ones."""
     of = table_of(MeteredTenantRow).c
     wanted = select(of.tenant, of.dataflows).where(of.span == span, of.at >= since, of.at < until)
     rows = session.execute(wanted, execution_options={"yield_per": 500})
     return _added(((tenant, dataflow), took) for tenant, dataflows in rows for dataflow, took in dataflows.items())
 
 
-def wholes(session: Session, span: int, since: int, until: int) -> list[tuple[int, Whole]]:
-    """What everything took in each minute or hour that begins in an interval, with when it began."""
+def whole_series(session: Session, span: int, since: int, until: int) -> list[tuple[int, Whole]]:
+    """Return the totals of each minute or hour that begins in an interval, with its beginning."""
     of = table_of(MeteredRow).c
     wanted = select(MeteredRow).where(of.span == span, of.at >= since, of.at < until).order_by(of.at)
     return [(row.at, _whole(row)) for row in session.scalars(wanted)]
 
 
-def of_tenant_by_time(session: Session, span: int, since: int, until: int, tenant: str) -> list[tuple[int, Took]]:
-    """A tenant's share in each minute or hour, with when it began."""
+def tenant_series(session: Session, span: int, since: int, until: int, tenant: str) -> list[tuple[int, MeteredShare]]:
+    """Return a tenant's share in each minute or hour that begins in an interval, with its beginning."""
     of = table_of(MeteredTenantRow).c
     wanted = select(of.at, of.took).where(of.span == span, of.at >= since, of.at < until, of.tenant == tenant)
     return [(at, _took(took)) for at, took in session.execute(wanted.order_by(of.at))]
 
 
-def goes_on(session: Session, at: int) -> bool:
-    """Whether something was metered at or after a time: then nothing more comes to what was before it."""
+def metered_since(session: Session, at: int) -> bool:
+    """Return true if something was metered at or after a time, so that everything before it is final."""
     of = table_of(MeteredRow).c
     return session.scalar(select(of.at).where(of.span == HOUR, of.at >= at).limit(1)) is not None
 
 
-def _added(rows: Iterable[tuple[N, list[int]]]) -> dict[N, Took]:
+def _added(rows: Iterable[tuple[N, list[int]]]) -> dict[N, MeteredShare]:
     found: dict[N, list[int]] = {}
     for name, took in rows:
         found[name] = _sum([found.get(name, _NOTHING), took])
     return {name: _took(found[name]) for name in sorted(found)}
 
 
-def _took(values: list[int]) -> Took:
+def _took(values: list[int]) -> MeteredShare:
     done, alone = values[7:9] or (0, 0)
-    return Took(
+    return MeteredShare(
         cpu=values[0],
         alone=_estimate(values[1:4]),
         saving=_estimate(values[4:7]),
@@ -209,7 +210,7 @@ def _took(values: list[int]) -> Took:
 
 
 def _values(share: Share) -> list[int]:
-    """As `_took` reads them."""
+    """Return the values of a share in the order that `_took` reads."""
     return [share.cpu, *_list(share.alone), *_list(share.saving), share.work.done, share.work.alone]
 
 
@@ -224,10 +225,10 @@ def _whole(row: MeteredRow) -> Whole:
     )
 
 
-def _estimate(values: list[int]) -> Estimate:
+def _estimate(values: list[int]) -> CpuEstimate:
     low, likely, high = values
-    return Estimate(low=low, likely=likely, high=high)
+    return CpuEstimate(low=low, likely=likely, high=high)
 
 
-def _list(estimate: Estimate) -> list[int]:
+def _list(estimate: CpuEstimate) -> list[int]:
     return [estimate.low, estimate.likely, estimate.high]

@@ -1,7 +1,7 @@
-"""Metering: looks every few seconds at what was done, and writes down at the end of each minute what it cost whom.
+"""The meter: looks at the counters every few seconds, and settles every minute for the ledger.
 
-What the database cannot take right now is written with the next minute. A manager that dies loses the minute that is
-open, and what is done while nobody leads is not metered.
+A minute that cannot be written now is written with the next one. A manager that dies loses the open minute, and nothing
+is metered while no manager leads.
 """
 
 import logging
@@ -15,50 +15,51 @@ from bridge.machine.process_identity import began
 from manager.committer.committer import Committer
 from manager.defragmentation.choice import Chooser
 from manager.observations.reports import Observations
-from manager.savings.cost_split import CostSplit, split, together
-from manager.savings.counter_growth import BrokerTaken, Counters, counters, grown
+from manager.savings.cost_split import CostSplit, combined, split
+from manager.savings.counter_growth import BrokerCpu, Counters, counters, growth
 from manager.savings.ledger import HOUR, MINUTE, Minute, write
-from manager.savings.settlement import Price, settle
-from manager.savings.usage import Use, running_now, use_of
+from manager.savings.prices import Price
+from manager.savings.settlement import settle
+from manager.savings.usage import Usage, running_snapshot, usage_of
 from manager.store.database import Store
 
 _LOOK_EVERY = 5.0
-"""Seconds between two looks at least; a host measures its CPU as often."""
+"""The least seconds between two looks; a host measures its CPU as often."""
 _SHARE = 0.03
 """The part of the time that looks may take."""
-MOST_UNWRITTEN = 2 * HOUR // MINUTE
-"""So many minutes are kept while the database is away; then the oldest are lost."""
+_MOST_UNWRITTEN = 2 * HOUR // MINUTE
+"""Minutes kept while the database is away; then the oldest are lost."""
 log = logging.getLogger("braid.metering")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """What was seen at one look."""
+    """The counters and the usage at one look."""
 
     version: int
-    """Of the committed state."""
-    use: Use
+    """The version of the committed state."""
+    usage: Usage
     counters: Counters
 
 
 class Meter:
-    """One manager's; `look` is called from one thread, again and again, and `end` when it drives the hosts no more."""
+    """The meter of one manager. One thread calls `look` repeatedly, and `end` when the manager no longer leads."""
 
-    def __init__(  # noqa: PLR0913 - what it reads, what it writes to, and two clocks
+    def __init__(  # noqa: PLR0913 - the collaborators and two clocks have nothing in common
         self,
         store: Store,
         committer: Committer,
-        seeing: Observations,
+        observations: Observations,
         chooser: Chooser,
         *,
-        broker: Callable[[], BrokerTaken | None] = lambda: None,
+        broker: Callable[[], BrokerCpu | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`broker` says what the broker has taken, where it is this manager's."""
+        """`broker` returns the CPU of the broker, if this manager runs it."""
         self._store = store
         self._committer = committer
-        self._seeing = seeing
+        self._observations = observations
         self._chooser = chooser
         self._broker = broker
         self._clock = clock
@@ -66,19 +67,19 @@ class Meter:
         self._due = 0.0
         self._last: _Look | None = None
         self._open = 0
-        """Which minute is open, by when it began."""
+        """The beginning of the open minute."""
         self._splits = CostSplit()
-        """What was done in it."""
+        """The work in the open minute."""
         self._unwritten: list[Minute] = []
 
     def look(self) -> None:
-        """See what was done since the last look, once its time has come."""
+        """Meter the work since the last look, if it is time."""
         now = self._clock()
         if now < self._due or not self._committer.leads:
             return
         self._fold(now)
         minute = int(self._wall()) // MINUTE * MINUTE
-        # Never back: a minute is written once.
+        # Never backwards, because a minute is written only once.
         if minute > self._open:
             self._close()
             self._open = minute
@@ -86,7 +87,7 @@ class Meter:
         self._due = self._clock() + max(_LOOK_EVERY, (self._clock() - now) / _SHARE)
 
     def end(self) -> None:
-        """Write down what is known of the minute that is open, and forget how far everything was counted."""
+        """Write the open minute, and forget all counters."""
         if self._last is not None and self._committer.leads:
             self._fold(self._clock())
         self._close()
@@ -98,24 +99,24 @@ class Meter:
         look = self._seen(now)
         before, self._last = self._last, look
         if before is not None:
-            done = grown(before.counters, look.counters)
-            more = split(done, before.use, look.use, pace=self._committer.ground.pace)
-            self._splits = together((self._splits, more))
+            done = growth(before.counters, look.counters)
+            more = split(done, before.usage, look.usage, pace=self._committer.ground.pace)
+            self._splits = combined((self._splits, more))
 
     def _seen(self, now: float) -> _Look:
         with self._committer.looking() as state:
             version, there = state.version, [str(job) for job in (*state.plans, *state.stopped)]
             before = self._last
-            known = before.use if before is not None and before.version == version else None
-            running = running_now(state) if known is None else None
-        jobs = {job: seen for job in there if (seen := self._seeing.job(job)) is not None}
+            known = before.usage if before is not None and before.version == version else None
+            running = running_snapshot(state) if known is None else None
+        jobs = {job: seen for job in there if (seen := self._observations.job(job)) is not None}
         return _Look(
             version=version,
-            use=use_of(running) if running is not None else known or Use(),
+            usage=usage_of(running) if running is not None else known or Usage(),
             counters=counters(
                 before.counters if before is not None else None,
                 now,
-                self._seeing.hosts(),
+                self._observations.hosts(),
                 jobs,
                 there=there,
                 broker=self._broker(),
@@ -123,7 +124,7 @@ class Meter:
         )
 
     def _close(self) -> None:
-        """Settle the minute that is open."""
+        """Settle the open minute."""
         done, self._splits = self._splits, CostSplit()
         if not done.seconds:
             return
@@ -136,7 +137,7 @@ class Meter:
             paused=paid.paused,
             pace=self._committer.ground.pace,
         )
-        self._unwritten = [*self._unwritten, Minute(at=self._open, settled=settle(done, price))][-MOST_UNWRITTEN:]
+        self._unwritten = [*self._unwritten, Minute(at=self._open, settled=settle(done, price))][-_MOST_UNWRITTEN:]
 
     def _write(self) -> None:
         if self._unwritten:
@@ -146,14 +147,14 @@ class Meter:
             self._unwritten = []
 
 
-def broker_taken(keeper: int | None, folder: str) -> BrokerTaken | None:
-    """What the broker has taken that a keeper runs with its files in a folder; None where there is none to be seen."""
+def broker_cpu(keeper: int | None, folder: str) -> BrokerCpu | None:
+    """Return the CPU of the broker that a keeper runs with its files in a folder; None if there is none."""
     try:
         for child in psutil.Process(keeper).children() if keeper is not None else ():
             if any(word.startswith(folder) for word in child.cmdline()):
                 times = child.cpu_times()
-                return BrokerTaken(pid=child.pid, began=began(child), seconds=times.user + times.system)
+                return BrokerCpu(pid=child.pid, began=began(child), seconds=times.user + times.system)
     except psutil.Error:
-        # It is about to be started again.
+        # The broker has ended and will be started again.
         return None
     return None

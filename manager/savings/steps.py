@@ -1,4 +1,4 @@
-"""Stepping: into which steps an interval falls, and what was metered in each of them as it is answered."""
+"""Steps of an interval, and the answers for what was metered in each."""
 
 import math
 from collections.abc import Iterable
@@ -8,14 +8,14 @@ from typing import TypeVar
 
 from manager.answers import PointAnswer
 from manager.savings.intervals import AmountScale, Interval, interval, moment
-from manager.savings.ledger import HOUR, KEPT, MINUTE, TOOK_NOTHING, Took, Whole
+from manager.savings.ledger import HOUR, KEPT, MINUTE, NO_SHARE, MeteredShare, Whole
 
-M = TypeVar("M", Took, Whole)
+M = TypeVar("M", MeteredShare, Whole)
 
 MOST_POINTS = 500
 _USUAL_POINTS = 126
 _STEPS = (MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 6 * HOUR, 24 * HOUR)
-"""What is taken where no step is asked for: the first that makes no more than the usual number of points."""
+"""The default steps: the first that makes no more than the usual number of points."""
 LONGEST_STEP = _STEPS[-1]
 
 
@@ -24,27 +24,28 @@ class Steps:
     """Steps of equal length; made by `steps`."""
 
     interval: Interval
-    """Its bounds are those of steps."""
+    """The interval, extended to whole steps."""
     step: int
+    """Seconds of a step."""
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of steps."""
         return (self.interval.until - self.interval.since) // self.step
 
     def begins(self) -> range:
-        """When each begins."""
+        """Return the beginning of each step."""
         return range(self.interval.since, self.interval.until, self.step)
 
     def of(self, at: int) -> int:
-        """When the step begins in which a minute or hour is that begins then."""
+        """Return the beginning of the step that contains a time."""
         return at - at % self.step
 
 
 def steps(since: datetime | None, until: datetime | None, step: int | None, now: float) -> Steps:
-    """The steps from one time to another; the last hour where neither is given.
+    """Return the steps from one time to another; by default, those of the last hour.
 
-    They begin at multiples of their length, and are no shorter than what is kept: whole hours, where minutes are not.
+    They begin at multiples of their length, and are at least an hour if minutes are no longer kept.
     """
     within = interval(since, until, now)
     if step is None:
@@ -64,30 +65,30 @@ def steps(since: datetime | None, until: datetime | None, step: int | None, now:
 
 def points(
     wanted: Steps,
-    wholes: Iterable[tuple[int, Whole]],
-    took: Iterable[tuple[int, Took]] | None,
+    whole_series: Iterable[tuple[int, Whole]],
+    took: Iterable[tuple[int, MeteredShare]] | None,
     *,
     whole_too: bool,
     price_per_core_hour: float | None,
 ) -> tuple[PointAnswer, ...]:
-    """What was metered in each step; `took` is a tenant's share, None where nobody's is wanted."""
-    everything = _by_step(wanted, wholes)
+    """Return the answer for each step; `took` is a tenant's share, None if no tenant's is wanted."""
+    everything = _by_step(wanted, whole_series)
     own = None if took is None else _by_step(wanted, took)
 
     def point(begin: int) -> PointAnswer:
         whole = everything.get(begin)
         if whole is None:
             return PointAnswer(at=moment(begin), metered_seconds=0.0)
-        told = AmountScale(seconds=whole.seconds, price_per_core_hour=price_per_core_hour)
-        share = None if own is None else own.get(begin, TOOK_NOTHING)
+        scale = AmountScale(seconds=whole.seconds, price_per_core_hour=price_per_core_hour)
+        share = None if own is None else own.get(begin, NO_SHARE)
         return PointAnswer(
             at=moment(begin),
             metered_seconds=round(whole.seconds, 3),
-            measured=told.cpu(sum(whole.cpu.values())) if whole_too else None,
-            alone_launched=told.estimate(whole.launched) if whole_too else None,
-            alone_packed=told.estimate(whole.packed) if whole_too else None,
-            share=None if share is None else told.cpu(share.cpu),
-            alone=None if share is None else told.estimate(share.alone),
+            measured=scale.cpu(sum(whole.cpu.values())) if whole_too else None,
+            alone_launched=scale.estimate(whole.launched) if whole_too else None,
+            alone_packed=scale.estimate(whole.packed) if whole_too else None,
+            share=None if share is None else scale.cpu(share.cpu),
+            alone=None if share is None else scale.estimate(share.alone),
         )
 
     return tuple(map(point, wanted.begins()))

@@ -1,4 +1,4 @@
-"""Using: which dataflows use which task, job and bridge at one moment."""
+"""Usage: which dataflows use which tasks, jobs and bridges at one moment."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,32 +9,32 @@ from manager.planner import public_id
 from merge import Instance, Jobs, RunningTask, Submitted
 
 Users = tuple[str, ...]
-"""Ids of dataflows, as their tenants call them, in order."""
+"""Dataflows, by the ids that their tenants use, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
-    """Who uses what; made by `use_of`. Begin with the empty one, of which nothing runs."""
+class Usage:
+    """The usage of everything that runs; made by `usage_of`. The empty one is that of nothing."""
 
     tenants: Mapping[str, str] = field(default_factory=dict)
-    """Whose each dataflow is."""
+    """The tenant of each dataflow."""
     tasks: Mapping[int, Users] = field(default_factory=dict)
-    """Who uses each instance; sources do nothing themselves, and are not among them."""
+    """The users of each instance, without sources, which do no work."""
     jobs: Mapping[str, Users] = field(default_factory=dict)
-    """Who has tasks in each job."""
+    """The dataflows with tasks in each job."""
     homes: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """For each dataflow the jobs that have its tasks."""
+    """The jobs with tasks of each dataflow."""
     streams: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """For each dataflow the raw streams that it reads."""
+    """The raw streams that each dataflow reads."""
     bridges: tuple[Users, ...] = ()
-    """Who uses each bridge."""
+    """The users of each bridge."""
     paused: int = 0
-    """How many tasks stand in plans that nobody needs."""
+    """The number of paused tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
-    """What `use_of` looks at, of a state that may go on meanwhile; made by `running_now`."""
+class RunningSnapshot:
+    """The parts of the state that `usage_of` needs, copied so that the state may change; made by `running_snapshot`."""
 
     dataflows: Mapping[str, Submitted]
     tasks: Mapping[Instance, RunningTask]
@@ -42,16 +42,16 @@ class Running:
     jobs: Jobs
 
 
-def running_now(state: State) -> Running:
-    """A picture of what runs; taken while nothing is committed, and quickly."""
+def running_snapshot(state: State) -> RunningSnapshot:
+    """Copy the state quickly, while nothing is committed."""
     running = state.running
-    return Running(
+    return RunningSnapshot(
         dataflows=dict(running.dataflows), tasks=dict(running.tasks), sources=dict(state.sources), jobs=state.jobs
     )
 
 
-def use_of(running: Running) -> Use:
-    """Who uses what."""
+def usage_of(running: RunningSnapshot) -> Usage:
+    """Compute the usage."""
     tenants: dict[str, str] = {}
     tasks: dict[int, list[str]] = {}
     jobs: dict[str, list[str]] = {}
@@ -67,7 +67,7 @@ def use_of(running: Running) -> Use:
         for job in homes[dataflow]:
             jobs.setdefault(job, []).append(dataflow)
         streams[dataflow] = frozenset(_streams(running, submitted))
-    return Use(
+    return Usage(
         tenants=tenants,
         tasks={instance: tuple(users) for instance, users in tasks.items()},
         jobs={job: tuple(users) for job, users in jobs.items()},
@@ -76,16 +76,16 @@ def use_of(running: Running) -> Use:
         bridges=tuple(
             tuple(each for each in tasks[bridge.parent] if str(bridge.to) in homes[each])
             for bridge in sorted(running.jobs.bridges)
-            # Raw streams are read from their spools wherever they are needed.
+            # Raw streams need no bridge: every job reads them from their spools.
             if running.tasks[bridge.parent].inputs
         ),
         paused=sum(len(job.paused) for job in running.jobs.jobs.values()),
     )
 
 
-def both(before: Use, after: Use) -> Use:
-    """Who used what between two moments: as it is at the second, or was at the first where nobody does any more."""
-    return Use(
+def usage_between(before: Usage, after: Usage) -> Usage:
+    """Return the usage between two moments: that of the second, and that of the first for what has ended since."""
+    return Usage(
         tenants={**before.tenants, **after.tenants},
         tasks={**before.tasks, **after.tasks},
         jobs={**before.jobs, **after.jobs},
@@ -96,7 +96,7 @@ def both(before: Use, after: Use) -> Use:
     )
 
 
-def _streams(running: Running, dataflow: Submitted) -> Iterable[str]:
+def _streams(running: RunningSnapshot, dataflow: Submitted) -> Iterable[str]:
     for part in dataflow.parts:
         for source in part:
             yield running.sources[running.tasks[source].config["source"]].supplied.stream

@@ -1,1 +1,1 @@
-"""The database of the service: its tables, how they change from version to version, and who may write when."""
+"""The database of the service: its tables, migrations and outages, the lead among managers, and dead letters."""

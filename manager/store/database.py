@@ -1,7 +1,7 @@
-"""The database: opened by its URL, brought up to date, and written by one at a time.
+"""The database: opened by URL, migrated, and written by one writer at a time.
 
-SQLite in WAL mode by default, PostgreSQL by URL. A write begins with the lock that a writer needs: SQLite's own at
-once, rather than when the first row is written and it may be too late, and on PostgreSQL the row of the leadership.
+The default is SQLite in WAL mode; a URL can name PostgreSQL. A write takes the writer's lock at its beginning: SQLite's
+own, which taken only at the first write could come too late, or the row of the leadership on PostgreSQL.
 """
 
 import logging
@@ -22,77 +22,76 @@ from sqlmodel import Session
 
 from bridge.machine.private_files import make_private_file
 from manager.problem import DatabaseAway
-from manager.store.outages import forget_lost_connections, outage, said
+from manager.store.outages import error_text, forget_lost_connections, outage
 from manager.store.tables import Leadership, table_of
 
 _LOG = logging.getLogger("braid.database")
 MIGRATIONS = Path(__file__).parent / "migrations"
-WAITING = 30.0
-"""Seconds that a writer waits for the one before it."""
+LOCK_TIMEOUT = 30.0
+"""Seconds that a writer waits for another."""
 _IDLE = 30.0
-"""Seconds after which PostgreSQL ends the transaction of a manager that does nothing in it, such as a stopped one."""
+"""Seconds after which PostgreSQL ends an idle transaction, such as that of a suspended manager."""
 
 
 class DatabaseDown(RuntimeError):
-    """A database cannot be used; says which, why, and what to do."""
+    """A database that cannot be used, with the reason and the remedy."""
 
 
 class Store:
-    """An open database; any thread may use it.
+    """An open database. Thread-safe.
 
-    While the database is away, whatever is asked of it raises `DatabaseAway`. The log says so once, and again once it
-    is back.
+    While the database is away, every use raises `DatabaseAway`. The beginning and the end of an outage are logged.
     """
 
     def __init__(self, url: str) -> None:
-        """Open it, and bring its tables up to date."""
+        """Open the database, and migrate its tables."""
         self._engine = _engine(url)
         self._reading = self._engine.execution_options(**{_READS: True})
         self._is_sqlite = self._engine.dialect.name == "sqlite"
-        # Without the URL's options, among which a password may be.
+        # Without the URL's options, which may contain a password.
         shown = self._engine.url.set(query={}).render_as_string(hide_password=True)
         self._shown = shown
         self._away: frozenset[str] = frozenset()
-        """What cannot be done while the database is away: read, write, or both."""
+        """The kinds of use that fail because the database is away: read, write, or both."""
         try:
             self._migrate()
         except CommandError as error:
             self._engine.dispose()
             raise DatabaseDown(
-                f"the database {shown} cannot be brought up to date: {said(error)}; a newer Braid may have "
+                f"the database {shown} cannot be brought up to date: {error_text(error)}; a newer Braid may have "
                 "made it: start that one, or restore a backup"
             ) from error
         except (SQLAlchemyError, sqlite3.Error, OSError, TypeError) as error:
-            # A TypeError is what the driver says to an option that it does not know.
+            # The driver raises TypeError for an unknown option.
             self._engine.dispose()
             raise DatabaseDown(
-                f"the database {shown} cannot be used: {said(error)}; see that it runs and lets this user in"
+                f"the database {shown} cannot be used: {error_text(error)}; see that it runs and lets this user in"
             ) from error
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """A session that sees one state of the database."""
+        """Open a session that sees one state of the database."""
         with self._watched(_READ), Session(self._reading, expire_on_commit=False) as session:
             yield session
 
     @contextmanager
     def write(self) -> Iterator[Session]:
-        """A session that nobody else writes beside; what it did is committed whole at the end, or not at all."""
+        """Open a session with the writer's lock; it is committed at the end, or rolled back on an error."""
         with self._watched(_WRITTEN), Session(self._engine, expire_on_commit=False) as session, session.begin():
-            # With this the transaction begins, on SQLite with the lock.
+            # This begins the transaction; on SQLite, it takes the lock.
             session.connection()
             if not self._is_sqlite:
                 session.execute(_LOCKED)
             yield session
 
     def now(self, session: Session) -> float:
-        """The database's clock, which all managers share, in seconds since 1970."""
+        """Return the time of the database's clock, which all managers share, in seconds since 1970."""
         if self._is_sqlite:
             return float(session.scalar(select((func.julianday("now") - 2440587.5) * 86400.0)) or 0.0)
         return float(session.scalar(select(func.extract("epoch", func.clock_timestamp()))) or 0.0)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close all connections."""
         self._engine.dispose()
 
     @contextmanager
@@ -115,24 +114,24 @@ class Store:
         config.set_main_option("script_location", str(MIGRATIONS))
         with self._engine.begin() as connection:
             if not self._is_sqlite:
-                # Two managers may start at once; on SQLite the transaction has the lock already.
+                # Two managers may start at once. On SQLite, the transaction has the lock already.
                 connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
             config.attributes["connection"] = connection
             alembic.command.upgrade(config, "head")
 
 
 _LOCKED = select(table_of(Leadership).c.id).with_for_update()
-"""There is one row."""
+"""Locks the only row of the leadership."""
 _READ, _WRITTEN = "read", "written"
 _READS = "braid_reads"
 _LOCK = 0x62726169
-"""Nobody else's advisory lock."""
+"""The id of Braid's advisory lock."""
 _SQLITE = "sqlite"
 _POSTGRESQL = "postgresql"
 
 
 def sqlite_url(path: Path) -> str:
-    """The URL of a database in a file."""
+    """Return the URL of a database in a file."""
     return URL.create(_SQLITE, database=str(path)).render_as_string()
 
 
@@ -140,17 +139,17 @@ def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
     except (SQLAlchemyError, ValueError):
-        # Not with the URL, nor with what was wrong in it: it may hold a password.
+        # Without the URL and its parts, which may contain a password.
         raise DatabaseDown(f"the database's URL cannot be read; {_REMEDY}") from None
     match parsed.get_backend_name():
         case "sqlite":
             if parsed.database in {None, "", ":memory:"}:
                 raise DatabaseDown(f"a database in memory keeps nothing, and each thread would have its own; {_REMEDY}")
-            # What cannot be made for its owner only is told when it is opened.
+            # An error here shows again when the database is opened.
             with suppress(OSError):
-                # SQLite gives the files beside it the same rights.
+                # SQLite gives its other files the same permissions.
                 make_private_file(Path(parsed.database or ""))
-            waiting = {} if "timeout" in parsed.query else {"timeout": WAITING}
+            waiting = {} if "timeout" in parsed.query else {"timeout": LOCK_TIMEOUT}
             engine = create_engine(
                 parsed.set(drivername=_SQLITE),
                 connect_args={**waiting, "check_same_thread": False},
@@ -171,14 +170,14 @@ def _engine(url: str) -> Engine:
 
 
 _REMEDY = "write it as postgresql://user:password@host:port/name or sqlite:////path/to/file"
-_AGAIN = 0.01
-"""Seconds until an empty SQLite database is tried again that somebody else opens too."""
+_BUSY_PAUSE = 0.01
+"""Seconds between two attempts to open an empty SQLite database that another process opens too."""
 _UNBOUNDED = -1
-"""Whoever waits for the committer holds a connection now and then; the committer shall never wait for one of these."""
+"""No limit of connections: threads that wait for the committer may hold some, and it must not wait for these."""
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
-    # The driver would begin transactions when it sees fit, and then without the writer's lock.
+    # Otherwise the driver would begin transactions itself, without the writer's lock.
     connection.isolation_level = None
     _write_ahead(connection)
     connection.execute("PRAGMA synchronous=FULL")
@@ -191,10 +190,10 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
         except sqlite3.OperationalError as error:
-            # Of several that open an empty database at once SQLite refuses some without waiting for the others.
+            # If several processes open an empty database at once, SQLite refuses some without waiting.
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
-            time.sleep(_AGAIN)
+            time.sleep(_BUSY_PAUSE)
         else:
             return
 
@@ -205,14 +204,14 @@ def _begin_sqlite(connection: Connection) -> None:
 
 def _prepare_postgresql(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
-    cursor.execute(f"SET lock_timeout = {int(WAITING * 1000)}")
+    cursor.execute(f"SET lock_timeout = {int(LOCK_TIMEOUT * 1000)}")
     cursor.execute(f"SET idle_in_transaction_session_timeout = {int(_IDLE * 1000)}")
     connection.commit()
 
 
 def _begin_postgresql(connection: Connection) -> None:
     if _reads(connection):
-        # By default each statement would see a state of its own.
+        # By default, each statement would see a different state.
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 
 

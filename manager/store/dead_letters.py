@@ -1,8 +1,8 @@
-"""Dead letters in the database: kept once each, bounded in number and bytes, each with the tenants whose it is.
+"""Dead letters in the database: each kept once, limited in number and bytes, and readable by its tenants.
 
-A tenant that discards one is struck from its readers. One without readers is seen by operators only, until it is
-discarded or newer ones need its place; one whose last reader discarded it is gone. One that is replayed is under way:
-nobody is shown it. It goes once its job has taken the events, and is there again where the job ends before.
+A tenant that discards a letter is no longer among its readers; when the last reader discards it, it is deleted. A
+letter that had no readers is visible to operators only, until it is discarded or dropped for newer ones. A letter that
+is being replayed is hidden. It is deleted once its job has taken the events, and visible again if the job ends before.
 """
 
 import hashlib
@@ -23,61 +23,61 @@ from manager.store.tables import (
 )
 
 T = TypeVar("T")
-MOST_OF_INSTANCE = 1_000
-MOST_IN_ALL = 100_000
-MOST_BYTES_OF_INSTANCE = 16 * 1024 * 1024
-"""Of what one task could not take; the newest letter is kept however large it is."""
-MOST_BYTES_IN_ALL = 1024 * 1024 * 1024
+MOST_LETTERS_OF_INSTANCE = 1_000
+MOST_LETTERS_IN_ALL = 100_000
+MOST_LETTER_BYTES_OF_INSTANCE = 16 * 1024 * 1024
+"""The newest letter of an instance is kept even if it is larger."""
+MOST_LETTER_BYTES_IN_ALL = 1024 * 1024 * 1024
 _LATELY_REMOVED = 1_000
-"""Dataflows that are looked through for one that an instance served; the last ones that were removed."""
+"""The number of latest removed dataflows that are searched for one that an instance served."""
 _REMEMBERED = 30 * 86_400.0
-"""Seconds for which what was replayed is known."""
+"""Seconds that a replayed letter is remembered."""
 _AT_ONCE = 500
 """Values in one statement."""
 
 _UNDER_WAY = exists().where(col(DeadLetterReplayRow.letter) == col(DeadLetterRow.id))
-"""Whether a letter is fed to its task, which is not known yet to have taken it."""
+"""True for a letter that is fed to its task, until the task has taken it."""
 
 Readers = Mapping[str, Sequence[str]]
-"""For each tenant its dataflows that an instance serves."""
+"""The dataflows that an instance serves, by tenant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """A dead letter as it came over the broker; made by `manager.reconciler.parked_dead_letters`."""
+    """A dead letter as it arrived; made by `manager.reconciler.parked_dead_letters`."""
 
     instance: int
     port: str
     batch: int
     first: int = 0
-    """The number of its first event among all that the batch could not take."""
+    """The position of its first event among all that the batch could not process."""
     reason: str
     events: Sequence[Any]
 
     @property
     def digest(self) -> str:
-        """The same for the same letter, and for no other."""
-        told = [self.instance, self.port, self.batch, self.first, self.reason, self.events]
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        """The digest of the whole letter."""
+        content = [self.instance, self.port, self.batch, self.first, self.reason, self.events]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     @property
     def size(self) -> int:
-        """Bytes that it takes to keep."""
+        """The bytes that it takes in the database."""
         return len(self.reason.encode()) + len(json.dumps(self.events, ensure_ascii=False).encode())
 
 
-def keep(  # noqa: PLR0913 - what, whose, when, and four bounds
+def keep(  # noqa: PLR0913 - four of the arguments are limits that tests lower
     session: Session,
     letters: Iterable[Letter],
     readers: Mapping[int, Readers],
     *,
     at: float,
-    most_of_instance: int = MOST_OF_INSTANCE,
-    most_in_all: int = MOST_IN_ALL,
-    most_bytes_of_instance: int = MOST_BYTES_OF_INSTANCE,
-    most_bytes_in_all: int = MOST_BYTES_IN_ALL,
+    most_of_instance: int = MOST_LETTERS_OF_INSTANCE,
+    most_in_all: int = MOST_LETTERS_IN_ALL,
+    most_bytes_of_instance: int = MOST_LETTER_BYTES_OF_INSTANCE,
+    most_bytes_in_all: int = MOST_LETTER_BYTES_IN_ALL,
 ) -> int:
-    """Keep letters that are not there yet; how many older ones had to go for them."""
+    """Keep letters that are not there yet; return the number of older ones that were dropped for them."""
     unseen = {letter.digest: letter for letter in letters}
     for digests in _parts(list(unseen)):
         for digest in (col(DeadLetterRow.digest), col(DeadLetterReplayRow.digest)):
@@ -108,14 +108,14 @@ def keep(  # noqa: PLR0913 - what, whose, when, and four bounds
     session.flush()
     dropped = 0
     for instance in sorted(instances):
-        # Those under way are events again.
+        # Letters that are being replayed do not count.
         of_it = (col(DeadLetterRow.instance) == instance) & ~_UNDER_WAY
         dropped += _drop(session, of_it, most_of_instance, most_bytes_of_instance)
     return dropped + _drop(session, true(), most_in_all, most_bytes_in_all)
 
 
 def letters_of(tenant: str | None, dataflow: str | None) -> Select[DeadLetterRow]:
-    """The letters of a tenant, or all of them; those at which a dataflow was served, or all of these."""
+    """Select the visible letters, of a tenant and a dataflow if these are given."""
     wanted = select(DeadLetterRow).where(~_UNDER_WAY)
     if tenant is None and dataflow is None:
         return wanted
@@ -125,23 +125,23 @@ def letters_of(tenant: str | None, dataflow: str | None) -> Select[DeadLetterRow
 
 
 def discard(session: Session, tenant: str | None, *, letter: int | None = None, dataflow: str | None = None) -> int:
-    """Discard one letter, or those at which a dataflow was served: for one tenant, or for everybody; how many."""
+    """Discard a letter, or all letters of a dataflow, for one tenant or for everybody; return the number."""
     found = letters_of(tenant, dataflow)
     if letter is not None:
         found = found.where(col(DeadLetterRow.id) == letter)
-    hit = list(session.scalars(found.with_only_columns(col(DeadLetterRow.id))))
-    for part in _parts(hit):
+    discarded = list(session.scalars(found.with_only_columns(col(DeadLetterRow.id))))
+    for part in _parts(discarded):
         theirs = [] if tenant is None else [col(DeadLetterReaderRow.tenant) == tenant]
         session.execute(delete(DeadLetterReaderRow).where(col(DeadLetterReaderRow.letter).in_(part), *theirs))
         unread = ~exists().where(col(DeadLetterReaderRow.letter) == col(DeadLetterRow.id))
         session.execute(delete(DeadLetterRow).where(col(DeadLetterRow.id).in_(part), unread))
-    return len(hit)
+    return len(discarded)
 
 
 def replayed(session: Session, letters: Sequence[DeadLetterRow], *, at: float) -> None:
-    """Letters are fed again: they are under way, and not kept should they come once more, as hosts that died send them.
+    """Mark letters as being replayed, which hides them, and keeps them from being stored if a host sends them again.
 
-    That is known for a while, and for as long as they are under way.
+    They are remembered for a month, and for as long as the replay takes.
     """
     old = (col(DeadLetterReplayRow.at) < at - _REMEMBERED) & ~exists().where(
         col(DeadLetterRow.id) == col(DeadLetterReplayRow.letter)
@@ -151,14 +151,14 @@ def replayed(session: Session, letters: Sequence[DeadLetterRow], *, at: float) -
 
 
 def taken(session: Session, letters: Sequence[int]) -> None:
-    """The jobs of letters that were under way have taken their events: they are gone."""
+    """Delete replayed letters whose events were taken."""
     for part in _parts(letters):
         session.execute(delete(DeadLetterReaderRow).where(col(DeadLetterReaderRow.letter).in_(part)))
         session.execute(delete(DeadLetterRow).where(col(DeadLetterRow.id).in_(part)))
 
 
 def given_back(session: Session, letters: Sequence[int]) -> None:
-    """The jobs of letters that were under way are not known to have taken their events, and end: they are as before."""
+    """Show replayed letters again, because their jobs ended and may not have taken the events."""
     for part in _parts(letters):
         session.execute(delete(DeadLetterReplayRow).where(col(DeadLetterReplayRow.letter).in_(part)))
 
@@ -168,14 +168,14 @@ def _readers(tenant: str | None, dataflow: str | None) -> list[ColumnElement[boo
     if tenant is not None:
         conditions.append(col(DeadLetterReaderRow.tenant) == tenant)
     if dataflow is not None:
-        # As both databases keep a list of texts.
-        written = cast(col(DeadLetterReaderRow.dataflows), Text)
-        conditions.append(written.contains(json.dumps(dataflow), autoescape=True))
+        # Both databases store a list of texts as JSON.
+        text = cast(col(DeadLetterReaderRow.dataflows), Text)
+        conditions.append(text.contains(json.dumps(dataflow), autoescape=True))
     return conditions
 
 
 def _last_readers(session: Session, instance: int) -> Readers:
-    """Whom an instance served that serves nobody any more: those of its dataflows that were removed last."""
+    """Return the last readers of an instance without users: those of its dataflows that were removed last."""
     names = (DataflowRow.id, DataflowRow.tenant, DataflowRow.removed, DataflowRow.instances)
     wanted = select(*map(col, names)).where(col(DataflowRow.removed).is_not(None))
     rows = session.execute(wanted.order_by(col(DataflowRow.removed).desc()).limit(_LATELY_REMOVED))
@@ -191,12 +191,12 @@ def _last_readers(session: Session, instance: int) -> Readers:
 
 
 def _drop(session: Session, which: ColumnElement[bool], most: int, most_bytes: int) -> int:
-    """Drop the oldest of some letters until the others are no more and no larger than they may be; how many."""
+    """Drop the oldest of some letters until the others are within the limits; return the number."""
     number, size = col(DeadLetterRow.id), col(DeadLetterRow.size)
     newest = select(number).where(which).order_by(number.desc())
     kept = session.scalar(newest.offset(most - 1).limit(1)) or 0
     if (session.scalar(select(func.sum(size)).where(which)) or 0) > most_bytes:
-        # With each the size of all that are as new or newer.
+        # The total size of each letter and all newer ones.
         summed = func.sum(size).over(order_by=number.desc()).label("bytes")
         parts = select(number.label("id"), summed).where(which).subquery()
         fits = session.scalar(select(func.min(parts.c.id)).where(parts.c.bytes <= most_bytes))

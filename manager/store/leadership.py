@@ -1,7 +1,7 @@
-"""Leading: of the managers that share a database one commits, under a lease that it renews; the others wait.
+"""The lead: one of the managers that share a database leads and commits, under a lease that it renews.
 
-Each take-over raises the term. Plans carry it, and hosts refuse older ones, so that a manager that was thought dead
-and comes back can change nothing any more.
+Each take-over raises the term. Plans carry the term, and hosts refuse plans of older ones, so a manager that was
+thought dead and comes back can change nothing.
 """
 
 import logging
@@ -17,36 +17,36 @@ from manager.store.tables import Leadership
 _LOG = logging.getLogger(__name__)
 
 LEASE = 6.0
-"""Seconds for which a leader leads without renewing."""
-RENEWING = 2.0
-"""Seconds between two renewals, and between two looks of those who wait."""
+"""Seconds that a manager leads without renewing the lease."""
+RENEW_EVERY = 2.0
+"""Seconds between two renewals, and between two attempts to take the lead."""
 
 
 class Candidate:
-    """One manager that would lead; works in a thread of its own."""
+    """A manager that leads or waits for the lead, in a thread of its own."""
 
     def __init__(self, store: Store, name: str, *, won: Callable[[int], None], lost: Callable[[], None]) -> None:
-        """`won` is called with the term when it leads, `lost` when it does not any more; both in its thread."""
+        """`won` is called with the term when it begins to lead, `lost` when it ends; both in its thread."""
         self._store = store
         self._name = name
         self._won = won
         self._lost = lost
         self._term = 0
-        """Under which it leads; 0 where it does not."""
+        """The term that it leads in; 0 if it does not."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leads", daemon=True)
 
     def start(self) -> None:
-        """Begin to wait for the lead; returns at once."""
+        """Start to wait for the lead; returns at once."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Give the lead back, so that nobody has to wait for the lease to end."""
+        """Stop, and give the lead back, so that no manager has to wait for the end of the lease."""
         self._stopping.set()
         self._thread.join()
 
     def look(self) -> None:
-        """Renew the lease, or take the lead over where nobody has it."""
+        """Renew the lease, or take the lead if it is free."""
         with self._store.write() as session:
             term = self._taken(session)
         if term == self._term:
@@ -56,11 +56,11 @@ class Candidate:
             self._lost()
         if term:
             self._won(term)
-            # Not before, so that it is tried again, under another term, if that failed.
+            # Set afterwards, so that it is tried again in another term if `won` failed.
             self._term = term
 
     def leave(self) -> None:
-        """Give the lead back, if it has it."""
+        """Give the lead back, if this manager has it."""
         if self._term:
             term, self._term = self._term, 0
             self._lost()
@@ -71,23 +71,23 @@ class Candidate:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            # Whether it still leads nobody knows then; each commit asks the database anyway.
-            self._tried(self.look)
-            self._stopping.wait(RENEWING)
-        self._tried(self.leave)
+            # After a failure, it is unknown who leads; each commit checks the lease in the database anyway.
+            self._attempt(self.look)
+            self._stopping.wait(RENEW_EVERY)
+        self._attempt(self.leave)
 
     @staticmethod
-    def _tried(step: Callable[[], None]) -> None:
+    def _attempt(step: Callable[[], None]) -> None:
         try:
             step()
         except DatabaseAway as error:
-            # The store has said so already, and that once is enough.
+            # The store has logged the outage already.
             _LOG.debug("the lead waits: %s", error)
-        except Exception:  # noqa: BLE001 - whatever it is, the next attempt may succeed
+        except Exception:  # noqa: BLE001 - the next attempt may succeed after any error
             _LOG.exception("the lead could not be taken, renewed or given back; it is tried again")
 
     def _taken(self, session: Session) -> int:
-        """Under which term it leads now; 0 where another does."""
+        """Renew or take the lease, and return the term; 0 if another manager leads."""
         row, now = session.get_one(Leadership, 1), self._store.now(session)
         mine = self._term > 0 and (row.leader, row.term) == (self._name, self._term)
         if not mine:

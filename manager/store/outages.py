@@ -1,6 +1,6 @@
-"""Outages: which of a database's errors mean that it is away for now, and not that something is wrong with Braid.
+"""Outages: the errors of a database that mean that it is away for now, not that Braid has a defect.
 
-The service answers those with 503 and goes on by itself once the database is back. All others stay errors.
+The service answers these with 503, and continues by itself once the database is back. All others stay errors.
 """
 
 import sqlite3
@@ -11,7 +11,7 @@ from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError
 
 _PRIMARY = 0xFF
-"""SQLite's extended codes have the general one in their last byte."""
+"""The last byte of SQLite's extended codes is the primary code."""
 _SQLITE_WAITED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _SQLITE_AWAY = frozenset(
     {
@@ -25,33 +25,32 @@ _SQLITE_AWAY = frozenset(
     }
 )
 _POSTGRESQL_WAITED = ("40", "55P03")
-"""Deadlocks and the like; a lock that was not to be had in time."""
+"""Deadlocks and serialization failures; a lock timeout."""
 _POSTGRESQL_AWAY = ("08", "25006", "25P03", "28", "3D", "53", "57P", "58")
-"""The beginnings of its codes for: a lost connection, a copy that takes no changes, a transaction that stood still, a
-user that is not let in, a database that is gone, disk or memory or connections used up, a server that stops or starts,
-and input and output that failed."""
+"""Prefixes of codes, in order: connection lost, read-only replica, idle transaction ended, user not authorized,
+database missing, disk or memory or connections exhausted, server stopping or starting, input or output failed."""
 
 
 def outage(error: DBAPIError) -> str | None:
-    """Why a database is away, in its own words; None where the error is of another kind."""
-    return said(error) if _is_wait(error.orig) or _is_away(error.orig) else None
+    """Return the database's message if it is away; None for another kind of error."""
+    return error_text(error) if _is_wait(error.orig) or _is_away(error.orig) else None
 
 
 def forget_lost_connections(engine: Engine) -> None:
-    """Have an engine connect anew after an outage, whatever the driver makes of the error."""
-    event.listen(engine, "handle_error", _judge)
+    """Let an engine reconnect after an outage, even if the driver takes the error for another kind."""
+    event.listen(engine, "handle_error", _mark_disconnect)
 
 
-def said(error: BaseException) -> str:
-    """What a database says of an error, in one line."""
-    told = getattr(error, "orig", None) or error
+def error_text(error: BaseException) -> str:
+    """Return the database's message for an error, in one line."""
+    original = getattr(error, "orig", None) or error
     # PostgreSQL's driver gives the fields of the server's message.
-    fields = told.args[0] if told.args else None
-    text = str(fields.get("M", fields) if isinstance(fields, dict) else told)
-    return text.partition("\n")[0] or type(told).__name__
+    fields = original.args[0] if original.args else None
+    text = str(fields.get("M", fields) if isinstance(fields, dict) else original)
+    return text.partition("\n")[0] or type(original).__name__
 
 
-def _judge(context: ExceptionContext) -> None:
+def _mark_disconnect(context: ExceptionContext) -> None:
     if _is_away(context.original_exception):
         context.is_disconnect = True
 
@@ -64,7 +63,7 @@ def _is_away(error: BaseException | None) -> bool:
     return (
         _sqlite_code(error) in _SQLITE_AWAY
         or _postgresql_code(error).startswith(_POSTGRESQL_AWAY)
-        # It says so of a server that cannot be reached, and of a connection that broke.
+        # Raised if the server cannot be reached, and if a connection breaks.
         or (type(error).__module__.startswith("pg8000") and type(error).__name__ == "InterfaceError")
     )
 

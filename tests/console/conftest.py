@@ -21,7 +21,7 @@ from playwright.sync_api import (
 )
 
 from manager.cases.tools import Tools
-from manager.reconciler.live_events import Events
+from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
 from manager.service import Service, service_of
 from tests import needs
@@ -44,7 +44,7 @@ class ConsoleService:
     town: Town
     seen: Seen
     """The status of hosts and jobs; a test fills it in."""
-    events: Events
+    events: LiveEvents
     """The live events."""
 
     @property
@@ -132,7 +132,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def console_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleService]:
     """The town of `tests.manager.rest.town`, with settable statuses and live events."""
-    seen, events = Seen(), Events(last=0)
+    seen, events = Seen(), LiveEvents(last=0)
     with town(tmp_path_factory.mktemp("console"), seeing=seen) as made:
         app = make_app(made.service, events, lambda: None)
         whole = Town(service=made.service, tools=made.tools, app=app, keys=made.keys, places=made.places)

@@ -3,8 +3,9 @@
 import time
 
 from manager.cases.tools import Pricing
+from manager.savings.cpu_estimate import CpuEstimate
 from manager.savings.ledger import MINUTE, Minute, write
-from manager.savings.settlement import Estimate, Settled, Share, Work
+from manager.savings.settlement import Settlement, Share, Work
 from tests.console.conftest import ConsoleService
 from tests.manager.rest.real_service import NAME
 
@@ -36,7 +37,7 @@ def _minute(at: int, town: ConsoleService) -> Minute:
         town.places["removed"]: Share(tenant="ann", cpu=5 * SECOND, alone=alone, saving=_estimate(15)),
         town.places["poors"]: Share(tenant="poor", cpu=10 * SECOND, alone=most, saving=_estimate(30)),
     }
-    settled = Settled(
+    settled = Settlement(
         seconds=60.0,
         cpu={"driver": 15 * SECOND, "jvm": 30 * SECOND, "worker": 15 * SECOND},
         shares=shares,
@@ -48,5 +49,5 @@ def _minute(at: int, town: ConsoleService) -> Minute:
     return Minute(at=at, settled=settled)
 
 
-def _estimate(seconds: int) -> Estimate:
-    return Estimate(low=seconds * SECOND // 2, likely=seconds * SECOND, high=2 * seconds * SECOND)
+def _estimate(seconds: int) -> CpuEstimate:
+    return CpuEstimate(low=seconds * SECOND // 2, likely=seconds * SECOND, high=2 * seconds * SECOND)

@@ -105,7 +105,7 @@ def test_the_page_of_a_job_is_live(page: Page, town: ConsoleService) -> None:
     expect(page.locator(".problem")).to_contain_text("its JVM died")
     expect(button).to_be_focused()
     for number in ("2", "1"):
-        town.events.tell("job", {"job": number, "state": "died", "trouble": f"{number} died", "failed": {}})
+        town.events.add("job", {"job": number, "state": "died", "trouble": f"{number} died", "failed": {}})
     events = page.get_by_role("region", name="Newest first")
     expect(events).to_contain_text("1 died")
     expect(events.locator("tbody tr")).to_have_count(1)

@@ -54,7 +54,7 @@ def test_new_operations_appear_and_open_details_stay_open(console_service: Conso
     with console_service.tools.store.write() as session:
         row = noted(session, started=2, reused=1, note=note, jobs_started=["7"])
         answer = OperationAnswer.model_validate(row.model_dump() | {"at": "2026-01-02T03:04:05Z"})
-    console_service.events.tell_operation(answer)
+    console_service.events.add_operation(answer)
     first = journal.get_by_role("row").nth(1)
     expect(first).to_contain_text("d-new")
     expect(first).to_contain_text("tasks: 2 started, 1 reused")

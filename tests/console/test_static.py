@@ -9,7 +9,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from manager.reconciler.live_events import Events
+from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
 from tests.manager.rest.fake_service import FakeService
 from tests.manager.rest.socket_server import serving
@@ -41,7 +41,7 @@ ON = {
 
 @pytest.fixture(scope="module")
 def app() -> FastAPI:
-    return make_app(FakeService().use_cases, Events(last=0), lambda: None)
+    return make_app(FakeService().use_cases, LiveEvents(last=0), lambda: None)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,8 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from manager.access import Grant, access_list, hashed, password_list, user_of
+from bridge.embedded import hashed
+from manager.access import Grant, access_list, password_list, user_of
 from tests.documentation.pages import ROOT
 
 pytestmark = pytest.mark.mosquitto

@@ -20,8 +20,9 @@ from paho.mqtt.properties import Properties
 from bridge import Message, MqttClient
 from bridge.brokers.broker import Broker, BrokerDown, BrokerKind, NoAccessLists, start_broker
 from bridge.brokers.entrance import ACCESS_LIST, PASSWORDS, Entrance
+from bridge.embedded import hashed
 from bridge.transport.address import Address
-from manager.access import AccessKeeper, OwnedTopic, grant, hashed, password_list, user_of
+from manager.access import AccessKeeper, OwnedTopic, grant, password_list, user_of
 from tests.brokers import KINDS, MOSQUITTO
 
 BOUND = 30.0

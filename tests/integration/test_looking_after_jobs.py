@@ -140,7 +140,7 @@ def test_what_overloads_its_job_is_moved_out_of_it(served: Within, town: Scatter
 
     def is_overloaded() -> bool:
         with served.committer.looking() as state:
-            picture = served.chooser.picture(state, served.committer.ground)
+            picture = served.chooser.snapshot(state, served.committer.ground)
         return picture.isolated is not None
 
     def is_in_time() -> bool:

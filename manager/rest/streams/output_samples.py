@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import StreamingResponse
 
-from manager.event_flow.output_watcher import OutputLook
+from manager.event_flow.output_look import OutputLook
 from manager.problem import (
     Conflict,
     DatabaseAway,

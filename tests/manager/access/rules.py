@@ -1,4 +1,4 @@
-"""How mosquitto reads an access list, told anew, for holding a text against what it shall say."""
+"""Mosquitto's interpretation of an access list, implemented again to check written lists."""
 
 from dataclasses import dataclass, field
 
@@ -7,17 +7,17 @@ _ACCESS = {b"read": {"read"}, b"write": {"write"}, b"readwrite": {"read", "write
 
 
 class UnreadableLine(ValueError):
-    """A line at which mosquitto would give up the list."""
+    """A line after which mosquitto would drop the rest of the list."""
 
 
 @dataclass
 class Rules:
-    """What a list says of each user."""
+    """The rules of a list, by user."""
 
     lines: dict[bytes | None, list[tuple[set[str], bytes]]] = field(default_factory=dict)
 
     def permit(self, user: str, access: str, topic: str) -> bool:
-        """Whether a user may read or write a topic."""
+        """Return true if a user may read or write a topic."""
         permitted = False
         for accesses, covered in self.lines.get(user.encode(), []):
             if _covers(covered, topic.encode()):
@@ -28,7 +28,7 @@ class Rules:
 
 
 def read_rules(text: str) -> Rules:
-    """Read a list from the bytes of its file."""
+    """Parse a list from the bytes of its file."""
     rules, user = Rules(), None
     for line in text.encode().split(b"\n"):
         kept = line.rstrip(_BLANKS)

@@ -1,4 +1,4 @@
-"""Grants: what mosquitto reads in a list is what was granted, whatever tenants and topics are called."""
+"""Grants: mosquitto reads exactly what was granted, for any names of tenants and topics."""
 
 import pytest
 from hypothesis import example, given
@@ -52,8 +52,8 @@ BRAIDS = [
 @given(st.lists(TENANTS, max_size=4), OWNED)
 @example(["a", "b"], [OwnedTopic(owner="a", topic="a/b"), OwnedTopic(owner="b", topic="a/b/c")])
 @example(["a", "a-b"], [OwnedTopic(owner="a", topic="a b"), OwnedTopic(owner="c", topic="c")])
-def test_a_list_says_what_was_granted(tenants: list[str], topics: list[OwnedTopic]) -> None:
-    """A tenant reads what lies below its own outputs and writes exactly its own topics; Braid does everything."""
+def test_a_list_has_exactly_the_grants(tenants: list[str], topics: list[OwnedTopic]) -> None:
+    """A tenant reads the topics below its own outputs and writes its own topics; Braid does everything."""
     try:
         grants = grant(tenants, topics)
     except UnfitName:
@@ -74,8 +74,8 @@ def test_a_list_says_what_was_granted(tenants: list[str], topics: list[OwnedTopi
 
 
 @given(TOPICS)
-def test_a_topic_is_taken_or_refused_by_name(topic: str) -> None:
-    """What is taken is one topic in one line, outside Braid's and the broker's own; all else is refused in one line."""
+def test_a_topic_is_accepted_or_refused_by_name(topic: str) -> None:
+    """An accepted one is a single topic in one line, outside Braid's and the broker's own; all others are refused."""
     refusal = ""
     try:
         check_topic(topic)
@@ -92,19 +92,19 @@ def test_a_topic_is_taken_or_refused_by_name(topic: str) -> None:
 
 @given(st.permutations(["a", "b", "c"]), st.permutations(["x", "y", "z"]))
 def test_a_list_does_not_depend_on_order(tenants: list[str], topics: list[str]) -> None:
-    """Equal grants give equal text, so that nothing is written where nothing changed."""
+    """Equal grants give equal text, so that nothing is written if nothing changed."""
     owned = [OwnedTopic(owner="b", topic=topic) for topic in topics]
     ordered = [OwnedTopic(owner="b", topic=topic) for topic in ("x", "y", "z")]
     assert access_list(grant(["a", "b", "c"], ordered)) == access_list(grant(tenants, [*owned, owned[0]]))
 
 
 def test_a_topic_of_nobody_is_granted_to_nobody() -> None:
-    """A source whose owner is no tenant any more may be written by nobody, and refuses no list."""
+    """A source whose owner is no longer a tenant may be written by nobody, and causes no error."""
     assert {"a": Grant(tenant="a")} == grant(["a"], [OwnedTopic(owner="gone", topic="x")])
 
 
 def test_no_grants_make_a_list_that_still_denies() -> None:
-    """Without any tenant the list names Braid alone; an empty one would permit everything."""
+    """Without tenants, the list names only Braid; an empty one would permit everything."""
     assert "user braid\ntopic readwrite #\ntopic readwrite $SYS/#\n" == access_list({})
 
 
@@ -114,10 +114,10 @@ def test_no_grants_make_a_list_that_still_denies() -> None:
         ("", "'' is empty; name it"),
         (" a", "' a' has spaces around it, which a broker drops; leave them out"),
         ("a\u3000", "'a\\u3000' has spaces around it, which a broker drops; leave them out"),
-        ("a\nb", "'a\\nb' holds a control character or something that is none; leave it out"),
-        ("a\x85b", "'a\\x85b' holds a control character or something that is none; leave it out"),
-        ("a\ud800b", "'a\\ud800b' holds a control character or something that is none; leave it out"),
-        ("a\uffff", "'a\\uffff' holds a control character or something that is none; leave it out"),
+        ("a\nb", "'a\\nb' holds a control character or something that is no character; leave it out"),
+        ("a\x85b", "'a\\x85b' holds a control character or something that is no character; leave it out"),
+        ("a\ud800b", "'a\\ud800b' holds a control character or something that is no character; leave it out"),
+        ("a\uffff", "'a\\uffff' holds a control character or something that is no character; leave it out"),
         ("a/+", "'a/+' holds a wildcard; name one topic exactly, without + and #"),
         ("#", "'#' holds a wildcard; name one topic exactly, without + and #"),
         ("$share/g/a", "'$share/g/a' begins with $, which is the broker's own; choose another"),
@@ -128,7 +128,7 @@ def test_no_grants_make_a_list_that_still_denies() -> None:
     ],
 )
 def test_an_unfit_topic_is_refused(topic: str, reason: str) -> None:
-    """The error names the topic, what is wrong with it, and what to do."""
+    """The error names the topic, the reason and the remedy."""
     with pytest.raises(UnfitName) as refused:
         grant(["a"], [OwnedTopic(owner="a", topic=topic)])
     assert f"the topic {reason}" == str(refused.value)
@@ -137,7 +137,7 @@ def test_an_unfit_topic_is_refused(topic: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("tenant", "reason"),
     [
-        ("a\nuser braid", "'a\\nuser braid' holds a control character or something that is none; leave it out"),
+        ("a\nuser braid", "'a\\nuser braid' holds a control character or something that is no character; leave it out"),
         ("", "'' is empty; name it"),
         ("a ", "'a ' has spaces around it, which a broker drops; leave them out"),
         ("+", "'+' holds a wildcard; name one topic exactly, without + and #"),
@@ -146,14 +146,14 @@ def test_an_unfit_topic_is_refused(topic: str, reason: str) -> None:
     ],
 )
 def test_an_unfit_tenant_is_refused(tenant: str, reason: str) -> None:
-    """The error names the tenant, what is wrong with it, and what to do."""
+    """The error names the tenant, the reason and the remedy."""
     with pytest.raises(UnfitName) as refused:
         grant([tenant], [])
     assert f"the tenant {reason}" == str(refused.value)
 
 
 @pytest.mark.parametrize("topic", ["/" * 200, "a", "a b", "é/ü", "braidy", "a//b", "%u/%c", "a$"])
-def test_a_topic_that_is_merely_unusual_is_taken(topic: str) -> None:
-    """What no rule speaks against is granted as it is."""
+def test_an_unusual_topic_is_granted(topic: str) -> None:
+    """It is granted if no rule forbids it."""
     rules = read_rules(access_list(grant(["a"], [OwnedTopic(owner="a", topic=topic)])))
     assert rules.permit("tenant-a", "write", topic)

@@ -1,4 +1,4 @@
-"""A machine that a backup is made of: a root with a database, and jobs that run without Spark."""
+"""A machine to back up: a root with a database, and jobs that run without Spark."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ ADVANCED = {"leader", "until", "term", "next_instance", "next_job"}
 
 
 class CountingJob:
-    """A job that counts what comes, with a checkpoint as Spark has it."""
+    """A job that counts events, with a checkpoint in Spark's form."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -47,7 +47,7 @@ class CountingJob:
         self.spool.append([Item(count=len(values), stamp=0, payload=packed(events))], {"p": Expected(next=len(values))})
 
     def plan_batch(self) -> bool:
-        """Write down the next batch as Spark does before it runs it, and run it."""
+        """Write the next batch's plan as Spark does, and run the batch."""
         (self.folder.checkpoint / "offsets" / str(self.twin.batch)).write_text("v1")
         ran = self.twin.step()
         if not ran:
@@ -55,7 +55,7 @@ class CountingJob:
         return ran
 
     def finish_batch(self) -> None:
-        """Write down that the last batch is finished, and let go what nobody needs."""
+        """Write that the last batch is finished, and remove what is no longer needed."""
         done = self.twin.batch - 1
         (self.folder.checkpoint / "commits" / str(done)).write_text("v1")
         published = {"batch": done + 1, "opened": [], "closing": []}
@@ -70,7 +70,7 @@ class CountingJob:
             self.finish_batch()
 
     def prune(self) -> None:
-        """Remove the records, the plans and the events that nobody needs."""
+        """Remove the records, plans and events that are no longer needed."""
         store = RecordStore(self.folder.records)
         batches = store.batches()
         store.prune(min(store.base(batches[-1]), max(0, batches[-1] - 5)))
@@ -82,7 +82,7 @@ class CountingJob:
 
 
 def kept(root: Path, before: int | None = None) -> Any:
-    """What the job of a root keeps by its records, by the last one or before a batch."""
+    """Return the state of a root's job, as of its last record or before a batch."""
     store = RecordStore(job_folder(root, JOB).records)
     return store.state(store.batches().stop if before is None else before).kept
 
@@ -102,7 +102,7 @@ def counting() -> Plan:
 
 
 def everything(url: str) -> dict[str, list[dict[str, Any]]]:
-    """All rows of all tables, but for what a restore changes."""
+    """Return all rows of all tables, except for values that a restore changes."""
     store = Store(url)
     try:
         with store.read() as session:

@@ -1,4 +1,4 @@
-"""Backup and restore: what was there is there again, elsewhere, and whatever is not sound is refused."""
+"""Backup and restore: everything is restored elsewhere, and damaged archives are refused."""
 
 import io
 import json
@@ -63,7 +63,7 @@ def job(root: Path) -> Iterator[CountingJob]:
 
 @pytest.fixture(params=BOTH)
 def other_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of another database, without tables."""
+    """Return the URL of another database, without tables."""
     if request.param == "sqlite":
         return sqlite_url(tmp_path / "other" / "braid.db")
     made: Server = request.getfixturevalue("postgresql")
@@ -71,7 +71,7 @@ def other_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def filled(url: str, name: str = "one") -> Manager:
-    """A manager that leads, with something in every table that has to do with dataflows."""
+    """Return a leading manager with rows in every table about dataflows."""
     made = Manager(url, name).lead()
     made.admit("ann", "bob")
     made.register("weather")
@@ -91,19 +91,19 @@ def park(manager: Manager, *batches: int) -> None:
 
 
 def small(root: Path) -> str:
-    """A database in a root, with next to nothing in it."""
+    """Make a nearly empty database in a root."""
     url = sqlite_url(root / "braid.db")
     Store(url).close()
     return url
 
 
 def newest_scheme() -> str:
-    """The number of the newest migration, by the name of its file."""
+    """Return the number of the newest migration, from its file name."""
     return max(path.name[:4] for path in (Path(store.__file__).parent / "migrations" / "versions").glob("0*.py"))
 
 
-def test_what_was_committed_is_there_again(empty_url: str, other_url: str, root: Path, tmp_path: Path) -> None:
-    """From either kind of database to either kind, row by row; a manager leads it and goes on from there."""
+def test_the_committed_state_is_restored(empty_url: str, other_url: str, root: Path, tmp_path: Path) -> None:
+    """Every row is copied from either kind of database to either, and a manager leads it and continues."""
     before = filled(empty_url)
     manifest = back_up(root, empty_url, tmp_path / "backup.tar")
     assert (6 + 1, 3, newest_scheme()) == (manifest.counts["dataflow"], manifest.counts["dead_letter"], manifest.scheme)
@@ -120,10 +120,8 @@ def test_what_was_committed_is_there_again(empty_url: str, other_url: str, root:
         each.close()
 
 
-def test_numbers_that_were_given_are_not_given_again(
-    empty_url: str, other_url: str, root: Path, tmp_path: Path
-) -> None:
-    """Neither of rows that are gone by the time of the backup, nor of instances and jobs that came after it."""
+def test_given_numbers_are_not_given_again(empty_url: str, other_url: str, root: Path, tmp_path: Path) -> None:
+    """Neither are those of rows deleted before the backup, nor those of instances and jobs started after it."""
     before = filled(empty_url)
     letters = before.service.dead_letters.page(OPERATOR, Paging()).items
     before.service.dead_letters.discard(OPERATOR, str(letters[0].id))
@@ -146,8 +144,8 @@ def test_numbers_that_were_given_are_not_given_again(
         each.close()
 
 
-def test_who_is_restored_leads_under_a_higher_term(root: Path, tmp_path: Path) -> None:
-    """However often the old one was taken over since; plans carry it, and a job refuses those of an older term."""
+def test_a_restored_service_leads_in_a_higher_term(root: Path, tmp_path: Path) -> None:
+    """It is higher than any take-over of the old one since; a job refuses plans of an older term."""
     url = sqlite_url(root / "braid.db")
     before = filled(url)
     back_up(root, url, tmp_path / "backup.tar")
@@ -174,7 +172,7 @@ def test_who_is_restored_leads_under_a_higher_term(root: Path, tmp_path: Path) -
 def test_a_backup_is_made_while_nothing_moves(
     empty_url: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that cannot be is refused; where something moved while it was made, it is made once more."""
+    """It is refused if a move does not end, and repeated if one took place meanwhile."""
     manager = Manager(empty_url, strategy="launch").lead()
     manager.admit("ann")
     manager.register("weather")
@@ -207,7 +205,7 @@ def test_a_backup_is_made_while_nothing_moves(
 
 
 def test_a_backup_of_a_database_that_is_written_is_one_state_of_it(empty_url: str, root: Path, tmp_path: Path) -> None:
-    """While dataflows are submitted and removed, each backup holds what one version of the state says, whole."""
+    """While dataflows are submitted and removed, each backup has one version of the state, complete."""
     manager = filled(empty_url)
     done = threading.Event()
 
@@ -242,8 +240,8 @@ def test_a_backup_of_a_database_that_is_written_is_one_state_of_it(empty_url: st
     assert len(versions) == 3
 
 
-def test_a_job_goes_on_from_its_last_finished_batch(root: Path, job: CountingJob, tmp_path: Path) -> None:
-    """Its state is as it was, its spool gives no position again, and what it had not finished is lost."""
+def test_a_job_continues_from_its_last_finished_batch(root: Path, job: CountingJob, tmp_path: Path) -> None:
+    """It has its state, its spool gives no position again, and the unfinished batch is lost."""
     url = small(root)
     job.receive(1, 2, 1)
     job.work()
@@ -278,7 +276,7 @@ def test_a_job_goes_on_from_its_last_finished_batch(root: Path, job: CountingJob
 
 
 def test_with_the_spools_nothing_is_lost(root: Path, job: CountingJob, tmp_path: Path) -> None:
-    """A job works off what waited, the batch that it was about to run first, and comes to the same state."""
+    """A job processes what waited, starting with the batch that it was about to run, and reaches the same state."""
     url = small(root)
     job.receive(1, 2, 1)
     job.work()
@@ -312,17 +310,17 @@ def test_with_the_spools_nothing_is_lost(root: Path, job: CountingJob, tmp_path:
 
 
 @pytest.mark.parametrize("started", [False, True])
-def test_what_is_gone_of_a_stopped_job_holds_up_no_backup_with_spools(
+def test_removed_events_of_a_stopped_job_prevent_no_backup(
     root: Path, job: CountingJob, tmp_path: Path, *, started: bool
 ) -> None:
-    """The job passes over it once it is started, and has not read on just then; of any other job nothing may go."""
+    """The job skips them when it is started. Events of any other job must not be missing."""
     url = small(root)
     job.receive(1, 2, 1)
     job.work()
     job.receive(5, 5)
     commit(job.spool.folder, JOB, 5)
     job.spool.prune()
-    with pytest.raises(BackupRefused, match="goes on too fast"):
+    with pytest.raises(BackupRefused, match="changes too fast"):
         back_up(root, url, tmp_path / "damaged.tar", with_spools=True)
     if started:
         job.folder.save_gone({STREAM: 5})
@@ -332,10 +330,10 @@ def test_what_is_gone_of_a_stopped_job_holds_up_no_backup_with_spools(
 
 
 @pytest.mark.parametrize(("had", "expected"), [(0, 0), (2, 2), (3, 3), (5, 3)])
-def test_a_spool_between_jobs_expects_what_the_job_before_it_has_yet_to_give(
+def test_a_spool_between_jobs_expects_the_producer_s_next_number(
     root: Path, job: CountingJob, tmp_path: Path, had: int, expected: int
 ) -> None:
-    """Neither does it take again what it had, nor take what a batch gives that is run again for what it had of that."""
+    """It accepts no event twice, and takes no event of a repeated batch for another."""
     url = small(root)
     job.twin.log(replace(counting(), version=2, forwards=(Forward(instance=2, port="out"),)))
     job.receive(1, 2, 3)
@@ -354,8 +352,8 @@ def test_a_spool_between_jobs_expects_what_the_job_before_it_has_yet_to_give(
     assert {} == left
 
 
-def test_a_spool_behind_a_job_that_begins_anew_expects_nothing(root: Path, job: CountingJob, tmp_path: Path) -> None:
-    """The job has finished no batch; its first number is told when it forwards again."""
+def test_a_spool_of_a_job_without_batches_expects_any_number(root: Path, job: CountingJob, tmp_path: Path) -> None:
+    """The job has finished no batch, and gives its first number when it forwards again."""
     url = small(root)
     job.twin.log(replace(counting(), version=2, forwards=(Forward(instance=2, port="out"),)))
     with closing(Spool(spool_folder(root, "bridge/2:out"), most_bytes=1_000_000)) as spool:
@@ -367,15 +365,15 @@ def test_a_spool_behind_a_job_that_begins_anew_expects_nothing(root: Path, job: 
 
 
 def _entries_of(header: Header) -> set[int]:
-    """The entries of the log of plans that a record names."""
+    """Return the entries of the log of plans that a record names."""
     return {header.start.entry, header.end.entry} - {0}
 
 
 @pytest.mark.parametrize("with_spools", [False, True])
-def test_a_picture_of_a_job_that_runs_belongs_together(
+def test_a_copy_of_a_running_job_is_consistent(
     root: Path, job: CountingJob, tmp_path: Path, *, with_spools: bool
 ) -> None:
-    """Batches, plans, records and events come and go meanwhile, and every backup can be gone on from."""
+    """Batches, plans, records and events come and go meanwhile, and every backup can be continued from."""
     url = small(root)
     job.receive(1)
     job.work()
@@ -423,8 +421,8 @@ def test_a_picture_of_a_job_that_runs_belongs_together(
     assert not failed
 
 
-def test_what_is_the_owners_stays_so(root: Path, tmp_path: Path) -> None:
-    """The archive is its owner's only; the key is in it where that was asked for; modes come back."""
+def test_files_stay_readable_by_their_owner_only(root: Path, tmp_path: Path) -> None:
+    """So is the archive; it has the key only on request, and permissions are restored."""
     url = small(root)
     write_key(root, "braid_secret")
     (root / "access" / "tmp").mkdir(parents=True)
@@ -448,8 +446,8 @@ def test_what_is_the_owners_stays_so(root: Path, tmp_path: Path) -> None:
     assert not list((root / "backup").glob("*/*"))
 
 
-def test_nothing_is_written_over(root: Path, tmp_path: Path) -> None:
-    """A backup takes no other file's place, and a restore neither a root's nor a database's; each says what to do."""
+def test_nothing_is_overwritten(root: Path, tmp_path: Path) -> None:
+    """A backup replaces no file, and a restore no root and no database; each error has a remedy."""
     url = small(root)
     archive = tmp_path / "backup.tar"
     archive.write_text("mine")
@@ -472,10 +470,8 @@ def test_nothing_is_written_over(root: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.postgresql
-def test_a_database_of_postgresql_that_holds_something_is_refused(
-    postgresql: Server, root: Path, tmp_path: Path
-) -> None:
-    """One that was ever led, or that has rows, is left as it is."""
+def test_a_used_postgresql_database_is_refused(postgresql: Server, root: Path, tmp_path: Path) -> None:
+    """One that has ever been led, or that has rows, is left as it is."""
     archive = tmp_path / "backup.tar"
     back_up(root, small(root), archive)
     url = postgresql.new_database()
@@ -490,7 +486,7 @@ def test_a_database_of_postgresql_that_holds_something_is_refused(
 def test_a_restore_that_fails_leaves_an_empty_root(
     root: Path, job: CountingJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that it can be tried again: what was written is taken away, whether the root was there before or not."""
+    """So it can be tried again: everything written is removed, and so is a root that was created."""
     job.receive(1)
     job.work()
     archive = tmp_path / "backup.tar"
@@ -511,7 +507,7 @@ def test_a_restore_that_fails_leaves_an_empty_root(
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive of a root with a file."""
+    """Return an archive of a root with a file."""
     folder = tmp_path_factory.mktemp("sound")
     (folder / "root" / "access").mkdir(parents=True)
     (folder / "root" / "access" / "acl").write_text("user ann\n")
@@ -522,7 +518,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(st.data())
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_damaged_archive_is_refused(sound: Path, data: st.DataObject) -> None:
-    """Cut off anywhere, or with a bit turned, it is refused before anything is written, or nothing of it is lost."""
+    """If it is truncated, or a bit is flipped, it is refused before anything is written, unless nothing is lost."""
     content = bytearray(sound.read_bytes())
     whole = verified(sound)
     path = sound.with_name("damaged.tar")
@@ -554,13 +550,13 @@ def with_member(archive: Path, name: str, *, kind: bytes = tarfile.REGTYPE) -> P
 @pytest.mark.parametrize(
     "name", ["../out", "/out", "jobs/../../out", "keeper/record", "jobs", "manifest.json", "access/acl"]
 )
-def test_an_archive_with_something_else_in_it_is_refused(sound: Path, name: str) -> None:
-    """Whatever was added, and wherever it would be written."""
+def test_an_archive_with_an_extra_member_is_refused(sound: Path, name: str) -> None:
+    """That is so for any member, and any place it would be written to."""
     with pytest.raises(BackupRefused):
         verified(with_member(sound, name))
 
 
-def test_an_archive_with_a_link_in_it_is_refused(sound: Path) -> None:
+def test_an_archive_with_a_link_is_refused(sound: Path) -> None:
     """Nothing is read or written through it."""
     with pytest.raises(BackupRefused, match="is no file"):
         verified(with_member(sound, "jobs/1/link", kind=tarfile.SYMTYPE))
@@ -568,7 +564,7 @@ def test_an_archive_with_a_link_in_it_is_refused(sound: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"no tar at all", os.urandom(4_096)])
 def test_a_file_that_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
-    """It is named, with what to do."""
+    """The error names the file and the remedy."""
     path = tmp_path / "notes"
     path.write_bytes(content)
     with pytest.raises(BackupRefused, match=r"notes is damaged: .*; use another backup"):
@@ -578,7 +574,7 @@ def test_a_file_that_is_no_archive_is_refused(tmp_path: Path, content: bytes) ->
 
 
 def test_a_database_of_a_newer_braid_is_refused(root: Path, tmp_path: Path) -> None:
-    """What this one does not know is told before anything is written."""
+    """It is refused before anything is written."""
     url = small(root)
     store = Store(url)
     with store.write() as session:
@@ -590,8 +586,8 @@ def test_a_database_of_a_newer_braid_is_refused(root: Path, tmp_path: Path) -> N
     assert not (tmp_path / "other").exists()
 
 
-def test_a_manifest_that_was_changed_is_refused(sound: Path) -> None:
-    """What it says is held against its own checksum."""
+def test_a_changed_manifest_is_refused(sound: Path) -> None:
+    """It is compared with its own checksum."""
     changed = sound.with_name("changed.tar")
     changed.write_bytes(sound.read_bytes().replace(b'"tenant":0', b'"tenant":1'))
     with pytest.raises(BackupRefused, match="its manifest is not as it was written"):
@@ -599,8 +595,8 @@ def test_a_manifest_that_was_changed_is_refused(sound: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../out", "/out", "jobs/../../out", "jobs//1", "keeper/record", "jobs", "braid.db"])
-def test_an_archive_that_was_made_to_write_elsewhere_is_refused(sound: Path, name: str) -> None:
-    """Although its manifest and all checksums are in order."""
+def test_an_archive_that_would_write_elsewhere_is_refused(sound: Path, name: str) -> None:
+    """That is so even if its manifest and all checksums are right."""
     path = sound.with_name("made.tar")
     path.unlink(missing_ok=True)
     write_archive(path, [(name, sound)], Contents.model_validate(verified(sound).model_dump()))
@@ -609,8 +605,8 @@ def test_an_archive_that_was_made_to_write_elsewhere_is_refused(sound: Path, nam
 
 
 @pytest.mark.parametrize("with_key", [True, False])
-def test_secrets_come_back_and_can_be_read_with_their_key(root: Path, tmp_path: Path, *, with_key: bool) -> None:
-    """Which is in the archive only where it is asked for; else nothing in it tells a secret, and they are put anew."""
+def test_secrets_are_restored_and_readable_with_their_key(root: Path, tmp_path: Path, *, with_key: bool) -> None:
+    """The archive has the key only on request; without it, secrets cannot be read and have to be set again."""
     Manager(sqlite_url(root / "braid.db")).close()
     Vault(root).put("ann", "lake", "sesame")
     archive, other = tmp_path / "archive", tmp_path / "other"

@@ -3,21 +3,22 @@
 from collections.abc import Mapping
 from functools import reduce
 
+from manager.savings.cpu_estimate import CpuEstimate
 from manager.savings.ledger import Minute
-from manager.savings.settlement import Estimate, Settled, Share, Work
+from manager.savings.settlement import Settlement, Share, Work
 
 CORE_MINUTE = 60 * 10**9
 
 
 def minute(at: int, shares: Mapping[str, Share]) -> Minute:
     """A minute of which dataflows have shares, and nobody the rest."""
-    settled = Settled(
+    settled = Settlement(
         seconds=60.0,
         cpu={"jvm": CORE_MINUTE, "worker": CORE_MINUTE},
         shares=shares,
         overhead=2 * CORE_MINUTE - sum(share.cpu for share in shares.values()),
-        launched=Estimate(low=3 * CORE_MINUTE, likely=4 * CORE_MINUTE, high=5 * CORE_MINUTE),
-        packed=Estimate(low=2 * CORE_MINUTE, likely=3 * CORE_MINUTE, high=4 * CORE_MINUTE),
+        launched=CpuEstimate(low=3 * CORE_MINUTE, likely=4 * CORE_MINUTE, high=5 * CORE_MINUTE),
+        packed=CpuEstimate(low=2 * CORE_MINUTE, likely=3 * CORE_MINUTE, high=4 * CORE_MINUTE),
         work=reduce(Work.plus, (share.work for share in shares.values()), Work()),
     )
     return Minute(at=at, settled=settled)

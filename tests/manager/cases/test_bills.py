@@ -8,8 +8,9 @@ import pytest
 
 from manager.cases.tools import Pricing
 from manager.problem import InvalidRequest, NotFound
+from manager.savings.cpu_estimate import CpuEstimate
 from manager.savings.ledger import HOUR, MINUTE, Minute, write
-from manager.savings.settlement import Estimate, Share
+from manager.savings.settlement import Share
 from tests.manager.cases.metered_minutes import CORE_MINUTE, minute
 from tests.manager.managers import OPERATOR, Manager, caller
 
@@ -20,9 +21,9 @@ BEGIN = THIS_HOUR - timedelta(hours=30)
 
 def shared_minute(at: datetime, shares: dict[str, tuple[str, int]]) -> Minute:
     """Two core-minutes, of which some go to dataflows of tenants."""
-    alone = Estimate(low=CORE_MINUTE // 2, likely=CORE_MINUTE, high=2 * CORE_MINUTE)
+    alone = CpuEstimate(low=CORE_MINUTE // 2, likely=CORE_MINUTE, high=2 * CORE_MINUTE)
     found = {
-        dataflow: Share(tenant=tenant, cpu=cpu, alone=alone, saving=Estimate())
+        dataflow: Share(tenant=tenant, cpu=cpu, alone=alone, saving=CpuEstimate())
         for dataflow, (tenant, cpu) in shares.items()
     }
     return minute(int(at.timestamp()), found)

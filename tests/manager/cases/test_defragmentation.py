@@ -7,7 +7,7 @@ import pytest
 from manager.cases.base import Paging
 from manager.defragmentation.choice import Chooser
 from manager.problem import Conflict, StateNotReady
-from tests.manager.defragmentation.job_reports import instance_of, tell
+from tests.manager.defragmentation.job_reports import instance_of, report
 from tests.manager.managers import OPERATOR, Manager
 
 BUSY = "s:source > a:map{'add': 1} > b:count > k:sink"
@@ -69,12 +69,12 @@ def test_what_saves_most_here_and_now_is_told(scattered: Town) -> None:
     scattered.submit("ann", "s:source > a:map{'add': 1} > b:count > k:sink")
     jobs = scattered.jobs()
     busy = {instance_of(scattered, "count"): 0.001, instance_of(scattered, "map"): 0.001}
-    tell(scattered, jobs[0], busy, SECONDS)
+    report(scattered, jobs[0], busy, SECONDS)
     few = scattered.service.defragmentation.fragmentation(OPERATOR)
     assert (few.cores, few.saves.most) == (few.saves.defragmenting, "packing")
     assert few.saves.crossover_seconds is not None
     assert few.saves.work_per_batch_seconds < few.saves.crossover_seconds
-    tell(scattered, jobs[0], dict.fromkeys(busy, 0.3), SECONDS)
+    report(scattered, jobs[0], dict.fromkeys(busy, 0.3), SECONDS)
     many = scattered.service.defragmentation.fragmentation(OPERATOR)
     assert "sharing" == many.saves.most
     assert many.saves.sharing > few.saves.sharing
@@ -83,7 +83,7 @@ def test_what_saves_most_here_and_now_is_told(scattered: Town) -> None:
 def test_what_is_asked_for_isolates_where_a_job_is_overloaded(packed: Town) -> None:
     """Only what overloads it goes to a job of its own."""
     (job,) = packed.jobs()
-    tell(packed, job, {instance_of(packed, "count"): 1.2, instance_of(packed, "map"): 0.01}, SECONDS)
+    report(packed, job, {instance_of(packed, "count"): 1.2, instance_of(packed, "map"): 0.01}, SECONDS)
     move = packed.service.defragmentation.begin(OPERATOR)
     assert (job,) == move.leaves
     assert 2 == len(move.joins)
@@ -96,7 +96,7 @@ def test_what_is_asked_for_isolates_where_a_job_is_overloaded(packed: Town) -> N
 def test_where_nothing_would_move_that_is_said(packed: Town) -> None:
     """One job that keeps up with its pace is as it should be."""
     (job,) = packed.jobs()
-    tell(packed, job, {instance_of(packed, "count"): 0.1}, SECONDS)
+    report(packed, job, {instance_of(packed, "count"): 0.1}, SECONDS)
     with pytest.raises(Conflict, match="no task would be better off elsewhere"):
         packed.service.defragmentation.begin(OPERATOR)
 

@@ -10,9 +10,10 @@ from sqlmodel import select
 from manager.answers import SavingsAnswer
 from manager.cases.tools import Pricing
 from manager.problem import InvalidRequest, NotFound
+from manager.savings.cpu_estimate import CpuEstimate
 from manager.savings.intervals import Interval, interval
 from manager.savings.ledger import HOUR, MINUTE, write
-from manager.savings.settlement import Estimate, Share, Work
+from manager.savings.settlement import Share, Work
 from manager.store.tables import MeteredTenantRow
 from tests.manager.cases.metered_minutes import CORE_MINUTE, minute
 from tests.manager.managers import OPERATOR, Manager, caller
@@ -28,8 +29,8 @@ def metered(sqlite: str) -> Iterator[Manager]:
     made.admit("ann", "bob")
     made.register("weather")
     first = [made.submit(each, "s:source > a:map > k:sink") for each in ("ann", "bob", "ann")]
-    alone = Estimate(low=CORE_MINUTE // 2, likely=CORE_MINUTE, high=2 * CORE_MINUTE)
-    saving = Estimate(low=0, likely=CORE_MINUTE // 2, high=CORE_MINUTE)
+    alone = CpuEstimate(low=CORE_MINUTE // 2, likely=CORE_MINUTE, high=2 * CORE_MINUTE)
+    saving = CpuEstimate(low=0, likely=CORE_MINUTE // 2, high=CORE_MINUTE)
     shared = {
         each: Share(tenant=who, cpu=CORE_MINUTE // 4, alone=alone, saving=saving, work=Work(done=3, alone=6))
         for each, who in zip(first[:2], ("ann", "bob"), strict=True)

@@ -11,7 +11,7 @@ import pytest
 
 from manager.answers import DataflowState, KeyForm, Quota, Start, Stop, TenantForm, VisibilityForm
 from manager.client import AsyncClient, Client, Refused
-from manager.reconciler.live_events import Events
+from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
 from tests.manager.client.test_clients import LISTS, ROUTES
 from tests.manager.rest.fake_service import FakeService
@@ -30,7 +30,7 @@ BELOW = re.compile(r"\{\w+\}")
 class Served:
     """A fake service behind REST, with its URL and events."""
 
-    def __init__(self, url: str, service: FakeService, events: Events) -> None:
+    def __init__(self, url: str, service: FakeService, events: LiveEvents) -> None:
         self.url = url
         self.service = service
         self.events = events
@@ -41,7 +41,7 @@ class Served:
 
 @contextmanager
 def rest() -> Iterator[Served]:
-    service, events = FakeService(), Events(last=0)
+    service, events = FakeService(), LiveEvents(last=0)
     with serving(make_app(service.use_cases, events, lambda: None)) as url:
         try:
             yield Served(url, service, events)
@@ -57,7 +57,7 @@ def served() -> Iterator[Served]:
 
 def test_every_route_has_a_method_and_every_method_a_route() -> None:
     """But for live streams, which are tested below, and sessions, which are for browsers."""
-    paths = make_app(FakeService().use_cases, Events(), lambda: None).openapi()["paths"]
+    paths = make_app(FakeService().use_cases, LiveEvents(), lambda: None).openapi()["paths"]
     documented = {
         (verb.upper(), re.sub(BELOW, "x", path))
         for path, verbs in paths.items()
@@ -196,13 +196,13 @@ def test_events_arrive_as_they_happen(served: Served) -> None:
     heard: list[Any] = []
     with served.client(served.service.operator) as operator:
         # The service counts from 1, so no event between the request and its answer is missed.
-        served.events.tell("job", {"job": "j1", "state": "running"})
+        served.events.add("job", {"job": "j1", "state": "running"})
         operator._http.headers["Last-Event-ID"] = "0"
         for event in operator.events():
             heard.append((event.kind, event.told))
             if len(heard) == 2:
                 break
-            served.events.tell("dataflow", {"tenant": "ann", "dataflow": "d"})
+            served.events.add("dataflow", {"tenant": "ann", "dataflow": "d"})
     assert [("job", {"job": "j1", "state": "running"}), ("dataflow", {"tenant": "ann", "dataflow": "d"})] == heard
 
 

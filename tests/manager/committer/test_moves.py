@@ -12,7 +12,7 @@ from manager.committer import committer as committers
 from manager.committer.draft import DecisionGround
 from manager.defragmentation.choice import Chooser
 from manager.problem import Conflict, InvalidDataflow, StateNotReady
-from manager.reconciler.concerning import needs_of
+from manager.reconciler.dataflow_needs import needs_of
 from manager.transitions.life import LIVES, Phase, TransitionKind
 from manager.transitions.move import Chosen, Move
 from manager.transitions.scope import MEETINGS, Comer
@@ -43,7 +43,7 @@ def scattered(url: str) -> Iterator[Manager]:
 
 
 def begin(manager: Manager) -> Move:
-    return manager.changes.moves.begin(Chooser(manager.seen).asked_for, who="operator")
+    return manager.changes.moves.begin(Chooser(manager.seen).on_request, who="operator")
 
 
 def passed(move: Move) -> dict[JobId, dict[str, int]]:

@@ -1,4 +1,4 @@
-"""What a job tells of itself, for tests of what is done about it."""
+"""Reports of a job, for tests of the reaction to them."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -8,8 +8,8 @@ from merge import Instance
 from tests.manager.managers import Manager
 
 
-def tell(manager: Manager, job: str, busy: Mapping[Instance, float], now: float) -> None:
-    """Have a job say now that these tasks have been so busy since it began, and that its batches took as long."""
+def report(manager: Manager, job: str, busy: Mapping[Instance, float], now: float) -> None:
+    """Let a job report these loads of its tasks since its start, and this duration of its batches."""
     done: dict[int, InstanceMeasured] = {
         instance: InstanceMeasured(cpu_ns=round(part * now * 1e9)) for instance, part in busy.items()
     }
@@ -24,6 +24,6 @@ def tell(manager: Manager, job: str, busy: Mapping[Instance, float], now: float)
 
 
 def instance_of(manager: Manager, type_name: str) -> Instance:
-    """The first running task of a type."""
+    """Return the first running task of a type."""
     with manager.committer.looking() as state:
         return next(each.instance for each in state.running.tasks.values() if each.type.name == type_name)

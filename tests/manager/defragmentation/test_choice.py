@@ -1,4 +1,4 @@
-"""Choosing: how much moves at a time where much is scattered."""
+"""The choice of an assignment: how much moves at a time."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ TOGETHER = 5
 
 @pytest.fixture
 def manager(sqlite: str) -> Iterator[Manager]:
-    """Of each source two dataflows that share tasks, each residue in a job of its own."""
+    """A manager with two dataflows of each source that share tasks, with each residue in a job of its own."""
     made = Manager(sqlite, strategy="launch").lead()
     made.admit("ann", "bob")
     made.register(*SOURCES)
@@ -36,9 +36,9 @@ def homes(manager: Manager) -> dict[Instance, Home]:
 
 
 def moved(manager: Manager, chooser: Chooser) -> frozenset[Instance]:
-    """What stood still in a move that was asked for, and came off; nothing where there is none."""
+    """Return the tasks that stood still in a move on request that succeeded; none if there is no move."""
     try:
-        move = manager.changes.moves.begin(chooser.asked_for, who="operator")
+        move = manager.changes.moves.begin(chooser.on_request, who="operator")
     except Conflict:
         return frozenset()
     manager.changes.moves.cut(move.id)
@@ -50,7 +50,7 @@ def moved(manager: Manager, chooser: Chooser) -> frozenset[Instance]:
 def test_running_dags_that_share_nothing_move_one_after_the_other(
     manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only so much stands still at a time; each moves once, and at last nothing is scattered."""
+    """The tasks that stand still at a time are limited; each moves once, and in the end nothing is scattered."""
     monkeypatch.setattr(choice, "MOST_TOGETHER", 2 * TOGETHER - 1)
     chooser = Chooser(manager.seen)
     done = frozenset[Instance]()
@@ -66,6 +66,6 @@ def test_running_dags_that_share_nothing_move_one_after_the_other(
 
 
 def test_few_tasks_move_together(manager: Manager) -> None:
-    """One move is quicker than several, and what nobody shares may share a job."""
+    """One move is quicker than several, and unshared running DAGs may share a job."""
     assert homes(manager).keys() == moved(manager, Chooser(manager.seen))
     assert 1 == len({home.job for home in homes(manager).values()})

@@ -1,4 +1,4 @@
-"""What was learnt of what things cost: it is written down now and then, and known to whoever leads next."""
+"""Learnt costs: they are stored regularly, and the next leading manager knows them."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from manager.defragmentation.calibration import ASSUMED, FEWEST, FEWEST_DISRUPTIONS
-from manager.defragmentation.choice import WRITING, Chooser
+from manager.defragmentation.calibration import ASSUMED, FEWEST_DISRUPTIONS, FEWEST_SAMPLES
+from manager.defragmentation.choice import WRITE_EVERY, Chooser
 from manager.defragmentation.learnt_costs import LearntCosts, LearntCostStore
 from manager.defragmentation.measurement import SHORTEST_SAMPLE
 from manager.observations.reports import HostSeen
@@ -21,7 +21,7 @@ NOW = datetime(2024, 3, 1, tzinfo=UTC)
 
 
 class Learning:
-    """A manager that looks at a host which takes the third of a core, and nothing runs there."""
+    """A manager that looks at a host without jobs that takes a third of a core."""
 
     def __init__(self, manager: Manager, name: str = NAME) -> None:
         self.now = 0.0
@@ -49,9 +49,9 @@ def written(manager: Manager) -> LearntCosts:
 
 
 def test_prices_and_disruptions_are_known_after_a_restart(manager: Manager) -> None:
-    """A manager that is started anew goes by what the one before it had measured."""
+    """A restarted manager uses the costs that the one before it had measured."""
     learning = Learning(manager)
-    learning.look(FEWEST + 1)
+    learning.look(FEWEST_SAMPLES + 1)
     for move in range(FEWEST_DISRUPTIONS):
         learning.chooser.remember(Ended(move=move, phase=Phase.DONE, opened=1, interruption=7.0))
     learning.look()
@@ -59,24 +59,24 @@ def test_prices_and_disruptions_are_known_after_a_restart(manager: Manager) -> N
     assert learning.chooser.paid() == again.chooser.paid()
     assert ASSUMED != again.chooser.paid()[0]
     with manager.committer.looking() as state:
-        picture = again.chooser.picture(state, manager.committer.ground)
+        picture = again.chooser.snapshot(state, manager.committer.ground)
     assert 7.0 == picture.costs.interruption
 
 
-def test_samples_are_written_down_now_and_then(manager: Manager) -> None:
-    """Not at each look."""
+def test_samples_are_stored_regularly(manager: Manager) -> None:
+    """They are not stored at each look."""
     learning = Learning(manager)
     learning.look(2)
     assert 1 == written(manager).calibration.samples
-    looks = int(WRITING / SHORTEST_SAMPLE)
+    looks = int(WRITE_EVERY / SHORTEST_SAMPLE)
     learning.look(looks - 1)
     assert 1 == written(manager).calibration.samples
     learning.look()
     assert 1 + looks == written(manager).calibration.samples
 
 
-def test_who_does_not_lead_writes_nothing(manager: Manager) -> None:
-    """Another manager knows better by then."""
+def test_a_manager_that_does_not_lead_stores_nothing(manager: Manager) -> None:
+    """The leading manager has newer costs."""
     Learning(manager, "another").look(2)
     assert LearntCosts() == written(manager)
 
@@ -85,8 +85,8 @@ def test_who_does_not_lead_writes_nothing(manager: Manager) -> None:
     "told",
     [{"calibration": {"samples": "many"}}, {"calibration": {"samples": 50, "taken": [1.0], "products": [[1.0]]}}],
 )
-def test_what_another_braid_has_learnt_otherwise_is_learnt_anew(manager: Manager, told: dict[str, Any]) -> None:
-    """And hinders nobody."""
+def test_costs_of_another_release_are_learnt_anew(manager: Manager, told: dict[str, Any]) -> None:
+    """They cause no error."""
     with manager.store.write() as session:
         session.add(LearntRow(at=0.0, told=told))
     assert LearntCosts() == written(manager)

@@ -1,4 +1,4 @@
-"""Watching: when a defragmentation begins, and when it does not."""
+"""The trigger: when a defragmentation starts, and when it does not."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ WORTH = TriggerSituation(version=1, scattered=ONE, worth=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A look, and what was decided."""
+    """A look with its decision."""
 
     at: float
     look: TriggerSituation
@@ -43,13 +43,13 @@ class Seen:
 
     @property
     def target(self) -> Target | None:
-        """What it begins to move."""
+        """Return the target that it starts to move."""
         return self.look.overload if self.decision.act is Act.ISOLATE else self.look.scattered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A look to come: how long after the last, and how what was begun goes on."""
+    """A look to come: the time since the last, and the progress of a move under way."""
 
     after: float
     look: TriggerSituation
@@ -59,7 +59,7 @@ class Step:
 
 
 def looked(steps: Sequence[Step], every: float | None = None) -> Iterator[Seen]:
-    """What is decided at each, as what was begun takes its time and ends."""
+    """Return the decision at each step, while moves take their time and end."""
     state, now = TriggerState(), 0.0
     left: int | None = None
     comes_off = True
@@ -106,16 +106,16 @@ EVERY = st.sampled_from((None, 30.0, 1_000.0))
 
 
 @given(steps=SPELLS, every=EVERY)
-def test_a_consolidation_begins_only_where_it_is_worth_it(steps: list[Step], every: float | None) -> None:
-    """By schedule too; and whatever begins moves something."""
+def test_a_consolidation_starts_only_if_it_is_worth_it(steps: list[Step], every: float | None) -> None:
+    """That is so by schedule too, and every start moves something."""
     for seen in looked(steps, every):
         assert seen.look.worth or seen.decision.act is not Act.CONSOLIDATE
         assert seen.target is not None or not seen.begins
 
 
 @given(steps=SPELLS, every=EVERY)
-def test_none_begins_within_the_rest(steps: list[Step], every: float | None) -> None:
-    """Nor while one is under way; after a failure it rests longer."""
+def test_none_starts_during_the_rest(steps: list[Step], every: float | None) -> None:
+    """None starts while one is under way either, and a failure doubles the rest."""
     rested = 0.0
     for seen in looked(steps, every):
         if seen.look.ended is not None:
@@ -127,8 +127,8 @@ def test_none_begins_within_the_rest(steps: list[Step], every: float | None) -> 
 
 
 @given(steps=SPELLS)
-def test_none_begins_by_measurement_that_has_not_held(steps: list[Step]) -> None:
-    """Whatever flickers, or has held only while dataflows came and went, begins nothing."""
+def test_none_starts_by_unstable_measurements(steps: list[Step]) -> None:
+    """Measurements that flicker, or that held only while dataflows came and went, start nothing."""
     past = list(looked(steps))
     for place, seen in enumerate(past):
         if seen.begins:
@@ -144,15 +144,15 @@ def test_none_begins_by_measurement_that_has_not_held(steps: list[Step]) -> None
 
 
 def _alike(look: TriggerSituation, seen: Seen) -> bool:
-    """Whether a look speaks for what was begun later."""
+    """Return true if a look supports the target that was started later."""
     if seen.decision.act is Act.ISOLATE:
         return look.overload is not None and look.version == seen.look.version
     return look.worth and look.scattered is not None and look.version == seen.look.version
 
 
 @given(steps=SPELLS, every=EVERY)
-def test_what_failed_is_not_tried_again_soon(steps: list[Step], every: float | None) -> None:
-    """Other targets may be."""
+def test_a_failed_target_is_not_tried_again_soon(steps: list[Step], every: float | None) -> None:
+    """Other targets may be tried."""
     failed: Target | None = None
     until = 0.0
     begun: Target | None = None
@@ -164,30 +164,30 @@ def test_what_failed_is_not_tried_again_soon(steps: list[Step], every: float | N
             begun = seen.target
 
 
-def test_what_stays_worth_it_begins_once_it_has_held() -> None:
-    """And again only after the rest and as long."""
+def test_one_starts_once_it_has_been_worth_it_for_a_while() -> None:
+    """The next starts only after the rest and as long again."""
     begun = [seen.at for seen in looked(steady(WORTH)) if seen.begins]
     assert 5.0 + HOLD == begun[0]
     # It is under way for two looks, and ends at the third.
     assert {15.0 + DEFRAGMENTATION_REST} == {later - earlier for earlier, later in pairwise(begun)}
 
 
-def test_an_overload_comes_before_what_is_worth_it() -> None:
-    """Both have held as long."""
+def test_an_overload_comes_before_a_saving() -> None:
+    """If both have held as long, the overload counts."""
     (first, *_) = (seen for seen in looked(steady(replace(WORTH, overload=OTHER))) if seen.begins)
     assert (Act.ISOLATE, "a job has been overloaded for 60 s") == (first.decision.act, first.decision.why)
 
 
-def test_a_change_of_dataflows_makes_it_wait_anew() -> None:
-    """Until none has come or gone for as long."""
+def test_a_change_of_dataflows_restarts_the_wait() -> None:
+    """It starts once no dataflow has come or gone for as long."""
     changing = [
         replace(step, look=replace(WORTH, version=number // 10)) for number, step in enumerate(steady(WORTH, times=100))
     ]
     assert [] == [seen for seen in looked(changing) if seen.begins]
 
 
-def test_a_schedule_waits_for_nothing_to_hold() -> None:
-    """It begins when it is due, and at no other time what changes all the time."""
+def test_a_schedule_does_not_wait() -> None:
+    """One that is due starts at once, even if measurements keep changing."""
     changing = [
         replace(step, look=replace(WORTH, version=number)) for number, step in enumerate(steady(WORTH, times=500))
     ]
@@ -195,8 +195,8 @@ def test_a_schedule_waits_for_nothing_to_hold() -> None:
     assert [(1_005.0, "it was due by schedule"), (2_005.0, "it was due by schedule")] == begun
 
 
-def test_a_schedule_that_is_due_within_a_rest_has_its_turn_after_it() -> None:
-    """As soon as it may."""
+def test_a_schedule_due_during_a_rest_starts_after_it() -> None:
+    """It starts as soon as the rest is over."""
     changing = [
         replace(step, look=replace(WORTH, version=number)) for number, step in enumerate(steady(WORTH, times=200))
     ]
@@ -204,8 +204,8 @@ def test_a_schedule_that_is_due_within_a_rest_has_its_turn_after_it() -> None:
     assert [105.0, 120.0 + DEFRAGMENTATION_REST, 135.0 + 2 * DEFRAGMENTATION_REST] == begun[:3]
 
 
-def test_one_of_which_nothing_more_is_heard_rests_too() -> None:
-    """Whoever carries it out may begin a little later than it was decided, or end before anybody looks."""
+def test_one_without_a_known_outcome_is_followed_by_a_rest() -> None:
+    """It may start a little later than decided, or end before the next look."""
     begun, _ = watch(TriggerState(), WORTH, 0.0)
     begun, decision = watch(begun, WORTH, HOLD)
     assert decision.act is Act.CONSOLIDATE
@@ -213,8 +213,8 @@ def test_one_of_which_nothing_more_is_heard_rests_too() -> None:
     assert Act.CONSOLIDATE is watch(begun, WORTH, HOLD + DEFRAGMENTATION_REST)[1].act
 
 
-def test_a_schedule_that_finds_nothing_waits_for_its_next_turn() -> None:
-    """What becomes worth it later does not begin at once."""
+def test_a_schedule_with_nothing_to_do_waits_for_its_next_time() -> None:
+    """A saving that appears later does not start at once."""
     idle = steady(replace(WORTH, worth=False), times=210)
     flickering = [
         replace(step, look=replace(WORTH, version=number)) for number, step in enumerate(steady(WORTH, times=300))
@@ -222,8 +222,8 @@ def test_a_schedule_that_finds_nothing_waits_for_its_next_turn() -> None:
     assert [2_005.0] == [seen.at for seen in looked(idle + flickering, 1_000.0) if seen.begins]
 
 
-def test_what_fails_again_and_again_is_tried_less_and_less_often() -> None:
-    """Twice as long after each, until it comes to a day; other targets wait up to an hour."""
+def test_repeated_failures_double_the_back_off() -> None:
+    """The limit is a day for the target, and an hour for other targets."""
     failing = steady(WORTH, seconds=60.0, times=10_000, lasts=0, comes_off=False)
     begun = [seen.at for seen in looked(failing) if seen.begins]
     waits = [later - earlier for earlier, later in pairwise(begun)]
@@ -247,15 +247,15 @@ def test_what_fails_again_and_again_is_tried_less_and_less_often() -> None:
         (replace(WORTH, ended=True), "it rests after the last one"),
     ],
 )
-def test_a_decision_to_wait_says_why(look: TriggerSituation, why: str) -> None:
-    """In words for the log."""
+def test_a_decision_to_wait_has_a_reason(look: TriggerSituation, why: str) -> None:
+    """The reason is for the log."""
     _, decision = watch(TriggerState(), look, 0.0)
     assert decision.act is Act.WAIT
     assert decision.why.startswith(why)
 
 
-def test_a_target_is_the_same_whatever_its_jobs_are_called() -> None:
-    """What moves together counts, and to move nothing is none."""
+def test_a_target_is_independent_of_job_ids() -> None:
+    """Only the instances that move together count, and an assignment that moves nothing has no target."""
 
     def assignment(base: int, *jobs: int) -> Assignment:
         places = tuple((Instance(at), Home(JobId(job), 0.5)) for at, job in enumerate(jobs, 1))

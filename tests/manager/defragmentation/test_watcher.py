@@ -1,4 +1,4 @@
-"""The watcher: what it begins by itself, what it leaves alone, and what the journal says of it."""
+"""The watcher: which moves it starts by itself, and what the journal says about them."""
 
 from collections.abc import Callable, Iterator
 
@@ -10,7 +10,7 @@ from manager.defragmentation.choice import Chooser
 from manager.defragmentation.trigger import DEFRAGMENTATION_REST, HOLD
 from manager.defragmentation.watcher import WATCHER_PERIOD, Watcher
 from manager.transitions.life import Phase
-from tests.manager.defragmentation.job_reports import instance_of, tell
+from tests.manager.defragmentation.job_reports import instance_of, report
 from tests.manager.managers import OPERATOR, Manager
 
 CHAIN = "s:source > a:map{'add': 1} > k:sink"
@@ -18,7 +18,7 @@ LONGER = "s:source > a:map{'add': 1} > b:count > k:sink"
 
 
 class Watching:
-    """A watcher with a clock that a test moves on."""
+    """A watcher with a clock that a test advances."""
 
     def __init__(
         self,
@@ -26,10 +26,10 @@ class Watching:
         *,
         by_itself: bool = True,
         every: float | None = None,
-        tells: Callable[[float], object] = lambda _now: None,
+        reports: Callable[[float], object] = lambda _now: None,
     ) -> None:
         self.now = 0.0
-        self._tells = tells
+        self._tells = reports
         self._manager = manager
         self._watcher = Watcher(
             manager.committer,
@@ -41,7 +41,7 @@ class Watching:
         )
 
     def watch(self, seconds: float) -> bool:
-        """Whether something moves after so many seconds of looks."""
+        """Look for so many seconds, and return true if something moves."""
         for _ in range(int(seconds / WATCHER_PERIOD) + 1):
             self._tells(self.now)
             self._watcher.look()
@@ -51,7 +51,7 @@ class Watching:
 
 @pytest.fixture
 def manager(sqlite: str) -> Iterator[Manager]:
-    """Two dataflows that share tasks, each residue in a job of its own."""
+    """A manager with two dataflows that share tasks, with each residue in a job of its own."""
     made = Manager(sqlite, strategy="launch").lead()
     made.admit("ann")
     made.register("weather")
@@ -62,7 +62,7 @@ def manager(sqlite: str) -> Iterator[Manager]:
 
 
 def finish(manager: Manager) -> None:
-    """Have the move under way come off."""
+    """Let the move under way succeed."""
     (moving,) = manager.changes.moves.under_way()
     assert moving is not None
     manager.changes.moves.cut(moving.move.id)
@@ -70,20 +70,20 @@ def finish(manager: Manager) -> None:
     manager.changes.moves.end(moving.move.id)
 
 
-def test_scattered_jobs_are_consolidated_once_that_has_been_worth_it_for_a_while(manager: Manager) -> None:
-    """Not before; what it gains and costs is in the journal; and once they are one, nothing is left to do."""
+def test_scattered_jobs_are_consolidated_once_it_is_worth_it(manager: Manager) -> None:
+    """The journal has the gain and the cost, and afterwards nothing is left to do."""
     watching = Watching(manager)
     assert not watching.watch(HOLD / 2)
     assert watching.watch(HOLD)
     finish(manager)
-    (told,) = manager.service.operations.page(OPERATOR, Paging(), kind=OperationKind.MOVE).items
-    assert told.note.startswith(f"it has been worth it for {HOLD:.0f} s. It is worth it: ")
+    (operation,) = manager.service.operations.page(OPERATOR, Paging(), kind=OperationKind.MOVE).items
+    assert operation.note.startswith(f"it has been worth it for {HOLD:.0f} s. It is worth it: ")
     assert 1 == len(manager.service.running.jobs(OPERATOR, Paging()).items)
     assert not watching.watch(2 * DEFRAGMENTATION_REST)
 
 
 def test_a_job_is_relieved_once_it_has_been_overloaded_for_a_while(sqlite: str) -> None:
-    """Though that saves nothing; one that was busy for a moment only is left as it is."""
+    """It is relieved even if that saves nothing; a short overload changes nothing."""
     manager = Manager(sqlite).lead()
     manager.admit("ann")
     manager.register("weather")
@@ -92,7 +92,7 @@ def test_a_job_is_relieved_once_it_has_been_overloaded_for_a_while(sqlite: str) 
     (job,) = (each.job for each in manager.service.running.jobs(OPERATOR, Paging()).items)
     count = instance_of(manager, "count")
     busy = {count: 1.2, instance_of(manager, "map"): 0.01}
-    watching = Watching(manager, tells=lambda now: tell(manager, job, busy, now))
+    watching = Watching(manager, reports=lambda now: report(manager, job, busy, now))
     assert not watching.watch(HOLD / 2)
     busy[count] = 0.1
     assert not watching.watch(2 * HOLD)
@@ -103,13 +103,13 @@ def test_a_job_is_relieved_once_it_has_been_overloaded_for_a_while(sqlite: str) 
     assert moving is not None
     assert count in {step.instance for step in moving.move.steps if step.joins in moving.move.opens}
     finish(manager)
-    (told,) = manager.service.operations.page(OPERATOR, Paging(), kind=OperationKind.MOVE).items
-    assert told.note.startswith(f"a job has been overloaded for {HOLD:.0f} s; outputs stood still")
+    (operation,) = manager.service.operations.page(OPERATOR, Paging(), kind=OperationKind.MOVE).items
+    assert operation.note.startswith(f"a job has been overloaded for {HOLD:.0f} s; outputs stood still")
     manager.close()
 
 
-def test_a_dataflow_that_comes_has_it_wait_anew(manager: Manager) -> None:
-    """Jobs are not moved about while tenants come and go."""
+def test_a_new_dataflow_restarts_the_wait(manager: Manager) -> None:
+    """Jobs are not moved while tenants come and go."""
     watching = Watching(manager)
     for number in range(4):
         assert not watching.watch(HOLD / 2)
@@ -117,15 +117,15 @@ def test_a_dataflow_that_comes_has_it_wait_anew(manager: Manager) -> None:
     assert watching.watch(2 * HOLD)
 
 
-def test_nothing_is_begun_by_itself_where_that_is_not_wanted(manager: Manager) -> None:
-    """What is asked for is done all the same."""
+def test_nothing_starts_by_itself_if_that_is_disabled(manager: Manager) -> None:
+    """A defragmentation on request still works."""
     assert not Watching(manager, by_itself=False).watch(5 * HOLD)
     manager.service.defragmentation.begin(OPERATOR)
     assert manager.changes.moves.under_way()
 
 
-def test_after_one_that_was_put_off_it_rests(manager: Manager) -> None:
-    """And then tries again."""
+def test_it_rests_after_an_abandoned_move(manager: Manager) -> None:
+    """It tries again afterwards."""
     watching = Watching(manager)
     assert watching.watch(2 * HOLD)
     manager.submit("ann", CHAIN)
@@ -134,8 +134,8 @@ def test_after_one_that_was_put_off_it_rests(manager: Manager) -> None:
     assert [Phase.PREPARING] == [each.move.phase for each in manager.changes.moves.under_way()]
 
 
-def test_who_does_not_lead_begins_nothing(manager: Manager) -> None:
-    """That is for whoever leads."""
+def test_a_manager_that_does_not_lead_starts_nothing(manager: Manager) -> None:
+    """Only the leading manager does."""
     watching = Watching(manager)
     manager.committer.step_down()
     assert not watching.watch(3 * HOLD)

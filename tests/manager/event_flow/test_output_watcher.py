@@ -1,4 +1,4 @@
-"""Looks at outputs: what of them is shown, how much is counted, and that they end."""
+"""Looks at outputs: which events are shown and counted, how many looks are open, and how they end."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.transport.memory_broker import MemoryBroker
-from manager.event_flow.output_watcher import MOST_SAMPLE_CHARACTERS, MOST_SAMPLE_EVENTS, OutputLook, OutputWatcher
+from manager.event_flow.output_look import MOST_SAMPLE_CHARACTERS, MOST_SAMPLE_EVENTS, OutputLook
+from manager.event_flow.output_watcher import OutputWatcher
 from manager.problem import QuotaExceeded, StateNotReady
 from tests.manager.memory_outputs import connecting, output
 
@@ -28,8 +29,8 @@ def watching(broker: MemoryBroker) -> Iterator[OutputWatcher]:
     assert 0 == made.looks
 
 
-def test_what_leaves_is_shown_and_the_rest_is_counted(broker: MemoryBroker, watching: OutputWatcher) -> None:
-    """A sample has the newest message, and counts all events since the sample before that it does not show."""
+def test_a_sample_shows_the_newest_message_and_counts_the_rest(broker: MemoryBroker, watching: OutputWatcher) -> None:
+    """It counts all events since the sample before that it does not show."""
     with watching.look("ann", TOPIC) as look:
         assert look.take() is None
         broker.publish(TOPIC, output(10, "a", "b"))
@@ -45,10 +46,8 @@ def test_what_leaves_is_shown_and_the_rest_is_counted(broker: MemoryBroker, watc
         assert look.take() is None
 
 
-def test_a_look_begins_anew_with_an_epoch_and_bears_what_is_sent_again(
-    broker: MemoryBroker, watching: OutputWatcher
-) -> None:
-    """Numbers of another epoch are not compared, and those that were read before count nothing."""
+def test_a_new_epoch_and_repeated_messages_are_not_miscounted(broker: MemoryBroker, watching: OutputWatcher) -> None:
+    """Numbers of different epochs are not compared, and events that were sampled before do not count."""
     with watching.look("ann", TOPIC) as look:
         others = []
         for message in (output(100, 1), output(90, 2), output(5, 3, epoch=2), output(8, 4, epoch=2)):
@@ -60,29 +59,29 @@ def test_a_look_begins_anew_with_an_epoch_and_bears_what_is_sent_again(
 
 
 @given(st.lists(st.lists(st.text(max_size=3).map(lambda text: text * 9_000), min_size=1, max_size=30), min_size=1))
-def test_what_is_shown_and_what_is_counted_are_all(messages: list[list[str]]) -> None:
-    """Whatever leaves: shown and counted events are as many as left, and no sample is larger than its bounds."""
-    look, first, told = OutputLook(TOPIC), 1, 0
+def test_shown_and_counted_events_are_all_events(messages: list[list[str]]) -> None:
+    """That is so for any events, and no sample exceeds its limits."""
+    look, first, total = OutputLook(TOPIC), 1, 0
     for number, events in enumerate(messages):
-        look.come(output(first, *events))
+        look.receive(output(first, *events))
         first += len(events)
-        # Every other message is missed; the first is not, because nobody looked before it.
+        # Every other message is missed; the first is not, because there was no sample before it.
         if number % 2 == 0:
             shown = look.take()
             assert shown is not None
             assert tuple(events[: len(shown.events)]) == shown.events
             assert len(shown.events) <= MOST_SAMPLE_EVENTS
             assert sum(map(len, shown.events)) <= MOST_SAMPLE_CHARACTERS
-            told += len(shown.events) + shown.others
+            total += len(shown.events) + shown.others
     missed = len(messages[-1]) if len(messages) % 2 == 0 else 0
-    assert first - 1 - missed == told
+    assert first - 1 - missed == total
 
 
 @pytest.mark.parametrize("payload", [b"\xff", b"[]", b"{}", b'{"epoch":1,"first":1,"events":7}', b"[" * 100_000])
-def test_what_is_no_output_is_passed_over(
+def test_an_unreadable_output_is_passed_over(
     broker: MemoryBroker, watching: OutputWatcher, caplog: pytest.LogCaptureFixture, payload: bytes
 ) -> None:
-    """Whatever lies on the topic, the look goes on, and the log says what was passed over."""
+    """The look continues, and the log says what was passed over."""
     with watching.look("ann", TOPIC) as look:
         broker.publish(TOPIC, payload)
         assert look.take() is None
@@ -93,8 +92,8 @@ def test_what_is_no_output_is_passed_over(
         assert ("well",) == shown.events
 
 
-def test_so_many_look_and_no_more(broker: MemoryBroker, watching: OutputWatcher) -> None:
-    """There is a bound for one who looks and one for all, and after a look its place is free and its client gone."""
+def test_open_looks_are_limited(broker: MemoryBroker, watching: OutputWatcher) -> None:
+    """There is a limit for each caller and one for all; a closed look frees its place and its client."""
     with ExitStack() as looks:
         for who in ("ann", "ann", "bob", "operator"):
             looks.enter_context(watching.look(who, TOPIC))
@@ -109,12 +108,12 @@ def test_so_many_look_and_no_more(broker: MemoryBroker, watching: OutputWatcher)
 
 
 def test_looks_end_with_the_lead(watching: OutputWatcher) -> None:
-    """Whoever looks is told that nothing more comes, and nobody looks until the manager leads again."""
-    told: list[bool] = []
+    """Open looks end, and none is admitted until the manager leads again."""
+    ended: list[bool] = []
     with watching.look("ann", TOPIC) as look:
-        look.on_news(lambda: told.append(look.over))
+        look.on_news(lambda: ended.append(look.over))
         watching.stop()
-        assert [False, True] == told
+        assert [False, True] == ended
         with pytest.raises(StateNotReady, match="does not lead"):
             watching.look("bob", TOPIC).__enter__()
     watching.start()
@@ -122,8 +121,8 @@ def test_looks_end_with_the_lead(watching: OutputWatcher) -> None:
         assert not look.over
 
 
-def test_a_look_that_finds_no_broker_leaves_no_place_taken() -> None:
-    """What connecting raises is raised, and the place is free again."""
+def test_a_failed_look_frees_its_place() -> None:
+    """The error of connecting is raised."""
 
     def connect(_client_id: str, **_told: object) -> None:
         raise OSError("no broker")
@@ -137,5 +136,5 @@ def test_a_look_that_finds_no_broker_leaves_no_place_taken() -> None:
 
 
 def _sessions(broker: MemoryBroker) -> int:
-    """How many clients the broker has now."""
+    """Return the number of clients that the broker has."""
     return sum(session.client is not None for session in broker._sessions.values())

@@ -1,4 +1,4 @@
-"""The events that callers send: taken as the schema has them, or refused with every problem and nothing taken."""
+"""The events of a request: accepted as the schema has them, or all refused with every problem."""
 
 import json
 
@@ -13,15 +13,15 @@ SCHEMA = Schema.of(n=Kind.INTEGER, at=Kind.TIMESTAMP, k=Kind.STRING)
 
 
 def refused(body: bytes, *, as_lines: bool = True) -> list[tuple[str, str, str]]:
-    """Where each problem is, its code and its message."""
+    """Return the pointer, the code and the message of each problem."""
     with pytest.raises(InvalidRequest) as caught:
         events_in(body, SCHEMA, as_lines=as_lines)
     assert all(each.remedy for each in caught.value.errors)
     return [(each.pointer, each.code, each.message) for each in caught.value.errors]
 
 
-def test_lines_and_arrays_are_the_same_events() -> None:
-    """Blank lines are none; what the schema does not declare stays together; one object is an array of one."""
+def test_lines_and_arrays_give_the_same_events() -> None:
+    """Blank lines are skipped, undeclared fields are kept together, and a single object is an array of one."""
     events = [{"n": 1, "k": "a", "unit": "C"}, {"n": 2.0, "at": "2026-01-02T03:04:05Z"}]
     lines = events_in("\r\n\n".join(map(json.dumps, events)).encode(), SCHEMA, as_lines=True)
     assert lines == events_in(json.dumps(events).encode(), SCHEMA, as_lines=False)
@@ -31,7 +31,7 @@ def test_lines_and_arrays_are_the_same_events() -> None:
 
 
 def test_every_problem_is_named_by_line_and_field() -> None:
-    """Lines count from 1 with the blank ones, pointers from 0; several fields of one event are several problems."""
+    """Lines count from 1 with blank ones, pointers from 0, and several bad fields of an event are several problems."""
     body = b'{"n": 1}\n\n{"n": "many", "at": "soon"}\n{\n[1]\n{"k": "b"}'
     where = [(pointer, code) for pointer, code, _ in refused(body)]
     assert [("/2/at", "wrong-kind"), ("/2/n", "wrong-kind"), ("/3", "not-json"), ("/4", "unfit-event")] == where
@@ -44,8 +44,8 @@ def test_every_problem_is_named_by_line_and_field() -> None:
     assert [("/0", "unfit-event")] == [each[:2] for each in refused(deep)]
 
 
-def test_problems_and_events_of_a_request_are_bounded() -> None:
-    """So that a wrong file is answered at once, and no request holds up others."""
+def test_problems_and_events_of_a_request_are_limited() -> None:
+    """So a wrong file is answered at once, and no request delays others."""
     assert MOST_REQUEST_PROBLEMS == len(refused(b'{"n": "x"}\n' * 100))
     with pytest.raises(TooLarge, match="10000 events"):
         events_in(b"{}\n" * (MOST_REQUEST_EVENTS + 1), SCHEMA, as_lines=True)

@@ -1,4 +1,4 @@
-"""EventSender: what is answered lies in the spool once, whatever is lost between; and what cannot be is said in time."""
+"""The event sender: answered events are in the spool exactly once, and failures are reported in time."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -10,7 +10,7 @@ from bridge import topics
 from bridge.events.numbered_events import MOST_REMEMBERED
 from bridge.transport.memory_broker import MemoryBroker
 from manager.event_flow import sender
-from manager.event_flow.sender import _MOST_AT_ONCE, MOST_OF_ONE, EventSender, Gap
+from manager.event_flow.sender import _MOST_AT_ONCE, MOST_REQUESTS_OF_ONE, EventSender, Gap
 from manager.problem import NotTaken, QuotaExceeded, StateNotReady
 from tests.manager.memory_outputs import Spools, connecting
 
@@ -40,7 +40,7 @@ def send(made: EventSender, first: int, end: int, producer: str = "p") -> int:
 
 
 def test_the_same_numbers_add_nothing_and_a_gap_is_refused(broker: MemoryBroker, made: EventSender) -> None:
-    """Whatever is repeated, and however chunks are cut: each number lies there once."""
+    """Each number is in the spool once, however events are repeated and divided."""
     spools = Spools(broker, STREAM)
     assert [5, 5, 8, 3, 9] == [send(made, *each) for each in ((0, 5), (0, 5), (3, 8), (0, 3), (8, 9))]
     with pytest.raises(Gap) as caught:
@@ -52,8 +52,8 @@ def test_the_same_numbers_add_nothing_and_a_gap_is_refused(broker: MemoryBroker,
     assert not spools.unread
 
 
-def test_producers_are_apart_and_the_newest_are_remembered(broker: MemoryBroker, made: EventSender) -> None:
-    """Those for one use do not drive out those with names."""
+def test_producers_are_separate_and_the_newest_are_remembered(broker: MemoryBroker, made: EventSender) -> None:
+    """Producers for a single use do not displace those with names."""
     Spools(broker, STREAM)
     send(made, 0, 2, "named")
     for number in range(MOST_REMEMBERED + 1):
@@ -63,10 +63,8 @@ def test_producers_are_apart_and_the_newest_are_remembered(broker: MemoryBroker,
     assert [2, 0, 1] == known
 
 
-def test_what_the_broker_loses_is_sent_again(
-    broker: MemoryBroker, made: EventSender, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A message that is lost, and an answer that is lost, double nothing."""
+def test_lost_messages_are_sent_again(broker: MemoryBroker, made: EventSender, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lost message or a lost answer doubles nothing."""
     monkeypatch.setattr(sender, "_REPUBLISH_AFTER", 0.01)
     spools, lost = Spools(broker, STREAM), {topics.sent(STREAM): 2, topics.kept(STREAM): 2}
 
@@ -79,8 +77,8 @@ def test_what_the_broker_loses_is_sent_again(
     assert [{"n": number} for number in range(4)] == spools.events(STREAM)
 
 
-def test_large_events_go_in_several_messages(broker: MemoryBroker, made: EventSender) -> None:
-    """Each is small enough for any broker."""
+def test_large_events_are_sent_in_several_messages(broker: MemoryBroker, made: EventSender) -> None:
+    """Each message is small enough for any broker."""
     spools = Spools(broker, STREAM)
     events = pa.record_batch({"x": [letter * 600_000 for letter in "abc"]})
     with made.admitted("ann") as until:
@@ -88,29 +86,29 @@ def test_large_events_go_in_several_messages(broker: MemoryBroker, made: EventSe
     assert ["a", "b", "c"] == [each["x"][0] for each in spools.events(STREAM)]
 
 
-def test_what_nobody_takes_is_said_in_time(made: EventSender) -> None:
-    """With after how long to try again."""
+def test_events_without_an_answer_are_an_error_in_time(made: EventSender) -> None:
+    """The error says after how long to try again."""
     with pytest.raises(NotTaken) as caught:
         send(made, 0, 1)
     assert caught.value.retry_after is not None
 
 
-def test_who_does_not_lead_takes_nothing(made: EventSender) -> None:
-    """Another manager is asked."""
+def test_a_manager_that_does_not_lead_refuses_events(made: EventSender) -> None:
+    """The error names the manager that leads as the one to ask."""
     made.stop()
     with pytest.raises(StateNotReady):
         send(made, 0, 1)
 
 
-def test_only_so_many_requests_wait_at_once(made: EventSender) -> None:
-    """Of one tenant, and of all together; who is refused is told when to come again."""
+def test_waiting_requests_are_limited(made: EventSender) -> None:
+    """There is a limit for each tenant and one for all; a refusal says when to try again."""
     with ExitStack() as many:
-        for _ in range(MOST_OF_ONE):
+        for _ in range(MOST_REQUESTS_OF_ONE):
             many.enter_context(made.admitted("ann"))
         with pytest.raises(QuotaExceeded) as caught:
             many.enter_context(made.admitted("ann"))
         assert caught.value.retry_after is not None
-        for number in range(_MOST_AT_ONCE - MOST_OF_ONE):
+        for number in range(_MOST_AT_ONCE - MOST_REQUESTS_OF_ONE):
             many.enter_context(made.admitted(f"t{number}"))
         with pytest.raises(QuotaExceeded):
             many.enter_context(made.admitted("bob"))

@@ -1,4 +1,4 @@
-"""Tails: every event once, in order, with what was missed counted, and no more memory than is allowed."""
+"""Tails: every event once and in order, missed ones counted, and memory limited."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,19 +13,19 @@ TOPIC = "braid/1/out/ann/d-1/out"
 
 
 def read(tail: Tail) -> list[tuple[int, object, int]]:
-    """The number, the event, and how many were missed, of all that waits."""
+    """Return the number, the event and the missed count of everything that waits."""
     return [(each.number, each.event, each.missed) for each in tail.take()]
 
 
-def test_all_that_leaves_is_shown_from_the_beginning_on() -> None:
-    """What left last comes first, and what is sent again while it was looked up is not shown twice."""
+def test_earlier_events_come_first_and_none_twice() -> None:
+    """Events that are sent again during the lookup of earlier ones are not shown twice."""
     broker = MemoryBroker()
     watching = OutputWatcher(connecting(broker))
     watching.start()
     with watching.tail("ann", {TOPIC: "out"}) as tail:
         broker.publish(TOPIC, output(7, "c", "d", epoch=RUNS + 1))
         broker.publish("braid/1/out/bob/d-1/out", output(0, "bob's"))
-        tail.begin(TOPIC, [output(4, "x", "y", epoch=RUNS), output(6, "b", "c", epoch=RUNS)], 3)
+        tail.prepend(TOPIC, [output(4, "x", "y", epoch=RUNS), output(6, "b", "c", epoch=RUNS)], 3)
         assert [(5, "y", 0), (6, "b", 0), (7, "c", 0), (8, "d", 0)] == read(tail)
         broker.publish(TOPIC, b"no output")
         broker.publish(TOPIC, output(0, "anew", epoch=2 * RUNS))
@@ -37,14 +37,14 @@ def test_all_that_leaves_is_shown_from_the_beginning_on() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), max_size=30))
-def test_a_slow_reader_is_told_how_many_it_missed(steps: list[tuple[int, bool]]) -> None:
-    """Whatever waits for it is bounded, and shown and missed events are all that left."""
-    tail, first, told = Tail({TOPIC: "out"}, most_waiting=2_000), 0, 0
+def test_a_slow_reader_learns_how_many_events_it_missed(steps: list[tuple[int, bool]]) -> None:
+    """The queue is limited, and shown and missed events are all events."""
+    tail, first, total = Tail({TOPIC: "out"}, most_waiting=2_000), 0, 0
     for many, is_read in steps:
-        tail.come(TOPIC, output(first, *("x" * 300 for _ in range(many)), epoch=RUNS))
+        tail.receive(TOPIC, output(first, *("x" * 300 for _ in range(many)), epoch=RUNS))
         first += many
         if is_read:
             found = read(tail)
             assert sum(1 for _, event, _ in found if event is not None) <= 8
-            told += sum(missed or 1 for _, _, missed in found)
-            assert told == first
+            total += sum(missed or 1 for _, _, missed in found)
+            assert total == first

@@ -1,4 +1,4 @@
-"""A town of which everything is seen that a manager can see: hosts, jobs, what they did, and what that cost."""
+"""A service in which everything is observed that a manager can observe: hosts, jobs, counters and costs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +41,7 @@ DRIVEN = ReconcilerActivity(
 
 
 class Seen:
-    """Tells what a test wants seen."""
+    """Observations that a test sets."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, JobSeen] = {}
@@ -55,12 +55,12 @@ class Seen:
 
 
 def did(number: int) -> InstanceMeasured:
-    """What an instance has done so many times."""
+    """Return the counters of an instance, as multiples of one another."""
     return InstanceMeasured(cpu_ns=number * 10**9, taken=number * 10, emitted=number * 9, dead=number)
 
 
 def measured(instances: dict[int, InstanceMeasured], *, entered: int, left: int, run: int = 1) -> Measured:
-    """What a job has done, heard a moment ago by any clock."""
+    """Return the counters of a job, received a moment ago by any clock."""
     percentiles = {"p50": 0.25, "p99": 0.5}
     return Measured(
         at=1e12,
@@ -76,7 +76,7 @@ def measured(instances: dict[int, InstanceMeasured], *, entered: int, left: int,
 
 
 def running(job: str, *moments: Measured, restarts: int = 0) -> JobSeen:
-    """A job that runs."""
+    """Return a running job."""
     return JobSeen(
         job=job,
         host="north",
@@ -112,7 +112,7 @@ def instances_of(made: Town) -> list[int]:
 
 
 def scraped(made: Town) -> dict[str, Family]:
-    """What an operator reads, by the names of the metrics."""
+    """Return the metrics that an operator reads, by name."""
     with serving(made.app) as url:
         headers = {"Authorization": f"Bearer {made.keys['operator']}"}
         # Whoever looks the first time finds nothing of the requests.

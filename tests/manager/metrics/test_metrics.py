@@ -1,4 +1,4 @@
-"""What Prometheus reads of a manager: all that it knows, to operators only, and never too much."""
+"""The metrics of a manager: complete, for operators only, and limited in number."""
 
 import re
 from collections.abc import Iterator
@@ -25,20 +25,20 @@ def _values(made: Town, name: str) -> dict[tuple[str, ...], float]:
     return {tuple(sample.labels.values()): sample.value for sample in scraped(made)[name].samples}
 
 
-def test_every_metric_of_the_table_is_told_as_it_is_described(living: tuple[Town, Seen]) -> None:
-    """A manager that sees everything has samples of each metric, and of no other, with its kind, words and labels."""
+def test_every_metric_of_the_catalogue_is_exposed(living: tuple[Town, Seen]) -> None:
+    """A manager that observes everything has samples of each metric and of no other, as described."""
     town, _ = living
     # In the text form the name of a counter's family goes without its ending.
     described = {each.name.removesuffix("_total"): (each.kind, each.about, set(each.labels)) for each in METRICS}
-    told = {
+    exposed = {
         name: (family.type, family.documentation, {label for each in family.samples for label in each.labels} - {"le"})
         for name, family in scraped(town).items()
     }
-    assert described == told
+    assert described == exposed
 
 
 def test_names_follow_the_conventions() -> None:
-    """All begin alike, only counters end in `_total`, units are base units, and no label is one of Prometheus' own."""
+    """All have one prefix, only counters end in `_total`, units are base units, and no label is reserved."""
     for metric in METRICS:
         assert re.fullmatch(r"braid(_[a-z]+)+", metric.name), metric
         assert (metric.kind == "counter") == metric.name.endswith("_total"), metric
@@ -49,8 +49,8 @@ def test_names_follow_the_conventions() -> None:
     assert len(METRICS) == len({metric.name for metric in METRICS})
 
 
-def test_what_is_seen_is_what_is_told(living: tuple[Town, Seen]) -> None:
-    """Hosts and jobs have the values that they said, and what a spool's state is at length is not told."""
+def test_values_are_those_of_the_reports(living: tuple[Town, Seen]) -> None:
+    """Hosts and jobs have the reported values, and long states of spools are shortened."""
     town, seen = living
     job = town.places["job"]
     assert {("north", "driver"): 1.5, ("north", "jvm"): 20.0, ("north", "worker"): 4.0} == _values(
@@ -65,8 +65,8 @@ def test_what_is_seen_is_what_is_told(living: tuple[Town, Seen]) -> None:
     seen.there = (HOST,)
 
 
-def test_sums_go_on_where_a_job_starts_again(living: tuple[Town, Seen]) -> None:
-    """Events and CPU rise by what was done since the look before, though the job counts from nothing again."""
+def test_sums_continue_when_a_job_restarts(living: tuple[Town, Seen]) -> None:
+    """Events and CPU rise by the growth since the look before, even if the job counts from zero again."""
     town, seen = living
     job, instances = town.places["job"], instances_of(town)
     names = ("braid_job_events_in", "braid_job_events_out", "braid_task_events_in")
@@ -78,8 +78,8 @@ def test_sums_go_on_where_a_job_starts_again(living: tuple[Town, Seen]) -> None:
     assert {(job,): 1} == _values(town, "braid_job_restarts")
 
 
-def test_no_label_holds_a_name_that_tenants_chose(living: tuple[Town, Seen]) -> None:
-    """Neither a tenant, a dataflow, a source nor a secret is named, whatever there is."""
+def test_no_label_has_a_name_chosen_by_tenants(living: tuple[Town, Seen]) -> None:
+    """No tenant, dataflow, source or secret is named."""
     town, _ = living
     values = {value for family in scraped(town).values() for each in family.samples for value in each.labels.values()}
     named = {*TENANTS, *town.places.values(), "Street", "street", "city:street", "warehouse"} - {town.places["job"]}
@@ -87,20 +87,20 @@ def test_no_label_holds_a_name_that_tenants_chose(living: tuple[Town, Seen]) -> 
     assert set() == values & {name for name in named if not name.isdecimal()}
 
 
-def test_series_are_bounded(living: tuple[Town, Seen], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond a bound only those with the lowest numbers have samples, and how many were left out is told."""
+def test_series_are_limited(living: tuple[Town, Seen], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit only the lowest ids have samples, and the number of the others is given."""
     town, _ = living
     monkeypatch.setattr(samples, "MOST_INSTANCE_SAMPLES", 2)
     instances = instances_of(town)
-    told = scraped(town)
-    shown = [each.labels["instance_id"] for each in told["braid_instance_cpu_seconds"].samples]
-    left = {each.labels["of"]: each.value for each in told["braid_left_out"].samples}
+    exposed = scraped(town)
+    shown = [each.labels["instance_id"] for each in exposed["braid_instance_cpu_seconds"].samples]
+    left = {each.labels["of"]: each.value for each in exposed["braid_left_out"].samples}
     assert [str(each) for each in instances[:2]] == shown
     assert {"jobs": 0, "instances": len(instances) - 2, "streams": 0} == left
 
 
-def test_only_operators_read_it_wherever_they_are(living: tuple[Town, Seen]) -> None:
-    """A tenant may not, and without a key nobody does, on the loopback address either."""
+def test_only_operators_read_metrics(living: tuple[Town, Seen]) -> None:
+    """A tenant may not, and without a key nobody may, not even from the loopback address."""
     town, _ = living
     with serving(town.app) as url, httpx.Client(base_url=url, trust_env=False) as client:
         asked = [
@@ -110,8 +110,8 @@ def test_only_operators_read_it_wherever_they_are(living: tuple[Town, Seen]) -> 
     assert [401, 403, 200] == asked
 
 
-def test_it_is_told_as_openmetrics_too(living: tuple[Town, Seen]) -> None:
-    """Who asks for that form gets it, which ends as it should and has the same metrics."""
+def test_metrics_are_available_as_openmetrics(living: tuple[Town, Seen]) -> None:
+    """A client that asks for that format gets it complete, with the same metrics."""
     town, _ = living
     headers = {
         "Authorization": f"Bearer {town.keys['operator']}",
@@ -125,7 +125,7 @@ def test_it_is_told_as_openmetrics_too(living: tuple[Town, Seen]) -> None:
 
 
 def test_requests_are_counted_by_route(living: tuple[Town, Seen]) -> None:
-    """By the form of their path and a known method, so that nobody makes up series; each counts once."""
+    """The labels are the route and a known method, so that clients cannot make up series; each request counts once."""
     town, _ = living
     before = _values(town, "braid_http_requests")
     with serving(town.app) as url, httpx.Client(base_url=url, trust_env=False) as client:
@@ -142,16 +142,16 @@ def test_requests_are_counted_by_route(living: tuple[Town, Seen]) -> None:
     } == {labels: count for labels, count in grown.items() if count}
 
 
-def test_who_does_not_lead_tells_so(living: tuple[Town, Seen]) -> None:
-    """It answers of itself, and of what all managers share nothing: whoever adds managers up counts nothing twice."""
+def test_a_manager_that_does_not_lead_has_only_its_own_metrics(living: tuple[Town, Seen]) -> None:
+    """It has none that all managers share, so sums over managers count nothing twice."""
     town, _ = living
     town.tools.committer.step_down()
     try:
-        told = scraped(town)
+        exposed = scraped(town)
     finally:
         town.tools.committer.lead(1)
-    assert [0.0] == [each.value for each in told["braid_leader"].samples]
+    assert [0.0] == [each.value for each in exposed["braid_leader"].samples]
     of_itself = {"build_info", "leader", "ready", "broker_messages_passed_over"}
     assert of_itself | {"http_requests", "http_request_duration_seconds"} == {
-        name.removeprefix("braid_") for name in told
+        name.removeprefix("braid_") for name in exposed
     }

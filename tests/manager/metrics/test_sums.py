@@ -1,4 +1,4 @@
-"""What jobs and tasks did is added up across all their starts."""
+"""Sums of the counters of jobs and tasks, across restarts."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ TYPES = {1: "where", 2: "where", 3: "count"}
 
 
 def job(*, run: int, done: dict[int, int], at: float = 100.0, age: float | None = None) -> JobSeen:
-    """A job whose instances have taken so many events; it has read and sent as many as all of them."""
+    """Return a job whose instances took so many events; it has read and sent as many as all of them."""
     every = sum(done.values())
     last = Measured(
         at=at,
@@ -32,8 +32,8 @@ def added(*looks: dict[str, JobSeen]) -> Sums:
 
 
 @given(st.lists(st.lists(st.dictionaries(st.sampled_from([1, 2, 3]), st.integers(0, 9)), max_size=4), max_size=4))
-def test_sums_hold_all_that_was_done_after_the_first_look(runs: list[list[dict[int, int]]]) -> None:
-    """However often a job is started again, and whichever tasks come and go: nothing counts twice, and no sum falls."""
+def test_sums_hold_all_growth_after_the_first_look(runs: list[list[dict[int, int]]]) -> None:
+    """Whatever jobs restart and tasks come and go, nothing counts twice, and no sum falls."""
     adding, before = SumAccumulator(), 0
     adding.look({}, TYPES, 50.0)
     expected = {"where": 0, "count": 0}
@@ -51,19 +51,19 @@ def test_sums_hold_all_that_was_done_after_the_first_look(runs: list[list[dict[i
     assert sum(expected.values()) == adding.sums.entered["1"] == adding.sums.left["1"]
 
 
-def test_what_was_done_before_the_first_look_does_not_count() -> None:
-    """A manager that is started finds jobs that have run for long: that would be a rate out of nothing."""
+def test_growth_before_the_first_look_does_not_count() -> None:
+    """A new manager finds jobs that have run for long, whose counters would give a false rate."""
     old = job(run=3, done={1: 70}, age=80.0)
     assert 0 == added({"1": old}).taken["where"]
     assert 2 == added({"1": old}, {"1": job(run=3, done={1: 72}, age=81.0)}).taken["where"]
 
 
-def test_a_job_that_went_leaves_what_its_tasks_did() -> None:
-    """The sums of its tasks' types stay, and its own are told no more."""
+def test_the_work_of_a_job_that_is_gone_stays_in_the_sums() -> None:
+    """The sums by type stay, and those of the job are no longer exposed."""
     sums = added({}, {"1": job(run=1, done={1: 5, 3: 1}, age=1.0)}, {})
     assert ({"where": 5, "count": 1}, {}) == (dict(sums.taken), dict(sums.entered))
 
 
-def test_a_task_that_was_removed_meanwhile_is_passed_over() -> None:
-    """Nobody knows its type any more, and the others of its job count."""
+def test_a_removed_task_is_skipped() -> None:
+    """Its type is no longer known; the other tasks of its job count."""
     assert {"where": 2} == dict(added({}, {"1": job(run=1, done={1: 2, 9: 4}, age=1.0)}).taken)

@@ -1,4 +1,4 @@
-"""Figures of jobs, from what their hosts counted."""
+"""Figures of jobs, from the counters that their hosts report."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ from manager.observations.reports import Measured, StreamMeasured
 
 
 def kept(*moments: Measured) -> tuple[Measured, ...]:
-    """What is kept of moments that came one after the other."""
+    """Return the samples that are kept of consecutive ones."""
     found: tuple[Measured, ...] = ()
     for each in moments:
         found = remembered(found, each)
@@ -38,8 +38,8 @@ def moment(at: float, entered: int, left: int = 0, *, run: int = 1, lag: int = 0
     )
 
 
-def test_of_a_job_of_which_nothing_was_heard_nothing_is_known() -> None:
-    """And no rate before two moments are known."""
+def test_a_job_without_reports_has_no_figures() -> None:
+    """Nor has it rates before there are two samples."""
     assert JobFigures() == figures_of((), 5.0)
     first = figures_of(kept(moment(5.0, 100, 10, lag=3)), 5.0)
     assert (None, None, 3, 1.5, 0.1, 0.3) == (
@@ -49,57 +49,57 @@ def test_of_a_job_of_which_nothing_was_heard_nothing_is_known() -> None:
 
 
 def test_rates_are_means_of_the_last_minute() -> None:
-    """What a job did before does not count, and a job that has been silent for as long does nothing."""
+    """Earlier growth does not count, and a job that was silent for a minute has the rate zero."""
     moments = [moment(float(at), 1_000 * min(at, 30) + 10 * max(0, at - 30), at) for at in range(101)]
-    told = figures_of(kept(*moments), 100.0)
-    assert (10.0, 1.0) == (told.events_in_per_second, told.events_out_per_second)
+    figures = figures_of(kept(*moments), 100.0)
+    assert (10.0, 1.0) == (figures.events_in_per_second, figures.events_out_per_second)
     later = figures_of(kept(*moments), 100.0 + _WINDOW)
     assert (0.0, 0.0, None) == (later.events_in_per_second, later.events_out_per_second, later.batch_seconds_p50)
 
 
-def test_latencies_are_what_was_said_last() -> None:
-    """A job's and each of its outputs'; of one that has been silent for a minute nothing is known any more."""
-    said, known = kept(moment(5.0, 1)), OutputFigures(latency_seconds_p50=0.5, latency_seconds_p99=0.7)
-    told = figures_of(said, 5.0)
-    assert (0.5, 0.7) == (told.latency_seconds_p50, told.latency_seconds_p99)
+def test_latencies_are_from_the_last_report() -> None:
+    """Those of a job and of each output are unknown once the job was silent for a minute."""
+    samples, known = kept(moment(5.0, 1)), OutputFigures(latency_seconds_p50=0.5, latency_seconds_p99=0.7)
+    figures = figures_of(samples, 5.0)
+    assert (0.5, 0.7) == (figures.latency_seconds_p50, figures.latency_seconds_p99)
     names = [("d", "s"), ("d", "silent"), ("d", "other"), ("other", "s")]
-    assert [known, *[OutputFigures()] * 3] == [output_figures(said, *name, 5.0) for name in names]
+    assert [known, *[OutputFigures()] * 3] == [output_figures(samples, *name, 5.0) for name in names]
     assert OutputFigures() == output_figures((), "d", "s", 5.0)
-    later = figures_of(said, 5.0 + _WINDOW)
+    later = figures_of(samples, 5.0 + _WINDOW)
     assert (None, None) == (later.latency_seconds_p50, later.latency_seconds_p99)
-    assert OutputFigures() == output_figures(said, "d", "s", 5.0 + _WINDOW)
+    assert OutputFigures() == output_figures(samples, "d", "s", 5.0 + _WINDOW)
 
 
-def test_a_job_that_was_started_again_counts_anew() -> None:
-    """What it had counted before is not taken for less than nothing."""
-    told = figures_of(kept(moment(0.0, 900), moment(1.0, 950), moment(2.0, 5, run=2), moment(4.0, 25, run=2)), 4.0)
-    assert 10.0 == told.events_in_per_second
+def test_counters_of_a_restarted_job_start_again() -> None:
+    """The fall of a counter is no negative growth."""
+    figures = figures_of(kept(moment(0.0, 900), moment(1.0, 950), moment(2.0, 5, run=2), moment(4.0, 25, run=2)), 4.0)
+    assert 10.0 == figures.events_in_per_second
 
 
-def test_a_job_that_has_just_begun_has_done_all_that_it_counts_since() -> None:
-    """Its first word gives a rate already; what began before the window tells none yet."""
+def test_the_first_report_of_a_new_job_has_a_rate() -> None:
+    """All its growth is since its start, if it started within the window; otherwise there is no rate yet."""
     began = [Measured(at=100.0, run=2, age=age, left=50) for age in (5.0, _WINDOW + 1.0)]
     for earlier in ((), kept(Measured(at=99.0, left=7))):
-        told = [figures_of(remembered(earlier, each), 100.0).events_out_per_second for each in began]
-        assert [10.0, None] == told
+        figures = [figures_of(remembered(earlier, each), 100.0).events_out_per_second for each in began]
+        assert [10.0, None] == figures
 
 
-def test_streams_count_by_themselves() -> None:
-    """One that came since counts from nothing, one that is gone no more; of the lags the longest is the job's."""
+def test_streams_are_counted_separately() -> None:
+    """A new stream counts from zero, a stream that is gone no longer counts, and the longest lag is the job's."""
     base = Measured(at=0.0, streams={"a": StreamMeasured(entered=5), "gone": StreamMeasured(entered=50)})
     streams = {
         "a": StreamMeasured(entered=25, lag_events=1, lag_seconds=0.5),
         "b": StreamMeasured(entered=10, lag_events=2, lag_seconds=2.5),
     }
     both = kept(base, Measured(at=10.0, streams=streams))
-    told = figures_of(both, 10.0)
-    assert (3.0, 3, 2.5) == (told.events_in_per_second, told.lag_events, told.lag_seconds)
+    figures = figures_of(both, 10.0)
+    assert (3.0, 3, 2.5) == (figures.events_in_per_second, figures.lag_events, figures.lag_seconds)
     assert [2.0, 1.0, None] == [stream_rate(both, name, 10.0) for name in ("a", "b", "gone")]
 
 
 @given(st.lists(st.floats(0.1, 20.0), min_size=1, max_size=60))
-def test_few_moments_are_kept_and_a_rate_is_found_over_the_whole_window(steps: list[float]) -> None:
-    """However often a job tells; where it takes as many in each second, that is what is told."""
+def test_few_samples_cover_the_whole_window(steps: list[float]) -> None:
+    """The rate of a steady job is exact, even if it reports very often."""
     at, moments = 0.0, []
     for step in [0.0, *steps]:
         at += step

@@ -1,4 +1,4 @@
-"""What is heard of hosts and jobs, and kept."""
+"""The listener: which messages about hosts and jobs it keeps, and for how long."""
 
 from collections.abc import Iterator
 
@@ -6,8 +6,8 @@ import pytest
 
 from bridge import topics
 from manager.observations.host_messages import wiring
-from manager.observations.listener import HOST_SILENT_AFTER
 from manager.observations.reports import InstanceMeasured, Measured, StreamMeasured
+from manager.observations.silent_hosts import HOST_SILENT_AFTER
 from tests.manager.observations.listened_host import Hearing
 from tests.manager.reconciler.worlds import plan
 
@@ -25,8 +25,8 @@ def begun(hearing: Hearing) -> Hearing:
     return hearing
 
 
-def test_what_was_retained_is_known_before_anybody_acts(hearing: Hearing) -> None:
-    """Once everything has come, the statuses and plans that the broker keeps are among it."""
+def test_a_complete_sight_has_all_retained_messages(hearing: Hearing) -> None:
+    """The statuses and plans that the broker retains arrive before the sight is complete."""
     hearing.say_status("1", version=3, term=2, in_effect=3, failed={"7": {"reason": "no", "retry": 1.0}})
     hearing.say_plan(plan("1", 3, reads=[4], forwards=[5]))
     hearing.say(
@@ -50,8 +50,8 @@ def test_what_was_retained_is_known_before_anybody_acts(hearing: Hearing) -> Non
     assert (2.0, frozenset({"gpu"}), "9") == (host.cores, host.tags, host.release)
 
 
-def test_without_a_connection_nothing_is_complete(hearing: Hearing) -> None:
-    """Whoever acts on what is missing has to wait until all has come again."""
+def test_the_sight_is_incomplete_without_a_connection(hearing: Hearing) -> None:
+    """It is complete again only after all retained messages have arrived again."""
     begun(hearing)
     assert hearing.client is not None
     hearing.client.stop()
@@ -61,8 +61,8 @@ def test_without_a_connection_nothing_is_complete(hearing: Hearing) -> None:
     assert 2 == hearing.listener.sight().connection
 
 
-def test_what_the_broker_lost_is_not_taken_for_kept(hearing: Hearing) -> None:
-    """A plan that does not come again after a reconnect is not at the broker any more."""
+def test_a_plan_that_the_broker_lost_is_forgotten(hearing: Hearing) -> None:
+    """A plan that does not arrive again after a reconnect is no longer retained."""
     hearing.say_plan(plan("1"))
     begun(hearing)
     assert hearing.client is not None
@@ -88,8 +88,8 @@ def test_what_the_broker_lost_is_not_taken_for_kept(hearing: Hearing) -> None:
         (topics.host("h", "refused"), b"0"),
     ],
 )
-def test_a_message_that_cannot_be_read_hurts_nothing(hearing: Hearing, topic: str, payload: bytes) -> None:
-    """It is counted, and what comes after it is heard."""
+def test_an_unreadable_message_is_passed_over(hearing: Hearing, topic: str, payload: bytes) -> None:
+    """It is counted, and later messages are processed."""
     begun(hearing)
     hearing.say(topic, payload)
     hearing.say_status("2")
@@ -97,8 +97,8 @@ def test_a_message_that_cannot_be_read_hurts_nothing(hearing: Hearing, topic: st
     assert (1, None) == (hearing.listener.malformed, hearing.listener.job("1"))
 
 
-def test_a_refusal_stands_until_the_job_is_told_or_does_something_else(hearing: Hearing) -> None:
-    """It is about the newest plan; another plan, or a version that is taken up, ends it."""
+def test_a_refusal_lasts_until_the_next_plan(hearing: Hearing) -> None:
+    """It concerns the newest plan; another plan, or a logged version, ends it."""
     begun(hearing)
     hearing.say_plan(plan("1", 1))
     hearing.say_status("1", version=1, term=1)
@@ -117,8 +117,8 @@ def test_a_refusal_stands_until_the_job_is_told_or_does_something_else(hearing: 
     assert ["", "not 2", "", "not 3", ""] == refusals
 
 
-def test_a_refusal_of_the_first_plan_is_known_although_the_job_says_nothing(hearing: Hearing) -> None:
-    """Its reason is kept for the job, at the host that its plan names."""
+def test_a_refusal_of_the_first_plan_is_kept_without_a_status(hearing: Hearing) -> None:
+    """The reason is kept for the job, at the host that its plan names."""
     begun(hearing)
     hearing.say_plan(plan("1", host="i"))
     hearing.refuse("1", "no such type")
@@ -127,19 +127,19 @@ def test_a_refusal_of_the_first_plan_is_known_although_the_job_says_nothing(hear
     assert ("i", "", "no such type") == (seen and seen.host, seen and seen.state, seen and seen.refused)
 
 
-def test_how_often_a_job_was_started_again_is_told_by_its_host(hearing: Hearing) -> None:
-    """Its runs outlive the manager; a host that cannot tell for the moment does not undo it."""
+def test_restarts_are_counted_by_the_host(hearing: Hearing) -> None:
+    """The count outlives the manager, and is kept while the host does not report it."""
     begun(hearing)
     restarts = []
-    for told in ({"run": 1}, {"run": 3}, {"state": "died"}):
-        hearing.say_status("1", **told)
+    for fields in ({"run": 1}, {"run": 3}, {"state": "died"}):
+        hearing.say_status("1", **fields)
         hearing.settle()
         restarts.append(getattr(hearing.listener.job("1"), "restarts", None))
     assert [0, 2, 2] == restarts
 
 
 def test_metrics_belong_to_their_job(hearing: Hearing) -> None:
-    """They stay when its next status comes, and are no news; those before them are kept for a while."""
+    """They are kept when the next status arrives, and are no news; earlier samples are kept for a while."""
     begun(hearing)
     hearing.say_status("1")
     news: list[int] = []
@@ -147,7 +147,7 @@ def test_metrics_belong_to_their_job(hearing: Hearing) -> None:
     hearing.listener.on_news(lambda: news.append(1))
     for at in (0.0, 7.0):
         hearing.clock = at
-        told = {
+        counters = {
             "batch": 1,
             "run": 2,
             "instances": {"7": {"taken": 5, "cpu_ns": 9, "more": 1}},
@@ -157,7 +157,7 @@ def test_metrics_belong_to_their_job(hearing: Hearing) -> None:
             "latency_seconds": {"p50": 0.5},
             "outputs": {"d": {"s": {"p50": 0.5}}},
         }
-        hearing.say(topics.job("1", "metrics"), told, retain=False)
+        hearing.say(topics.job("1", "metrics"), counters, retain=False)
         hearing.say(topics.job("2", "metrics"), {"batch": 1, "instances": {}}, retain=False)
         hearing.until(lambda: at in [each.at for each in measured(hearing)], "the metrics")  # noqa: B023 - awaited here
     assert [] == news
@@ -184,13 +184,13 @@ def test_metrics_belong_to_their_job(hearing: Hearing) -> None:
 
 
 def measured(hearing: Hearing) -> tuple[Measured, ...]:
-    """What is kept of what the first job had done."""
+    """Return the samples of the first job."""
     seen = hearing.listener.job("1")
     return seen.measured if seen else ()
 
 
 def test_a_job_whose_messages_are_cleaned_is_forgotten(hearing: Hearing) -> None:
-    """Once the broker keeps neither its plan nor its status."""
+    """It is forgotten once the broker retains neither its plan nor its status."""
     begun(hearing)
     hearing.say_plan(plan("1"))
     hearing.say_status("1", state="stopped")
@@ -201,22 +201,22 @@ def test_a_job_whose_messages_are_cleaned_is_forgotten(hearing: Hearing) -> None
 
 
 def test_a_host_that_is_silent_is_away(hearing: Hearing) -> None:
-    """Also where a broker that died with it had no time to say so; who says something again is back."""
+    """It is away even if the broker died with it and delivered no last will; a new report brings it back."""
     begun(hearing)
     hearing.say(topics.host("h", "status"), {"alive": True})
     hearing.settle()
-    told = []
+    alive = []
     for clock in (HOST_SILENT_AFTER, HOST_SILENT_AFTER + 1):
         hearing.clock = clock
-        told += [host.alive for host in hearing.listener.hosts()]
+        alive += [host.alive for host in hearing.listener.hosts()]
     hearing.say(topics.host("h", "status"), {"alive": True})
     hearing.settle()
-    told += [host.alive for host in hearing.listener.hosts()]
-    assert [True, False, True] == told
+    alive += [host.alive for host in hearing.listener.hosts()]
+    assert [True, False, True] == alive
 
 
-def test_nobody_is_silent_who_cannot_be_heard(hearing: Hearing) -> None:
-    """While there is no connection, and for a while after it began, a host is what it was."""
+def test_no_host_is_silent_without_a_connection(hearing: Hearing) -> None:
+    """Without a connection, and for a while after it begins, a host keeps its state."""
     begun(hearing)
     hearing.say(topics.host("h", "status"), {"alive": True})
     hearing.settle()
@@ -232,8 +232,8 @@ def test_nobody_is_silent_who_cannot_be_heard(hearing: Hearing) -> None:
     assert [False] == [host.alive for host in hearing.listener.hosts()]
 
 
-def test_it_can_begin_again(hearing: Hearing) -> None:
-    """A manager that leads for the second time hears hosts as for the first."""
+def test_it_can_be_started_again(hearing: Hearing) -> None:
+    """A manager that leads for the second time listens as it did the first time."""
     begun(hearing)
     hearing.listener.stop()
     assert not hearing.listener.sight().complete

@@ -1,4 +1,4 @@
-"""Costs and rates, from what the jobs said of themselves."""
+"""Costs and rates, from the reports of jobs."""
 
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -27,7 +27,7 @@ def plan(job: str, *slots: tuple[int, str]) -> Plan:
 
 
 def seen(job: str, done: dict[int, tuple[float, int, int]], entered: int) -> JobSeen:
-    """A job that did this in ten seconds: CPU seconds, events in and out of each instance, and what came in."""
+    """Return a job's counters after ten seconds: CPU seconds, events in and out of each instance, and events read."""
     instances = {
         each: InstanceMeasured(cpu_ns=round(cpu * 1e9), taken=taken, emitted=emitted)
         for each, (cpu, taken, emitted) in done.items()
@@ -40,7 +40,10 @@ def seen(job: str, done: dict[int, tuple[float, int, int]], entered: int) -> Job
 
 
 def test_each_instance_and_each_type_has_its_cost() -> None:
-    """A type over all jobs: all its CPU over all its events. One that took nothing yet tells nothing."""
+    """The cost of a type is all its CPU divided by all its events, over all jobs.
+
+    An instance without events has no cost.
+    """
     plans = [plan("1", (2, "count"), (6, "idle")), plan("2", (3, "count"), (4, "map")), plan("3", (5, "count"))]
     jobs = {
         "1": seen("1", {2: (0.5, 100, 50), 6: (0.1, 0, 0)}, 50),
@@ -53,21 +56,21 @@ def test_each_instance_and_each_type_has_its_cost() -> None:
     assert {2: Fraction(1, 2), 3: Fraction(1), 4: Fraction(0), 5: Fraction(0)} == found.selectivity
 
 
-def test_a_source_sends_what_the_job_furthest_along_has_taken_of_it() -> None:
-    """A job that has just begun to read it has less behind it."""
+def test_the_rate_of_a_source_is_that_of_its_fastest_reader() -> None:
+    """A job that has just started to read it may measure less."""
     jobs = {"1": seen("1", {}, 50), "2": seen("2", {}, 1_000)}
     assert {"ann:s": 100.0} == measured_costs([plan("1"), plan("2")], jobs, SOURCES, 10.0).rates
 
 
-def test_only_the_instances_that_are_asked_for_are_given() -> None:
-    """But what all others cost counts for their types."""
+def test_costs_can_be_limited_to_some_instances() -> None:
+    """The costs of types still cover all instances."""
     jobs = {"1": seen("1", {2: (0.5, 100, 50), 3: (0.5, 100, 50)}, 50)}
     found = measured_costs([plan("1", (2, "count"), (3, "count"))], jobs, SOURCES, 10.0, only={3})
     assert ({3}, {3}, {"count": 0.005}) == (set(found.busy), set(found.selectivity), found.by_type)
 
 
-def test_a_source_that_makes_its_events_has_the_rate_that_it_declares() -> None:
-    """Until its events are counted; of a topic that nobody has read nothing is known."""
+def test_a_generator_has_its_declared_rate() -> None:
+    """It has that rate until its events are counted. A topic without readers has no rate."""
     sources = SOURCES | {"ann:r": Supplied("r", Rated(per_second=40.0)), "ann:t": Supplied("t", Timed(seconds=4.0))}
     assert {"ann:r": 40.0, "ann:t": 0.25} == measured_costs([], {}, sources, 10.0).rates
     assert MeasuredCosts() == measured_costs([], {}, SOURCES, 10.0)

@@ -13,8 +13,8 @@ def seen(name: str, *, alive: bool = True, cores: float | None = None, tags: str
     return HostSeen(host=name, alive=alive, cores=cores, tags=frozenset(tags.split()), seen=NOW)
 
 
-def test_hosts_are_placed_on_by_what_they_tell() -> None:
-    """In the order of their names; one that is away takes nothing new."""
+def test_live_hosts_have_their_reported_cores_and_tags() -> None:
+    """They are ordered by name, and a host that is away is left out."""
     found = placeable([seen("b", cores=8.0, tags="gpu big"), seen("c", alive=False), seen("a", cores=2.0)], None)
     assert (
         Host(name="a", cores=2.0),
@@ -23,8 +23,8 @@ def test_hosts_are_placed_on_by_what_they_tell() -> None:
     assert () == placeable([seen("c", alive=False)], None)
 
 
-def test_the_host_that_is_run_here_is_counted_on_before_it_is_there() -> None:
-    """With the tags that it was given; its cores are its own once it tells them."""
+def test_the_local_host_is_placeable_before_it_runs() -> None:
+    """It has its configured tags, and its own cores once it reports them."""
     here = Host(name="local", cores=4.0, tags=frozenset({"gpu"}))
     assert (here,) == placeable([], here)
     assert (here,) == placeable([seen("local", alive=False, cores=2.0)], here)

@@ -1,4 +1,4 @@
-"""What the reconciler asks of the committed state and of the journal, on a real store."""
+"""The committed dataflows and the journal, as the reconciler reads them, on a real store."""
 
 import json
 import shutil
@@ -16,9 +16,9 @@ from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
 from manager.defragmentation.choice import Chooser
 from manager.observations.listener import Listener
-from manager.reconciler.concerning import Committed
+from manager.reconciler.dataflow_needs import CommittedDataflowLookup
 from manager.reconciler.journal_tail import JournalTail
-from manager.reconciler.live_events import Events
+from manager.reconciler.live_events import LiveEvents
 from manager.service import service_of
 from manager.store.database import Store, sqlite_url
 from manager.store.leadership import Candidate
@@ -51,7 +51,7 @@ class Stored:
         self.candidate.look()
 
     def submit(self, document: object, tenant: str = "ann") -> str:
-        """Submit a document; the dataflow's id."""
+        """Submit a document, and return the dataflow's id."""
         return self.service.dataflows.submit(OPERATOR, json.dumps(document).encode(), tenant=tenant).id
 
 
@@ -65,14 +65,14 @@ def stored(migrated: Path, tmp_path: Path) -> Iterator[Stored]:
     made.store.close()
 
 
-def test_it_is_known_which_dataflows_a_job_concerns(stored: Stored) -> None:
-    """Those with tasks in it, and what each needs there: the version that brought it, and its own instances."""
+def test_the_dataflows_of_a_job_are_found(stored: Stored) -> None:
+    """Those with tasks in it are found, each with the version that brought its tasks and with its own instances."""
     first = stored.submit(counting("ann:street"))
     second = stored.submit(passing("ann:street", 5), "bob")
-    committed = Committed(stored.committer)
+    committed = CommittedDataflowLookup(stored.committer)
     assert {first, second} == committed.every()
     assert [{first, second}, frozenset()] == [committed.in_jobs(["1", "x"]), committed.in_jobs(["2"])]
-    found = committed.concerned([first, second, "d-none"])
+    found = committed.needs([first, second, "d-none"])
     assert {first: "ann", second: "bob"} == {name: each.tenant for name, each in found.items()}
     needs = [
         (need.job, need.host, need.version, len(need.instances))
@@ -82,22 +82,22 @@ def test_it_is_known_which_dataflows_a_job_concerns(stored: Stored) -> None:
     assert [("1", "h", 1, 4), ("1", "h", 2, 4)] == needs
 
 
-def test_what_is_removed_concerns_nobody(stored: Stored) -> None:
-    """It is in no job any more."""
+def test_a_removed_dataflow_is_in_no_job(stored: Stored) -> None:
+    """It has no needs either."""
     name = stored.submit(counting("ann:street"))
     stored.changes.dataflows.remove(name, who="operator")
-    committed = Committed(stored.committer)
+    committed = CommittedDataflowLookup(stored.committer)
     assert [frozenset(), frozenset()] == [committed.every(), committed.in_jobs(["1"])]
-    assert {} == committed.concerned([name])
+    assert {} == committed.needs([name])
 
 
-def test_operations_are_told_once_and_not_those_before(stored: Stored) -> None:
-    """In the order of the journal, as callers see them in its list."""
-    events = Events(last=0)
+def test_each_new_operation_is_added_once(stored: Stored) -> None:
+    """They are in the order of the journal, and earlier ones are left out."""
+    events = LiveEvents(last=0)
     tail = JournalTail(stored.store, events)
     assert not tail.follow()
     name = stored.submit(counting("ann:street"))
     stored.changes.dataflows.remove(name, who="operator")
     assert [{OperationKind.SUBMIT, OperationKind.REMOVE}, set()] == [tail.follow(), tail.follow()]
-    told = [(event.kind, event.told["kind"], event.told["subject"]) for event in events.since(0)]
-    assert [("operation", OperationKind.SUBMIT, name), ("operation", OperationKind.REMOVE, name)] == told
+    added = [(event.kind, event.told["kind"], event.told["subject"]) for event in events.since(0)]
+    assert [("operation", OperationKind.SUBMIT, name), ("operation", OperationKind.REMOVE, name)] == added

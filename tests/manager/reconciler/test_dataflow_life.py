@@ -1,4 +1,4 @@
-"""The life of a dataflow: the table, and what is found by what is seen of its jobs."""
+"""The life of a dataflow: the table, and the state that is found from its jobs."""
 
 from dataclasses import replace
 from itertools import pairwise, product
@@ -31,13 +31,13 @@ THERE = {"h": HostSeen(host="h", alive=True, seen=NOW)}
 
 
 def found(seen: JobSeen | None, hosts: dict[str, HostSeen] | None = None) -> tuple[DataflowState, str]:
-    """How a dataflow with one job is, and why."""
+    """Return the state of a dataflow with one job, with the reason."""
     finding = find([NEED], {} if seen is None else {"1": seen}, THERE if hosts is None else hosts)
     return finding.state, finding.reason
 
 
 def test_the_table_has_every_state_and_uses_every_event() -> None:
-    """A removed dataflow meets nothing any more, and from every other state it can be removed."""
+    """A removed dataflow has no more events, and every other state can be left by removal."""
     assert set(DataflowState) == set(DATAFLOW_LIFE)
     assert set(DataflowEvent) == {event for turns in DATAFLOW_LIFE.values() for event in turns}
     assert {} == DATAFLOW_LIFE[DataflowState.REMOVED]
@@ -45,14 +45,14 @@ def test_the_table_has_every_state_and_uses_every_event() -> None:
     assert {DataflowState.REMOVED} == {turn(state, DataflowEvent.REMOVE) for state in alive}
 
 
-def test_what_the_table_does_not_have_cannot_happen() -> None:
-    """Whoever asks for it is told so."""
+def test_an_event_outside_the_table_is_an_error() -> None:
+    """The error names the state and the event."""
     with pytest.raises(ImpossibleDataflowTurn, match="a dataflow that is removed cannot meet"):
         turn(DataflowState.REMOVED, DataflowEvent.DEPLOYED)
 
 
 def test_a_dataflow_runs_once_its_plan_is_in_effect() -> None:
-    """That a host has logged the plan is not enough, and a newer one is as good."""
+    """A logged plan is not enough, and a newer plan is as good."""
     waits = "job 1 has not run version 3 of its plan yet"
     assert (DataflowState.DEPLOYING, waits) == found(None)
     assert (DataflowState.DEPLOYING, waits) == found(replace(WELL, in_effect=2))
@@ -61,15 +61,15 @@ def test_a_dataflow_runs_once_its_plan_is_in_effect() -> None:
     assert (DataflowState.RUNNING, "") == found(replace(WELL, in_effect=4, version=5))
 
 
-def test_a_failed_task_makes_degraded_whose_it_is() -> None:
-    """The reason names the task; a failed task of somebody else says nothing."""
+def test_a_failed_task_degrades_its_dataflows() -> None:
+    """The reason names the task; failed tasks of other dataflows change nothing."""
     reason = "task instance 8 in job 1 does nothing but fail: division by zero"
     assert (DataflowState.DEGRADED, reason) == found(replace(WELL, failed={8: "division by zero"}))
     assert (DataflowState.RUNNING, "") == found(replace(WELL, failed={9: "division by zero"}))
 
 
-def test_a_job_that_is_down_makes_degraded() -> None:
-    """It died, its plan was refused, or its host is away; the reason says which, and what comes next."""
+def test_a_job_that_is_down_degrades_its_dataflows() -> None:
+    """The reason says whether it died, its plan was refused or its host is away, and what happens next."""
     assert (
         DataflowState.DEGRADED,
         "job 1 died and is started again after a while: disk full",
@@ -85,13 +85,13 @@ def test_a_job_that_is_down_makes_degraded() -> None:
     ) == found(WELL, away)
 
 
-def test_a_plan_that_was_refused_later_harms_nobody_who_runs() -> None:
-    """What an older plan brought goes on running."""
+def test_a_later_refused_plan_degrades_no_running_dataflow() -> None:
+    """Tasks of older plans continue to run."""
     assert (DataflowState.RUNNING, "") == found(replace(WELL, refused="no such type"))
 
 
-def test_what_is_wrong_comes_before_what_is_awaited() -> None:
-    """Of two jobs one is deploying and one died: somebody has to know of the second."""
+def test_a_failure_takes_precedence_over_waiting() -> None:
+    """If one of two jobs deploys and the other died, the second counts, because it calls for action."""
     other = replace(NEED, job="2")
     died = replace(WELL, job="2", state=JobState.DIED)
     assert DataflowState.DEGRADED is find([NEED, other], {"2": died}, THERE).state
@@ -102,8 +102,8 @@ def test_what_is_wrong_comes_before_what_is_awaited() -> None:
     st.sampled_from([None, WELL, replace(WELL, in_effect=1), replace(WELL, failed={7: "no"})]),
     st.booleans(),
 )
-def test_what_is_found_is_reached_by_the_table(state: DataflowState, seen: JobSeen | None, alive: bool) -> None:  # noqa: FBT001 - hypothesis draws it
-    """From any state that is seen, the events lead where it was found to be."""
+def test_every_found_state_is_reached_by_the_table(state: DataflowState, seen: JobSeen | None, alive: bool) -> None:  # noqa: FBT001 - hypothesis draws it
+    """From any observed state, the events lead to the found one."""
     finding = find([NEED], {"1": seen} if seen else {}, {"h": replace(THERE["h"], alive=alive)})
     after = state
     for event in path(state, finding):
@@ -111,8 +111,8 @@ def test_what_is_found_is_reached_by_the_table(state: DataflowState, seen: JobSe
     assert finding.state is after
 
 
-def test_what_was_asked_for_is_not_undone_by_what_is_seen() -> None:
-    """A dataflow that drains or is removed stays so, however its jobs are."""
+def test_draining_and_removal_are_not_undone() -> None:
+    """A dataflow that drains or is removed stays so, in whatever state its jobs are."""
     findings = [
         DataflowFinding(state=DataflowState.RUNNING, event=DataflowEvent.DEPLOYED),
         DataflowFinding(state=DataflowState.DEGRADED, event=DataflowEvent.JOB_DOWN),
@@ -131,8 +131,8 @@ FOUND = [
 
 
 @given(st.lists(st.tuples(st.sampled_from(FOUND), st.booleans()), min_size=1))
-def test_what_is_passed_is_a_way_through_the_table(looks: list[tuple[DataflowFinding, bool]]) -> None:
-    """Whatever is found, each state that is told follows from the one before, none twice, and it ends where it was."""
+def test_the_passed_states_are_a_path_in_the_table(looks: list[tuple[DataflowFinding, bool]]) -> None:
+    """Each state follows from the one before, none repeats, and the last is the found one."""
     states: list[DataflowState] = []
     for found, replaced in looks:
         last = states[-1] if states else None

@@ -1,11 +1,11 @@
-"""Draining: which cuts are wished for, when a dataflow can go, and what is released."""
+"""Drains: which cuts are wished for, when a dataflow is removed, and which cuts are released."""
 
 from datetime import UTC, datetime
 
 from engine.plan import CutRequest
 from manager.committed.wanted import Draining
 from manager.observations.reports import HostSeen, JobSeen
-from manager.reconciler.drains import TRYING, WISHING, Drained, Wish, cut_of, drain
+from manager.reconciler.drains import NEXT_CUT_AFTER, REPEAT_WISH_AFTER, Drained, Wish, cut_of, drain
 
 NOW = 1_000.0
 FLOW = Draining(dataflow="d-1", since=NOW, streams=frozenset({"source/1", "source/2"}), instances=frozenset({2, 3}))
@@ -23,7 +23,7 @@ def host(name: str = "h", *, alive: bool = True, **spools: str) -> HostSeen:
 
 
 def test_each_host_is_asked_for_the_streams_that_it_supplies() -> None:
-    """Streams of other running DAGs, and those that another host supplies, are left out; a host that is away too."""
+    """Streams of other running DAGs and of other hosts are left out, and so is a host that is away."""
     hosts = {
         "a": host("a", s1="open", s9="open"),
         "b": host("b", s1="elsewhere", s2="open"),
@@ -35,29 +35,29 @@ def test_each_host_is_asked_for_the_streams_that_it_supplies() -> None:
     ] == list(drain([FLOW], {}, hosts, {}, NOW))
 
 
-def test_a_dataflow_goes_once_the_cut_has_passed_all_of_it() -> None:
-    """In however many jobs its tasks are, and not while one of them has still to be passed."""
+def test_a_dataflow_has_drained_once_the_cut_has_passed_all_its_tasks() -> None:
+    """All its jobs count, and every task in them."""
     some = {"1": job("1", drain_d_1_0={2, 7})}
     assert [] == list(drain([FLOW], some, {}, {CUT: NOW}, NOW))
     every = some | {"2": job("2", drain_d_1_0={3})}
     assert [Drained(dataflow="d-1")] == list(drain([FLOW], every, {"h": host(s1="open")}, {}, NOW))
 
 
-def test_a_wish_is_repeated_and_not_all_the_time() -> None:
-    """Nothing is asked for twice within a while."""
+def test_a_wish_is_repeated_after_a_while() -> None:
+    """It is not repeated before."""
     hosts = {"h": host(s1="open")}
-    assert [] == list(drain([FLOW], {}, hosts, {CUT: NOW}, NOW + WISHING / 2))
-    assert 1 == len(list(drain([FLOW], {}, hosts, {CUT: NOW}, NOW + WISHING)))
+    assert [] == list(drain([FLOW], {}, hosts, {CUT: NOW}, NOW + REPEAT_WISH_AFTER / 2))
+    assert 1 == len(list(drain([FLOW], {}, hosts, {CUT: NOW}, NOW + REPEAT_WISH_AFTER)))
 
 
-def test_a_clock_that_is_set_back_holds_up_no_wish() -> None:
-    """What was wished for at a time that is still to come is wished for again."""
+def test_a_clock_that_is_set_back_delays_no_wish() -> None:
+    """A wish at a time in the future is repeated at once."""
     assert 1 == len(list(drain([FLOW], {}, {"h": host(s1="open")}, {CUT: NOW + 3_600.0}, NOW)))
 
 
-def test_a_cut_that_does_not_come_about_is_given_up_for_another() -> None:
-    """The later one has a name of its own, the same for whoever works it out; what the first one kept is released."""
-    later = NOW + TRYING + 1
+def test_a_failed_cut_is_replaced_by_another() -> None:
+    """The next cut has a new name that every manager computes alike, and the states of the first are released."""
+    later = NOW + NEXT_CUT_AFTER + 1
     jobs, hosts = {"1": job("1", drain_d_1_0={2})}, {"h": host(s1="open")}
     assert [
         Wish(host="h", wish=CutRequest(cut="drain-d-1-1", streams=("source/1",))),
@@ -67,7 +67,7 @@ def test_a_cut_that_does_not_come_about_is_given_up_for_another() -> None:
 
 
 def test_only_cuts_of_dataflows_that_drained_are_released() -> None:
-    """A cut that somebody else took is nothing to touch."""
+    """Cuts that others took are left alone."""
     jobs = {"1": job("1", drain_d_9_0={2}, move_4={2})}
     assert [Wish(host="h", wish=CutRequest(cut="drain-d-9-0", release=True))] == list(
         drain([], jobs, {"h": host()}, {}, NOW)

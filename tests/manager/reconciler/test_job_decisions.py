@@ -1,4 +1,4 @@
-"""What is published so that jobs become what is wanted of them, and in which order."""
+"""Decisions on jobs: which plans are published, and in which order."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from engine.job.lifecycle import JobState
 from engine.plan import Plan
 from manager.committed.wanted import WantedJob
-from manager.observations.listener import Sight
 from manager.observations.reports import HostSeen
+from manager.observations.sight import Sight
 from manager.reconciler.job_decisions import _BACK_OFF, _PATIENCE, Clean, Memory, PublishPlan, decide
 from tests.manager.reconciler.worlds import NOW, World, plan, taken_up, wanting
 
 CHANCE = st.randoms(use_true_random=True)
 
 
-def told(world: World, wanted: Mapping[str, WantedJob]) -> list[tuple[str, int | None]]:
-    """What is published now: for each job the version of its plan, or None to stop it."""
+def published(world: World, wanted: Mapping[str, WantedJob]) -> list[tuple[str, int | None]]:
+    """Return the plans that are published now: for each job the version, or None to stop it."""
     return [
         (step.job, step.plan.version if step.plan else None)
         for step in world.decide(wanted).steps
@@ -30,34 +30,34 @@ def told(world: World, wanted: Mapping[str, WantedJob]) -> list[tuple[str, int |
 
 
 def settled(*plans: Plan) -> World:
-    """A world in which these plans run."""
+    """Return a world in which these plans run."""
     world = World()
     world.settle(wanting(*plans))
     return world
 
 
-def test_nothing_is_published_while_nobody_knows_what_runs() -> None:
-    """Before all has come that the broker retains, what is missing is not taken for gone."""
+def test_nothing_is_published_before_the_sight_is_complete() -> None:
+    """Before all retained messages have arrived, a missing job is not taken to be gone."""
     assert () == decide(wanting(plan("1")), Sight(complete=False), Memory(), 0.0).steps
 
 
-def test_where_nothing_differs_nothing_is_published() -> None:
-    """A manager that begins beside jobs that run as they are wanted disturbs none of them."""
+def test_nothing_is_published_if_all_jobs_are_as_wanted() -> None:
+    """A new manager does not disturb the running jobs."""
     world = settled(plan("1", forwards=[7]), plan("2", reads=[7]))
     world.memory = Memory()
-    assert [] == told(world, wanting(plan("1", forwards=[7]), plan("2", reads=[7])))
+    assert [] == published(world, wanting(plan("1", forwards=[7]), plan("2", reads=[7])))
 
 
-def test_only_what_differs_is_published() -> None:
-    """A manager that begins tells those jobs alone that are not as they are wanted."""
+def test_only_jobs_that_differ_get_plans() -> None:
+    """A new manager publishes plans only for jobs that are not as wanted."""
     world = settled(plan("1"), plan("2"), plan("3"))
     world.memory = Memory()
     wanted = wanting(plan("1"), plan("2", 2), plan("4"), stopped=["3"])
-    assert [("2", 2), ("3", None), ("4", 1)] == told(world, wanted)
+    assert [("2", 2), ("3", None), ("4", 1)] == published(world, wanted)
 
 
 def test_a_job_reads_a_stream_before_its_producer_forwards_it() -> None:
-    """The plan with the new forward waits until the reader's host has logged the reader's."""
+    """The plan with the new forward waits until the reader's host has logged the reader's plan."""
     world = settled(plan("1"))
     wanted = wanting(plan("1", 2, forwards=[7]), plan("2", reads=[7]))
     decision = world.decide(wanted)
@@ -66,21 +66,21 @@ def test_a_job_reads_a_stream_before_its_producer_forwards_it() -> None:
         decision.waits,
     )
     world.take("2")
-    assert [("1", 2)] == told(world, wanted)
+    assert [("1", 2)] == published(world, wanted)
 
 
-def test_a_forward_that_is_there_already_waits_for_nobody() -> None:
-    """A plan that goes on forwarding is published although its reader's next plan is not taken up yet."""
+def test_an_existing_forward_does_not_wait() -> None:
+    """A plan that keeps forwarding is published even if the reader's next plan is not taken up yet."""
     world = settled(plan("1", forwards=[7]), plan("2", reads=[7]))
     wanted = wanting(plan("1", 2, forwards=[7]), plan("2", 2, reads=[7]))
-    assert [("1", 2), ("2", 2)] == told(world, wanted)
+    assert [("1", 2), ("2", 2)] == published(world, wanted)
 
 
-def test_a_job_that_stops_has_heard_the_end_of_what_it_reads() -> None:
-    """It is stopped once its producer says that the end of the stream was confirmed, and not when it only was sent."""
+def test_a_job_stops_after_it_has_confirmed_the_end_of_its_streams() -> None:
+    """It is not enough that the producer has sent the end."""
     world = settled(plan("1", forwards=[7]), plan("2", reads=[7]))
     wanted = wanting(plan("1", 2), stopped=["2"])
-    assert [("1", 2)] == told(world, wanted)
+    assert [("1", 2)] == published(world, wanted)
     world.take("1")
     world.run("1")
     assert ({"2": "job 1 is to end 'out' of instance 7 first"}, ()) == (
@@ -88,42 +88,42 @@ def test_a_job_that_stops_has_heard_the_end_of_what_it_reads() -> None:
         decision.steps,
     )
     world.hear("1")
-    assert [("2", None)] == told(world, wanted)
+    assert [("2", None)] == published(world, wanted)
 
 
-def test_a_job_that_goes_on_leaves_a_stream_once_its_producer_runs_without_it() -> None:
-    """It keeps the stream's spool for some batches, in which the end comes, so it does not wait for that."""
+def test_a_running_job_leaves_a_stream_once_its_producer_has() -> None:
+    """It keeps the spool for some batches, in which the end arrives, so it does not wait for that."""
     world = settled(plan("1", forwards=[7]), plan("2", reads=[7]))
     wanted = wanting(plan("1", 2), plan("2", 2))
-    assert [("1", 2)] == told(world, wanted)
+    assert [("1", 2)] == published(world, wanted)
     world.take("1")
-    assert [] == told(world, wanted)
+    assert [] == published(world, wanted)
     world.run("1")
-    assert [("2", 2)] == told(world, wanted)
+    assert [("2", 2)] == published(world, wanted)
 
 
-def test_where_producer_and_reader_both_stop_nobody_waits() -> None:
-    """A job that stops ends no stream, so there is nothing to hear."""
+def test_neither_waits_if_producer_and_reader_stop() -> None:
+    """A producer that stops ends no stream, so there is no end to wait for."""
     world = settled(plan("1", forwards=[7]), plan("2", reads=[7]))
-    assert [("1", None), ("2", None)] == told(world, wanting(stopped=["1", "2"]))
+    assert [("1", None), ("2", None)] == published(world, wanting(stopped=["1", "2"]))
 
 
-def test_two_that_begin_and_end_streams_between_them_do_not_wait_for_each_other() -> None:
-    """The reader of both comes first, the producer follows."""
+def test_two_jobs_that_exchange_streams_do_not_deadlock() -> None:
+    """The reader of both streams comes first, and the producer follows."""
     world = settled(plan("1", forwards=[7]), plan("2", reads=[7]))
     wanted = wanting(plan("1", 2, forwards=[8]), plan("2", 2, reads=[8]))
-    assert [("2", 2)] == told(world, wanted)
+    assert [("2", 2)] == published(world, wanted)
     world.take("2")
-    assert [("1", 2)] == told(world, wanted)
+    assert [("1", 2)] == published(world, wanted)
 
 
 @pytest.mark.parametrize("why", ["away", "died", "refused"])
-def test_nobody_waits_for_a_job_that_cannot_come(why: str) -> None:
-    """A reader whose host is away, that died, or whose plan was refused holds up no producer."""
+def test_no_job_waits_for_one_that_cannot_take_up_its_plan(why: str) -> None:
+    """A reader whose host is away, that died, or whose plan was refused, delays no producer."""
     world = settled(plan("1"), plan("2", host="i"))
     reading = plan("2", 2, host="i", reads=[7])
     wanted = wanting(plan("1", 2, forwards=[7]), reading)
-    assert [("2", 2)] == told(world, wanted)
+    assert [("2", 2)] == published(world, wanted)
     sight = world.sight()
     seen = sight.jobs["2"].seen
     assert seen is not None
@@ -139,65 +139,65 @@ def test_nobody_waits_for_a_job_that_cannot_come(why: str) -> None:
     assert (PublishPlan(job="1", plan=plan("1", 2, forwards=[7])),) == decide(wanted, sight, world.memory, 0.0).steps
 
 
-def test_nobody_waits_longer_than_its_patience() -> None:
-    """A reader that neither comes nor says why is waited for a while only, and that from the first time."""
+def test_no_job_waits_longer_than_its_patience() -> None:
+    """The time counts from when it first waited for a reader that does not answer."""
     world = settled(plan("1"))
     begun = world.now
     first, second = (wanting(plan("1", version, forwards=[7]), plan("2", version, reads=[7])) for version in (2, 3))
-    assert ("1", 2) not in told(world, first)
+    assert ("1", 2) not in published(world, first)
     world.now = begun + _PATIENCE / 2
-    assert ("1", 3) not in told(world, second)
+    assert ("1", 3) not in published(world, second)
     world.now = begun + _PATIENCE
-    assert ("1", 3) in told(world, second)
+    assert ("1", 3) in published(world, second)
 
 
 def test_a_plan_that_is_not_taken_up_is_published_again_after_a_while() -> None:
-    """A host that is there is told again, each time after longer; nobody is told in a hot loop."""
+    """A live host gets it again, after longer each time."""
     world = settled(plan("1"))
     wanted = wanting(plan("1", 2))
-    published = []
+    times = list[int]()
     begun = world.now
     for second in range(1_000):
         world.now = begun + second
-        published += [second for _ in told(world, wanted)]
-    steps = [later - earlier for earlier, later in pairwise(published)]
-    assert (0, [*_BACK_OFF.waits, _BACK_OFF.longest, _BACK_OFF.longest]) == (published[0], steps)
+        times += [second for _ in published(world, wanted)]
+    steps = [later - earlier for earlier, later in pairwise(times)]
+    assert (0, [*_BACK_OFF.waits, _BACK_OFF.longest, _BACK_OFF.longest]) == (times[0], steps)
 
 
-def test_a_host_that_is_away_is_told_once() -> None:
-    """What is retained waits for it."""
+def test_a_plan_for_a_host_that_is_away_is_published_once() -> None:
+    """The retained plan waits for the host."""
     world = settled(plan("1"))
     world.away.add("h")
     wanted = wanting(plan("1", 2))
     begun = world.now
-    published = []
+    plans = list[tuple[str, int | None]]()
     for second in range(1_000):
         world.now = begun + second
-        published += told(world, wanted)
-    assert [("1", 2)] == published
+        plans += published(world, wanted)
+    assert [("1", 2)] == plans
 
 
-def test_a_plan_that_the_broker_keeps_is_not_published_again_at_once() -> None:
-    """A manager that begins takes what the one before it told, and its host is about to take up, for told."""
+def test_a_retained_plan_is_not_published_again_at_once() -> None:
+    """A new manager gives the host time to take up the plan of the manager before it."""
     world = World(retained={"1": plan("1")})
     wanted = wanting(plan("1"))
-    assert [] == told(world, wanted)
+    assert [] == published(world, wanted)
     world.now += _BACK_OFF.after(1)
-    assert [("1", 1)] == told(world, wanted)
+    assert [("1", 1)] == published(world, wanted)
 
 
-def test_a_job_that_nobody_wants_is_stopped_where_it_belongs_to_this_service() -> None:
-    """What runs under another root is left alone."""
+def test_an_unwanted_job_of_this_service_is_stopped() -> None:
+    """Jobs of another root are left alone."""
     world = settled(plan("1"), plan("2"))
     decision = decide({}, world.sight(), Memory(), 0.0, belongs=lambda job: job == "2")
     assert (PublishPlan(job="2", plan=None),) == decision.steps
 
 
-def test_of_a_job_that_is_gone_nothing_stays_at_the_broker() -> None:
-    """Its status is cleaned once it is stopped, and it is said to be gone."""
+def test_nothing_is_retained_of_a_job_that_is_gone() -> None:
+    """Its status is cleared once it is stopped, and it is reported as gone."""
     world = settled(plan("1"))
     wanted = wanting(stopped=["1"])
-    assert [("1", None)] == told(world, wanted)
+    assert [("1", None)] == published(world, wanted)
     world.take("1")
     decision = world.decide(wanted)
     assert [Clean(job="1"), "1"] == [*decision.steps, *decision.gone]
@@ -205,26 +205,26 @@ def test_of_a_job_that_is_gone_nothing_stays_at_the_broker() -> None:
     assert ["1"] == [*decision.steps, *decision.gone]
 
 
-def test_a_job_that_was_told_to_run_and_said_nothing_is_stopped_all_the_same() -> None:
+def test_a_job_with_a_plan_but_no_status_is_stopped() -> None:
     """It may be about to start."""
     world = World()
     world.decide(wanting(plan("1")))
     world.take("1")
-    assert [("1", None)] == told(world, wanting(stopped=["1"]))
+    assert [("1", None)] == published(world, wanting(stopped=["1"]))
 
 
-def test_a_job_that_moves_is_told_once_for_both_hosts() -> None:
-    """The plan names another host; the one before stops it by that same plan."""
+def test_one_plan_moves_a_job_between_hosts() -> None:
+    """The plan names the new host, and the old host stops the job because of it."""
     world = settled(plan("1"))
-    assert [("1", 2)] == told(world, wanting(plan("1", 2, host="i")))
+    assert [("1", 2)] == published(world, wanting(plan("1", 2, host="i")))
 
 
-def test_a_job_that_stopped_by_itself_is_told_again() -> None:
-    """That its host has logged the plan is not enough."""
+def test_a_job_that_stopped_by_itself_gets_its_plan_again() -> None:
+    """It is not enough that its host has logged the plan."""
     world = settled(plan("1"))
     world.jobs["1"].state = JobState.STOPPED
     world.now += _BACK_OFF.after(1)
-    assert [("1", 1)] == told(world, wanting(plan("1")))
+    assert [("1", 1)] == published(world, wanting(plan("1")))
 
 
 class Course:
@@ -242,7 +242,7 @@ class Course:
         self.stopped: set[str] = set()
 
     def turn(self) -> Mapping[str, WantedJob]:
-        """Something else is wanted."""
+        """Change the wanted plans."""
         places = [place for place in range(5) if self.chance.random() < 0.7]
         for place in self.plans.keys() - set(places):
             self.stopped.add(self.plans.pop(place).job)
@@ -264,7 +264,7 @@ class Course:
 
 
 def wander(world: World, course: Course, chance: Random, *, turns: int, restarts: bool) -> Mapping[str, WantedJob]:
-    """Change what is wanted now and then, while hosts take, run and hear in any order, none of them for ever last."""
+    """Change the wanted plans at random while hosts act in any order, each of them infinitely often."""
     wanted = course.turn()
     for _ in range(turns):
         for _ in range(chance.randrange(4)):
@@ -285,8 +285,8 @@ def wander(world: World, course: Course, chance: Random, *, turns: int, restarts
 
 
 @given(CHANCE, st.integers(0, 6))
-def test_what_is_wanted_is_reached_in_the_right_order(chance: Random, turns: int) -> None:
-    """From any mix of wanted and seen, in finitely many steps, and no stream begins before its reader reads it."""
+def test_wanted_plans_are_reached_in_the_right_order(chance: Random, turns: int) -> None:
+    """From any state it takes finitely many steps, and no stream begins before its reader reads it."""
     world, course = World(), Course(chance)
     wanted = wander(world, course, chance, turns=turns, restarts=False)
     assert world.settle(wanted) < _PATIENCE
@@ -295,8 +295,8 @@ def test_what_is_wanted_is_reached_in_the_right_order(chance: Random, turns: int
 
 
 @given(CHANCE, st.integers(0, 6))
-def test_a_manager_that_begins_anew_reaches_what_is_wanted(chance: Random, turns: int) -> None:
-    """It remembers nothing of what was told, and still no stream begins before its reader reads it."""
+def test_a_new_manager_reaches_the_wanted_plans(chance: Random, turns: int) -> None:
+    """It does not remember which plans were published, and still no stream begins before its reader reads it."""
     world, course = World(), Course(chance)
     wanted = wander(world, course, chance, turns=turns, restarts=True)
     world.settle(wanted)
@@ -305,8 +305,8 @@ def test_a_manager_that_begins_anew_reaches_what_is_wanted(chance: Random, turns
 
 
 @given(CHANCE, st.integers(0, 6))
-def test_a_host_that_is_away_holds_up_no_other(chance: Random, turns: int) -> None:
-    """Whatever else is wanted is reached meanwhile, and all of it once the host is back."""
+def test_a_host_that_is_away_delays_no_other(chance: Random, turns: int) -> None:
+    """Everything else is reached meanwhile, and the rest once the host is back."""
     world, course = World(), Course(chance)
     wanted = dict(wander(world, course, chance, turns=turns, restarts=False))
     world.settle(wanted)
@@ -324,7 +324,7 @@ def test_a_host_that_is_away_holds_up_no_other(chance: Random, turns: int) -> No
 
 @given(CHANCE)
 def test_once_settled_nothing_more_is_published(chance: Random) -> None:
-    """Neither by the manager that settled it, nor by the next one."""
+    """Neither this manager nor the next one publishes anything."""
     world, course = World(), Course(chance)
     wanted = wander(world, course, chance, turns=3, restarts=False)
     world.settle(wanted)
@@ -335,8 +335,8 @@ def test_once_settled_nothing_more_is_published(chance: Random) -> None:
     assert () == world.decide(wanted).steps
 
 
-def test_who_knows_nothing_of_the_plan_before_waits_for_nobody_to_end_a_stream() -> None:
-    """What a job reads now may be unknown, where the broker lost it; it is stopped then."""
+def test_a_job_with_an_unknown_plan_waits_for_no_end() -> None:
+    """If the broker lost its plan, the streams that it reads are unknown, and it is stopped at once."""
     world = settled(plan("1", forwards=[7]), plan("2", reads=[7]))
     sight = world.sight()
     lost = {name: replace(each, wirings=(), planned=None) for name, each in sight.jobs.items()}

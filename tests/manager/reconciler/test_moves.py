@@ -1,4 +1,4 @@
-"""Moves as they are driven on: when which turn comes, what is wished for, and what is released."""
+"""Moves: when each turn comes, which cuts are wished for, and which are released."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,10 +10,10 @@ import pytest
 from engine.plan import CutRequest, Ingress, Plan
 from engine.supply import Bridged
 from manager.committed.wanted import Moving
-from manager.observations.listener import JobSight, Sight
 from manager.observations.reports import HostSeen, JobSeen
-from manager.reconciler.drains import WISHING, Wish
-from manager.reconciler.moves import CUTTING, PREPARING, Turn, go_on
+from manager.observations.sight import JobSight, Sight
+from manager.reconciler.drains import REPEAT_WISH_AFTER, Wish
+from manager.reconciler.moves import CUT_WITHIN, PREPARE_WITHIN, Turn, go_on
 from manager.transitions.life import Phase, TransitionEvent
 from manager.transitions.move import Move, MoveStep
 from merge import Instance, JobId
@@ -30,7 +30,7 @@ def step(instance: int, leaves: JobId, *, works: bool = True) -> MoveStep:
 
 
 def moving(phase: Phase, age: float = 0.0, passed: Mapping[JobId, Mapping[str, int]] | None = None) -> Moving:
-    """A source and a task of one job, and a task of another that keeps others, go to a new one."""
+    """Return a move of a source and a task of one job, and of a task of another job that keeps others, to a new job."""
     move = Move(
         id=7,
         phase=phase,
@@ -47,10 +47,10 @@ def moving(phase: Phase, age: float = 0.0, passed: Mapping[JobId, Mapping[str, i
     return Moving(move=move, plans=plans, streams=frozenset({"source/1"}))
 
 
-def job(number: JobId, **told: Any) -> tuple[str, JobSight]:
-    """A job that runs its newest plan, but for what is told of it."""
+def job(number: JobId, **fields: Any) -> tuple[str, JobSight]:
+    """Return a job that runs its newest plan, except for the given fields."""
     seen = JobSeen(job=str(number), host="h", state="running", version=VERSION, term=1, in_effect=VERSION, seen=SEEN)
-    return str(number), JobSight(seen=replace(seen, **told))
+    return str(number), JobSight(seen=replace(seen, **fields))
 
 
 def cut(*instances: int, **at: int) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def due(move: Moving | None, seen: Sight, wished: Mapping[str, float] | None = N
     return list(go_on(() if move is None else (move,), seen, wished or {}, NOW))
 
 
-def test_it_is_cut_once_all_know_and_the_new_job_is_warm() -> None:
+def test_the_cut_begins_once_all_jobs_are_ready() -> None:
     """The old jobs need not run the plans that wait for the cut; the new one has to run its own."""
     preparing = moving(Phase.PREPARING)
     waiting = {"in_effect": VERSION - 1}
@@ -82,46 +82,46 @@ def test_it_is_cut_once_all_know_and_the_new_job_is_warm() -> None:
         assert [] == due(preparing, sight(*late))
 
 
-def test_the_cut_is_wished_for_where_its_streams_are_supplied() -> None:
-    """Of the raw streams of what moves, again after a while, and not all the time."""
+def test_the_cut_is_wished_for_at_the_hosts_of_its_streams() -> None:
+    """It is a cut in the raw streams of the moving tasks, and the wish is repeated after a while."""
     cutting = moving(Phase.CUTTING)
     running = (job(OLD, in_effect=0), job(ALSO_OLD, in_effect=0), job(NEW))
     assert [Wish(host="h", wish=CutRequest(cut=CUT, streams=("source/1",)))] == due(cutting, sight(*running))
     assert [] == due(cutting, sight(*running, supplied="elsewhere"))
-    assert [] == due(cutting, sight(*running), {CUT: NOW - WISHING / 2})
-    assert 1 == len(due(cutting, sight(*running), {CUT: NOW - WISHING}))
+    assert [] == due(cutting, sight(*running), {CUT: NOW - REPEAT_WISH_AFTER / 2})
+    assert 1 == len(due(cutting, sight(*running), {CUT: NOW - REPEAT_WISH_AFTER}))
 
 
-def test_it_is_taken_over_once_all_have_passed() -> None:
-    """With where the cut lies for each; sources pass nothing, and have none."""
-    cutting, told = moving(Phase.CUTTING), {CUT: NOW}
+def test_the_new_jobs_take_over_once_all_tasks_have_passed() -> None:
+    """The turn has the cut's position in each job; sources do not pass cuts, and have none."""
+    cutting, wished = moving(Phase.CUTTING), {CUT: NOW}
     first, second = job(OLD, **cut(1, 2, s1=9)), job(ALSO_OLD, **cut(3, b2=4))
     expected = {OLD: {"source/1": 9}, ALSO_OLD: {"bridge/2:out": 4}}
     assert [Turn(move=cutting.move, event=TransitionEvent.PASSED, passed=expected)] == due(
-        cutting, sight(first, second, job(NEW)), told
+        cutting, sight(first, second, job(NEW)), wished
     )
     for late in (
         job(ALSO_OLD),
         job(ALSO_OLD, in_effect=VERSION - 1, **cut(3, b2=4)),
         job(ALSO_OLD, state="died", **cut(3, b2=4)),
     ):
-        assert [] == due(cutting, sight(first, late, job(NEW)), told)
+        assert [] == due(cutting, sight(first, late, job(NEW)), wished)
 
 
-def test_who_has_nothing_else_to_run_is_not_waited_for() -> None:
-    """A job all of whose tasks move has let go of them with the cut; one that died is waited for nevertheless."""
-    cutting, told = moving(Phase.CUTTING), {CUT: NOW}
+def test_a_job_without_other_tasks_is_not_awaited() -> None:
+    """It lets go of its tasks with the cut. A job that died is awaited."""
+    cutting, wished = moving(Phase.CUTTING), {CUT: NOW}
     second = job(ALSO_OLD, **cut(3, b2=4))
     bare = job(OLD, in_effect=VERSION - 1, **cut(1, 2, s1=9))
-    (turn,) = due(cutting, sight(bare, second, job(NEW)), told)
+    (turn,) = due(cutting, sight(bare, second, job(NEW)), wished)
     assert isinstance(turn, Turn)
     assert TransitionEvent.PASSED == turn.event
     died = job(OLD, in_effect=VERSION - 1, state="died", **cut(1, 2, s1=9))
-    assert [] == due(cutting, sight(died, second, job(NEW)), told)
+    assert [] == due(cutting, sight(died, second, job(NEW)), wished)
 
 
-def test_it_is_over_once_all_that_take_over_have_begun() -> None:
-    """Or, where it goes back, once all of the old ones have."""
+def test_a_move_ends_once_all_new_jobs_have_begun() -> None:
+    """A move that goes back ends once all old jobs have begun."""
     taking, returning = moving(Phase.TAKING), moving(Phase.RETURNING)
     assert [Turn(move=taking.move, event=TransitionEvent.BEGUN)] == due(taking, sight(job(NEW)))
     assert [] == due(taking, sight(job(NEW, in_effect=VERSION - 1)))
@@ -129,21 +129,21 @@ def test_it_is_over_once_all_that_take_over_have_begun() -> None:
     assert [] == due(returning, sight(job(OLD)))
 
 
-@pytest.mark.parametrize(("phase", "patience"), [(Phase.PREPARING, PREPARING), (Phase.CUTTING, CUTTING)])
-def test_it_waits_for_nobody_for_ever(phase: Phase, patience: float) -> None:
-    """Others wait for it, so what is late or refuses hinders it; who takes over is waited for."""
-    told = {CUT: NOW}
-    assert [] == due(moving(phase, patience - 1), sight(job(OLD)), told)
-    (late,) = due(moving(phase, patience + 1), sight(job(OLD)), told)
+@pytest.mark.parametrize(("phase", "limit"), [(Phase.PREPARING, PREPARE_WITHIN), (Phase.CUTTING, CUT_WITHIN)])
+def test_a_late_or_refusing_job_hinders_the_move(phase: Phase, limit: float) -> None:
+    """Other changes wait for the move, but jobs that take over have no time limit."""
+    wished = {CUT: NOW}
+    assert [] == due(moving(phase, limit - 1), sight(job(OLD)), wished)
+    (late,) = due(moving(phase, limit + 1), sight(job(OLD)), wished)
     assert isinstance(late, Turn)
-    assert (TransitionEvent.HINDERED, f"within {patience:.0f} s") == (
+    assert (TransitionEvent.HINDERED, f"within {limit:.0f} s") == (
         late.event,
-        late.why[-len(f"within {patience:.0f} s") :],
+        late.why[-len(f"within {limit:.0f} s") :],
     )
-    (refused,) = due(moving(phase), sight(job(OLD, refused="it is full")), told)
+    (refused,) = due(moving(phase), sight(job(OLD, refused="it is full")), wished)
     assert Turn(move=moving(phase).move, event=TransitionEvent.HINDERED, why="job 1 refused: it is full") == refused
     assert [] == due(moving(Phase.TAKING, 10_000.0), sight(job(NEW, in_effect=0)))
-    (gave_up,) = due(moving(Phase.CUTTING), sight(job(OLD), job(ALSO_OLD, given_up=frozenset({CUT}))), told)
+    (gave_up,) = due(moving(Phase.CUTTING), sight(job(OLD), job(ALSO_OLD, given_up=frozenset({CUT}))), wished)
     assert isinstance(gave_up, Turn)
     assert (TransitionEvent.HINDERED, "job 2 gave the cut up") == (gave_up.event, gave_up.why)
     (refused,) = due(moving(Phase.TAKING), sight(job(NEW, in_effect=0, refused="no state")))
@@ -152,20 +152,20 @@ def test_it_waits_for_nobody_for_ever(phase: Phase, patience: float) -> None:
 
 
 def test_cuts_of_moves_that_are_over_are_released() -> None:
-    """Those of the one under way are not, nor cuts that others took; nothing is released all the time."""
+    """Cuts of the move under way and cuts that others took are not released, and no release is repeated at once."""
     cuts = {each: frozenset({2}) for each in (CUT, "move-6", "drain-d-1-0")}
-    told = {"cuts": cuts, "cut_batches": dict.fromkeys(cuts, 8), "published": 9}
-    kept = sight(job(OLD, **told))
+    fields = {"cuts": cuts, "cut_batches": dict.fromkeys(cuts, 8), "published": 9}
+    kept = sight(job(OLD, **fields))
     release = Wish(host="h", wish=CutRequest(cut="move-6", release=True))
     assert [release] == due(moving(Phase.PREPARING), kept)
     assert [Wish(host="h", wish=CutRequest(cut=each, release=True)) for each in ("move-6", CUT)] == due(None, kept)
     assert [] == due(None, kept, {"release move-6": NOW, f"release {CUT}": NOW})
     # What was emitted until then has to be sent first: the job may be stopped after that.
-    assert [] == due(None, sight(job(OLD, **told | {"published": 8})))
+    assert [] == due(None, sight(job(OLD, **fields | {"published": 8})))
 
 
-def test_moves_that_are_disjoint_go_on_side_by_side() -> None:
-    """Each by its own jobs: one is cut while the other one is ready."""
+def test_disjoint_moves_proceed_independently() -> None:
+    """One is cut while the other is still being prepared."""
     far, farther = JobId(8), JobId(9)
     other = Move(
         id=8,

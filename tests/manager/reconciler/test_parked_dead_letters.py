@@ -1,4 +1,4 @@
-"""DeadLetterParking: dead letters that come over a broker are committed before they are acknowledged, and none is missing."""
+"""Parked dead letters: letters from the broker are committed before they are acknowledged, and none is lost."""
 
 import json
 import threading
@@ -26,7 +26,7 @@ BOUND = 30.0
 
 
 class Post:
-    """A broker with a database; `open` begins to keep what comes."""
+    """A broker with a database; `open` starts to store letters."""
 
     def __init__(self, url: str) -> None:
         self.broker = MemoryBroker()
@@ -46,15 +46,15 @@ class Post:
             self.parking.stop()
             self.parking = None
 
-    def say(self, instance: int, batch: int, **told: Any) -> None:
-        said = {"instance": instance, "port": "in", "reason": "why", "batch": batch, "count": 1, "events": [{"n": 1}]}
-        self.send(instance, json.dumps(said | told).encode())
+    def say(self, instance: int, batch: int, **fields: Any) -> None:
+        letter = {"instance": instance, "port": "in", "reason": "why", "batch": batch, "count": 1, "events": [{"n": 1}]}
+        self.send(instance, json.dumps(letter | fields).encode())
 
     def send(self, instance: int | str, payload: bytes) -> None:
         self.broker.publish(f"{topics.ROOT}/dead/{instance}", payload)
 
     def waiting(self) -> int:
-        """How many messages nobody has acknowledged."""
+        """Return the number of unacknowledged messages."""
         session = self.broker.session(self.names[-1], [f"{topics.ROOT}/dead/+"])
         return len(session.unacknowledged)
 
@@ -91,8 +91,8 @@ def post(empty_url: str) -> Iterator[Post]:
     made.store.close()
 
 
-def test_what_comes_is_kept_and_then_acknowledged(post: Post) -> None:
-    """Each letter is in the database with its readers by the time that the broker forgets it."""
+def test_a_letter_is_stored_and_then_acknowledged(post: Post) -> None:
+    """It is in the database with its readers before the broker forgets it."""
     kept = post.open()
     post.until(lambda: post.names, "a connection")
     for batch in range(5):
@@ -105,8 +105,8 @@ def test_what_comes_is_kept_and_then_acknowledged(post: Post) -> None:
         }
 
 
-def test_what_comes_while_nobody_is_there_is_kept_by_the_next(post: Post) -> None:
-    """Its session lasts under one name, which is the service's; nothing that came before is kept twice."""
+def test_letters_without_a_leader_are_stored_by_the_next(post: Post) -> None:
+    """The session lasts under the name of the service, and earlier letters are not stored twice."""
     post.open()
     post.until(lambda: post.names, "a connection")
     post.say(7, 0)
@@ -121,7 +121,7 @@ def test_what_comes_while_nobody_is_there_is_kept_by_the_next(post: Post) -> Non
 
 
 def test_each_service_has_a_name_of_its_own(post: Post, tmp_path: Path) -> None:
-    """Another database's service gets another name, so that neither takes the other's letters; each keeps its own."""
+    """Two services at one broker take only their own letters, and each keeps its name."""
     other = Store(sqlite_url(tmp_path / "other.db"))
     assert service_name(post.store) == service_name(post.store) != ""
     assert service_name(other) != service_name(post.store)
@@ -132,10 +132,10 @@ def test_each_service_has_a_name_of_its_own(post: Post, tmp_path: Path) -> None:
     "trouble",
     [StateNotReady("it does not lead"), OperationalError("begin", None, Exception("it is locked")), KeyError()],
 )
-def test_what_cannot_be_committed_is_tried_again(
+def test_a_failed_commit_is_tried_again(
     post: Post, monkeypatch: pytest.MonkeyPatch, trouble: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever goes wrong, neither the connection nor a letter is given up."""
+    """No error ends the connection or loses a letter."""
     monkeypatch.setattr(parked_dead_letters, "_RETRY_AFTER", 0.01)
     post.troubles = [trouble]
     post.open()
@@ -147,8 +147,8 @@ def test_what_cannot_be_committed_is_tried_again(
     assert (isinstance(trouble, StateNotReady)) or "tried again" in caplog.text
 
 
-def test_what_was_not_committed_is_not_acknowledged(post: Post) -> None:
-    """Where it ends while the database is away the broker keeps the letter for the next one."""
+def test_an_uncommitted_letter_is_not_acknowledged(post: Post) -> None:
+    """If it stops while the database is away, the broker keeps the letter for the next one."""
     post.open()
     post.until(lambda: post.names, "a connection")
     post.troubles = [KeyError()]
@@ -187,8 +187,8 @@ MALFORMED = {
 }
 
 
-def test_malformed_messages_hurt_nothing(post: Post) -> None:
-    """Each is counted, passed over and acknowledged, and what comes after it is kept."""
+def test_malformed_messages_are_passed_over(post: Post) -> None:
+    """Each is counted and acknowledged, and later letters are stored."""
     kept = post.open()
     post.until(lambda: post.names, "a connection")
     for payload in MALFORMED.values():
@@ -200,14 +200,14 @@ def test_malformed_messages_hurt_nothing(post: Post) -> None:
 
 
 @pytest.mark.parametrize("payload", MALFORMED.values(), ids=MALFORMED)
-def test_a_malformed_message_is_told_in_a_sentence(payload: bytes) -> None:
-    """Reading it raises what is caught, and nothing else."""
+def test_a_malformed_message_has_a_clear_error(payload: bytes) -> None:
+    """Reading it raises only errors that are caught."""
     with pytest.raises((ValueError, RecursionError)):
         read_letter(Message(topics.dead(7), payload, 1))
 
 
 def test_odd_texts_are_kept(post: Post) -> None:
-    """Zero characters, halves of characters and numbers beyond 64 bits are kept by every database, and read again."""
+    """Every database stores null characters, lone surrogates and numbers beyond 64 bits, and reads them again."""
     post.open()
     post.until(lambda: post.names, "a connection")
     post.say(

@@ -1,4 +1,4 @@
-"""The loop that carries decisions out: when it acts, what it publishes, and what it tells."""
+"""The reconcile loop: when it acts, what it publishes, and what it reports."""
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -12,28 +12,28 @@ from engine.plan_messages import read_plan
 from manager.answers import EventAnswer
 from manager.committed.wanted import WantedJob
 from manager.planner import public_id
-from manager.reconciler.concerning import Concerned
 from manager.reconciler.dataflow_life import Need
-from manager.reconciler.live_events import Events
+from manager.reconciler.dataflow_needs import DataflowNeeds
+from manager.reconciler.live_events import LiveEvents
 from manager.reconciler.reconcile_loop import Reconciler
 from tests.manager.observations.listened_host import Hearing
 from tests.manager.reconciler.worlds import plan, wanting
 
 
 class Committed:
-    """What is wanted, and for whom, as a test says it."""
+    """The wanted jobs and the dataflows, as a test sets them."""
 
     def __init__(self) -> None:
         self.jobs: Mapping[str, WantedJob] = {}
         self.flows: dict[str, tuple[Need, ...]] = {}
         self.drains: set[str] = set()
-        self.tell: list[Callable[[], None]] = []
+        self.callbacks: list[Callable[[], None]] = []
 
     def wanted(self) -> Mapping[str, WantedJob]:
         return self.jobs
 
-    def on_change(self, tell: Callable[[], None]) -> None:
-        self.tell.append(tell)
+    def on_change(self, notify: Callable[[], None]) -> None:
+        self.callbacks.append(notify)
 
     def every(self) -> frozenset[str]:
         return frozenset(self.flows)
@@ -44,27 +44,29 @@ class Committed:
     def in_jobs(self, jobs: Collection[str]) -> frozenset[str]:
         return frozenset(name for name, needs in self.flows.items() if any(need.job in jobs for need in needs))
 
-    def concerned(self, dataflows: Collection[str]) -> Mapping[str, Concerned]:
+    def needs(self, dataflows: Collection[str]) -> Mapping[str, DataflowNeeds]:
         return {
-            name: Concerned(dataflow=public_id(name), tenant="ann", needs=self.flows[name], drains=name in self.drains)
+            name: DataflowNeeds(
+                dataflow=public_id(name), tenant="ann", needs=self.flows[name], drains=name in self.drains
+            )
             for name in dataflows
             if name in self.flows
         }
 
     def commit(self, *plans: Plan, stopped: Collection[str] = ()) -> None:
-        """Want something else."""
+        """Change the wanted plans."""
         self.jobs = wanting(*plans, stopped=stopped)
-        for tell in self.tell:
-            tell()
+        for notify in self.callbacks:
+            notify()
 
 
 class Driven:
-    """A reconciler over a broker in memory; looks only when a test says so, unless it is started."""
+    """A reconciler over a broker in memory. It looks only when a test says so, unless it is started."""
 
     def __init__(self) -> None:
         self.hearing = Hearing()
         self.committed = Committed()
-        self.events = Events(last=0)
+        self.events = LiveEvents(last=0)
         self.leads = True
         self.gone: list[str] = []
         self.fed: list[tuple[str, int]] = []
@@ -90,15 +92,15 @@ class Driven:
         return False
 
     def look(self) -> list[tuple[str, int | None]]:
-        """Hear everything, and look once; what was published."""
+        """Process all messages, look once, and return what was published."""
         self.hearing.settle()
         before = len(self.published)
         self.reconciler.look()
         self.hearing.settle()
         return self.published[before:]
 
-    def told(self, kind: str) -> list[EventAnswer]:
-        """The events of a kind."""
+    def events_of(self, kind: str) -> list[EventAnswer]:
+        """Return the events of a kind."""
         return [event for event in self.events.since(0) if event.kind == kind]
 
 
@@ -113,15 +115,15 @@ def driven() -> Iterator[Driven]:
     made.hearing.listener.stop()
 
 
-def test_what_is_committed_is_published_retained(driven: Driven) -> None:
-    """Whole, so that a host that was away finds it."""
+def test_a_committed_plan_is_published_retained(driven: Driven) -> None:
+    """It is published whole, so that a host that was away finds it."""
     driven.committed.commit(plan("1", 4))
     assert [("1", 4)] == driven.look()
     assert [plan("1", 4)] == [read_plan(payload) for _, payload in driven.hearing.broker.retained(["+/+/+/+/plan"])]
 
 
-def test_nothing_is_published_before_everything_was_heard() -> None:
-    """Nor while this manager does not lead."""
+def test_nothing_is_published_before_the_sight_is_complete() -> None:
+    """Nor is anything while this manager does not lead."""
     made = Driven()
     made.committed.commit(plan("1"))
     made.reconciler.look()
@@ -134,8 +136,8 @@ def test_nothing_is_published_before_everything_was_heard() -> None:
     made.hearing.listener.stop()
 
 
-def test_who_loses_the_lead_while_it_looks_stops_no_job(driven: Driven) -> None:
-    """That nothing is wanted of it then is not to be taken for that nothing is wanted."""
+def test_losing_the_lead_during_a_look_stops_no_job(driven: Driven) -> None:
+    """The manager then wants no jobs, but this does not mean that they are to stop."""
     driven.hearing.say_status("1")
     driven.leads = True
 
@@ -147,8 +149,8 @@ def test_who_loses_the_lead_while_it_looks_stops_no_job(driven: Driven) -> None:
     assert [] == driven.look()
 
 
-def test_after_a_reconnect_only_what_is_behind_is_published_again(driven: Driven) -> None:
-    """What hosts said that they have logged needs no telling."""
+def test_after_a_reconnect_only_plans_not_taken_up_are_published(driven: Driven) -> None:
+    """Plans that hosts have logged are not published again."""
     driven.committed.commit(plan("1"), plan("2"))
     assert [("1", 1), ("2", 1)] == driven.look()
     driven.hearing.say_status("1", version=1, term=1)
@@ -163,19 +165,19 @@ def test_after_a_reconnect_only_what_is_behind_is_published_again(driven: Driven
     assert [("2", 1)] == driven.look()
 
 
-def test_a_plan_that_is_refused_is_published_again_only_after_a_while(driven: Driven) -> None:
-    """And its reason is told."""
+def test_a_refused_plan_is_published_again_after_a_while(driven: Driven) -> None:
+    """The reason for the refusal is reported."""
     driven.committed.commit(plan("1"))
     assert [("1", 1)] == driven.look()
     driven.hearing.refuse("1", "no such type")
     assert [[], []] == [driven.look(), driven.look()]
-    assert ["no such type"] == [event.told["trouble"] for event in driven.told("job")]
+    assert ["no such type"] == [event.told["trouble"] for event in driven.events_of("job")]
     driven.hearing.clock += 5.0
     assert [("1", 1)] == driven.look()
 
 
 def test_a_job_that_is_gone_is_cleaned_and_forgotten(driven: Driven) -> None:
-    """Its status is not retained any more, and whoever wanted it stopped hears that it is."""
+    """Its status is no longer retained, and the callback reports that it has stopped."""
     driven.committed.commit(plan("1"))
     driven.look()
     driven.hearing.say_status("1", version=1, term=1)
@@ -187,16 +189,16 @@ def test_a_job_that_is_gone_is_cleaned_and_forgotten(driven: Driven) -> None:
     assert [] == driven.hearing.broker.retained(["braid/1/jobs/#"])
 
 
-def test_a_job_that_nobody_wants_is_stopped_unless_it_belongs_elsewhere(driven: Driven) -> None:
-    """Its status is no message of somebody who is gone, either."""
+def test_an_unwanted_job_of_this_service_is_stopped(driven: Driven) -> None:
+    """Its old status does not count as a new job."""
     driven.hearing.say_status("5", version=1, term=1)
     driven.hearing.say_status("99", version=1, term=1, state="stopped")
     assert [("5", None)] == driven.look()
     assert 2 == len(driven.hearing.broker.retained(["braid/1/jobs/+/status"]))
 
 
-def test_of_jobs_every_change_is_told_and_of_dataflows_every_state(driven: Driven) -> None:
-    """What was so already when the manager began is no news."""
+def test_changes_of_jobs_and_states_of_dataflows_are_reported(driven: Driven) -> None:
+    """States found at the first look are not reported."""
     driven.hearing.say_status("1", version=1, term=1, in_effect=1)
     driven.committed.flows = {"a": (Need(job="1", host="h", version=1, instances=frozenset({7})),)}
     driven.committed.commit(plan("1"))
@@ -220,18 +222,18 @@ def test_of_jobs_every_change_is_told_and_of_dataflows_every_state(driven: Drive
         ("a", "running"),
         ("a", "degraded"),
         ("b", "degraded"),
-    ] == [(event.told["dataflow"], event.told["state"]) for event in driven.told("dataflow")]
-    assert {"ann"} == {event.told["tenant"] for event in driven.told("dataflow")}
-    assert [2, 2, 2] == [event.told["in_effect"] for event in driven.told("job")]
+    ] == [(event.told["dataflow"], event.told["state"]) for event in driven.events_of("dataflow")]
+    assert {"ann"} == {event.told["tenant"] for event in driven.events_of("dataflow")}
+    assert [2, 2, 2] == [event.told["in_effect"] for event in driven.events_of("job")]
 
 
 def states(driven: Driven, kind: str) -> list[tuple[str, str]]:
-    """Whose states were told, in their order."""
-    return [(event.told[kind], event.told["state"]) for event in driven.told(kind)]
+    """Return the reported states with their subjects, in order."""
+    return [(event.told[kind], event.told["state"]) for event in driven.events_of(kind)]
 
 
-def test_every_state_of_a_dataflow_is_told(driven: Driven) -> None:
-    """Also what comes between two looks, and what no plan changes for; one that is replaced goes on as the same."""
+def test_every_state_of_a_dataflow_is_reported(driven: Driven) -> None:
+    """States between two looks and without a new plan are reported too, and a replaced dataflow stays the same one."""
     driven.hearing.say_status("1", version=1, term=1, in_effect=1)
     driven.look()
     need = Need(job="1", host="h", version=1)
@@ -243,30 +245,30 @@ def test_every_state_of_a_dataflow_is_told(driven: Driven) -> None:
     driven.look()
     driven.look()
     assert ["what its sources had sent is being worked off"] == [
-        event.told["reason"] for event in driven.told("dataflow") if event.told["state"] == "draining"
+        event.told["reason"] for event in driven.events_of("dataflow") if event.told["state"] == "draining"
     ]
     driven.committed.drains, driven.committed.flows = set(), {}
     driven.look()
-    told = states(driven, "dataflow")
+    reported = states(driven, "dataflow")
     assert [
         ["deploying", "running", "draining", "removed"],
         ["deploying", "running", "removed"],
         ["deploying", "running", "deploying", "running", "removed"],
-    ] == [[state for name, state in told if name == flow] for flow in "abc"]
-    assert {"ann"} == {event.told["tenant"] for event in driven.told("dataflow")}
+    ] == [[state for name, state in reported if name == flow] for flow in "abc"]
+    assert {"ann"} == {event.told["tenant"] for event in driven.events_of("dataflow")}
 
 
-def test_every_state_of_a_job_is_told(driven: Driven) -> None:
-    """Also what came and went between two looks, with its reason and when it is tried again."""
+def test_every_state_of_a_job_is_reported(driven: Driven) -> None:
+    """States between two looks are reported too, with the reason and the time of the next attempt."""
     driven.look()
-    for told in (
+    for status in (
         {"state": "starting"},
         {"state": "running"},
         {"state": "died", "trouble": "disk full", "back_off": 5.0},
         {"state": "starting"},
         {"state": "running"},
     ):
-        driven.hearing.say_status("99", **told)
+        driven.hearing.say_status("99", **status)
     driven.look()
     driven.hearing.say_status("99", state="stopping")
     driven.look()
@@ -278,12 +280,12 @@ def test_every_state_of_a_job_is_told(driven: Driven) -> None:
         state for _, state in states(driven, "job")
     ]
     assert [("disk full", 5.0)] == [
-        (event.told["trouble"], event.told["back_off"]) for event in driven.told("job") if "back_off" in event.told
+        (event.told["trouble"], event.told["back_off"]) for event in driven.events_of("job") if "back_off" in event.told
     ]
 
 
-def test_it_is_settled_once_everything_was_taken_up(driven: Driven) -> None:
-    """What cannot come is not waited for, and what is committed later does not undo it."""
+def test_it_is_settled_once_all_plans_are_taken_up(driven: Driven) -> None:
+    """Jobs that cannot take up their plan do not count, and later commits do not undo it."""
     driven.committed.commit(plan("1"), plan("2", host="away"))
     driven.look()
     settled = [driven.reconciler.settled]
@@ -296,8 +298,8 @@ def test_it_is_settled_once_everything_was_taken_up(driven: Driven) -> None:
     assert [False, True, True] == settled
 
 
-def test_what_a_job_waits_for_is_told(driven: Driven) -> None:
-    """For whoever asks why it is not there yet."""
+def test_the_reason_why_a_job_waits_is_available(driven: Driven) -> None:
+    """Callers can ask why a job is not there yet."""
     driven.committed.commit(plan("1", forwards=[7]), plan("2", reads=[7]))
     assert [("2", 1)] == driven.look()
     assert {"1": "job 2 is to read 'out' of instance 7 first"} == driven.reconciler.waits
@@ -306,7 +308,7 @@ def test_what_a_job_waits_for_is_told(driven: Driven) -> None:
 def test_the_thread_acts_on_a_commit_and_on_news_and_outlives_an_error(
     driven: Driven, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A database that is away for a moment does not end it."""
+    """An outage of the database does not end it."""
     driven.reconciler.start()
     driven.committed.commit(plan("1"))
     driven.hearing.until(lambda: ("1", 1) in driven.published, "the plan")
@@ -324,8 +326,8 @@ def test_the_thread_acts_on_a_commit_and_on_news_and_outlives_an_error(
     assert 1 == driven.reconciler.driven.failures < driven.reconciler.driven.looks
 
 
-def test_what_was_done_is_counted(driven: Driven) -> None:
-    """Each step by what it was, each message that nobody could read, and dataflows by the state that was told last."""
+def test_activity_is_counted(driven: Driven) -> None:
+    """Counts cover each kind of step, unreadable messages, and dataflows by their last reported state."""
     need = Need(job="1", host="h", version=1, instances=frozenset({7}))
     driven.committed.flows = {"a": (need,), "b": (need, replace(need, job="2"))}
     driven.committed.commit(plan("1"), plan("2"))
@@ -340,8 +342,8 @@ def test_what_was_done_is_counted(driven: Driven) -> None:
     assert {"deploying": 1, "running": 1, "degraded": 0, "draining": 0} == done.dataflows
 
 
-def test_a_job_has_taken_what_it_is_fed_once_it_has_run_the_newest_plan(driven: Driven) -> None:
-    """Not before, nor where its host has only logged it, nor where the plan feeds nothing."""
+def test_feeds_are_taken_once_the_newest_plan_has_run(driven: Driven) -> None:
+    """They are not taken if the host has only logged the plan, or if the plan has no feeds."""
     fed = replace(plan("1", 4), feeds=(Feed(id=7, instance=2, port="in", events="[{}]"),))
     driven.committed.commit(fed, plan("2", 4))
     driven.look()

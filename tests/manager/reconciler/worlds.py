@@ -1,4 +1,4 @@
-"""A simulated broker with hosts that do what plans say, one small step at a time, as whoever decides sees them."""
+"""A simulated broker with hosts that execute plans in small steps, and the sight that decisions are made from."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,8 +9,8 @@ from engine.plan import Forward, Ingress, Plan, Port
 from engine.supply import Bridged
 from manager.committed.wanted import WantedJob
 from manager.observations.host_messages import wiring
-from manager.observations.listener import JobSight, Sight
 from manager.observations.reports import HostSeen, JobSeen
+from manager.observations.sight import JobSight, Sight
 from manager.reconciler.job_decisions import Clean, Decision, Memory, PublishPlan, decide, has_taken_up
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)
@@ -19,7 +19,7 @@ NOW = datetime(2024, 3, 1, tzinfo=UTC)
 def plan(
     job: str, version: int = 1, *, host: str = "h", reads: Iterable[int] = (), forwards: Iterable[int] = ()
 ) -> Plan:
-    """A plan that reads and forwards the outputs of instances."""
+    """Return a plan that reads and forwards the outputs of instances."""
     return Plan(
         job=job,
         host=host,
@@ -30,14 +30,14 @@ def plan(
 
 
 def wanting(*plans: Plan, stopped: Iterable[str] = ()) -> dict[str, WantedJob]:
-    """What is wanted where these plans are, and these jobs shall stop."""
+    """Return the wanted jobs: those with these plans, and those to stop."""
     wanted = {each.job: WantedJob(job=each.job, host=each.host, plan=each) for each in plans}
     return wanted | {job: WantedJob(job=job, host="h", plan=None) for job in stopped}
 
 
 @dataclass
 class Simulated:
-    """A job as its host has it."""
+    """A job on its simulated host."""
 
     logged: Plan
     in_effect: Plan | None = None
@@ -51,7 +51,7 @@ class Simulated:
 
     @property
     def joined(self) -> set[Port]:
-        """The streams whose spools it keeps: of the plan that it has logged, and for a while of the one before."""
+        """The streams whose spools the host keeps: those of the logged plan, and for a while of the one before."""
         if self.state is JobState.STOPPED:
             return set()
         return {each.origin for held in (self.logged, self.in_effect) if held for each in held.ingress}
@@ -59,7 +59,7 @@ class Simulated:
 
 @dataclass
 class World:
-    """All jobs, what the broker retains of them, and a clock."""
+    """All jobs, the messages that the broker retains, and a clock."""
 
     retained: dict[str, Plan] = field(default_factory=dict)
     published: dict[str, list[Plan]] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class World:
         return Sight(complete=True, jobs={name: self._sight(name) for name in names}, hosts=hosts)
 
     def decide(self, wanted: Mapping[str, WantedJob]) -> Decision:
-        """Decide, and have everything published."""
+        """Decide, and publish everything."""
         decision = decide(wanted, self.sight(), self.memory, self.now)
         self.memory = decision.memory
         for step in decision.steps:
@@ -92,21 +92,21 @@ class World:
         return decision
 
     def take(self, job: str) -> None:
-        """The host takes up what was published of a job."""
+        """Let the host take up the published plan of a job."""
         if job not in self.untaken or self._host(job) in self.away:
             return
-        told, known = self.untaken.pop(job), self.jobs.get(job)
-        if told is None:
+        plan_taken, known = self.untaken.pop(job), self.jobs.get(job)
+        if plan_taken is None:
             if known is not None:
                 known.state = JobState.STOPPED
                 known.closing.clear()
         elif known is None or known.state is JobState.STOPPED:
-            self.jobs[job] = Simulated(logged=told)
+            self.jobs[job] = Simulated(logged=plan_taken)
         else:
-            known.logged = told
+            known.logged = plan_taken
 
     def run(self, job: str) -> None:
-        """A batch of a job runs, with its latest plan; it may end streams."""
+        """Run a batch of a job with its latest plan, which may end streams."""
         known = self.jobs.get(job)
         if known is None or known.logged.host in self.away or known.state is JobState.STOPPED:
             return
@@ -115,13 +115,13 @@ class World:
         known.closing = (known.closing | (before - known.sends)) - known.sends
 
     def hear(self, job: str) -> None:
-        """The ends of a job's streams come to their consumers, where there are any that have not left."""
+        """Deliver the ends of a job's streams to the consumers that are left."""
         known = self.jobs.get(job)
         if known is not None:
             known.closing = {each for each in known.closing if not self._has_reader(job, each)}
 
     def settle(self, wanted: Mapping[str, WantedJob], bound: int = 200) -> int:
-        """Go on until nothing is left to do; how many decisions that took."""
+        """Continue until nothing is left to do, and return the number of decisions."""
         decision = Decision(memory=self.memory)
         for count in range(bound):
             decision = self.decide(wanted)
@@ -135,7 +135,7 @@ class World:
         raise AssertionError(f"not settled: {decision.steps} {decision.waits}")
 
     def reached(self, wanted: Mapping[str, WantedJob]) -> bool:
-        """Whether every job is as it is wanted, and no other runs."""
+        """Return true if every job is as wanted, and no other runs."""
         running = {job: known for job, known in self.jobs.items() if known.state is not JobState.STOPPED}
         goal = {job: each.plan for job, each in wanted.items() if each.plan is not None}
         return goal == {job: known.in_effect for job, known in running.items()}
@@ -150,16 +150,16 @@ class World:
             self.published.setdefault(step.job, []).append(step.plan)
         self.untaken[step.job] = step.plan
 
-    def _check(self, told: Plan, wanted: Mapping[str, WantedJob]) -> None:
-        known = self.jobs.get(told.job)
-        begun = {each.origin for each in told.forwards} - (
+    def _check(self, plan_taken: Plan, wanted: Mapping[str, WantedJob]) -> None:
+        known = self.jobs.get(plan_taken.job)
+        begun = {each.origin for each in plan_taken.forwards} - (
             {each.origin for each in known.logged.forwards} if known else set()
         )
         for name, each in wanted.items():
             if each.plan is not None and begun & wiring(each.plan).reads and each.plan.host not in self.away:
                 reader = self.jobs.get(name)
                 if reader is None or not begun & wiring(each.plan).reads <= reader.joined:
-                    self.broken.append(f"{told.job} forwards before {name} reads")
+                    self.broken.append(f"{plan_taken.job} forwards before {name} reads")
 
     def _check_stop(self, job: str, wanted: Mapping[str, WantedJob]) -> None:
         known = self.jobs.get(job)
@@ -174,9 +174,9 @@ class World:
         return any(origin in each.joined for name, each in self.jobs.items() if name != producer)
 
     def _host(self, job: str) -> str:
-        told = self.untaken[job]
-        if told is not None:
-            return told.host
+        plan_taken = self.untaken[job]
+        if plan_taken is not None:
+            return plan_taken.host
         return self.jobs[job].logged.host if job in self.jobs else "h"
 
     def _sight(self, job: str) -> JobSight:
@@ -200,7 +200,7 @@ class World:
 
 
 def taken_up(world: World, wanted: Mapping[str, WantedJob]) -> bool:
-    """Whether every host that is there has logged what is wanted of it."""
+    """Return true once every live host has logged the wanted plans."""
     return all(
         has_taken_up(world.sight().jobs.get(job, JobSight()).seen, each.plan)
         for job, each in wanted.items()

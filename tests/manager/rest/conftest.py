@@ -7,7 +7,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from manager.reconciler.live_events import Events
+from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
 from tests.manager.rest.fake_service import FakeService
 from tests.manager.rest.socket_server import Switch, serving
@@ -21,12 +21,12 @@ def service() -> FakeService:
 
 
 @pytest.fixture
-def events() -> Events:
-    return Events(last=0)
+def events() -> LiveEvents:
+    return LiveEvents(last=0)
 
 
 @pytest.fixture
-def app(service: FakeService, events: Events) -> FastAPI:
+def app(service: FakeService, events: LiveEvents) -> FastAPI:
     return make_app(service.use_cases, events, lambda: None if service.leads else "another manager leads; ask that one")
 
 
@@ -39,7 +39,7 @@ def served() -> Iterator[tuple[Switch, str]]:
 
 
 @pytest.fixture
-def ask(served: tuple[Switch, str], app: FastAPI, events: Events) -> Iterator[Asking]:
+def ask(served: tuple[Switch, str], app: FastAPI, events: LiveEvents) -> Iterator[Asking]:
     """Clients that hold a key, or none."""
     switch, url = served
     switch.app = app

@@ -70,7 +70,8 @@ from manager.cases.source_events import SourceEvents
 from manager.cases.sources import Sources
 from manager.cases.tenant_secrets import Secrets
 from manager.cases.tools import Tools
-from manager.event_flow.output_watcher import OutputLook, OutputWatcher
+from manager.event_flow.output_look import OutputLook
+from manager.event_flow.output_watcher import OutputWatcher
 from manager.event_flow.tail import Tail
 from manager.metrics.collector import Metrics
 from manager.problem import (

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis.core.result import Ok
 from schemathesis.core.transport import Response
 
-from manager.reconciler.live_events import Events
+from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
 from manager.rest.openapi_examples import resources
 from manager.rest.problem_responses import PROBLEM_MEDIA_TYPE
@@ -66,7 +66,7 @@ def _lines(_context: schemathesis.SerializationContext, value: Any) -> bytes:
 
 
 _switch = Switch()
-_switch.app = make_app(FakeService().use_cases, Events(last=0), lambda: None)
+_switch.app = make_app(FakeService().use_cases, LiveEvents(last=0), lambda: None)
 _config = schemathesis.Config.from_dict(
     {
         "generation": {"deterministic": True, "with-security-parameters": False},

@@ -20,12 +20,13 @@ from manager.cases.api_keys import parse_key
 from manager.cases.base import Caller
 from manager.cases.tools import Tools
 from manager.event_flow.output_watcher import MOST_LOOKS_OF_ONE, OutputWatcher
-from manager.event_flow.sender import MOST_OF_ONE, EventSender
-from manager.reconciler.live_events import Events
+from manager.event_flow.sender import MOST_REQUESTS_OF_ONE, EventSender
+from manager.reconciler.live_events import LiveEvents
 from manager.rest import make_app
 from manager.rest.openapi_examples import resources
+from manager.savings.cpu_estimate import CpuEstimate
 from manager.savings.ledger import MINUTE, Minute, write
-from manager.savings.settlement import Estimate, Settled, Share, Work
+from manager.savings.settlement import Settlement, Share, Work
 from manager.service import Service
 from manager.store.database import Store
 from manager.store.dead_letters import Letter, keep
@@ -84,7 +85,7 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
         looks.callback(sender.stop)
         with committer.looking() as state:
             Spools(broker, state.sources["city:street"].supplied.stream)
-        for _ in range(MOST_OF_ONE):
+        for _ in range(MOST_REQUESTS_OF_ONE):
             looks.enter_context(sender.admitted("operator"))
         for _ in range(MOST_LOOKS_OF_ONE):
             looks.enter_context(service.dataflows.look(callers["poor"], places["poors"], "averages"))
@@ -94,7 +95,7 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
         _metered(made.tools.store, places)
         with committer.looking() as state:
             places["job"] = str(next(iter(state.plans)))
-        events = Events(last=0)
+        events = LiveEvents(last=0)
         # A stream that lasts is never answered whole.
         events.close()
         app = make_app(service, events, lambda: None if committer.leads else "another manager leads")
@@ -138,10 +139,10 @@ def _dead_letters(service: Service, store: Store, ann: Caller, places: dict[str,
 
 def _metered(store: Store, places: dict[str, str]) -> None:
     """What the last whole minute cost ann and the poor."""
-    alone = Estimate(low=3, likely=4, high=5)
+    alone = CpuEstimate(low=3, likely=4, high=5)
     shares = {places["running"]: Share(tenant="ann", cpu=2, alone=alone, saving=alone, work=Work(done=1, alone=2))}
     shares[places["poors"]] = Share(tenant="poor", cpu=3, alone=alone, saving=alone, work=Work(done=2, alone=3))
-    settled = Settled(
+    settled = Settlement(
         seconds=60.0,
         cpu={"jvm": 9},
         shares=shares,

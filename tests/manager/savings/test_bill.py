@@ -1,4 +1,4 @@
-"""What is true of bills, whoever used what and whatever it costs."""
+"""Laws of bills: they hold for any usage and any price."""
 
 import csv
 import io
@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from manager.answers import BillAmount, BillAnswer, BillLine, BillWhole
 from manager.answers.bill_csv import BILL_COLUMNS, as_csv, harmless
-from manager.savings.bill import Billed
-from manager.savings.bill_amounts import Line, amounts, at_most, period, rate
+from manager.savings.bill import Bill
+from manager.savings.bill_amounts import Line, amounts, period
+from manager.savings.bill_cap import cap_amount
+from manager.savings.cpu_estimate import CpuEstimate
 from manager.savings.intervals import Interval
-from manager.savings.ledger import HOUR, Took, Whole
-from manager.savings.settlement import Estimate
+from manager.savings.ledger import HOUR, MeteredShare, Whole
+from manager.savings.money import rate
 
 LINES = [(tenant, f"{tenant}-{number}") for tenant in ("ann", "bob") for number in range(3)]
 # A few of them often, so that several use the same.
@@ -27,20 +29,20 @@ HERE = NOW.timestamp()
 
 
 @st.composite
-def taken(draw: st.DrawFn) -> dict[Line, Took]:
-    """What some dataflows took, each no more than it would have taken alone, as it was settled."""
-    found: dict[Line, Took] = {}
+def taken(draw: st.DrawFn) -> dict[Line, MeteredShare]:
+    """Draw the shares of some dataflows, each up to its stand-alone estimate."""
+    found: dict[Line, MeteredShare] = {}
     for line in draw(st.sets(st.sampled_from(LINES))):
         cpu, more = draw(CPU), draw(CPU)
-        alone = Estimate(low=cpu, likely=cpu + more, high=cpu + 2 * more)
-        found[line] = Took(cpu=cpu, alone=alone, saving=Estimate(low=0, likely=more, high=2 * more))
+        alone = CpuEstimate(low=cpu, likely=cpu + more, high=cpu + 2 * more)
+        found[line] = MeteredShare(cpu=cpu, alone=alone, saving=CpuEstimate(low=0, likely=more, high=2 * more))
     return found
 
 
-def billed(everybody: dict[Line, Took], overhead: int, price: float | None, tenant: str | None = None) -> Billed:
-    """The bill of a tenant, or of everybody."""
+def billed(everybody: dict[Line, MeteredShare], overhead: int, price: float | None, tenant: str | None = None) -> Bill:
+    """Return the bill of a tenant, or of everybody."""
     measured = sum(took.cpu for took in everybody.values()) + overhead
-    return Billed(
+    return Bill(
         whole=Whole(cpu={"jvm": measured}),
         everybody=everybody,
         shown={line: took for line, took in everybody.items() if tenant in {None, line[0]}},
@@ -55,10 +57,10 @@ def of(amount: BillAmount) -> Decimal:
 
 
 @given(taken(), CPU, PRICES, st.sampled_from([None, "ann", "bob"]))
-def test_a_bill_adds_up(everybody: dict[Line, Took], overhead: int, price: float, tenant: str | None) -> None:
-    """Dataflows are their tenants, and tenants, others and overhead the measured whole: in time and money."""
+def test_a_bill_adds_up(everybody: dict[Line, MeteredShare], overhead: int, price: float, tenant: str | None) -> None:
+    """Dataflows add up to tenants, and tenants, others and overhead to the measured whole: in time and money."""
     bill = billed(everybody, overhead, price, tenant)
-    whole = bill.all_of_it()
+    whole = bill.totals()
     for lines in (bill.dataflows(), bill.tenants()):
         rest = (whole.others, whole.overhead)
         assert whole.measured.cpu_ns == sum(each.pays.cpu_ns for each in lines) + sum(each.cpu_ns for each in rest)
@@ -77,29 +79,31 @@ def test_a_bill_adds_up(everybody: dict[Line, Took], overhead: int, price: float
 
 @given(taken(), CPU, PRICES)
 def test_nobody_pays_more_than_alone_or_less_than_nothing(
-    everybody: dict[Line, Took], overhead: int, price: float
+    everybody: dict[Line, MeteredShare], overhead: int, price: float
 ) -> None:
-    """In time and in money, each dataflow, each tenant, and the operator."""
+    """That holds in time and in money for each dataflow, each tenant, and the operator."""
     bill = billed(everybody, overhead, price)
     for each in (*bill.dataflows(), *bill.tenants()):
         assert 0 <= each.pays.cpu_ns <= each.most.cpu_ns
         assert 0 <= of(each.pays) <= of(each.most)
-    assert 0 <= of(bill.all_of_it().overhead)
+    assert 0 <= of(bill.totals().overhead)
 
 
 @given(taken(), CPU, PRICES)
-def test_equals_pay_the_same_and_who_used_nothing_pays_nothing(
-    everybody: dict[Line, Took], overhead: int, price: float
+def test_equals_pay_the_same_and_no_usage_costs_nothing(
+    everybody: dict[Line, MeteredShare], overhead: int, price: float
 ) -> None:
-    """To the last digit, whatever they are called."""
+    """That holds to the last digit, independent of names."""
     paid: dict[int, Decimal] = {0: Decimal(0)}
     for each in billed(everybody, overhead, price).dataflows():
         assert paid.setdefault(each.pays.cpu_ns, of(each.pays)) == of(each.pays)
 
 
 @given(taken(), CPU, PRICES)
-def test_an_amount_is_off_by_less_than_the_last_digit(everybody: dict[Line, Took], overhead: int, price: float) -> None:
-    """Rounding takes no line a whole millionth away from what its time costs, so nobody's digits hang on others."""
+def test_an_amount_is_off_by_less_than_the_last_digit(
+    everybody: dict[Line, MeteredShare], overhead: int, price: float
+) -> None:
+    """Rounding changes no line by a whole millionth, so no tenant's digits depend on others."""
     cpu = {line: took.cpu for line, took in everybody.items()}
     paid = amounts(sum(cpu.values()) + overhead, cpu, price)
     for line, amount in paid.lines.items():
@@ -108,8 +112,10 @@ def test_an_amount_is_off_by_less_than_the_last_digit(everybody: dict[Line, Took
 
 
 @given(taken(), CPU, PRICES, st.integers(2, 5))
-def test_amounts_scale_with_the_price(everybody: dict[Line, Took], overhead: int, price: float, times: int) -> None:
-    """At a multiple of the price everybody pays that multiple, but for the last digit of each."""
+def test_amounts_scale_with_the_price(
+    everybody: dict[Line, MeteredShare], overhead: int, price: float, times: int
+) -> None:
+    """At a multiple of the price every amount is that multiple, except for its last digit."""
     cpu = {line: took.cpu for line, took in everybody.items()}
     measured = sum(cpu.values()) + overhead
     one, many = amounts(measured, cpu, price), amounts(measured, cpu, float(Fraction(str(price)) * times))
@@ -121,10 +127,10 @@ def test_amounts_scale_with_the_price(everybody: dict[Line, Took], overhead: int
 
 
 @given(taken(), taken(), CPU, CPU, PRICES)
-def test_two_bills_are_the_bill_of_both(
-    first: dict[Line, Took], second: dict[Line, Took], rest: int, more: int, price: float
+def test_two_consecutive_bills_add_up_to_one(
+    first: dict[Line, MeteredShare], second: dict[Line, MeteredShare], rest: int, more: int, price: float
 ) -> None:
-    """Of hours of which the second follow the first: exactly in time, and in money but for the last digit of each."""
+    """They do exactly in time, and in money except for the last digit of each."""
     both = {line: first[line].plus(second[line]) for line in first.keys() & second.keys()}
     both = {**first, **second, **both}
     parts = [
@@ -138,8 +144,8 @@ def test_two_bills_are_the_bill_of_both(
         assert apart < Decimal("0.000003")
 
 
-def test_what_is_left_goes_to_who_lost_most_and_never_to_one_of_equals() -> None:
-    """Of two millionths that rounding down leaves, one goes to the largest remainder; of equals nobody gets it."""
+def test_missing_millionths_go_to_the_largest_remainders() -> None:
+    """Of two missing millionths, one goes to the largest remainder; of equal parts none gets it."""
     price = 3600.0  # A millionth for a microsecond.
     assert {("a", "1"): 1, ("a", "2"): 0, ("a", "3"): 0} == dict(
         (found := amounts(2_000, {("a", "1"): 900, ("a", "2"): 500, ("a", "3"): 500}, price)).lines
@@ -156,8 +162,8 @@ def test_what_is_left_goes_to_who_lost_most_and_never_to_one_of_equals() -> None
         ("2026-11-22T02:40", "2026-12-22T02:39", ("2026-11-22T02", "2026-11-22T03")),
     ],
 )
-def test_a_bill_is_of_whole_hours(since: str | None, until: str | None, expected: tuple[str, str]) -> None:
-    """Of this month so far, or of the month that it ends with; the hour that is not over is in it if it is reached."""
+def test_a_bill_covers_whole_hours(since: str | None, until: str | None, expected: tuple[str, str]) -> None:
+    """It covers this month so far, or the month that it ends with; the present hour is included if it is reached."""
     bounds = [None if text is None else datetime.fromisoformat(text).replace(tzinfo=UTC) for text in (since, until)]
     found = period(bounds[0], bounds[1], HERE)
     assert expected == tuple(f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H}" for at in (found.since, found.until))
@@ -165,8 +171,8 @@ def test_a_bill_is_of_whole_hours(since: str | None, until: str | None, expected
 
 
 @given(st.lists(st.floats(0.0, HERE + 3 * HOUR), min_size=3, max_size=3).map(sorted))
-def test_bills_that_follow_each_other_have_each_hour_once(times: list[float]) -> None:
-    """Wherever the one ends, the other begins."""
+def test_consecutive_bills_have_each_hour_once(times: list[float]) -> None:
+    """One begins where the other ends."""
     first, middle, last = (datetime.fromtimestamp(each, UTC) for each in times)
     one, two, both = period(first, middle, HERE), period(middle, last, HERE), period(first, last, HERE)
     hours = [hour for each in (one, two) for hour in range(each.since, each.until, HOUR)]
@@ -178,8 +184,8 @@ TEXT = st.one_of(st.text(), st.text("=+-@\t\r\n'\"; ,1A\u202e\uff1d").filter(boo
 
 
 @given(TEXT, TEXT, st.booleans())
-def test_csv_says_what_the_bill_says(name: str, currency: str, complete: bool) -> None:  # noqa: FBT001 - of hypothesis
-    """It is read back as it was, once the apostrophes that make text harmless are off; the rows are the measured."""
+def test_csv_and_bill_agree(name: str, currency: str, complete: bool) -> None:  # noqa: FBT001 - of hypothesis
+    """The CSV is read back without the apostrophes that make text harmless; its rows are the measured whole."""
     everybody = {("ann", "d-1"): took(5_000), ("bob", "d-2"): took(7_000)}
     bill = billed(everybody, 123_456_789, 3_600.0, "ann")
     answer = BillAnswer(
@@ -189,14 +195,14 @@ def test_csv_says_what_the_bill_says(name: str, currency: str, complete: bool) -
         metered_seconds=1.0,
         tenants=bill.tenants(),
         dataflows=tuple(each.model_copy(update={"name": name}) for each in bill.dataflows()),
-        whole=bill.all_of_it(),
+        whole=bill.totals(),
         currency=currency,
     )
     rows = list(csv.DictReader(io.StringIO(as_csv(answer), newline="")))
     assert list(BILL_COLUMNS) == list(rows[0])
     assert ["dataflow", "others", "overhead"] == [each["kind"] for each in rows]
     assert (name, currency) == (rows[0]["name"].removeprefix("'"), rows[0]["currency"].removeprefix("'"))
-    measured = bill.all_of_it().measured
+    measured = bill.totals().measured
     assert (measured.cpu_ns, measured.amount) == (
         sum(int(each["cpu_ns"]) for each in rows),
         sum(Decimal(each["amount"]) for each in rows),
@@ -205,22 +211,22 @@ def test_csv_says_what_the_bill_says(name: str, currency: str, complete: bool) -
 
 @given(TEXT)
 def test_no_cell_is_a_formula(text: str) -> None:
-    """Whatever spaces it begins with: a spreadsheet may leave them out."""
+    """That is so even with leading spaces, which a spreadsheet may strip."""
     assert harmless(text).lstrip()[:1] not in {"=", "+", "-", "@", *"\uff1d\uff0b\uff0d\uff20"}
     assert harmless(text)[:1] not in {"\t", "\r", "\n"}
 
 
 def test_without_a_price_there_is_no_money() -> None:
-    """A bill then tells time, and its CSV has empty cells."""
+    """A bill then has only time, and its CSV has empty cells."""
     bill = billed({("ann", "d-1"): took(5)}, 1, None)
     line: BillLine = bill.dataflows()[0]
-    whole: BillWhole = bill.all_of_it()
+    whole: BillWhole = bill.totals()
     found = [line.pays.amount, line.most.amount, whole.measured.amount, whole.others.amount, whole.overhead.amount]
     assert [None] * 5 == found
     assert (5, 6) == (line.pays.cpu_ns, whole.measured.cpu_ns)
-    assert 1 == at_most(1, 1e-6)
+    assert 1 == cap_amount(1, 1e-6)
 
 
-def took(cpu: int) -> Took:
-    alone = Estimate(low=cpu, likely=cpu, high=cpu)
-    return Took(cpu=cpu, alone=alone, saving=Estimate())
+def took(cpu: int) -> MeteredShare:
+    alone = CpuEstimate(low=cpu, likely=cpu, high=cpu)
+    return MeteredShare(cpu=cpu, alone=alone, saving=CpuEstimate())

@@ -1,4 +1,4 @@
-"""The predicted saving of sharing, and what it rests on."""
+"""The forecast of a saving, and the estimates that it rests on."""
 
 from fractions import Fraction
 
@@ -16,15 +16,15 @@ NOTHING = flow("s:source > k:sink")
 
 
 def instances(*running: str) -> list[Instance | None]:
-    """The instances of the chain, of whose tasks these run."""
+    """Return the instances of the chain, of whose tasks these run."""
     found: list[Instance | None] = [None] * len(CHAIN.tasks)
     for task in running:
         found[CHAIN.places[task]] = Instance(CHAIN.places[task] + 1)
     return found
 
 
-def test_a_saving_is_that_of_what_runs_already() -> None:
-    """Tasks that would start save nothing, and a source does nothing itself."""
+def test_only_running_tasks_save_something() -> None:
+    """New tasks save nothing, and a source does no work."""
     measured = MeasuredCosts(busy={CHAIN.places["a"] + 1: 0.05, CHAIN.places["s"] + 1: 9.0})
     found = saving(CHAIN, instances("s", "a"), measured, opened=1, job=0.06)
     assert (0.05, 0.05, 0.0) == (found.cores, found.task_cores, found.batch_cores)
@@ -34,15 +34,15 @@ def test_a_saving_is_that_of_what_runs_already() -> None:
 
 
 @pytest.mark.parametrize(("opened", "cores"), [(0, 0.06), (1, 0.0), (2, 0.0)])
-def test_who_opens_no_job_saves_its_batches(opened: int, cores: float) -> None:
-    """Also where nothing is reused, and never less than nothing."""
+def test_a_dataflow_that_opens_no_job_saves_its_batches(opened: int, cores: float) -> None:
+    """That is so even if no task is reused, and a saving is never negative."""
     found = saving(CHAIN, instances(), MeasuredCosts(), opened=opened, job=0.06)
     assert (cores, cores, 0.0) == (found.cores, found.batch_cores, found.task_cores)
 
 
 @given(st.lists(st.sampled_from(["a", "b", "k"]), unique=True), st.integers(0, 2))
 def test_a_saving_is_the_sum_of_its_parts(reused: list[str], opened: int) -> None:
-    """Each reused task adds its own, and each counts for what it rests on."""
+    """Each reused task adds its load, and counts for its kind of estimate."""
     measured = MeasuredCosts(busy={CHAIN.places["b"] + 1: 0.5}, by_type={"map": 0.001}, rates={"weather": 10.0})
 
     def cores(*running: str) -> float:
@@ -54,8 +54,8 @@ def test_a_saving_is_the_sum_of_its_parts(reused: list[str], opened: int) -> Non
     assert len(reused) == sum(found.rests_on.values())
 
 
-def test_work_is_the_part_that_reused_tasks_do() -> None:
-    """What starts is weighed by its type and the events that come to it."""
+def test_the_work_saved_is_the_part_of_reused_tasks() -> None:
+    """New tasks are estimated from their type and their events."""
     a = CHAIN.places["a"] + 1
     measured = MeasuredCosts(
         busy={a: 0.5}, by_type={"count": 0.001}, rates={"weather": 100.0}, selectivity={a: Fraction(4)}
@@ -66,7 +66,7 @@ def test_work_is_the_part_that_reused_tasks_do() -> None:
     assert {Basis.MEASURED: 1, Basis.TYPE: 1, Basis.ASSUMED: 1} == found.work_rests_on
 
 
-def test_where_nothing_does_any_work_there_is_no_part_of_it() -> None:
+def test_without_work_no_part_of_it_is_saved() -> None:
     """Events that cost nothing leave nothing to save."""
     measured = MeasuredCosts(by_type={"sink": 0.0}, rates={"weather": 10.0})
     assert saving(NOTHING, [None, None], measured, opened=1, job=0.06).work is None

@@ -1,4 +1,4 @@
-"""What is true of shares and baselines, whoever uses what."""
+"""Laws of shares and baselines: they hold for any usage."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -7,21 +7,23 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.savings.cost_split import CostSplit, split, together
-from manager.savings.counter_growth import Grown
-from manager.savings.settlement import Price, Settled, Work, packed, settle
-from manager.savings.usage import Use
+from manager.savings.cost_split import CostSplit, combined, split
+from manager.savings.counter_growth import CounterGrowth
+from manager.savings.prices import Price
+from manager.savings.separate_execution import packed_groups
+from manager.savings.settlement import Settlement, Work, settle
+from manager.savings.usage import Usage
 
 DATAFLOWS = ("a", "b", "c", "d")
 PRICE = Price(batch=0.06, batch_low=0.04, batch_high=0.08, bridge=0.01, paused=0.0001, pace=1.0)
 SECOND = 10**9
 
 
-def use(tasks: dict[int, tuple[str, ...]], jobs: dict[int, str], **more: int) -> Use:
-    """Who uses what, where each task runs in a job; each dataflow reads a stream of its own name."""
+def usage(tasks: dict[int, tuple[str, ...]], jobs: dict[int, str], **more: int) -> Usage:
+    """Return the usage of tasks that each run in a job; each dataflow reads a stream of its own name."""
     users = sorted({dataflow for those in tasks.values() for dataflow in those})
     homes = {each: frozenset(jobs[task] for task, those in tasks.items() if each in those) for each in users}
-    return Use(
+    return Usage(
         tenants={each: f"tenant of {each}" for each in users},
         tasks=tasks,
         jobs={job: tuple(each for each in users if job in homes[each]) for job in sorted(set(jobs.values()))},
@@ -33,40 +35,40 @@ def use(tasks: dict[int, tuple[str, ...]], jobs: dict[int, str], **more: int) ->
 
 
 @st.composite
-def whiles(draw: st.DrawFn) -> CostSplit:
-    """A while in which some tasks in some jobs ran for some dataflows; what was measured may be less than they took."""
+def times(draw: st.DrawFn) -> CostSplit:
+    """Draw a time in which some tasks ran in some jobs for some dataflows; the measured CPU may be less than theirs."""
     users = st.sets(st.sampled_from(DATAFLOWS), min_size=1).map(lambda each: tuple(sorted(each)))
     tasks = draw(st.dictionaries(st.integers(1, 6), users, min_size=1))
     jobs = {task: draw(st.sampled_from("xyz")) for task in tasks}
-    used = use(tasks, jobs, bridges=draw(st.integers(0, len(tasks))), paused=draw(st.integers(0, 5)))
+    used = usage(tasks, jobs, bridges=draw(st.integers(0, len(tasks))), paused=draw(st.integers(0, 5)))
     count = st.integers(0, 10)
-    grown = Grown(
+    growth = CounterGrowth(
         seconds=draw(st.floats(0.5, 10.0)),
         cpu={part: draw(st.integers(0, 10**10)) for part in ("driver", "jvm", "worker")},
         tasks={task: draw(st.integers(0, 10**9)) for task in tasks},
         batches={job: draw(count) for job in used.jobs},
         entered={dataflow: draw(count) for dataflow in used.homes},
     )
-    return split(grown, used, used, pace=1.0)
+    return split(growth, used, used, pace=1.0)
 
 
-def shares(settled: Settled) -> dict[str, int]:
+def shares(settled: Settlement) -> dict[str, int]:
     return {dataflow: share.cpu for dataflow, share in settled.shares.items()}
 
 
-@given(whiles(), whiles())
+@given(times(), times())
 def test_shares_and_overhead_are_the_measured_whole(one: CostSplit, two: CostSplit) -> None:
-    """To the nanosecond, none of them below nothing, and no share beyond what its dataflow would take alone."""
-    for settled in (settle(one, PRICE), settle(together((one, two)), PRICE)):
-        assert settled.whole == sum(shares(settled).values()) + settled.overhead
+    """They add up to the nanosecond, none is negative, and no share exceeds its stand-alone estimate."""
+    for settled in (settle(one, PRICE), settle(combined((one, two)), PRICE)):
+        assert sum(settled.cpu.values()) == sum(shares(settled).values()) + settled.overhead
         assert 0 <= settled.overhead
         for share in settled.shares.values():
             assert 0 <= share.cpu <= share.alone.likely
 
 
-@given(whiles())
+@given(times())
 def test_estimates_lie_between_their_bounds(done: CostSplit) -> None:
-    """Of what a dataflow would take alone, and of what all of them would."""
+    """That holds for each stand-alone estimate and for both baselines."""
     settled = settle(done, PRICE)
     for each in (settled.launched, settled.packed, *(share.alone for share in settled.shares.values())):
         assert 0 <= each.low <= each.likely <= each.high
@@ -75,9 +77,9 @@ def test_estimates_lie_between_their_bounds(done: CostSplit) -> None:
         assert share.alone.likely == share.cpu + share.saving.likely
 
 
-@given(whiles())
-def test_work_is_what_tasks_took_and_would_have_taken_for_each_user(done: CostSplit) -> None:
-    """The shares of it are no more than was done; those of who took nothing by the host's clock are left out."""
+@given(times())
+def test_work_is_that_of_tasks_with_and_without_sharing(done: CostSplit) -> None:
+    """The shares of it do not exceed the work done; dataflows without measured CPU are left out."""
     settled = settle(done, PRICE)
     assert settled.work.done == done.tasks <= settled.work.alone
     shares = settled.shares.values()
@@ -86,16 +88,16 @@ def test_work_is_what_tasks_took_and_would_have_taken_for_each_user(done: CostSp
     assert all(share.work.done <= share.work.alone for share in shares)
 
 
-@given(whiles())
+@given(times())
 def test_packing_takes_no_more_than_launching(done: CostSplit) -> None:
-    """Fewer jobs than dataflows do no more batches than one for each."""
+    """Fewer jobs than dataflows do no more batches than one job for each."""
     settled = settle(done, PRICE)
     assert settled.packed.likely <= settled.launched.likely
 
 
-@given(st.permutations(DATAFLOWS), whiles())
-def test_names_decide_nothing(names: list[str], done: CostSplit) -> None:
-    """Whoever is called otherwise pays what he paid, so equals pay the same."""
+@given(st.permutations(DATAFLOWS), times())
+def test_shares_are_independent_of_names(names: list[str], done: CostSplit) -> None:
+    """A renamed dataflow pays the same, so equals pay the same."""
     new = dict(zip(DATAFLOWS, names, strict=True))
     renamed = replace(
         done,
@@ -107,34 +109,34 @@ def test_names_decide_nothing(names: list[str], done: CostSplit) -> None:
 
 
 def test_equals_pay_the_same() -> None:
-    """Two dataflows that use the same tasks, in the same job, and read the same, pay the same to the nanosecond."""
-    used = use({1: ("a", "b", "c"), 2: ("a", "b")}, {1: "x", 2: "x"})
-    grown = Grown(
+    """Two dataflows with the same tasks in the same job, and the same streams, pay the same to the nanosecond."""
+    used = usage({1: ("a", "b", "c"), 2: ("a", "b")}, {1: "x", 2: "x"})
+    growth = CounterGrowth(
         seconds=5.0,
         cpu={"jvm": 5 * SECOND},
         tasks={1: 1_000_000_001, 2: 7},
         batches={"x": 5},
         entered=dict.fromkeys("abc", 50),
     )
-    found = shares(settle(split(grown, used, used, pace=1.0), PRICE))
+    found = shares(settle(split(growth, used, used, pace=1.0), PRICE))
     assert found["a"] == found["b"] > found["c"] > 0
 
 
-def test_what_several_use_is_done_once_and_would_be_done_by_each() -> None:
-    """A task of three dataflows is a third of each one's work, and a task of one all of it."""
-    used = use({1: ("a", "b", "c"), 2: ("a",)}, {1: "x", 2: "x"})
-    grown = Grown(seconds=5.0, cpu={"jvm": 5 * SECOND}, tasks={1: 3 * SECOND, 2: SECOND})
-    settled = settle(split(grown, used, used, pace=1.0), PRICE)
+def test_shared_work_is_divided_and_counts_whole_alone() -> None:
+    """A task of three dataflows is a third of each one's work, and a task of one dataflow is all of it."""
+    used = usage({1: ("a", "b", "c"), 2: ("a",)}, {1: "x", 2: "x"})
+    growth = CounterGrowth(seconds=5.0, cpu={"jvm": 5 * SECOND}, tasks={1: 3 * SECOND, 2: SECOND})
+    settled = settle(split(growth, used, used, pace=1.0), PRICE)
     assert Work(done=4 * SECOND, alone=10 * SECOND) == settled.work
     assert Work(done=2 * SECOND, alone=4 * SECOND) == settled.shares["a"].work
     assert Work(done=SECOND, alone=3 * SECOND) == settled.shares["b"].work
 
 
-def test_who_uses_nothing_pays_nothing() -> None:
-    """A dataflow of which no task did anything, and for which no event came, pays for no batch of others."""
-    used = use({1: ("a",), 2: ("b",)}, {1: "x", 2: "x"})
-    grown = Grown(seconds=5.0, cpu={"jvm": 5 * SECOND}, tasks={1: SECOND}, batches={"x": 5}, entered={"a": 9})
-    settled = settle(split(grown, used, used, pace=1.0), PRICE)
+def test_a_dataflow_that_uses_nothing_pays_nothing() -> None:
+    """Without active tasks and without events, it pays for no batch of others."""
+    used = usage({1: ("a",), 2: ("b",)}, {1: "x", 2: "x"})
+    growth = CounterGrowth(seconds=5.0, cpu={"jvm": 5 * SECOND}, tasks={1: SECOND}, batches={"x": 5}, entered={"a": 9})
+    settled = settle(split(growth, used, used, pace=1.0), PRICE)
     assert ["a"] == list(settled.shares)
     assert settled.overhead == 5 * SECOND - settled.shares["a"].cpu
 
@@ -148,9 +150,11 @@ TASKS = st.dictionaries(
 
 @given(TASKS)
 def test_tasks_are_split_by_the_shapley_value(tasks: dict[int, tuple[set[str], int]]) -> None:
-    """What a dataflow adds to the cost of those who came before it, as a mean over all orders."""
-    used = use({task: tuple(sorted(users)) for task, (users, _) in tasks.items()}, dict.fromkeys(tasks, "x"))
-    done = split(Grown(seconds=1.0, tasks={task: cost for task, (_, cost) in tasks.items()}), used, used, pace=1.0)
+    """A share is the cost that a dataflow adds to those before it, averaged over all orders."""
+    used = usage({task: tuple(sorted(users)) for task, (users, _) in tasks.items()}, dict.fromkeys(tasks, "x"))
+    done = split(
+        CounterGrowth(seconds=1.0, tasks={task: cost for task, (_, cost) in tasks.items()}), used, used, pace=1.0
+    )
 
     def cost(group: tuple[str, ...]) -> int:
         return sum(taken for users, taken in tasks.values() if users & set(group))
@@ -163,12 +167,12 @@ def test_tasks_are_split_by_the_shapley_value(tasks: dict[int, tuple[set[str], i
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10), st.integers(0, 10**10))
-def test_who_is_alone_saves_nothing(task: int, batches: int, idle: int) -> None:
-    """A single dataflow in a job of its own pays what it takes alone, and separate execution would be what there is."""
-    used = use({1: ("a",)}, {1: "x"})
+def test_a_dataflow_that_is_alone_saves_nothing(task: int, batches: int, idle: int) -> None:
+    """It pays its stand-alone cost, and separate execution equals the measured whole."""
+    used = usage({1: ("a",)}, {1: "x"})
     measured = task + idle
-    grown = Grown(seconds=5.0, cpu={"jvm": measured}, tasks={1: task}, batches={"x": batches})
-    settled = settle(split(grown, used, used, pace=1.0), PRICE)
+    growth = CounterGrowth(seconds=5.0, cpu={"jvm": measured}, tasks={1: task}, batches={"x": batches})
+    settled = settle(split(growth, used, used, pace=1.0), PRICE)
     for baseline in (settled.launched, settled.packed):
         assert (measured, measured, measured) == (baseline.low, baseline.likely, baseline.high)
     for share in settled.shares.values():
@@ -177,59 +181,59 @@ def test_who_is_alone_saves_nothing(task: int, batches: int, idle: int) -> None:
 
 
 @given(st.integers(1, 4))
-def test_what_is_packed_without_sharing_saves_by_packing_only(count: int) -> None:
-    """Dataflows that share a job but no task have nothing saved by sharing, and a job less for each but one."""
+def test_packing_without_sharing_saves_by_packing_only(count: int) -> None:
+    """Dataflows that share a job but no task save all jobs but one, and nothing by sharing."""
     names = DATAFLOWS[:count]
-    used = use({at: (name,) for at, name in enumerate(names)}, dict.fromkeys(range(count), "x"))
-    grown = Grown(
+    used = usage({at: (name,) for at, name in enumerate(names)}, dict.fromkeys(range(count), "x"))
+    growth = CounterGrowth(
         seconds=5.0,
         cpu={"jvm": 10 * SECOND},
         tasks=dict.fromkeys(range(count), SECOND // 10),
         batches={"x": 5},
         entered=dict.fromkeys(names, 100),
     )
-    settled = settle(split(grown, used, used, pace=1.0), PRICE)
-    assert settled.whole == settled.packed.likely
+    settled = settle(split(growth, used, used, pace=1.0), PRICE)
+    assert sum(settled.cpu.values()) == settled.packed.likely
     assert (count - 1) * 5 * 60_000_000 == settled.launched.likely - settled.packed.likely
 
 
-def test_what_is_shared_is_saved_by_sharing() -> None:
-    """A task that two use saves what it takes, beside what packing saves, and its users half of that each."""
-    used = use({1: ("a", "b")}, {1: "x"})
-    grown = Grown(
+def test_a_shared_task_is_saved_by_sharing() -> None:
+    """A task of two dataflows saves its CPU once, half for each, besides what packing saves."""
+    used = usage({1: ("a", "b")}, {1: "x"})
+    growth = CounterGrowth(
         seconds=5.0, cpu={"jvm": 10 * SECOND}, tasks={1: SECOND}, batches={"x": 5}, entered={"a": 100, "b": 100}
     )
-    settled = settle(split(grown, used, used, pace=1.0), PRICE)
-    assert SECOND == settled.packed.likely - settled.whole
+    settled = settle(split(growth, used, used, pace=1.0), PRICE)
+    assert SECOND == settled.packed.likely - sum(settled.cpu.values())
     batches = 5 * 60_000_000
     assert {(SECOND + batches) // 2} == set(shares(settled).values())
     assert {SECOND + batches} == {share.alone.likely for share in settled.shares.values()}
 
 
-def test_what_is_priced_never_exceeds_what_was_measured() -> None:
-    """Where a batch is taken to cost more than there was besides tasks, it cost that, and nothing is left over."""
-    used = use({1: ("a",)}, {1: "x"})
-    grown = Grown(seconds=5.0, cpu={"jvm": 1_000}, tasks={1: 400}, batches={"x": 6})
-    settled = settle(split(grown, used, used, pace=1.0), PRICE)
+def test_prices_never_exceed_the_measured_cpu() -> None:
+    """A batch priced above the CPU that tasks left costs that CPU, and nothing is left over."""
+    used = usage({1: ("a",)}, {1: "x"})
+    growth = CounterGrowth(seconds=5.0, cpu={"jvm": 1_000}, tasks={1: 400}, batches={"x": 6})
+    settled = settle(split(growth, used, used, pace=1.0), PRICE)
     assert (1_000, 0) == (settled.shares["a"].cpu, settled.overhead)
 
 
 def test_jobs_hold_no_more_than_their_capacity() -> None:
-    """Dataflows are packed by what they take alone: a batch shall take half of the pace at most."""
-    used = use({at: (name,) for at, name in enumerate(DATAFLOWS)}, dict.fromkeys(range(4), "x"))
+    """Dataflows are packed by their stand-alone loads; a batch may take half of the pace."""
+    used = usage({at: (name,) for at, name in enumerate(DATAFLOWS)}, dict.fromkeys(range(4), "x"))
     takes = dict(enumerate((4 * SECOND, SECOND, SECOND, SECOND)))
-    grown = Grown(
+    growth = CounterGrowth(
         seconds=5.0, cpu={"worker": 9 * SECOND}, tasks=takes, batches={"x": 5}, entered=dict.fromkeys(DATAFLOWS, 9)
     )
     # 0.8 and three times 0.2 cores, where a job holds 0.44.
-    assert [["a"], ["b", "c"], ["d"]] == packed(split(grown, used, used, pace=1.0), PRICE)
+    assert [["a"], ["b", "c"], ["d"]] == packed_groups(split(growth, used, used, pace=1.0), PRICE)
 
 
-def test_what_somebody_used_last_is_his() -> None:
-    """What a task did until its dataflow was removed is that dataflow's, and what nobody uses any more nobody's."""
-    before = use({1: ("a", "b"), 2: ("b",)}, {1: "x", 2: "x"})
-    after = use({1: ("a",)}, {1: "x"})
-    grown = Grown(seconds=1.0, cpu={"worker": 1_000}, tasks={1: 100, 2: 10, 3: 1})
-    settled = settle(split(grown, before, after, pace=1.0), PRICE)
+def test_a_task_counts_for_its_last_user() -> None:
+    """Work until a dataflow was removed is that dataflow's, and work without users belongs to none."""
+    before = usage({1: ("a", "b"), 2: ("b",)}, {1: "x", 2: "x"})
+    after = usage({1: ("a",)}, {1: "x"})
+    growth = CounterGrowth(seconds=1.0, cpu={"worker": 1_000}, tasks={1: 100, 2: 10, 3: 1})
+    settled = settle(split(growth, before, after, pace=1.0), PRICE)
     assert {"a": 100, "b": 10} == shares(settled)
     assert 890 == settled.overhead

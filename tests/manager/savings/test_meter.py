@@ -1,4 +1,4 @@
-"""Metering by the clock: minutes and hours, restarts, other leaders, and a database that is away."""
+"""The meter: minutes and hours, restarts, other leaders, and outages of the database."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from sqlmodel import Session, select
 from manager.defragmentation.choice import Chooser
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
 from manager.problem import DatabaseAway
-from manager.savings.counter_growth import BrokerTaken
+from manager.savings.counter_growth import BrokerCpu
 from manager.savings.ledger import HOUR, KEPT, MINUTE, of_dataflows, of_tenants, whole
 from manager.savings.meter import _LOOK_EVERY, Meter
 from manager.store.tables import MeteredRow, MeteredTenantRow
@@ -24,7 +24,7 @@ SECOND = 10**9
 
 
 class Scene:
-    """A manager of two dataflows that share all their tasks, a meter, and clocks that a test sets."""
+    """A manager with two dataflows that share all their tasks, a meter, and clocks that a test sets."""
 
     def __init__(self, url: str) -> None:
         self.now = 100.0
@@ -38,7 +38,7 @@ class Scene:
         self.batch = 0
         self.task = 0
         self.run = 1
-        self.broker: BrokerTaken | None = None
+        self.broker: BrokerCpu | None = None
         with self.manager.committer.looking() as state:
             (self.job,) = map(str, state.plans)
             self.working = tuple(each for each, task in state.running.tasks.items() if task.inputs)
@@ -58,7 +58,7 @@ class Scene:
         )
 
     def hear(self) -> None:
-        """Have the host and the job tell how far they are."""
+        """Let the host and the job report their counters."""
         host = HostSeen(host="north", alive=True, cpu={"driver": self.cpu / 4, "jvm": self.cpu * 3 / 4}, seen=NOW)
         self.manager.seen.every_host = (host,)
         measured = Measured(
@@ -72,7 +72,7 @@ class Scene:
         self.manager.seen.jobs[self.job] = job
 
     def go_on(self, looks: int, meter: Meter | None = None) -> None:
-        """As often as that look, five seconds after the last time: half a core is taken, and each task is at work."""
+        """Look repeatedly, five seconds apart; half a core is taken, and each task works."""
         for _ in range(looks):
             self.now += _LOOK_EVERY
             self.cpu += _LOOK_EVERY / 2
@@ -98,7 +98,7 @@ def scene(sqlite: str) -> Iterator[Scene]:
 
 
 def test_each_minute_is_written_once_it_is_over(scene: Scene) -> None:
-    """With all that was taken in it; its shares and the overhead are the whole, and hours are their minutes."""
+    """It has all its CPU, shares and overhead add up to the whole, and hours add up their minutes."""
     scene.meter.look()
     scene.go_on(11)
     assert [] == scene.rows(MINUTE)
@@ -119,7 +119,7 @@ def test_each_minute_is_written_once_it_is_over(scene: Scene) -> None:
 
 
 def test_shared_tasks_are_paid_in_halves(scene: Scene) -> None:
-    """Two dataflows that share their tasks and their job pay half of these each."""
+    """Two dataflows that share their tasks and their job pay half each."""
     scene.meter.look()
     scene.go_on(12)
     with scene.manager.store.read() as session:
@@ -130,7 +130,7 @@ def test_shared_tasks_are_paid_in_halves(scene: Scene) -> None:
 
 
 def test_looks_are_spaced(scene: Scene) -> None:
-    """However often somebody asks to look, what is told is read every five seconds."""
+    """Reports are read every five seconds, however often `look` is called."""
     scene.meter.look()
     scene.go_on(6)
     scene.now += 1.0
@@ -140,12 +140,12 @@ def test_looks_are_spaced(scene: Scene) -> None:
     scene.cpu -= 3.0
     scene.hear()
     scene.go_on(11)
-    # Had it looked when there were seven more, fewer than that would have told of a host that was started again.
+    # Had it looked when there were seven more, fewer than that would have looked like a restart of the host.
     assert (12 * 5 // 2 + 4) * SECOND == scene.measured(MINUTE)
 
 
-def test_what_is_started_again_counts_once(scene: Scene) -> None:
-    """A job and a host that begin to count anew lose nothing that they tell, and count nothing twice."""
+def test_restarts_count_once(scene: Scene) -> None:
+    """A restarted job or host loses nothing that it reports, and nothing counts twice."""
     scene.meter.look()
     scene.go_on(4)
     scene.run, scene.task, scene.cpu = 2, 0, 0.0
@@ -157,7 +157,7 @@ def test_what_is_started_again_counts_once(scene: Scene) -> None:
 
 
 def test_a_manager_that_ends_writes_the_open_minute(scene: Scene) -> None:
-    """And another that leads after it goes on in the same minute, under its own term, with what follows only."""
+    """The next leading manager continues the minute in its own term, with the rest only."""
     scene.meter.look()
     scene.go_on(5)
     scene.now += 1.0
@@ -178,7 +178,7 @@ def test_a_manager_that_ends_writes_the_open_minute(scene: Scene) -> None:
 
 
 def test_a_manager_that_dies_loses_the_open_minute_only(scene: Scene) -> None:
-    """What it had written stays, and the next one begins where it finds the counters."""
+    """Written minutes stay, and the next manager starts from the present counters."""
     scene.meter.look()
     scene.go_on(12 + 5)
     other = Manager(scene.manager.url, "two").lead()
@@ -190,8 +190,8 @@ def test_a_manager_that_dies_loses_the_open_minute_only(scene: Scene) -> None:
     other.close()
 
 
-def test_who_leads_no_more_writes_nothing(scene: Scene) -> None:
-    """A manager that does not know yet that another leads meters no minute twice."""
+def test_a_manager_that_lost_the_lead_writes_nothing(scene: Scene) -> None:
+    """It meters no minute twice, even if it does not know yet that another leads."""
     scene.meter.look()
     scene.go_on(6)
     other = Manager(scene.manager.url, "two").lead()
@@ -201,7 +201,7 @@ def test_who_leads_no_more_writes_nothing(scene: Scene) -> None:
 
 
 def test_minutes_are_kept_for_two_hours_and_hours_for_good(scene: Scene) -> None:
-    """What was metered stays whole in the hours, and older minutes make room."""
+    """Older minutes are deleted, and stay whole in their hours."""
     scene.meter.look()
     scene.go_on(12)
     scene.now += KEPT + MINUTE
@@ -215,7 +215,7 @@ def test_minutes_are_kept_for_two_hours_and_hours_for_good(scene: Scene) -> None
 
 
 def test_a_minute_is_written_once_the_database_is_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once, also where the database had taken it already, and nobody could be told."""
+    """It is written once, even if the database had committed it but could not answer."""
     scene.meter.look()
     write = scene.manager.store.write
     lost = 0
@@ -239,19 +239,19 @@ def test_a_minute_is_written_once_the_database_is_back(scene: Scene, monkeypatch
 
 
 def test_the_broker_is_part_of_the_whole(scene: Scene) -> None:
-    """Where it is not this manager's it is missing; where it is, it counts from the first look on."""
+    """It is missing if this manager does not run it, and otherwise counts from the first look."""
     scene.meter.look()
     scene.go_on(12)
     assert {"driver", "jvm"} == scene.rows(MINUTE)[0].cpu.keys()
-    scene.broker = BrokerTaken(pid=9, began="1", seconds=40.0)
+    scene.broker = BrokerCpu(pid=9, began="1", seconds=40.0)
     scene.go_on(6)
-    scene.broker = BrokerTaken(pid=9, began="1", seconds=41.5)
+    scene.broker = BrokerCpu(pid=9, began="1", seconds=41.5)
     scene.go_on(6)
     assert 1_500_000_000 == scene.rows(MINUTE)[1].cpu["broker"]
 
 
 def test_a_clock_that_is_set_back_writes_no_minute_twice(scene: Scene) -> None:
-    """What is done until it is as late again belongs to the minute that was open."""
+    """Until the clock has caught up, all work belongs to the open minute."""
     scene.meter.look()
     scene.go_on(18)
     scene.forward -= 60.0
@@ -260,8 +260,8 @@ def test_a_clock_that_is_set_back_writes_no_minute_twice(scene: Scene) -> None:
     assert 90 * SECOND == scene.measured()
 
 
-def test_a_removed_dataflow_stays_in_what_was_metered(scene: Scene) -> None:
-    """Its rows stay for bills, and it takes no share of what is done after it."""
+def test_a_removed_dataflow_stays_in_the_ledger(scene: Scene) -> None:
+    """Its rows stay for bills, and it has no share of later work."""
     scene.meter.look()
     scene.go_on(12)
     scene.manager.changes.dataflows.remove(scene.dataflows["bob"], who="bob")

@@ -1,13 +1,13 @@
-"""Between what the cost of a batch lies, by what was measured."""
+"""The range of the price of a batch."""
 
 from random import Random
 
-from manager.defragmentation.calibration import ASSUMED, FEWEST, Calibration, batch_range, prices
+from manager.defragmentation.calibration import ASSUMED, FEWEST_SAMPLES, Calibration, batch_range, prices
 from manager.defragmentation.measurement import HostSample
 
 
 def calibrated(samples: int, *, batch: float, noise: float, rates: tuple[float, ...] = (0.0, 1.0, 3.0)) -> Calibration:
-    """What is learnt of a host whose batches cost so much, at several rates in turn."""
+    """Return the calibration for a host with batches of this price, at several rates in turn."""
     draw = Random(samples)
     found = Calibration()
     for number in range(samples):
@@ -17,18 +17,18 @@ def calibrated(samples: int, *, batch: float, noise: float, rates: tuple[float, 
     return found
 
 
-def test_what_was_not_measured_lies_between_half_and_double() -> None:
-    """Before any price is learnt, and where all samples are alike, so that a batch cannot be told from the host."""
+def test_an_unmeasured_price_lies_between_half_and_double() -> None:
+    """That is so before any fit, and if all samples are alike, so that batches cannot be separated from the host."""
     assert (ASSUMED.batch / 2, ASSUMED.batch * 2) == batch_range(Calibration())
-    assert (ASSUMED.batch / 2, ASSUMED.batch * 2) == batch_range(calibrated(FEWEST - 1, batch=0.05, noise=0.0))
+    assert (ASSUMED.batch / 2, ASSUMED.batch * 2) == batch_range(calibrated(FEWEST_SAMPLES - 1, batch=0.05, noise=0.0))
     low, high = batch_range(calibrated(200, batch=0.05, noise=0.001, rates=(1.0,)))
     assert high - low > ASSUMED.batch / 4
 
 
 def test_measuring_narrows_the_range_around_the_truth() -> None:
-    """The more samples there are, and the less they scatter; what a batch costs in truth stays within it."""
+    """More samples with less scatter give a narrower range, which contains the true price."""
     found = [
-        calibrated(FEWEST, batch=0.05, noise=0.005),
+        calibrated(FEWEST_SAMPLES, batch=0.05, noise=0.005),
         calibrated(100, batch=0.05, noise=0.005),
     ]
     widths = []

@@ -1,12 +1,12 @@
-"""Into which steps an interval falls."""
+"""The steps of an interval."""
 
 from datetime import UTC, datetime
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.savings.ledger import HOUR, KEPT, MINUTE, TOOK_NOTHING, Took, Whole
-from manager.savings.settlement import Estimate
+from manager.savings.cpu_estimate import CpuEstimate
+from manager.savings.ledger import HOUR, KEPT, MINUTE, NO_SHARE, MeteredShare, Whole
 from manager.savings.steps import LONGEST_STEP, MOST_POINTS, points, steps
 
 NOW = 490_000 * HOUR + 1_234.5
@@ -21,8 +21,8 @@ def at(seconds: float) -> datetime:
     st.floats(1.0, 500.0 * 24 * HOUR),
     st.none() | st.integers(MINUTE, LONGEST_STEP),
 )
-def test_steps_hold_the_interval(back: float, length: float, step: int | None) -> None:
-    """Whole steps of whole minutes that are kept, or of whole hours, as long as was asked for at least."""
+def test_steps_cover_the_interval(back: float, length: float, step: int | None) -> None:
+    """They are whole minutes that are kept, or whole hours, and at least as long as requested."""
     begin = NOW - back
     end = min(begin + length, NOW)
     found = steps(at(begin), at(end), step, NOW)
@@ -34,19 +34,19 @@ def test_steps_hold_the_interval(back: float, length: float, step: int | None) -
     assert step is not None or found.count <= MOST_POINTS + 1
 
 
-def test_the_last_hour_is_told_by_minutes_and_a_month_by_six_hours() -> None:
-    """What makes a readable chart is chosen where no step is asked for."""
+def test_the_default_step_gives_a_readable_chart() -> None:
+    """The last hour has steps of a minute, and a month has steps of six hours."""
     assert (MINUTE, 61) == ((last := steps(None, None, None, NOW)).step, last.count)
     month = steps(at(NOW - 30 * 24 * HOUR), None, None, NOW)
     assert (6 * HOUR, 121) == (month.step, month.count)
 
 
-def test_points_are_there_where_nobody_metered() -> None:
-    """Each step once, in order; what was metered in several minutes of it is added up, what was not is not known."""
+def test_unmetered_steps_have_points() -> None:
+    """There is one point per step, in order; metered minutes are added up, and unmetered ones have no values."""
     wanted = steps(at(NOW - 600), at(NOW), 5 * MINUTE, NOW)
     begin = wanted.interval.since
-    whole = Whole(seconds=60.0, cpu={"jvm": 60 * 10**9}, launched=Estimate(low=1, likely=180 * 10**9, high=3))
-    share = Took(cpu=30 * 10**9, alone=Estimate(likely=60 * 10**9), saving=Estimate())
+    whole = Whole(seconds=60.0, cpu={"jvm": 60 * 10**9}, launched=CpuEstimate(low=1, likely=180 * 10**9, high=3))
+    share = MeteredShare(cpu=30 * 10**9, alone=CpuEstimate(likely=60 * 10**9), saving=CpuEstimate())
     metered = [(begin, whole), (begin + MINUTE, whole)]
     found = points(wanted, metered, [(begin, share)], whole_too=True, price_per_core_hour=None)
     assert [begin + number * 300 for number in range(wanted.count)] == [int(each.at.timestamp()) for each in found]
@@ -64,4 +64,4 @@ def test_points_are_there_where_nobody_metered() -> None:
     (own, *_) = points(wanted, metered, [], whole_too=False, price_per_core_hour=None)
     assert (None, None, None) == (own.measured, own.alone_launched, own.alone_packed)
     assert own.share is not None
-    assert TOOK_NOTHING.cpu == own.share.cpu_ns
+    assert NO_SHARE.cpu == own.share.cpu_ns

@@ -1,4 +1,4 @@
-"""The database: one writer at a time, all or nothing, and clear words where it cannot be used."""
+"""The database: one writer at a time, all or nothing, and clear errors if it cannot be used."""
 
 import gc
 import socket
@@ -33,11 +33,11 @@ def tenant(name: str) -> TenantRow:
 
 
 class Broken(Exception):
-    """What a test breaks a change with."""
+    """The error that interrupts a change."""
 
 
 def test_a_failed_change_leaves_nothing(store: Store) -> None:
-    """Of a change in which something fails after rows were written nothing is found, and the next one goes through."""
+    """A change that fails after rows were written leaves none of them, and the next change succeeds."""
 
     def change() -> None:
         with store.write() as session:
@@ -57,7 +57,7 @@ def test_a_failed_change_leaves_nothing(store: Store) -> None:
 
 
 def test_a_writer_waits_for_the_one_before_it(store: Store) -> None:
-    """A second change sees what the first has done, and not the state from before it; no count is lost."""
+    """A second change sees the result of the first, so no count is lost."""
     inside, go_on = threading.Event(), threading.Event()
 
     def first() -> None:
@@ -83,7 +83,7 @@ def test_a_writer_waits_for_the_one_before_it(store: Store) -> None:
 
 
 def test_many_writers_lose_nothing(store: Store) -> None:
-    """Whatever many threads add to one number by reading and writing it, the sum is all of it."""
+    """If many threads add to one number by reading and writing it, the sum is complete."""
 
     def add(_: int) -> None:
         for _ in range(10):
@@ -97,7 +97,7 @@ def test_many_writers_lose_nothing(store: Store) -> None:
 
 
 def test_a_reader_sees_one_state(store: Store) -> None:
-    """What is committed while somebody reads is not seen by that reader, and by the next one."""
+    """A commit during a read is not seen by that reader, but by the next one."""
     with store.read() as reader:
         assert reader.get_one(Leadership, 1).version == 0
         with store.write() as session:
@@ -109,8 +109,8 @@ def test_a_reader_sees_one_state(store: Store) -> None:
         assert [row.name for row in reader.scalars(select(TenantRow))] == ["ann"]
 
 
-def test_more_readers_than_a_pool_holds(store: Store) -> None:
-    """However many hold a session at once, a writer gets one too."""
+def test_many_readers_do_not_block_a_writer(store: Store) -> None:
+    """However many sessions are open, a writer gets one too."""
     with ThreadPoolExecutor(40) as threads:
         everybody = threading.Barrier(41)
 
@@ -129,8 +129,8 @@ def test_more_readers_than_a_pool_holds(store: Store) -> None:
         assert sum(each.result(60) for each in reading) == 40
 
 
-def test_the_clock_is_the_databases(store: Store) -> None:
-    """The database's clock is seconds since 1970, and goes on within a transaction."""
+def test_the_clock_is_that_of_the_database(store: Store) -> None:
+    """It has seconds since 1970, and continues within a transaction."""
     with store.read() as session:
         first = store.now(session)
         assert first > 1_700_000_000
@@ -138,8 +138,8 @@ def test_the_clock_is_the_databases(store: Store) -> None:
             pass
 
 
-def test_text_of_any_script_comes_back(store: Store) -> None:
-    """What is stored is read as it was, whatever it is written in."""
+def test_text_of_any_script_is_stored(store: Store) -> None:
+    """It is read as it was written."""
     with store.write() as session:
         session.add(CredentialRow(tenant="ann", hash="é→日本\U0001f600", created=0.0))
     with store.read() as session:
@@ -161,8 +161,8 @@ def test_text_of_any_script_comes_back(store: Store) -> None:
         ),
     ],
 )
-def test_a_url_that_cannot_be_used_is_told(url: str, why: str) -> None:
-    """The message says what is wrong and what to write, and holds no password."""
+def test_an_unusable_url_has_a_clear_error(url: str, why: str) -> None:
+    """The error has the reason and the remedy, but no password."""
     with pytest.raises(DatabaseDown) as refused:
         Store(url)
     assert why in str(refused.value)
@@ -170,8 +170,8 @@ def test_a_url_that_cannot_be_used_is_told(url: str, why: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
-    """A file of something else is named with what the database says, and is left as it was."""
+def test_a_file_that_is_no_database_has_a_clear_error(tmp_path: Path) -> None:
+    """The error names the file with the database's message, and the file is left as it was."""
     path = tmp_path / "notes.txt"
     path.write_text("These are notes. " * 100)
     with pytest.raises(DatabaseDown, match=r"notes\.txt cannot be used: file is not a database; see that"):
@@ -180,23 +180,23 @@ def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
 
 
 @DRIVER_LEAKS
-def test_nobody_at_the_address_is_told() -> None:
-    """A server that does not run is named without the password."""
+def test_an_unreachable_server_has_a_clear_error() -> None:
+    """The error names the server without the password."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"postgresql://braid:secret@127.0.0.1:{taken.getsockname()[1]}/braid"
         with pytest.raises(DatabaseDown) as refused:
             Store(url)
-    told = str(refused.value)
-    assert "braid:***@127.0.0.1" in told
-    assert "Can't create a connection to host 127.0.0.1" in told
-    assert "secret" not in told
+    message = str(refused.value)
+    assert "braid:***@127.0.0.1" in message
+    assert "Can't create a connection to host 127.0.0.1" in message
+    assert "secret" not in message
 
 
 @DRIVER_LEAKS
 @pytest.mark.postgresql
-def test_postgresql_says_why_it_lets_nobody_in(postgresql: Server) -> None:
-    """A wrong password, a database that is not there and an unknown option are told in the server's words."""
+def test_a_refusal_of_postgresql_is_quoted(postgresql: Server) -> None:
+    """A wrong password, a missing database and an unknown option are reported in the server's words."""
     right = postgresql.url()
     cases = {
         right.replace(postgresql.password, "secret"): 'password authentication failed for user "braid"',
@@ -206,16 +206,16 @@ def test_postgresql_says_why_it_lets_nobody_in(postgresql: Server) -> None:
     for url, why in cases.items():
         with pytest.raises(DatabaseDown) as refused:
             Store(url)
-        told = str(refused.value)
-        assert why in told
-        assert "secret" not in told
-        assert postgresql.password not in told
+        message = str(refused.value)
+        assert why in message
+        assert "secret" not in message
+        assert postgresql.password not in message
 
 
 @DRIVER_LEAKS
 @pytest.mark.postgresql
-def test_a_writer_does_not_wait_for_ever(postgresql: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A manager that stands still in the middle of a change is thrown out, and a waiting one goes on."""
+def test_a_writer_does_not_wait_forever(postgresql: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The transaction of a suspended manager is ended, and the waiting one continues."""
     monkeypatch.setattr("manager.store.database._IDLE", 1.0)
     url = postgresql.new_database().replace("postgresql://", "postgres://")
     stuck, other = Store(url), Store(url)

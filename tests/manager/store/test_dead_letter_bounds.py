@@ -1,4 +1,4 @@
-"""Dead letters are bounded in number and in bytes; the oldest go first, and how many went is counted."""
+"""Limits of dead letters in number and bytes: the oldest are dropped, and counted."""
 
 from collections.abc import Iterator
 from itertools import accumulate, takewhile
@@ -24,22 +24,22 @@ def store(empty_url: str) -> Iterator[Store]:
 
 
 def fitting(letters: list[Letter], most: int, most_bytes: int) -> list[Letter]:
-    """The newest of letters, of which the newest is first, as slowly and plainly as can be."""
+    """Return the newest letters within the limits, computed in the simplest way; the newest is first."""
     sums = accumulate(letter.size for letter in letters)
     within = list(takewhile(lambda each: each[1] <= most_bytes, zip(letters, sums, strict=True)))
     return [letter for letter, _ in within][:most] or letters[:1]
 
 
 def kept(session: Session) -> list[tuple[int, int]]:
-    """What is there, the newest first, by instance and batch."""
+    """Return the stored letters by instance and batch, the newest first."""
     rows = session.scalars(select(DeadLetterRow).order_by(col(DeadLetterRow.id).desc()))
     return [(row.instance, row.batch) for row in rows]
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(come=st.lists(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 400)), max_size=4), max_size=5))
-def test_the_newest_that_fit_are_kept(store: Store, come: list[list[tuple[int, int]]]) -> None:
-    """Of each instance and in all, whatever comes how large and in which order; a single one always fits."""
+def test_the_newest_letters_within_the_limits_are_kept(store: Store, come: list[list[tuple[int, int]]]) -> None:
+    """That holds for each instance and in all, for any sizes and order; a single letter always fits."""
     with store.write() as session:
         for table in (DeadLetterRow, DeadLetterReaderRow, DeadLetterDropRow):
             session.execute(delete(table))

@@ -1,4 +1,4 @@
-"""Migrations: they lead from nothing to the tables of the models, and back."""
+"""Migrations: they lead from an empty database to the tables of the models, and back."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def engine_of(store: Store) -> Engine:
     return store._engine
 
 
-def told(engine: Engine, command: Any, revision: str) -> None:
+def migrate(engine: Engine, command: Any, revision: str) -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     with engine.begin() as connection:
@@ -58,13 +58,13 @@ def differences(engine: Engine) -> list[Any]:
 
 
 def test_the_migrations_make_the_tables_of_the_models(empty_url: str) -> None:
-    """A database that the migrations made differs in nothing from the models."""
+    """A migrated database does not differ from the models."""
     with opened(empty_url) as store:
         assert differences(engine_of(store)) == []
 
 
-def test_a_table_that_differs_is_noticed(empty_url: str) -> None:
-    """The comparison finds a column too many, one too few and an index that is missing."""
+def test_a_differing_table_is_noticed(empty_url: str) -> None:
+    """The comparison finds an extra column, a missing column and a missing index."""
     with opened(empty_url) as store:
         engine = engine_of(store)
         with engine.begin() as connection:
@@ -75,7 +75,7 @@ def test_a_table_that_differs_is_noticed(empty_url: str) -> None:
 
 
 def test_opening_again_changes_nothing(empty_url: str) -> None:
-    """A database that is up to date keeps what it holds when it is opened."""
+    """A database that is up to date keeps its content."""
     with opened(empty_url) as store, store.write() as session:
         session.add(TenantRow(name="ann", dataflows=1, tasks=2, submits_per_minute=3, created=4.5))
         session.get_one(Leadership, 1).version = 7
@@ -86,19 +86,19 @@ def test_opening_again_changes_nothing(empty_url: str) -> None:
 
 
 def test_down_and_up_again_leaves_the_first_row(empty_url: str) -> None:
-    """Going back takes every table, and coming up again makes all of them with the one row of the leadership."""
+    """A downgrade removes every table, and an upgrade makes all of them with the row of the leadership."""
     with opened(empty_url) as store:
         engine = engine_of(store)
-        told(engine, alembic.command.downgrade, "base")
+        migrate(engine, alembic.command.downgrade, "base")
         assert inspect(engine).get_table_names() == ["alembic_version"]
-        told(engine, alembic.command.upgrade, "head")
+        migrate(engine, alembic.command.upgrade, "head")
         assert differences(engine) == []
         with store.read() as session:
             assert session.get_one(Leadership, 1).model_dump() == FIRST
 
 
 def test_managers_may_start_at_once(empty_url: str) -> None:
-    """Of several managers that open an empty database at the same time, each finds it usable."""
+    """Several managers that open an empty database at the same time can all use it."""
     with ThreadPoolExecutor(4) as threads:
         stores = list(threads.map(Store, [empty_url] * 4))
     for store in stores:
@@ -107,8 +107,8 @@ def test_managers_may_start_at_once(empty_url: str) -> None:
         store.close()
 
 
-def test_an_empty_database_that_somebody_writes_is_waited_for(tmp_path: Path) -> None:
-    """On SQLite another manager may just be making it; one that keeps it for too long is told of."""
+def test_an_empty_database_in_use_is_awaited(tmp_path: Path) -> None:
+    """On SQLite another manager may be migrating it; one that takes too long is reported."""
     path = tmp_path / "braid.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as writer, ThreadPoolExecutor(1) as thread:
         writer.execute("BEGIN IMMEDIATE")
@@ -122,7 +122,7 @@ def test_an_empty_database_that_somebody_writes_is_waited_for(tmp_path: Path) ->
 
 
 def test_a_database_of_a_newer_braid_is_refused(empty_url: str) -> None:
-    """A revision that this Braid does not know is told with its remedy, and nothing is changed."""
+    """An unknown revision is reported with the remedy, and nothing is changed."""
     with opened(empty_url) as store, engine_of(store).begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(DatabaseDown, match=r"cannot be brought up to date: .*'9999'; a newer Braid may have made it"):
@@ -130,7 +130,7 @@ def test_a_database_of_a_newer_braid_is_refused(empty_url: str) -> None:
 
 
 def test_ids_are_never_used_again(empty_url: str) -> None:
-    """A row that comes after the newest was deleted has an id of its own; numbers may be beyond 32 bits."""
+    """A row after the newest was deleted has a new id, and ids may exceed 32 bits."""
     with opened(empty_url) as store:
         with store.write() as session:
             session.execute(text(SOURCE.format(name="a")))

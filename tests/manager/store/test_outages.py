@@ -1,4 +1,4 @@
-"""A database that is away: said once, answered with one clear problem, survived by every loop, and gone on after."""
+"""Outages of the database: logged once, answered with one clear problem, and survived by every loop."""
 
 import gc
 import logging
@@ -18,7 +18,7 @@ from manager.cases.base import Paging
 from manager.committed.wanted import WantedJob
 from manager.problem import DatabaseAway
 from manager.reconciler import reconcile_loop
-from manager.reconciler.live_events import Events
+from manager.reconciler.live_events import LiveEvents
 from manager.reconciler.reconcile_loop import Reconciler
 from manager.rest import make_app
 from manager.store import leadership
@@ -54,7 +54,7 @@ def until(test: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where a database lies; a test may move it away."""
+    """Return the folder of a database, which a test may move away."""
     made = tmp_path / "data"
     made.mkdir()
     return made
@@ -68,7 +68,7 @@ def store(folder: Path) -> Iterator[Store]:
 
 
 class Outage:
-    """A way for SQLite to fail, and to work again."""
+    """A way to make SQLite fail, and work again."""
 
     def __init__(self, folder: Path, store: Store) -> None:
         self.folder = folder
@@ -82,7 +82,7 @@ class Outage:
 
 
 class Locked(Outage):
-    """Another process writes and does not end."""
+    """Another process holds the write lock."""
 
     def begin(self) -> None:
         self.other = sqlite3.connect(self.folder / "braid.db", isolation_level=None)
@@ -93,7 +93,7 @@ class Locked(Outage):
 
 
 class Bound(Outage):
-    """Every connection is made with a bound."""
+    """Every connection has a size limit."""
 
     pragma: ClassVar[str]
 
@@ -116,13 +116,13 @@ class Full(Bound):
 
 
 class ReadOnly(Bound):
-    """The file may be read only."""
+    """The file is read-only."""
 
     pragma = "query_only = ON"
 
 
 class Gone(Outage):
-    """The folder is not there, as when a disk is not mounted."""
+    """The folder is missing, as if a disk is not mounted."""
 
     def begin(self) -> None:
         self.store.close()
@@ -142,10 +142,10 @@ class Gone(Outage):
     ],
     ids=["locked", "full", "read-only", "gone"],
 )
-def test_an_outage_of_sqlite_is_told_once_and_gone_on_after(
+def test_an_outage_of_sqlite_is_logged_once_and_survived(
     store: Store, folder: Path, caplog: pytest.LogCaptureFixture, kind: type[Outage], why: str
 ) -> None:
-    """Each write says that the database is away, none does half of anything, and the log has one line for it."""
+    """Each write raises that the database is away, none is half done, and the log has one line."""
     add(store, "before")
     outage = kind(folder, store)
     outage.begin()
@@ -163,14 +163,14 @@ def test_an_outage_of_sqlite_is_told_once_and_gone_on_after(
     ] == [record.getMessage() for record in caplog.records if record.name == "braid.database"]
 
 
-def test_what_is_wrong_with_braid_is_no_outage(store: Store) -> None:
-    """A table that is not there does not come by waiting, so it is told as what it is."""
+def test_a_defect_is_no_outage(store: Store) -> None:
+    """A missing table does not appear by waiting, so it stays an error."""
     with pytest.raises(OperationalError, match="no such table"), store.read() as session:
         session.execute(text("SELECT * FROM nowhere"))
 
 
 class Reading:
-    """Wants nothing, and reads the database to find that out."""
+    """Wants no jobs, and reads the database to find that out."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -181,23 +181,23 @@ class Reading:
         self.looks += 1
         return {}
 
-    def on_change(self, tell: Callable[[], None]) -> None:
+    def on_change(self, notify: Callable[[], None]) -> None:
         """Nothing changes."""
 
 
 def test_the_loops_of_a_manager_outlive_an_outage(
     store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who leads renews its lease and who reconciles looks again once the database is back; nobody cries meanwhile."""
-    monkeypatch.setattr(leadership, "RENEWING", 0.01)
+    """The lease is renewed and the reconciler looks again once the database is back; no tracebacks are logged."""
+    monkeypatch.setattr(leadership, "RENEW_EVERY", 0.01)
     monkeypatch.setattr(reconcile_loop, "_LOOK_EVERY", 0.01)
-    monkeypatch.setattr(reconcile_loop, "FALLING", 0.01)
+    monkeypatch.setattr(reconcile_loop, "_FAILURE_PAUSE", 0.01)
     won, lost = threading.Event(), threading.Event()
     candidate = Candidate(store, "one", won=lambda _term: won.set(), lost=lost.set)
     hearing, reading = Hearing(), Reading(store)
     hearing.listener.start()
     hearing.until_complete()
-    reconciler = Reconciler(reading, hearing.listener, Events(last=0))
+    reconciler = Reconciler(reading, hearing.listener, LiveEvents(last=0))
     candidate.start()
     reconciler.start()
     assert won.wait(PATIENCE)
@@ -234,14 +234,14 @@ def own_server() -> Iterator[Server]:
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )
 @pytest.mark.postgresql
-def test_a_stopped_postgresql_is_answered_and_gone_on_after(own_server: Server) -> None:
-    """503 with Retry-After and one problem while it is stopped, whatever is asked; and as before once it runs again."""
+def test_a_stopped_postgresql_is_answered_and_survived(own_server: Server) -> None:
+    """While it is stopped every request gets 503 with Retry-After and one problem, and works once it runs again."""
     manager = Manager(own_server.new_database()).lead()
     manager.admit("ann")
     manager.register("weather")
     manager.submit("ann", LINE)
     key = manager.service.administration.first_key()
-    app = make_app(manager.service, Events(last=0), lambda: None)
+    app = make_app(manager.service, LiveEvents(last=0), lambda: None)
     headers = {"Authorization": f"Bearer {key}"}
     with (
         serving(app) as url,

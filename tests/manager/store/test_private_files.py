@@ -1,4 +1,4 @@
-"""What is kept is its owner's only, whatever the mask of the process would leave to others."""
+"""Private files: only their owner can read them, for any umask."""
 
 import os
 import stat
@@ -16,19 +16,19 @@ from manager.store.tables import Leadership
 
 @pytest.fixture(autouse=True, params=[0o000, 0o022, 0o077], ids=oct)
 def mask(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A process whose files are open to everybody, as usual, or to nobody else."""
+    """A process with a usual umask, or one that permits nothing to others."""
     before = os.umask(request.param)
     yield
     os.umask(before)
 
 
 def modes(folder: Path) -> dict[str, str]:
-    """The rights of a folder's files, by their names."""
+    """Return the permissions of a folder's files, by name."""
     return {path.name: oct(stat.S_IMODE(path.stat().st_mode)) for path in folder.iterdir() if path.is_file()}
 
 
-def test_a_database_and_the_files_beside_it_are_its_owners(tmp_path: Path) -> None:
-    """Also its log and its index, and one that was open to others before."""
+def test_a_database_with_its_files_is_private(tmp_path: Path) -> None:
+    """So are its log and its index, and a file that was open to others before."""
     made = tmp_path / "braid.db"
     for _ in range(2):
         store = Store(sqlite_url(made))
@@ -39,8 +39,8 @@ def test_a_database_and_the_files_beside_it_are_its_owners(tmp_path: Path) -> No
         made.chmod(0o644)
 
 
-def test_a_backup_and_what_is_restored_from_it_are_their_owners(tmp_path: Path) -> None:
-    """The archive, the root that it is restored to, the database and the key in it."""
+def test_a_backup_and_its_restoration_are_private(tmp_path: Path) -> None:
+    """That covers the archive, the restored root, the database and the key."""
     root, archive, again = tmp_path / "root", tmp_path / "archive.tar", tmp_path / "far" / "again"
     make_private_folder(root)
     Store(sqlite_url(root / "braid.db")).close()
@@ -52,8 +52,8 @@ def test_a_backup_and_what_is_restored_from_it_are_their_owners(tmp_path: Path) 
     assert [False, False] == [is_open_to_others(each) for each in (root, again)]
 
 
-def test_what_is_there_keeps_what_is_in_it(tmp_path: Path) -> None:
-    """A file is closed to others without being touched; a folder that somebody else made stays as it was made."""
+def test_existing_files_keep_their_content(tmp_path: Path) -> None:
+    """A file is made private without other changes; a folder made by others stays as it is."""
     kept = tmp_path / "kept"
     kept.write_text("words")
     kept.chmod(0o666)

@@ -68,7 +68,7 @@ def counted(state: State) -> Counts:
 def consolidated(manager: Manager) -> None:
     """Ask for a defragmentation, and carry it out as hosts would."""
     try:
-        move = manager.changes.moves.begin(Chooser(manager.seen).asked_for, who="operator")
+        move = manager.changes.moves.begin(Chooser(manager.seen).on_request, who="operator")
     except Conflict:
         return
     passed: dict[JobId, dict[str, int]] = {job: {} for job in move.left}

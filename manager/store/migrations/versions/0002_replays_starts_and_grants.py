@@ -32,7 +32,7 @@ def downgrade() -> None:
 
 
 def _grant_since_registered() -> None:
-    """Nobody knows since when whoever may read a source may: what they share already stays shared."""
+    """Grants have no known time yet; tasks that are shared already stay shared."""
     source = sa.table(
         "source",
         sa.column("id", sa.Integer()),

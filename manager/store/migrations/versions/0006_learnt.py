@@ -1,4 +1,4 @@
-"""what whoever leads has learnt of what things cost."""
+"""learnt costs."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -11,8 +11,8 @@ from bridge import topics
 from engine.plan_messages import read_plan
 from manager.answers import Role, TenantForm
 from manager.cases.base import Caller
-from manager.reconciler.concerning import Committed
-from manager.reconciler.live_events import Events
+from manager.reconciler.dataflow_needs import CommittedDataflowLookup
+from manager.reconciler.live_events import LiveEvents
 from manager.reconciler.reconcile_loop import Reconciler
 from manager.rest import make_app
 from tests.integration.serving import counting, street
@@ -34,14 +34,14 @@ def hearing() -> Iterator[Hearing]:
 def test_a_life_is_told_whole_and_in_order(served: tuple[Switch, str], sqlite: str, hearing: Hearing) -> None:
     """From its submission to the end of its job; what a tenant does not own it does not hear of."""
     switch, url = served
-    events = Events(last=0)
+    events = LiveEvents(last=0)
     with real_service(sqlite) as made:
         service, committer, changes = made.service, made.tools.committer, made.tools.changes
         reconciler = Reconciler(
             changes.jobs,
             hearing.listener,
             events,
-            dataflows=Committed(committer),
+            dataflows=CommittedDataflowLookup(committer),
             on_gone=changes.jobs.ended,
             drains=changes.drains,
         )

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from manager.answers import EventAnswer
-from manager.reconciler.live_events import Events
+from manager.reconciler.live_events import LiveEvents
 from manager.rest.streams import signs_of_life
 from manager.rest.streams.live_events import EventFeed
 from tests.manager.rest.conftest import Asking
@@ -37,17 +37,17 @@ def _listening(client: httpx.Client, last: int | None = None) -> Iterator[Iterat
         yield _events(answer)
 
 
-def _tell_all(events: Events) -> None:
+def _tell_all(events: LiveEvents) -> None:
     """One event of each kind for ann and for bob, numbered from 1, and then the end."""
     for name in ("ann", "bob"):
-        events.tell("operation", {"who": name})
-        events.tell("dataflow", {"tenant": name, "state": "running"})
-    events.tell("job", {"job": "1"})
+        events.add("operation", {"who": name})
+        events.add("dataflow", {"tenant": name, "state": "running"})
+    events.add("job", {"job": "1"})
     events.close()
 
 
 def test_each_sees_what_is_its_own(
-    ann: httpx.Client, bob: httpx.Client, operator: httpx.Client, events: Events
+    ann: httpx.Client, bob: httpx.Client, operator: httpx.Client, events: LiveEvents
 ) -> None:
     """A tenant hears of its own operations and dataflows, an operator of everything."""
     _tell_all(events)
@@ -55,40 +55,40 @@ def test_each_sees_what_is_its_own(
     assert [[1, 2], [3, 4], [1, 2, 3, 4, 5]] == heard
 
 
-def test_a_stream_goes_on_where_it_broke(operator: httpx.Client, events: Events) -> None:
+def test_a_stream_goes_on_where_it_broke(operator: httpx.Client, events: LiveEvents) -> None:
     """What came after the last event that was got is told first."""
     _tell_all(events)
     assert [4, 5] == [event.id for stream in _listening(operator, 3) for event in stream]
 
 
-def test_a_stream_begins_now(operator: httpx.Client, events: Events) -> None:
+def test_a_stream_begins_now(operator: httpx.Client, events: LiveEvents) -> None:
     """Without a last event only what happens from now on is told, as it happens."""
-    events.tell("job", {"job": "before"})
+    events.add("job", {"job": "before"})
     for stream in _listening(operator):
-        events.tell("job", {"job": "after"})
+        events.add("job", {"job": "after"})
         assert {"job": "after"} == next(stream).told
-        events.tell("job", {"job": "later"})
+        events.add("job", {"job": "later"})
         assert {"job": "later"} == next(stream).told
 
 
-def test_many_listen_while_others_ask(ask: Asking, service: FakeService, events: Events) -> None:
+def test_many_listen_while_others_ask(ask: Asking, service: FakeService, events: LiveEvents) -> None:
     """More listeners than there are threads all hear the same, and leave threads for requests."""
     listeners = [_listening(ask(service.ann)) for _ in range(60)]
     streams = [next(listener) for listener in listeners]
     assert 200 == ask(service.ann).get("/v1/keys").status_code
-    events.tell("dataflow", {"tenant": "ann"})
+    events.add("dataflow", {"tenant": "ann"})
     assert [1] * 60 == [next(stream).id for stream in streams]
     events.close()
     assert [None] * 60 == [next(listener, None) for listener in listeners]
 
 
 def test_a_revoked_key_hears_no_more(
-    ann: httpx.Client, service: FakeService, events: Events, monkeypatch: pytest.MonkeyPatch
+    ann: httpx.Client, service: FakeService, events: LiveEvents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stream ends soon after its key was revoked, although the manager goes on."""
     monkeypatch.setattr(signs_of_life, "QUIET", 0.0)
     for stream in _listening(ann):
-        events.tell("dataflow", {"tenant": "ann"})
+        events.add("dataflow", {"tenant": "ann"})
         assert 1 == next(stream).id
         service.known_keys.clear()
         service.hashes.clear()
@@ -100,7 +100,7 @@ def test_one_thread_waits_for_all() -> None:
     """However many wait for news, the events are waited for once at a time, and nobody misses any."""
     waiting: list[int] = []
 
-    class Counted(Events):
+    class Counted(LiveEvents):
         def wait(self, event: int, timeout: float) -> tuple[EventAnswer, ...]:
             waiting.append(event)
             return super().wait(event, timeout)
@@ -117,7 +117,7 @@ def test_one_thread_waits_for_all() -> None:
         listening = [asyncio.create_task(listen(feed)) for _ in range(100)]
         while not waiting:  # noqa: ASYNC110 - a thread begins to wait
             await asyncio.sleep(0)
-        events.tell("job", {})
+        events.add("job", {})
         return await asyncio.gather(*listening)
 
     assert ([[1]] * 100, [0]) == (asyncio.run(scenario()), waiting)

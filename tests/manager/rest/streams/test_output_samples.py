@@ -10,7 +10,7 @@ import pytest
 from bridge.transport.memory_broker import MemoryBroker
 from manager.answers import SampleAnswer
 from manager.event_flow.output_watcher import MOST_LOOKS_OF_ONE, OutputWatcher
-from manager.reconciler.live_events import Events
+from manager.reconciler.live_events import LiveEvents
 from manager.rest.openapi_examples import resources
 from manager.rest.streams import signs_of_life
 from tests.manager.memory_outputs import connecting, output
@@ -107,7 +107,7 @@ def test_a_stream_ends_with_the_manager_with_the_lead_and_with_the_key(  # noqa:
     ann: httpx.Client,
     operator: httpx.Client,
     service: FakeService,
-    events: Events,
+    events: LiveEvents,
     broker: MemoryBroker,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -12,7 +12,7 @@ from bridge.transport.memory_broker import MemoryBroker
 from engine.delivery.publisher import RUNS
 from manager.answers import OutputEvent
 from manager.event_flow.output_watcher import OutputWatcher
-from manager.reconciler.live_events import Events
+from manager.reconciler.live_events import LiveEvents
 from manager.rest.openapi_examples import resources
 from manager.rest.streams import signs_of_life
 from tests.manager.memory_outputs import connecting, output
@@ -77,7 +77,7 @@ def test_it_ends_with_the_manager_with_the_lead_and_with_the_key(  # noqa: PLR09
     ann: httpx.Client,
     operator: httpx.Client,
     service: FakeService,
-    events: Events,
+    events: LiveEvents,
     broker: MemoryBroker,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

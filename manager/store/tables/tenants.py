@@ -1,0 +1,45 @@
+"""The tables of tenants and their credentials."""
+
+from sqlmodel import Field, SQLModel
+
+
+class TenantRow(SQLModel, table=True):
+    """A tenant and its quota."""
+
+    __tablename__ = "tenant"
+    name: str = Field(primary_key=True)
+    dataflows: int
+    tasks: int
+    submits_per_minute: int
+    created: float
+
+
+class KeyRow(SQLModel, table=True):
+    """An API key; its secret is kept as a hash."""
+
+    __tablename__ = "api_key"
+    id: str = Field(primary_key=True)
+    hash: str
+    role: str
+    tenant: str | None = Field(default=None, index=True)
+    note: str = ""
+    created: float
+    revoked: float | None = None
+
+
+class SessionRow(SQLModel, table=True):
+    """A session of the console: a token for an API key, kept as a hash."""
+
+    __tablename__ = "console_session"
+    hash: str = Field(primary_key=True)
+    key: str
+    until: float
+
+
+class CredentialRow(SQLModel, table=True):
+    """A tenant's credentials for the broker; the password is kept as the broker's hash."""
+
+    __tablename__ = "broker_credential"
+    tenant: str = Field(primary_key=True)
+    hash: str
+    created: float
