@@ -10,7 +10,7 @@ from bridge import topics
 from dags import State as Remembers
 from manager.answers import DataflowAnswer, DataflowState, OutputAnswer, Start, TaskAnswer
 from manager.cases.base import hour, moment
-from manager.committed.state import State, running_id
+from manager.committed.state import CommittedState, running_id
 from manager.observations.figures import output_figures
 from manager.observations.reports import HostSeen, Observations
 from manager.reconciler.dataflow_life import Need, find
@@ -28,7 +28,7 @@ class Standing:
     """For each of its tasks with state when it was started, as exactly as a tenant may know."""
 
 
-def standing_of(state: State, row: DataflowRow) -> Standing:
+def standing_of(state: CommittedState, row: DataflowRow) -> Standing:
     """A dataflow of a row in the committed state; empty where it was removed."""
     if row.removed is not None:
         return Standing()

@@ -13,7 +13,7 @@ from sqlmodel import Session, col
 from engine.plan import Feed
 from manager.answers import DeadLetterAnswer, Discarded, OperationKind, Page, Replayed
 from manager.cases.base import Base, Caller, Paging, moment, number_in, paged
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from manager.committer.dead_letter_feeds import DeadLetterReplay, Kept, feedable
 from manager.problem import NotFound
 from manager.store.dead_letters import discard, letters_of, replayed
@@ -73,7 +73,7 @@ class DeadLetters(Base):
     ) -> Replayed:
         made: list[DeadLetterReplay] = []
 
-        def choose(session: Session, state: State) -> Mapping[JobId, Sequence[Feed]]:
+        def choose(session: Session, state: CommittedState) -> Mapping[JobId, Sequence[Feed]]:
             found = _letters(session, caller, letter, dataflow)
             if not found and letter is not None:
                 raise NotFound("dead letter", letter)
@@ -132,7 +132,7 @@ def _letters(session: Session, caller: Caller, letter: int | None, dataflow: str
     return [Kept(*row) for row in session.execute(columns.order_by(col(DeadLetterRow.id)))]
 
 
-def _chosen(session: Session, state: State, caller: Caller, letters: Sequence[Kept]) -> DeadLetterReplay:
+def _chosen(session: Session, state: CommittedState, caller: Caller, letters: Sequence[Kept]) -> DeadLetterReplay:
     """The replay of some letters; events are read only while there is room."""
     fit, unfit = feedable(state, caller.tenant, letters)
     replay = DeadLetterReplay(state=state)

@@ -16,7 +16,7 @@ from manager.answers import (
     StreamAnswer,
 )
 from manager.cases.base import Base, Caller, Paging, number_in, operators_only, paged
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from manager.observations.figures import figures_of
 from manager.problem import NotFound
 from merge import DagId, Instance, JobId
@@ -108,7 +108,7 @@ class RunningJobs(Base):
             ),
         )
 
-    def _running_task(self, state: State, instance: Instance) -> RunningTaskAnswer:
+    def _running_task(self, state: CommittedState, instance: Instance) -> RunningTaskAnswer:
         task, job = state.running.tasks[instance], str(state.jobs.homes[instance].job)
         seen = self._seeing.job(job)
         reason = seen.failed.get(instance) if seen is not None else None
@@ -154,13 +154,13 @@ class RunningJobs(Base):
         )
 
 
-def _active(state: State, job: str) -> Collection[Instance]:
+def _active(state: CommittedState, job: str) -> Collection[Instance]:
     """The tasks of a job; nothing where there is no job of that name."""
     found = state.jobs.jobs.get(JobId(number_in(job) or 0))
     return () if found is None else found.active
 
 
-def _dags(state: State) -> list[RunningDagAnswer]:
+def _dags(state: CommittedState) -> list[RunningDagAnswer]:
     tasks: dict[DagId, int] = {}
     jobs: dict[DagId, set[JobId]] = {}
     dataflows: dict[DagId, set[str]] = {}

@@ -14,7 +14,7 @@ from manager.answers import (
 )
 from manager.cases.base import Base, Caller, Paging, paged
 from manager.committed.sources import Registered, full_name, supply_of
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from manager.committer.committer import Committer
 from manager.problem import Forbidden, InvalidRequest, NotFound
 from manager.store.tables import SourceRow, TenantRow
@@ -116,7 +116,7 @@ def _full(caller: Caller, name: str) -> str:
     return name if caller.tenant is None else full_name(caller.tenant, name)
 
 
-def _answer_in(state: State, caller: Caller, name: str) -> SourceAnswer:
+def _answer_in(state: CommittedState, caller: Caller, name: str) -> SourceAnswer:
     """A source with how many dataflows of those that the caller may know of read it."""
     found, readers = state.sources[name], state.readers.get(name, set())
     if caller.tenant not in {None, found.source.owner}:

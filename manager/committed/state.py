@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, kw_only=True)
-class State:
+class CommittedState:
     """All that the next decision goes by; changed only by the committer."""
 
     version: int

@@ -18,7 +18,7 @@ from engine.plan import Plan, SlotState
 from engine.plan_messages import read_plan
 from manager.answers import Start
 from manager.committed.sources import registered
-from manager.committed.state import State, running_id, stands_apart
+from manager.committed.state import CommittedState, running_id, stands_apart
 from manager.planner import Delivered
 from manager.store.tables import DataflowRow, JobRow, Leadership, MoveRow, SourceRow, TaskRow, table_of
 from manager.transitions.drain import Drain
@@ -29,7 +29,7 @@ from merge.jobs import crossings
 from merge.users import with_user
 
 
-def load(session: Session, catalogue: Catalogue) -> State:
+def load(session: Session, catalogue: Catalogue) -> CommittedState:
     """The state in the database."""
     leadership = session.get_one(Leadership, 1)
     tasks, homes, moved = _tasks(session, catalogue)
@@ -43,7 +43,7 @@ def load(session: Session, catalogue: Catalogue) -> State:
     alive = {JobId(row.id) for row in rows if not row.stopped}
     # In the course of a move a job may run that has nothing yet, or nothing any more.
     placed = alive & {home.job for home in homes.values()}
-    state = State(
+    state = CommittedState(
         version=leadership.version,
         running=running,
         jobs=jobs_of({job: plans[job] for job in placed}, tasks, homes, JobId(leadership.next_job)),
@@ -104,7 +104,7 @@ def move_of(row: MoveRow) -> Move:
     )
 
 
-def _load_dataflows(session: Session, state: State) -> None:
+def _load_dataflows(session: Session, state: CommittedState) -> None:
     running = state.running
     dags = RunningDags()
     names = (

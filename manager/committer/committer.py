@@ -16,7 +16,7 @@ from sqlalchemy import select, update
 from sqlmodel import Session
 
 from dags import Catalogue
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from manager.committed.state_load import load
 from manager.committer.draft import DecisionGround, Draft
 from manager.committer.move_steps import abandon
@@ -46,7 +46,7 @@ class Committer:
         self._over = threading.Condition(self._lock)
         """Notified when a transition has ended."""
         self._term = 0
-        self._state: State | None = None
+        self._state: CommittedState | None = None
         self._listeners: list[Callable[[], None]] = []
         self._changes = 0
 
@@ -68,7 +68,7 @@ class Committer:
         return self._term > 0
 
     @contextmanager
-    def looking(self) -> Iterator[State]:
+    def looking(self) -> Iterator[CommittedState]:
         """The committed state, while nothing is committed; not to be changed, and not to be held for long."""
         with self._lock:
             yield self._current()
@@ -84,10 +84,10 @@ class Committer:
 
     def commit(
         self,
-        decide: Callable[[State, datetime], Decided],
+        decide: Callable[[CommittedState, datetime], Decided],
         write: Callable[[Session, Draft, Decided], Result],
         *,
-        scope: Callable[[State, Decided], TransitionScope],
+        scope: Callable[[CommittedState, Decided], TransitionScope],
         comer: Comer = Comer.CHANGE,
     ) -> Result:
         """Make one change: decide it by the state, clear its scope, and write it down.
@@ -131,7 +131,7 @@ class Committer:
             case _:
                 raise Conflict(REASONS[met.kind])
 
-    def _current(self) -> State:
+    def _current(self) -> CommittedState:
         if not self.leads:
             raise StateNotReady("this manager does not lead; ask again in a moment, or ask the one that leads")
         if self._state is None:
@@ -140,7 +140,7 @@ class Committer:
         return self._state
 
     @contextmanager
-    def _transaction(self, state: State, now: datetime) -> Iterator[tuple[Session, Draft]]:
+    def _transaction(self, state: CommittedState, now: datetime) -> Iterator[tuple[Session, Draft]]:
         under_way = len(state.transitions)
         draft = Draft(state=state, ground=self.ground, term=self._term, now=now)
         try:
@@ -168,7 +168,7 @@ class Committer:
         if self._changes % _SETTLING == 0:
             _settle()
 
-    def _check_current(self, session: Session, state: State) -> None:
+    def _check_current(self, session: Session, state: CommittedState) -> None:
         leadership = session.execute(_STANDING).one()
         if (leadership.leader, leadership.term) != (self.name, self._term):
             self.step_down()

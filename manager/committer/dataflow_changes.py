@@ -14,7 +14,7 @@ from sqlmodel import Session
 from dags import Catalogue, Dataflow
 from manager.answers import OperationKind, Start
 from manager.committed.sources import Registered
-from manager.committed.state import State, running_id
+from manager.committed.state import CommittedState, running_id
 from manager.committer.committer import Committer
 from manager.committer.dataflow_rows import dataflow_of, running_dataflow, take_away
 from manager.committer.draft import Draft
@@ -146,10 +146,10 @@ class DataflowChanges:
         """Remove a dataflow at once."""
         begun = time.monotonic()
 
-        def scope(state: State, row: DataflowRow) -> TransitionScope:
+        def scope(state: CommittedState, row: DataflowRow) -> TransitionScope:
             return TransitionScope(jobs=state.jobs_of(running_id(dataflow, row.revision)))
 
-        def read(_state: State, _now: datetime) -> DataflowRow:
+        def read(_state: CommittedState, _now: datetime) -> DataflowRow:
             with self._store.read() as session:
                 return running_dataflow(session, dataflow)
 
@@ -180,7 +180,7 @@ class DataflowChanges:
         while True:
             read = self._canonical(document)
 
-            def decided(state: State, now: datetime, read: _Read = read) -> _Decided:
+            def decided(state: CommittedState, now: datetime, read: _Read = read) -> _Decided:
                 if state.sources is not read.sources:
                     raise _Stale
                 asked = request(confined(read.dataflow, state, document.start))

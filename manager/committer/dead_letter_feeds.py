@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from engine.plan import Feed
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from manager.problem import Conflict, Forbidden, StateNotReady, Trouble
 from manager.store.tables import DeadLetterRow
 from merge import Instance, JobId
@@ -32,7 +32,7 @@ class Kept(NamedTuple):
 class DeadLetterReplay:
     """A replay of dead letters; filled from the oldest on."""
 
-    state: State
+    state: CommittedState
     letters: list[DeadLetterRow] = field(default_factory=list)
     feeds: dict[JobId, list[Feed]] = field(default_factory=dict)
     full: set[JobId] = field(default_factory=set)
@@ -68,14 +68,16 @@ class DeadLetterReplay:
             self.letters.append(row)
 
 
-def feedable(state: State, tenant: str | None, letters: Sequence[Kept]) -> tuple[list[int], Mapping[int, Trouble]]:
+def feedable(
+    state: CommittedState, tenant: str | None, letters: Sequence[Kept]
+) -> tuple[list[int], Mapping[int, Trouble]]:
     """The letters that can be fed for a tenant, or for an operator; and the reasons why the others cannot."""
     why = {instance: _why_not(state, tenant, instance) for instance in {letter.instance for letter in letters}}
     fit = [letter.id for letter in letters if why[letter.instance] is None]
     return fit, {letter.id: found for letter in letters if (found := why[letter.instance]) is not None}
 
 
-def _why_not(state: State, tenant: str | None, instance: int) -> Trouble | None:
+def _why_not(state: CommittedState, tenant: str | None, instance: int) -> Trouble | None:
     running = state.running
     served: Collection[str] = running.users.get(Instance(instance), ())
     tenants = {running.dataflows[each].tenant for each in served}
@@ -96,7 +98,7 @@ def _why_not(state: State, tenant: str | None, instance: int) -> Trouble | None:
     return None
 
 
-def _waiting(state: State, job: JobId) -> int:
+def _waiting(state: CommittedState, job: JobId) -> int:
     return sum(len(each.events.encode()) for each in state.plans[job].feeds)
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from engine.plan import Feed, Plan
 from manager.committed.sources import Registered
-from manager.committed.state import State, stands_apart
+from manager.committed.state import CommittedState, stands_apart
 from manager.planner import Delivered, Planner, Supplied, public_id
 from manager.transitions.drain import Drain
 from manager.transitions.life import Phase
@@ -26,7 +26,7 @@ class DecisionGround:
     pace: float = 1.0
     measured: Callable[[], MeasuredCosts] = MeasuredCosts
 
-    def conditions(self, state: State, now: datetime) -> Conditions:
+    def conditions(self, state: CommittedState, now: datetime) -> Conditions:
         """The conditions of a decision now. Jobs in which tasks stand still, or soon will, take no others."""
         still = (move.concerned for move in state.moves.values() if move.phase is not Phase.PREPARING)
         return Conditions(
@@ -43,7 +43,7 @@ class DecisionGround:
 class Draft:
     """Made by the committer for one change."""
 
-    state: State
+    state: CommittedState
     ground: DecisionGround
     term: int
     now: datetime

@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlmodel import Session
 
 from manager.answers import OperationKind
-from manager.committed.state import State, running_id
+from manager.committed.state import CommittedState, running_id
 from manager.committed.wanted import Draining
 from manager.committer.committer import Committer
 from manager.committer.dataflow_changes import DataflowChanges
@@ -33,7 +33,7 @@ class DrainChanges:
         """Have a dataflow removed once what its sources have sent by now is worked off; idempotent."""
         begun = time.monotonic()
 
-        def decide(state: State, now: datetime) -> Drain:
+        def decide(state: CommittedState, now: datetime) -> Drain:
             with self._store.read() as session:
                 row = running_dataflow(session, dataflow)
             name = running_id(dataflow, row.revision)
@@ -65,7 +65,7 @@ class DrainChanges:
                 self._dataflows.remove(dataflow, who=state.running.dataflow(names[dataflow]).tenant)
 
 
-def _draining(state: State, drain: Drain) -> Draining:
+def _draining(state: CommittedState, drain: Drain) -> Draining:
     running = state.running
     dags = reading_the_same(running, running.dags_of(drain.dataflow))
     sources = frozenset(source for source, dag in running.running_dags.of_source.items() if dag in dags)

@@ -9,7 +9,7 @@ from sqlmodel import Session, col
 
 from engine.plan import Feed
 from manager.answers import OperationKind
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from manager.committed.wanted import WantedJob
 from manager.committer.committer import Committer
 from manager.committer.draft import Draft
@@ -49,7 +49,7 @@ class JobChanges:
                 self._committer.go_on(lambda session, draft: _forget(session, draft, number), quietly=True)
 
     def feed(
-        self, choose: Callable[[Session, State], Mapping[JobId, Sequence[Feed]]], *, who: str, subject: str
+        self, choose: Callable[[Session, CommittedState], Mapping[JobId, Sequence[Feed]]], *, who: str, subject: str
     ) -> None:
         """Have tasks take events again that they could not take, as is chosen within the transaction."""
         begun = time.monotonic()
@@ -81,7 +81,7 @@ class JobChanges:
             )
 
 
-def _nothing(_state: State, _now: datetime) -> None:
+def _nothing(_state: CommittedState, _now: datetime) -> None:
     """There is nothing to decide."""
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from manager.committed.wanted import Moving
 from manager.committer import move_steps
 from manager.committer.committer import Committer
@@ -27,14 +27,14 @@ class MoveChanges:
         with self._committer.looking() as state:
             return tuple(_moving(state, move) for move in state.moves.values())
 
-    def begin(self, choose: Callable[[State, DecisionGround], Chosen], *, who: str) -> Move:
+    def begin(self, choose: Callable[[CommittedState, DecisionGround], Chosen], *, who: str) -> Move:
         """Begin to move tasks to the places that are chosen by the state as it is."""
 
-        def decide(state: State, _now: object) -> tuple[Chosen, tuple[MoveStep, ...]]:
+        def decide(state: CommittedState, _now: object) -> tuple[Chosen, tuple[MoveStep, ...]]:
             chosen = choose(state, self._committer.ground)
             return chosen, _steps(state, chosen.assignment)
 
-        def scope(_state: State, decided: tuple[Chosen, tuple[MoveStep, ...]]) -> TransitionScope:
+        def scope(_state: CommittedState, decided: tuple[Chosen, tuple[MoveStep, ...]]) -> TransitionScope:
             _, steps = decided
             return TransitionScope(
                 jobs=frozenset({each.leaves for each in steps} | {each.joins for each in steps}),
@@ -69,7 +69,7 @@ class MoveChanges:
         self._committer.go_on(lambda session, draft: move_steps.abandon(session, draft, move, why=why))
 
 
-def _moving(state: State, move: Move) -> Moving:
+def _moving(state: CommittedState, move: Move) -> Moving:
     return Moving(
         move=move,
         plans={job: state.plans[job] for job in move.left | move.joined | move.opens.keys()},
@@ -77,7 +77,7 @@ def _moving(state: State, move: Move) -> Moving:
     )
 
 
-def _steps(state: State, assignment: Assignment) -> tuple[MoveStep, ...]:
+def _steps(state: CommittedState, assignment: Assignment) -> tuple[MoveStep, ...]:
     """All tasks of each running DAG that an assignment touches, and of those that read the same sources.
 
     Else a job could read a stream on for one of them while another stands still in it.

@@ -9,7 +9,7 @@ from sqlmodel import Session, col
 
 from manager.answers import OperationKind
 from manager.committed.sources import Grants, Registered, grant, grants_in, registered
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from manager.committer.committer import Committer
 from manager.committer.dataflow_rows import running_dataflow, take_away
 from manager.committer.draft import Draft
@@ -34,7 +34,7 @@ class SourceChanges:
         """Register a source."""
         begun = time.monotonic()
 
-        def decide(state: State, _now: datetime) -> None:
+        def decide(state: CommittedState, _now: datetime) -> None:
             if row.name in state.sources:
                 raise Conflict(f"there is a source {row.name!r} already; choose another name, or revoke that one first")
             topic = row.connection.get("topic")
@@ -58,7 +58,7 @@ class SourceChanges:
         """Set who may read a source; the number of dataflows that were removed, of those who may not any more."""
         begun = time.monotonic()
 
-        def hit(state: State, row: SourceRow) -> list[str]:
+        def hit(state: CommittedState, row: SourceRow) -> list[str]:
             grant(row, grants_in(row), visibility, readers, now=time.time())
             seen, dataflows = registered(row).source, state.running.dataflows
             return [each for each in _readers(state, source) if not seen.visible_to(dataflows[each].tenant)]
@@ -78,7 +78,7 @@ class SourceChanges:
         """Take a source away, with every dataflow that reads it or publishes into it; the number of these."""
         begun = time.monotonic()
 
-        def hit(state: State, _row: SourceRow) -> list[str]:
+        def hit(state: CommittedState, _row: SourceRow) -> list[str]:
             return sorted({*_readers(state, source), *publishing(state, source)})
 
         def write(session: Session, draft: Draft, dataflows: list[str]) -> int:
@@ -92,11 +92,11 @@ class SourceChanges:
         return self._committer.commit(self._reading(source, hit), write, scope=_scope)
 
     def _reading(
-        self, source: str, hit: Callable[[State, SourceRow], list[str]]
-    ) -> Callable[[State, datetime], list[str]]:
+        self, source: str, hit: Callable[[CommittedState, SourceRow], list[str]]
+    ) -> Callable[[CommittedState, datetime], list[str]]:
         """The decision which dataflows have to go, by the row of a source, which stays as it is."""
 
-        def decide(state: State, _now: datetime) -> list[str]:
+        def decide(state: CommittedState, _now: datetime) -> list[str]:
             with self._store.read() as session:
                 row = _source_row(session, source)
             return hit(state, row)
@@ -104,7 +104,7 @@ class SourceChanges:
         return decide
 
 
-def _scope(state: State, dataflows: list[str]) -> TransitionScope:
+def _scope(state: CommittedState, dataflows: list[str]) -> TransitionScope:
     return TransitionScope(jobs=frozenset[JobId]().union(*map(state.jobs_of, dataflows)))
 
 
@@ -131,6 +131,6 @@ def _source_row(session: Session, source: str) -> SourceRow:
     return row
 
 
-def _readers(state: State, source: str) -> list[str]:
+def _readers(state: CommittedState, source: str) -> list[str]:
     """The dataflows that read a source, as the running graph calls them; in an order that is always the same."""
     return sorted(state.readers.get(source, ()))

@@ -9,7 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from engine.plan import Plan
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from manager.committer.draft import DecisionGround
 from manager.defragmentation.calibration import (
     DISRUPTIONS_KEPT,
@@ -180,7 +180,7 @@ class Chooser:
             calibration = self._learnt.calibration
         return prices(calibration), batch_range(calibration)
 
-    def on_request(self, state: State, ground: DecisionGround) -> Chosen:
+    def on_request(self, state: CommittedState, ground: DecisionGround) -> Chosen:
         """Choose the assignment for a defragmentation on request: consolidation, or relief of an overloaded job.
 
         Consolidation splits an overloaded job too, but adds bridges, so then it is chosen only if it is worth it. If no
@@ -192,7 +192,7 @@ class Chooser:
             return Chosen(snapshot.isolated, "it was asked for, and a job is overloaded")
         return Chosen(snapshot.consolidated, f"it was asked for. {weighed.says}")
 
-    def snapshot(self, state: State, ground: DecisionGround) -> PlacementSnapshot:
+    def snapshot(self, state: CommittedState, ground: DecisionGround) -> PlacementSnapshot:
         """Copy what is needed of the state, which must not change meanwhile; the snapshot can be used afterwards."""
         now = self._clock()
         running = state.running

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable
 
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
 from manager.committer.move_changes import MoveChanges
@@ -98,10 +98,10 @@ class Watcher:
             log.info("%s begins: %s", move.cut, reason)
 
 
-def _as_seen(chosen: Chosen) -> Callable[[State, DecisionGround], Chosen]:
+def _as_seen(chosen: Chosen) -> Callable[[CommittedState, DecisionGround], Chosen]:
     """Return a choice that is refused if the jobs have changed since."""
 
-    def choose(state: State, _ground: DecisionGround) -> Chosen:
+    def choose(state: CommittedState, _ground: DecisionGround) -> Chosen:
         if state.jobs.version != chosen.assignment.base:
             raise Conflict("the jobs have changed since that was decided")
         return chosen

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from manager.committer.committer import Committer
 from manager.planner import public_id
 from manager.reconciler.dataflow_life import Need
@@ -90,7 +90,7 @@ class CommittedDataflowLookup:
                 ]
 
 
-def needs_of(state: State, submitted: Submitted) -> Iterator[Need]:
+def needs_of(state: CommittedState, submitted: Submitted) -> Iterator[Need]:
     """Yield a dataflow's needs, one for each job that runs one of its tasks."""
     versions = state.needed.get(submitted.id, {})
     instances: dict[JobId, set[int]] = {}

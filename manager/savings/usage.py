@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from manager.committed.sources import Registered
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from manager.planner import public_id
 from merge import Instance, Jobs, RunningTask, Submitted
 
@@ -42,7 +42,7 @@ class RunningSnapshot:
     jobs: Jobs
 
 
-def running_snapshot(state: State) -> RunningSnapshot:
+def running_snapshot(state: CommittedState) -> RunningSnapshot:
     """Copy the state quickly, while nothing is committed."""
     running = state.running
     return RunningSnapshot(

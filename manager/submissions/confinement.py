@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dags import Dataflow, Key, Scope, confine
 from dags import State as Remembers
 from manager.answers import Start
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from merge import RunningGraph
 
 
-def confined(dataflow: Dataflow, state: State, start: Start) -> Dataflow:
+def confined(dataflow: Dataflow, state: CommittedState, start: Start) -> Dataflow:
     """A dataflow as it may be merged into what runs."""
     if start is Start.EARLIEST:
         ids = {place: task for task, place in sorted(dataflow.places.items(), reverse=True)}
@@ -27,7 +27,7 @@ def confined(dataflow: Dataflow, state: State, start: Start) -> Dataflow:
     return confine(dataflow, _younger(dataflow, state.running, since))
 
 
-def _since(dataflow: Dataflow, state: State) -> list[float]:
+def _since(dataflow: Dataflow, state: CommittedState) -> list[float]:
     """For each task the time since which the tenant may read all sources above it."""
     found: list[float] = []
     for task in dataflow.tasks:

@@ -9,7 +9,7 @@ from dags import Dataflow, Problem
 from dags.problems import listed, pointer
 from engine.plan import Plan
 from manager.answers import Start
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from manager.planner import Supplied
 from manager.problem import InvalidDataflow
 from merge import BATCH_SECONDS, Conditions, Explanation, Host, Instance, NoHost, Submit, decide, explain, explained
@@ -33,7 +33,9 @@ class SubmissionPreview:
     """The supply of each source that it reads."""
 
 
-def preview(state: State, conditions: Conditions, dataflow: Dataflow, raw: bytes, start: Start) -> SubmissionPreview:
+def preview(
+    state: CommittedState, conditions: Conditions, dataflow: Dataflow, raw: bytes, start: Start
+) -> SubmissionPreview:
     """The outcome of submitting a dataflow now, by the same decision; refused where no host could run it."""
     asked = Submit(dataflow=dataflow, from_earliest=start is Start.EARLIEST)
     try:

@@ -10,7 +10,7 @@ from dags import Dataflow, Problem
 from dags.problems import pointer, quoted
 from engine.tasks.outside import MQTT_PUBLISH
 from manager.committed.sources import Registered
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from manager.problem import InvalidDataflow
 
 
@@ -38,7 +38,7 @@ def check_topics(dataflow: Dataflow, raw: bytes, sources: Mapping[str, Registere
         raise InvalidDataflow(problems)
 
 
-def publishing(state: State, source: str) -> set[str]:
+def publishing(state: CommittedState, source: str) -> set[str]:
     """The dataflows that publish on the topic of a source, as the running graph calls them."""
     running, topic = state.running, state.sources[source].topic
     return {

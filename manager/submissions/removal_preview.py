@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bridge.emitted import Stream
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from merge import Instance, release, unmerge
 
 
@@ -17,7 +17,7 @@ class RemovalPreview:
     """The streams that would not be forwarded between jobs any more."""
 
 
-def preview_removal(state: State, dataflow: str) -> RemovalPreview:
+def preview_removal(state: CommittedState, dataflow: str) -> RemovalPreview:
     """The tasks and streams that end with a dataflow, given by the running graph's id."""
     stops = unmerge(state.running, dataflow).stops
     released = release(stops, state.jobs)

@@ -17,7 +17,7 @@ MODULES = sorted(
     # A migration keeps the name under which databases know it.
     if "migrations" not in path.parts
 )
-NOUNS = {"string", "thing", "meaning", "setting", "heading"}
+NOUNS = {"finding"}
 """Nouns that end like a gerund."""
 LONGEST = 300
 MOST_METHODS = 15

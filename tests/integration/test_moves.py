@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from manager.committer.draft import DecisionGround
 from manager.transitions.move import Chosen
 from merge import Assignment, Home
@@ -32,7 +32,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         made.close()
 
 
-def chosen(assignment: Assignment) -> Callable[[State, DecisionGround], Chosen]:
+def chosen(assignment: Assignment) -> Callable[[CommittedState, DecisionGround], Chosen]:
     return lambda _state, _ground: Chosen(assignment, "a test")
 
 

@@ -6,18 +6,18 @@ from manager.answers import FragmentationAnswer, MoveAnswer
 from manager.problem import Conflict, Forbidden, StateNotReady
 from manager.rest.dependencies import TheCaller, TheService
 from manager.rest.openapi import documented
-from manager.rest.openapi_examples import running
+from manager.rest.openapi_examples import running_jobs
 
 router = APIRouter(prefix="/v1", tags=["running"])
 
 
-@router.get("/fragmentation", **documented(running.FRAGMENTATION, Forbidden, StateNotReady))
+@router.get("/fragmentation", **documented(running_jobs.FRAGMENTATION, Forbidden, StateNotReady))
 def fragmentation(service: TheService, caller: TheCaller) -> FragmentationAnswer:
     """Measure how scattered the jobs are, and show the move under way; operators only."""
     return service.defragmentation.fragmentation(caller)
 
 
-@router.post("/defragmentations", **documented(running.MOVE, Conflict, Forbidden, StateNotReady, status=202))
+@router.post("/defragmentations", **documented(running_jobs.MOVE, Conflict, Forbidden, StateNotReady, status=202))
 def defragment(service: TheService, caller: TheCaller) -> MoveAnswer:
     """Consolidate the jobs now, or relieve an overloaded one. The journal records the result. Operators only."""
     return service.defragmentation.begin(caller)

@@ -8,12 +8,12 @@ from manager.answers import HostAnswer, JobAnswer, Page, RunningDagAnswer, Runni
 from manager.problem import Forbidden, NotFound, StateNotReady
 from manager.rest.dependencies import Named, Text, TheCaller, ThePage, TheService
 from manager.rest.openapi import documented
-from manager.rest.openapi_examples import running
+from manager.rest.openapi_examples import running_jobs
 
 router = APIRouter(prefix="/v1", tags=["running"])
 
 
-@router.get("/running/tasks", **documented(running.RUNNING_TASK_PAGE, Forbidden, StateNotReady))
+@router.get("/running/tasks", **documented(running_jobs.RUNNING_TASK_PAGE, Forbidden, StateNotReady))
 def running_tasks(
     service: TheService,
     caller: TheCaller,
@@ -24,31 +24,31 @@ def running_tasks(
     return service.running.tasks(caller, page, job=job)
 
 
-@router.get("/running/dags", **documented(running.RUNNING_DAG_PAGE, Forbidden, StateNotReady))
+@router.get("/running/dags", **documented(running_jobs.RUNNING_DAG_PAGE, Forbidden, StateNotReady))
 def running_dags(service: TheService, caller: TheCaller, page: ThePage) -> Page[RunningDagAnswer]:
     """List the running DAGs; operators only."""
     return service.running.dags(caller, page)
 
 
-@router.get("/jobs", **documented(running.JOB_PAGE, Forbidden, StateNotReady))
+@router.get("/jobs", **documented(running_jobs.JOB_PAGE, Forbidden, StateNotReady))
 def jobs(service: TheService, caller: TheCaller, page: ThePage) -> Page[JobAnswer]:
     """List the jobs, each with its plan and the status that its host reports; operators only."""
     return service.running.jobs(caller, page)
 
 
-@router.get("/jobs/{job}", **documented(running.JOB, Forbidden, NotFound, StateNotReady))
+@router.get("/jobs/{job}", **documented(running_jobs.JOB, Forbidden, NotFound, StateNotReady))
 def job(service: TheService, caller: TheCaller, job: Named) -> JobAnswer:
     """Show a job; operators only."""
     return service.running.job(caller, job)
 
 
-@router.get("/streams", **documented(running.STREAM_PAGE, Forbidden, StateNotReady))
+@router.get("/streams", **documented(running_jobs.STREAM_PAGE, Forbidden, StateNotReady))
 def streams(service: TheService, caller: TheCaller, page: ThePage) -> Page[StreamAnswer]:
     """List the derived streams between jobs; operators only."""
     return service.running.streams(caller, page)
 
 
-@router.get("/hosts", **documented(running.HOST_PAGE, Forbidden))
+@router.get("/hosts", **documented(running_jobs.HOST_PAGE, Forbidden))
 def hosts(service: TheService, caller: TheCaller, page: ThePage) -> Page[HostAnswer]:
     """List the hosts; operators only."""
     return service.running.hosts(caller, page)

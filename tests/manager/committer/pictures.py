@@ -12,7 +12,7 @@ from dags import State as Remembers
 from engine.plan_messages import read_plan, written_plan
 from manager.answers import Start
 from manager.committed.sources import Readable
-from manager.committed.state import State, running_id
+from manager.committed.state import CommittedState, running_id
 from manager.committer.committer import Committer
 from manager.committer.draft import DecisionGround
 from manager.planner import Planner
@@ -25,7 +25,7 @@ from tests.graphs import streams_of
 from tests.manager.managers import HOSTS, Manager
 
 
-def picture(state: State) -> dict[str, Any]:
+def picture(state: CommittedState) -> dict[str, Any]:
     """What a state holds, without what only says how it came about."""
     running = state.running
     dags: dict[int, set[int]] = {}
@@ -115,7 +115,7 @@ def hold(manager: Manager) -> None:
         assert (what, anew[what]) == (what, found)
 
 
-def _hold_constraints(state: State, flows: Any) -> None:
+def _hold_constraints(state: CommittedState, flows: Any) -> None:
     """Every sink is produced by what its document asks for; every task and stream is above a sink; users are exact."""
     running, streams = state.running, streams_of(state.running)
     assert {running_id(row.id, row.revision) for row in flows} == running.dataflows.keys()
@@ -142,7 +142,7 @@ def _hold_constraints(state: State, flows: Any) -> None:
     assert readers == state.readers
 
 
-def _hold_tasks(state: State, row: DataflowRow, asked: Dataflow) -> None:
+def _hold_tasks(state: CommittedState, row: DataflowRow, asked: Dataflow) -> None:
     """A dataflow's tasks are those that it asks for, each fed by its own; none has state that is not its tenant's."""
     tasks = state.running.tasks
     instances = {asked.places[task]: Instance(of) for task, of in zip(row.task_ids, row.instances, strict=True)}
@@ -161,7 +161,7 @@ def _hold_tasks(state: State, row: DataflowRow, asked: Dataflow) -> None:
             assert found.key.scope.dataflow == row.id
 
 
-def _hold_places(state: State) -> None:
+def _hold_places(state: CommittedState) -> None:
     """Each running task has one home, in a job that knows of it; bridges are those that the streams need."""
     homes = {instance: home.job for instance, home in state.jobs.homes.items()}
     assert homes.keys() == state.running.tasks.keys()
@@ -173,7 +173,7 @@ def _hold_places(state: State) -> None:
     assert nx.is_directed_acyclic_graph(state.jobs.streams_between())
 
 
-def _hold_plans(manager: Manager, state: State) -> None:
+def _hold_plans(manager: Manager, state: CommittedState) -> None:
     """What is wanted is what a planner makes of the state now, and a host takes it."""
     supplied = {name: each.supplied for name, each in state.sources.items()}
     planner = Planner(state.running, state.jobs, supplied, state.epochs, begins=state.begins, moves=state.moved)

@@ -7,7 +7,7 @@ import pytest
 
 from manager.answers import OperationKind, Stop
 from manager.cases.base import Paging
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from manager.committer import committer as committers
 from manager.committer.draft import DecisionGround
 from manager.defragmentation.choice import Chooser
@@ -240,7 +240,7 @@ def apart(sqlite: str) -> Iterator[Manager]:
 ELSEWHERE = tuple(f"s:source{{'source': 'power'}} > a:map{{'add': 1}} > {more}k:sink" for more in ("", "b:count > "))
 
 
-def elsewhere(state: State, _ground: DecisionGround) -> Chosen:
+def elsewhere(state: CommittedState, _ground: DecisionGround) -> Chosen:
     """All tasks that power feeds go to one new job."""
     power = [each for each, task in state.running.tasks.items() if not task.inputs and "power" in task.config["source"]]
     dag = state.running.dag_of(power[0])
@@ -253,7 +253,7 @@ def elsewhere(state: State, _ground: DecisionGround) -> Chosen:
     return Chosen(Assignment(base=state.jobs.version, opens=((job, "north"),), places=places), "a test")
 
 
-def here(state: State, _ground: DecisionGround) -> Chosen:
+def here(state: CommittedState, _ground: DecisionGround) -> Chosen:
     """All tasks that weather feeds go to one new job."""
     weather, job = state.running.dag_of(Instance(1)), state.jobs.next_job
     places = tuple(

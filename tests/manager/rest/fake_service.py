@@ -85,7 +85,7 @@ from manager.problem import (
     StateNotReady,
     Unauthenticated,
 )
-from manager.rest.openapi_examples import reports, running
+from manager.rest.openapi_examples import reports, running_jobs
 from manager.rest.routes.overview import EXAMPLE as OVERVIEW
 from manager.service import Service
 
@@ -402,11 +402,11 @@ class _FakeDefragmentation(Defragmentation):
 
     def fragmentation(self, caller: Caller) -> FragmentationAnswer:
         _operators_only(caller)
-        return running.FRAGMENTATION
+        return running_jobs.FRAGMENTATION
 
     def begin(self, caller: Caller) -> MoveAnswer:
         _operators_only(caller)
-        return running.MOVE
+        return running_jobs.MOVE
 
 
 class _FakeMetrics(Metrics):
@@ -447,29 +447,29 @@ class _FakeRunningJobs(RunningJobs):
 
     def tasks(self, caller: Caller, paging: Paging, *, job: str | None = None) -> Page[RunningTaskAnswer]:
         _operators_only(caller)
-        return _paged([each for each in running.RUNNING_TASK_PAGE.items if job in {None, each.job}], paging)
+        return _paged([each for each in running_jobs.RUNNING_TASK_PAGE.items if job in {None, each.job}], paging)
 
     def dags(self, caller: Caller, paging: Paging) -> Page[RunningDagAnswer]:
         _operators_only(caller)
-        return _paged(running.RUNNING_DAG_PAGE.items, paging)
+        return _paged(running_jobs.RUNNING_DAG_PAGE.items, paging)
 
     def jobs(self, caller: Caller, paging: Paging) -> Page[JobAnswer]:
         _operators_only(caller)
-        return _paged(running.JOB_PAGE.items, paging)
+        return _paged(running_jobs.JOB_PAGE.items, paging)
 
     def job(self, caller: Caller, job: str) -> JobAnswer:
         _operators_only(caller)
-        if job != running.JOB.job:
+        if job != running_jobs.JOB.job:
             raise NotFound("job", job)
-        return running.JOB
+        return running_jobs.JOB
 
     def streams(self, caller: Caller, paging: Paging) -> Page[StreamAnswer]:
         _operators_only(caller)
-        return _paged(running.STREAM_PAGE.items, paging)
+        return _paged(running_jobs.STREAM_PAGE.items, paging)
 
     def hosts(self, caller: Caller, paging: Paging) -> Page[HostAnswer]:
         _operators_only(caller)
-        return _paged(running.HOST_PAGE.items, paging)
+        return _paged(running_jobs.HOST_PAGE.items, paging)
 
 
 class _FakeSavings(Savings):

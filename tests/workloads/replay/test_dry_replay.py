@@ -13,7 +13,7 @@ import merge
 from dags import Kind, Schema
 from engine.plan import SlotState
 from manager.answers import Stop
-from manager.committed.state import State
+from manager.committed.state import CommittedState
 from manager.defragmentation.choice import Chooser
 from manager.problem import Conflict
 from manager.process.settings import Placement
@@ -59,7 +59,7 @@ def counts(row: StepRow) -> Counts:
     return row.dataflows, row.running_tasks, row.paused_tasks, row.jobs, row.bridges
 
 
-def counted(state: State) -> Counts:
+def counted(state: CommittedState) -> Counts:
     paused = sum(slot.state is SlotState.PAUSED for plan in state.plans.values() for slot in plan.slots)
     running, jobs = state.running, state.jobs
     return len(running.dataflows), len(running.tasks), paused, len(jobs.jobs), len(forwarded(running, jobs))

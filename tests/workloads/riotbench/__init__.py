@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""Tests of the built-in workload of RIoTBench."""

@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""Tests of answers that last: live events and outputs."""
