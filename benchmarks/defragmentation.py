@@ -1,14 +1,10 @@
-"""Defragmentation: for how long outputs stand still, and what it saves, on a service that runs.
+"""Consolidations on a service that runs: how long outputs stand still, and what is saved.
 
     python -m benchmarks.defragmentation [--quick]
 
-Ten dataflows, each a part of the next, make a running DAG of 100 tasks over ten jobs: in a chain, or all below the
-first. It is consolidated again and again. An output's interruption is the longest that nothing came of it from the
-request on, which is as long as a pace without any. Then dataflows are submitted one after the other and drained, in
-random order, each task shared or not, with and without a defragmentation after each step. At last a task moves that
-keeps something for each of a million keys: from when its new job is told until it runs, and as many bytes as the job
-records then. Needs mosquitto. Quickly, there are fewer of all. Prints a line per measurement; the last is one JSON
-object.
+A running DAG of 100 tasks over ten jobs, in a chain or all below the first, is consolidated again and again. Then
+dataflows come and go, shared or not, with and without a defragmentation after each step. At last a task moves that
+keeps state for a million keys. Needs mosquitto. Prints a line per measurement; the last is one JSON object.
 """
 
 import json
@@ -41,7 +37,6 @@ KEYS = 1_000_000
 _EVENTS_PER_MESSAGE = 10_000
 """Events in a message, where there are as many as keys."""
 _SPREAD = 3
-"""So many ways lead on from each task of the dataflows that are submitted one after the other."""
 Found = dict[str, Any]
 
 

@@ -239,8 +239,8 @@ class NotTaken(Trouble):
     title = "Not taken in time"
     about = (
         "The spool of the source did not have the events in time: its host or the broker is away, or the spool is "
-        "full. Some events may be there. Send the same numbers again after the seconds in `Retry-After`: those that are "
-        "there already are ignored."
+        "full. Some events may be there. Send the same numbers again after the seconds in `Retry-After`: those that "
+        "are there already are ignored."
     )
 
     def __init__(self, retry_after: float = 2.0) -> None:

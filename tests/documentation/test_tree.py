@@ -1,4 +1,4 @@
-"""The tree, in which a stranger finds the room they need at the first guess: nouns, one name for a thing, short modules."""
+"""The tree, in which a stranger finds the room they need at the first guess: nouns, unique names, short modules."""
 
 import ast
 import re

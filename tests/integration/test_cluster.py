@@ -152,7 +152,7 @@ def test_a_package_that_a_worker_lacks_hurts_its_task_alone(hosting: Hosting) ->
     job.settle()
     parked = hosting.until(lambda: hosting.heard(topics.dead(absent)), "dead letters")
     assert "missing_there" in parked[0]["reason"]
-    assert "install its package on every worker" in parked[0]["reason"]
+    assert "install its package with all dependencies on every worker" in parked[0]["reason"]
 
 
 def test_a_task_that_waits_holds_up_no_other_job(hosting: Hosting, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from workloads.traces.trace_file import Action
 _WIDTH = 120
 """How wide the demo writes where no screen says so."""
 INTRODUCTION = (
-    f"{len(DEMO_DATAFLOWS)} dataflows of RIoTBench, a benchmark of the Internet of Things, come from {PACING.tenants} tenants. "
+    f"{len(DEMO_DATAFLOWS)} dataflows of RIoTBench, an IoT benchmark, come from {PACING.tenants} tenants. "
     "They read sensors of a city, taxi rides and electricity meters, at the benchmark's rates. Two services run side "
     "by side on this machine: one shares what dataflows have in common, the other runs each task again for whoever "
     "wants it. Both pack all into as few Spark jobs as hold it, so that what differs is sharing alone. The order is "

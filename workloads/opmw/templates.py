@@ -45,7 +45,8 @@ class Template:
     def givers(self) -> dict[str, list[str]]:
         """For each variable that is generated, the steps that do so.
 
-        >>> steps = (TemplateStep(name="a", component="Sort", gives=("x",)), TemplateStep(name="b", component="Plot", uses=("x",)))
+        >>> sort = TemplateStep(name="a", component="Sort", gives=("x",))
+        >>> steps = (sort, TemplateStep(name="b", component="Plot", uses=("x",)))
         >>> template = Template(name="t", steps=steps, variables=(Variable(name="x", data_type="Table"),))
         >>> template.givers(), template.parents()
         ({'x': ['a']}, {'a': [], 'b': ['a']})

@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""Traces: which dataflow is submitted or removed when; drawn, kept in files, and printed."""

@@ -392,9 +392,9 @@ def test_a_job_leaves_a_stream_that_it_does_not_read_once_no_cut_needs_it(tmp_pa
 @pytest.mark.parametrize(
     ("supply", "why"),
     [
-        (Subscribed(topic="a/+"), "'a/+' is no topic"),
-        (Subscribed(topic="braid/1/out"), "'braid/1/out' is no topic"),
-        (Subscribed(topic=""), "'' is no topic"),
+        (Subscribed(topic="a/+"), "'a/+' is not a topic"),
+        (Subscribed(topic="braid/1/out"), "'braid/1/out' is not a topic"),
+        (Subscribed(topic=""), "'' is not a topic"),
         (Rated(per_second=0.0), "per_second"),
     ],
 )

@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""The page of a report, as HTML."""
