@@ -11,8 +11,10 @@ from dags.dataflow import Dataflow, Input, JsonField, Key, Scope, Task, config_i
 from dags.document import Document
 from dags.ports import Ports
 from dags.problems import InvalidDocument, Problem
+from dags.reconfiguration import fate
 from dags.schema import ANY, NUMBER, Kind, Schema, meet
 from dags.source import Source, Visibility
+from dags.state_fate import FieldFates, Resized, StateFate
 from dags.task_type import (
     AnyTaskType,
     Effect,
@@ -36,6 +38,7 @@ __all__ = [
     "Document",
     "Effect",
     "Emission",
+    "FieldFates",
     "Input",
     "InvalidDocument",
     "JsonField",
@@ -49,12 +52,14 @@ __all__ = [
     "Ports",
     "Problem",
     "Read",
+    "Resized",
     "Schema",
     "Schemas",
     "Scope",
     "Secret",
     "Source",
     "State",
+    "StateFate",
     "Task",
     "TaskType",
     "Unsuitable",
@@ -62,6 +67,7 @@ __all__ = [
     "canonicalise",
     "config_in",
     "confine",
+    "fate",
     "meet",
     "passes_on",
 ]

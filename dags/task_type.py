@@ -8,6 +8,7 @@ from typing import Any, Generic, Self, TypeVar
 from dags.config import Config, NamesSource
 from dags.ports import Ports, unfit
 from dags.schema import ANY, Kind, Schema
+from dags.state_fate import StateFate, undeclared
 
 
 class State(StrEnum):
@@ -106,6 +107,10 @@ class TaskType(Generic[C]):
     state: State = State.NONE
     key_fields: Callable[[C], tuple[str, ...]] = no_keys
     """The fields that make the key, if the state is kept per key."""
+    state_change: Callable[[C, C], StateFate | None] = undeclared
+    """The fate of a running task's state, given its old and its new config; None to refuse the change. Pure."""
+    keeps_state_of: frozenset[int] = frozenset()
+    """The earlier versions of the type whose configs and states this version can read."""
     deterministic: bool = True
     effect: Effect = Effect.NONE
     emission: Emission = Emission.AT_MOST_ONE
@@ -125,6 +130,11 @@ class TaskType(Generic[C]):
     def __post_init__(self) -> None:
         if self.version < 1:
             raise ValueError(f"task type {self.name!r} has version {self.version}; versions start at 1")
+        if unknown := sorted(each for each in self.keeps_state_of if not 1 <= each < self.version):
+            raise ValueError(
+                f"task type {self.name!r} keeps the state of version {unknown[0]}, which is not before its version "
+                f"{self.version}; name earlier versions only"
+            )
         if self.gathers and self.gathers not in self.config.model_fields:
             raise ValueError(
                 f"task type {self.name!r} gathers as many events as its config field {self.gathers!r} says, but its"

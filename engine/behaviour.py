@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dags import Config, Outside, TaskType
+from dags import Config, FieldFates, Outside, TaskType
 from engine.plan import Slot
 from engine.records.staged_state import Staged
 from engine.task_watch import TaskWatch, Unwatched
@@ -58,6 +58,20 @@ class Implementation(Generic[C]):
     type: TaskType[C]
     make: Callable[[C], Behaviour]
     """Makes the behaviour for one config; called once per plan and worker."""
+    transform: Callable[[C, C, tuple[Any, ...], Any], Any] | None = None
+    """Adapts the state to a new config, for changes with the fate `TRANSFORMED`. Pure.
+
+    Takes the old and the new config, and a key with its value, as in `Staged.get`. Returns the new value, or None to
+    drop the key. Called once for every key of the instance.
+    """
+
+    def __post_init__(self) -> None:
+        change = self.type.state_change
+        if self.transform is None and isinstance(change, FieldFates) and change.transforms:
+            raise ValueError(
+                f"task type {self.type.name!r} declares that its state is transformed, but its implementation has no "
+                "transform; give it one, or declare another fate"
+            )
 
     def behaviour(self, slot: Slot, outside: Outside | None = None) -> Behaviour:
         """The behaviour of a slot. Secrets and places in its config are resolved `outside`."""

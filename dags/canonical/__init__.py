@@ -5,6 +5,8 @@ signatures. `canonicalise` runs them all.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
 from dags.canonical.collapse import collapse
 from dags.canonical.configs import fill_configs
@@ -17,7 +19,7 @@ from dags.canonical.sources import find_sources
 from dags.canonical.types import find_types
 from dags.canonical.wires import join_streams
 from dags.catalogue import Catalogue
-from dags.dataflow import Dataflow
+from dags.dataflow import Dataflow, Scope
 from dags.document_reader import read
 from dags.source import Source
 
@@ -29,16 +31,23 @@ DRAFT_CHECKS: tuple[Callable[[DraftDocument], DraftDocument], ...] = (
     check_shape,
     check_fields,
 )
+NO_HISTORIES: Mapping[str, Scope] = MappingProxyType({})
 FORMS: tuple[Callable[[Accepted], Accepted], ...] = (settle_scopes, sign)
 
 
-def canonicalise(
-    raw: bytes | str, *, dataflow: str, tenant: str, catalogue: Catalogue, sources: Mapping[str, Source]
+def canonicalise(  # noqa: PLR0913 - a document, whose it is, what it may name, and the histories of its tasks
+    raw: bytes | str,
+    *,
+    dataflow: str,
+    tenant: str,
+    catalogue: Catalogue,
+    sources: Mapping[str, Source],
+    histories: Mapping[str, Scope] = NO_HISTORIES,
 ) -> Dataflow:
     """The canonical dataflow of a document. Raises `InvalidDocument` with every problem.
 
     The sources are all that are registered, by the name that documents use. Those that the tenant may not read count
-    as unknown.
+    as unknown. `histories` are the scopes of tasks that were reconfigured while they ran, by id.
     """
     reading = read(raw)
     draft = DraftDocument(
@@ -51,7 +60,7 @@ def canonicalise(
     )
     for check in DRAFT_CHECKS:
         draft = check(draft)
-    accepted = accept(draft)
+    accepted = replace(accept(draft), histories=histories)
     for form in FORMS:
         accepted = form(accepted)
     return collapse(accepted)

@@ -62,6 +62,8 @@ class Accepted:
     """The streams that enter each task."""
     order: tuple[int, ...]
     json_fields: Mapping[int, tuple[JsonField, ...]] = field(default_factory=dict)
+    histories: Mapping[str, Scope] = field(default_factory=dict)
+    """The scopes of tasks with a history of their own, by id."""
     scopes: tuple[Scope | None, ...] = ()
     texts: tuple[bytes, ...] = ()
     signatures: tuple[bytes, ...] = ()

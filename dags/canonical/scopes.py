@@ -10,6 +10,8 @@ from dags.dataflow import Dataflow, Key, Scope, Task
 def settle_scopes(accepted: Accepted) -> Accepted:
     """Give every task its scope: none if it may be shared, else one that its descendants inherit.
 
+    A task with a history of its own has the scope of that history.
+
     A task whose parents have different scopes gets its own. If it inherited one of them, two tasks could have equal
     signatures and scopes although one follows the shared and the other the confined twin of the same parent.
 
@@ -21,7 +23,8 @@ def settle_scopes(accepted: Accepted) -> Accepted:
     for i in accepted.order:
         above = {scopes[wire.origin] for wire in accepted.inputs[i]}
         own = accepted.fresh[i] or not accepted.types[i].shareable or len(above) > 1
-        scopes[i] = Scope(accepted.dataflow, accepted.ids[i]) if own else next(iter(above), None)
+        inherited = Scope(accepted.dataflow, accepted.ids[i]) if own else next(iter(above), None)
+        scopes[i] = accepted.histories.get(accepted.ids[i], inherited)
     return replace(accepted, scopes=tuple(scopes))
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -207,6 +207,14 @@ def _bloom_filter_train(config: BloomFilterTrainConfig) -> Behaviour:
     return behave
 
 
+def _newest(
+    _old: BloomFilterTrainConfig, new: BloomFilterTrainConfig, _key: tuple[Any, ...], digests: bytes
+) -> bytes | None:
+    """The state for smaller blocks. The next value ends a block."""
+    most = (new.every - 1) * bloom_filters.BYTES
+    return digests[-most:] if most else None
+
+
 def _model(digests: bytes, config: BloomFilterTrainConfig) -> str:
     bloom = bloom_filters.bloom_of(bloom_filters.numbers(digests), config.expected, config.false_positives)
     return bloom_filters.model_of(bloom, config.expected, config.false_positives)
@@ -254,5 +262,5 @@ range_filter = Implementation(type=RANGE_FILTER, make=_range_filter)
 multi_range_filter = Implementation(type=MULTI_RANGE_FILTER, make=_multi_range_filter)
 bloom_filter = Implementation(type=BLOOM_FILTER, make=_bloom_filter)
 multi_bloom_filter = Implementation(type=MULTI_BLOOM_FILTER, make=_multi_bloom_filter)
-bloom_filter_train = Implementation(type=BLOOM_FILTER_TRAIN, make=_bloom_filter_train)
+bloom_filter_train = Implementation(type=BLOOM_FILTER_TRAIN, make=_bloom_filter_train, transform=_newest)
 trained_bloom_filter = Implementation(type=TRAINED_BLOOM_FILTER, make=_trained_bloom_filter)

@@ -75,6 +75,14 @@ def _join_by_id(config: JoinByIdConfig) -> Behaviour:
     return behave
 
 
+def _postponed(old: JoinByIdConfig, new: JoinByIdConfig, key: tuple[Any, ...], value: list[Any]) -> list[Any]:
+    """The state for another time to wait: each id in the queue expires earlier or later."""
+    if key[0] != "queue":
+        return value
+    expires, *id_ = value
+    return [expires + new.expiry_ms - old.expiry_ms, *id_]
+
+
 class _Waiting:
     """The ids that wait, in the order of their first events; made for one batch.
 
@@ -169,4 +177,4 @@ def _emission(joined: Sequence[_Joined], schema: pa.Schema) -> PortEmission:
     )
 
 
-join_by_id = Implementation(type=JOIN_BY_ID, make=_join_by_id)
+join_by_id = Implementation(type=JOIN_BY_ID, make=_join_by_id, transform=_postponed)

@@ -60,6 +60,8 @@ def _tumbling_window(config: TumblingWindowConfig) -> Behaviour:
     0 and no mean. A time that is null is refused. Late events leave at the port `late`. One event far in the future
     closes every window and makes the events after it late. Values are added in the order of events. The state is four
     numbers per open window and key. Windows are open for `size_ms` plus `lateness_ms` of event time.
+    After a reconfiguration to more lateness, a window that was already emitted may be emitted again, for the events
+    that were too late before.
 
     >>> from datetime import UTC, datetime
     >>> from engine.trial import try_out

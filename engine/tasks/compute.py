@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from dags import Config, Kind, Namespace, Ports, Schema, Schemas, State, TaskType
+from dags import Config, FieldFates, Kind, Namespace, Ports, Schema, Schemas, State, StateFate, TaskType
 from dags.ports import MOST_PORTS
 
 
@@ -98,6 +98,7 @@ def join_step_type(name: str) -> TaskType[JoinStepConfig]:
         ports=_joined,
         output_schema=_pi,
         state=State.STREAM,
+        state_change=FieldFates(StateFate.KEPT, inputs=None),
         unique_per_cause=False,
         selectivity="one event per complete set",
         joins=True,

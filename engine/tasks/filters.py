@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from dags import NUMBER, Config, Kind, Place, Read, Schema, Schemas, State, TaskType
+from dags import NUMBER, Config, FieldFates, Kind, Place, Read, Resized, Schema, Schemas, State, StateFate, TaskType
 from engine.tasks import expressions
 
 Outside = Literal["drop", "null"]
@@ -199,6 +199,11 @@ BLOOM_FILTER_TRAIN = TaskType(
     reads=lambda config: (Read(at="field", field=config.field, kinds=_VALUES),),
     output_schema=lambda _config, _inputs: {"out": Schema.of(model=Kind.STRING)},
     state=State.STREAM,
+    state_change=FieldFates(
+        every=Resized(grown=StateFate.KEPT, shrunk=StateFate.TRANSFORMED),
+        expected=StateFate.KEPT,
+        false_positives=StateFate.KEPT,
+    ),
     selectivity="one per full block",
     gathers="every",
 )
@@ -220,6 +225,7 @@ TRAINED_BLOOM_FILTER = TaskType(
     ),
     output_schema=lambda _config, inputs: {"out": inputs["in"]},
     state=State.STREAM,
+    state_change=FieldFates(field=StateFate.KEPT, outside=StateFate.KEPT, nulls=StateFate.KEPT),
     selectivity=f"at the port in {_FEWER}; none for a model",
 )
 """Passes the values of the latest model."""

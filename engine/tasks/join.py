@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from dags import ANY, Config, Emission, Kind, Read, Schemas, State, TaskType
+from dags import ANY, Config, Emission, FieldFates, Kind, Read, Schemas, State, StateFate, TaskType
 from engine.tasks.stream_statistics import Key, key_reads
 from engine.tasks.windows import TIME_KINDS, Milliseconds
 
@@ -73,6 +73,7 @@ JOIN_BY_ID = TaskType(
     output_schema=_joined,
     # Time is that of the events of all ids.
     state=State.STREAM,
+    state_change=FieldFates(expected=StateFate.KEPT, expiry_ms=StateFate.TRANSFORMED, most_waiting=StateFate.KEPT),
     emission=Emission.MANY,
 )
 """One event from all parts of a message."""

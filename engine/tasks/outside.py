@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from dags import Config, Effect, Emission, Kind, Place, Read, Schemas, Secret, State, TaskType
+from dags import Config, Effect, Emission, FieldFates, Kind, Place, Read, Schemas, Secret, State, StateFate, TaskType
 from engine.tasks.parse import TEXT
 
 Where = Secret | Place
@@ -177,6 +177,7 @@ ZIP_FILES = TaskType(
         "out": inputs["in"].only(()).plus("archive", Kind.STRING).plus("files", Kind.INTEGER)
     },
     state=State.STREAM,
+    state_change=FieldFates(encoding=StateFate.KEPT, files=StateFate.KEPT),
     selectivity="one event per `files` events",
     gathers="files",
 )

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from dags import NUMBER, Config, Emission, Kind, Read, Schema, Schemas, State, TaskType
+from dags import NUMBER, Config, Emission, FieldFates, Kind, Read, Resized, Schema, Schemas, State, StateFate, TaskType
 from engine.tasks.models import DecisionTree, LinearRegression, M, read_model
 from engine.tasks.parse import TEXT
 from engine.tasks.stream_statistics import Key, Window, key_of
@@ -49,6 +49,7 @@ DECISION_TREE_TRAIN = TaskType(
     ),
     output_schema=_model,
     state=State.STREAM,
+    state_change=FieldFates(window=StateFate.KEPT),
 )
 """Decision trees."""
 
@@ -70,6 +71,7 @@ LINEAR_REGRESSION_TRAIN = TaskType(
     reads=lambda config: (*_features(config.fields), Read(at="target", field=config.target, kinds=NUMBER)),
     output_schema=_model,
     state=State.STREAM,
+    state_change=FieldFates(window=StateFate.KEPT),
 )
 """Linear regressions."""
 
@@ -112,6 +114,7 @@ DECISION_TREE_CLASSIFY = TaskType(
     reads=_ModelConfig.reads,
     output_schema=lambda _config, inputs: {"out": inputs["in"].plus("class", Kind.STRING)},
     state=State.STREAM,
+    state_change=FieldFates(fields=Resized(grown=StateFate.KEPT, shrunk=StateFate.TRANSFORMED), initial=StateFate.KEPT),
 )
 """Classes by decision tree."""
 
@@ -134,6 +137,7 @@ LINEAR_REGRESSION_PREDICT = TaskType(
     reads=_ModelConfig.reads,
     output_schema=lambda _config, inputs: {"out": inputs["in"].plus("prediction", Kind.FLOAT)},
     state=State.STREAM,
+    state_change=FieldFates(fields=Resized(grown=StateFate.KEPT, shrunk=StateFate.TRANSFORMED), initial=StateFate.KEPT),
 )
 """Numbers by linear regression."""
 
@@ -166,6 +170,7 @@ ERROR_ESTIMATE = TaskType(
     output_schema=lambda _config, inputs: {"out": inputs["in"].plus("error", Kind.FLOAT)},
     state=State.KEY,
     key_fields=key_of,
+    state_change=FieldFates(prediction=StateFate.KEPT),
 )
 """Errors of predictions."""
 
@@ -195,6 +200,7 @@ ANNOTATE_CLASS = TaskType(
     reads=lambda config: (Read(at="field", field=config.field, kinds=NUMBER),),
     output_schema=lambda _config, inputs: {"out": inputs["in"].plus("class", Kind.STRING)},
     state=State.STREAM,
+    state_change=FieldFates(classes=StateFate.KEPT, window=StateFate.KEPT),
     emission=Emission.MANY,
     unique_per_cause=False,
 )

@@ -4,7 +4,7 @@ from typing import Annotated, Protocol, Self
 
 from pydantic import Field, model_validator
 
-from dags import ANY, NUMBER, Config, Kind, Read, Schemas, State, TaskType
+from dags import ANY, NUMBER, Config, FieldFates, Kind, Read, Resized, Schemas, State, StateFate, TaskType
 
 Window = Annotated[int, Field(ge=1, le=10_000)]
 """A number of events, which the state may have to keep."""
@@ -78,6 +78,7 @@ BLOCK_WINDOW_AVERAGE = TaskType(
     output_schema=_average,
     state=State.KEY,
     key_fields=key_of,
+    state_change=FieldFates(window=StateFate.KEPT),
 )
 """The mean of every block of events, per key."""
 
@@ -100,6 +101,7 @@ COUNT = TaskType(
     output_schema=_count,
     state=State.KEY,
     key_fields=key_of,
+    state_change=FieldFates(),
 )
 """A running count of events, per key."""
 
@@ -127,6 +129,7 @@ KALMAN_FILTER = TaskType(
     output_schema=_as_float,
     state=State.KEY,
     key_fields=key_of,
+    state_change=FieldFates(process_noise=StateFate.KEPT, sensor_noise=StateFate.KEPT, estimated_error=StateFate.KEPT),
 )
 """A smoothed field."""
 
@@ -149,6 +152,7 @@ INTERPOLATE = TaskType(
     output_schema=_as_float,
     state=State.KEY,
     key_fields=key_of,
+    state_change=FieldFates(window=Resized(grown=StateFate.KEPT, shrunk=StateFate.TRANSFORMED)),
 )
 """A field without gaps."""
 
@@ -172,6 +176,7 @@ SECOND_ORDER_MOMENT = TaskType(
     output_schema=lambda _config, inputs: {"out": inputs["in"].plus("second_order_moment", Kind.FLOAT)},
     state=State.KEY,
     key_fields=key_of,
+    state_change=FieldFates(counters=Resized(grown=StateFate.FRESH, shrunk=StateFate.TRANSFORMED)),
 )
 """The unevenness of values."""
 
@@ -201,6 +206,7 @@ DISTINCT_APPROX_COUNT = TaskType(
     output_schema=lambda _config, inputs: {"out": inputs["in"].plus("distinct", Kind.FLOAT)},
     state=State.KEY,
     key_fields=key_of,
+    state_change=FieldFates(buckets=Resized(grown=StateFate.FRESH, shrunk=StateFate.TRANSFORMED)),
 )
 """The number of distinct values."""
 
@@ -238,6 +244,7 @@ ACCUMULATE = TaskType(
     output_schema=_accumulated,
     state=State.KEY,
     key_fields=key_of,
+    state_change=FieldFates(window=StateFate.KEPT),
 )
 """Several events in one."""
 
@@ -266,6 +273,7 @@ SLIDING_LINEAR_REGRESSION = TaskType(
     },
     state=State.KEY,
     key_fields=key_of,
+    state_change=FieldFates(train=Resized(grown=StateFate.KEPT, shrunk=StateFate.TRANSFORMED), predict=StateFate.KEPT),
 )
 """The next values, by a fitted line."""
 

@@ -1,6 +1,6 @@
 """Visual tasks: plots of events."""
 
-from dags import NUMBER, Config, Kind, Read, Schemas, State, TaskType
+from dags import NUMBER, Config, FieldFates, Kind, Read, Schemas, State, StateFate, TaskType
 from engine.tasks.stream_statistics import Key, Window, key_of, key_reads
 from engine.tasks.windows import TIME_KINDS
 
@@ -37,6 +37,7 @@ LINE_PLOT = TaskType(
     output_schema=_drawn,
     state=State.KEY,
     key_fields=key_of,
+    state_change=FieldFates(window=StateFate.KEPT),
 )
 """A plot of one line."""
 
@@ -62,6 +63,7 @@ MULTI_LINE_PLOT = TaskType(
     output_schema=_drawn,
     state=State.KEY,
     key_fields=key_of,
+    state_change=FieldFates(window=StateFate.KEPT),
 )
 """A plot of several lines."""
 

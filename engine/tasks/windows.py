@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from dags import NUMBER, Config, Emission, Kind, Read, Schema, Schemas, State, TaskType
+from dags import NUMBER, Config, Emission, FieldFates, Kind, Read, Schema, Schemas, State, StateFate, TaskType
 from engine.tasks.stream_statistics import Key, key_reads
 
 AGGREGATES = ("count", "sum", "mean", "min", "max")
@@ -58,6 +58,7 @@ TUMBLING_WINDOW = TaskType(
     output_schema=_summed_up,
     # The latest time is that of all keys together.
     state=State.STREAM,
+    state_change=FieldFates(lateness_ms=StateFate.KEPT),
     emission=Emission.MANY,
 )
 """Summaries of windows."""

@@ -15,7 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from dags import AnyTaskType, Config, Effect, Emission, Kind, Place, Secret, State
+from dags import AnyTaskType, Config, Effect, Emission, FieldFates, Kind, Place, Resized, Secret, State, StateFate
 from engine.behaviour import AnyImplementation, implementation_of, installed_behaviours
 from engine.tasks import TYPES
 from engine.tasks.compute import join_step_type, step_type
@@ -119,6 +119,8 @@ def _section(kind: AnyTaskType, found: AnyImplementation | None, place: str) -> 
         if text := " ".join(paragraph.split()):
             yield f"{text}\n"
     yield f"{_facts(kind)}\n"
+    if kind.state is not State.NONE:
+        yield f"{_fates(kind.state_change)}\n"
     yield _config(kind.config)
     examples = [each for each in pieces if isinstance(each, doctest.Example)]
     if examples:
@@ -144,6 +146,32 @@ def _facts(kind: AnyTaskType) -> str:
         f"Version {kind.version}. {kept[kind.state]}{emitted[kind.emission]}"
         f"{effect + ' the outside world.' if effect else ''}{shared}"
     )
+
+
+_BECOMES: Mapping[StateFate | None, str] = {
+    StateFate.KEPT: "its state is kept",
+    StateFate.TRANSFORMED: "its state is adapted",
+    StateFate.FRESH: "its state is dropped",
+    None: 'it needs `"fresh": true`',
+}
+
+
+def _fates(change: Any) -> str:
+    """The fate of a running task's state for each change of its config."""
+    fates = change if isinstance(change, FieldFates) else FieldFates()
+    if not fates.fields:
+        return f"If the config of a running task changes, {_BECOMES[fates.others]}."
+    cases: dict[StateFate | None, dict[str, list[str]]] = {fate: {} for fate in _BECOMES}
+    for name, fate in fates.fields.items():
+        ways = {"grows": fate.grown, "shrinks": fate.shrunk} if isinstance(fate, Resized) else {"changes": fate}
+        for way, its in ways.items():
+            cases[its].setdefault(way, []).append(f"`{name}`")
+    found = [f"if {_case(case)}, {_BECOMES[fate]}" for fate, case in cases.items() if case]
+    return f"When a running task gets another config: {'; '.join(found)}; otherwise {_BECOMES[fates.others]}."
+
+
+def _case(ways: Mapping[str, list[str]]) -> str:
+    return ", or ".join(f"{' or '.join(names)} {way}" for way, names in ways.items())
 
 
 def _config(config: type[Config]) -> str:

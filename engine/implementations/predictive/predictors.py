@@ -5,7 +5,7 @@ A model applies to the events after it. The state is its text.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from engine.tasks.predictive import (
 _MODEL = ("model",)
 """The state's key for the latest model."""
 
+_AnyPredictor: TypeAlias = DecisionTreeClassifyConfig | LinearRegressionPredictConfig
 M = TypeVar("M", LinearRegression, DecisionTree)
 
 
@@ -102,7 +103,7 @@ def _linear_regression_predict(config: LinearRegressionPredictConfig) -> Behavio
 
 def _applied(
     kind: type[M],
-    config: DecisionTreeClassifyConfig | LinearRegressionPredictConfig,
+    config: _AnyPredictor,
     apply: Callable[[pa.RecordBatch, M | None], pa.RecordBatch],
 ) -> Behaviour:
     """A behaviour that keeps the latest model, and applies it to events."""
@@ -122,6 +123,19 @@ def _applied(
         return {"out": PortEmission(apply(events, None if text is None else model_of(text)))}
 
     return behave
+
+
+def _usable(kind: type[M]) -> Callable[[_AnyPredictor, _AnyPredictor, tuple[Any, ...], str], str | None]:
+    """The transform for other fields: drops a model that needs a field which the task no longer reads."""
+
+    def usable(_old: _AnyPredictor, new: _AnyPredictor, _key: tuple[Any, ...], text: str) -> str | None:
+        try:
+            read_model(text, kind, new.fields)
+        except ValueError:
+            return None
+        return text
+
+    return usable
 
 
 def _features(events: pa.RecordBatch, fields: Sequence[str]) -> tuple[dict[str, Floats], Flags]:
@@ -170,6 +184,10 @@ def _finite(events: pa.RecordBatch, name: str, values: Floats, present: Flags) -
     return replaced(events, name, nullable(np.where(present, values, 0.0), present))
 
 
-decision_tree_classify = Implementation(type=DECISION_TREE_CLASSIFY, make=_decision_tree_classify)
+decision_tree_classify = Implementation(
+    type=DECISION_TREE_CLASSIFY, make=_decision_tree_classify, transform=_usable(DecisionTree)
+)
 error_estimate = Implementation(type=ERROR_ESTIMATE, make=_error_estimate)
-linear_regression_predict = Implementation(type=LINEAR_REGRESSION_PREDICT, make=_linear_regression_predict)
+linear_regression_predict = Implementation(
+    type=LINEAR_REGRESSION_PREDICT, make=_linear_regression_predict, transform=_usable(LinearRegression)
+)

@@ -144,6 +144,11 @@ def _interpolate(config: InterpolateConfig) -> Behaviour:
     return behave
 
 
+def _newest(_old: InterpolateConfig, new: InterpolateConfig, _key: tuple[Any, ...], values: list[float]) -> list[float]:
+    """The state for a smaller window."""
+    return values[-new.window :]
+
+
 def _mean(values: list[float]) -> float | None:
     total = 0.0
     for value in values:
@@ -186,5 +191,5 @@ def _arrays(lists: Iterable[list[Any]]) -> list[str]:
 
 accumulate = Implementation(type=ACCUMULATE, make=_accumulate)
 block_window_average = Implementation(type=BLOCK_WINDOW_AVERAGE, make=_block_window_average)
-interpolate = Implementation(type=INTERPOLATE, make=_interpolate)
+interpolate = Implementation(type=INTERPOLATE, make=_interpolate, transform=_newest)
 kalman_filter = Implementation(type=KALMAN_FILTER, make=_kalman_filter)

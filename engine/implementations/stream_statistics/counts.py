@@ -78,6 +78,13 @@ def _second_order_moment(config: SecondOrderMomentConfig) -> Behaviour:
     return behave
 
 
+def _first_counters(
+    _old: SecondOrderMomentConfig, new: SecondOrderMomentConfig, _key: tuple[Any, ...], counters: list[int]
+) -> list[int]:
+    """The state for fewer counters. They do not depend on each other."""
+    return counters[: new.counters]
+
+
 def _signs(column: pa.Array, counters: int) -> Matrix:
     """The sign of every event for each counter; 0 for nulls."""
     encoded = column.dictionary_encode()
@@ -123,7 +130,7 @@ def _distinct_approx_count(config: DistinctApproxCountConfig) -> Behaviour:
         raise NoBehaviour(
             f"distinct_approx_count needs Apache DataSketches ({error}); install braid[sketches] on every worker"
         ) from None
-    log = config.buckets.bit_length() - 1
+    log = _log(config)
 
     def sketch(kept: bytes | None) -> "hll_sketch":
         return hll_sketch(log, tgt_hll_type.HLL_8) if kept is None else hll_sketch.deserialize(kept)
@@ -146,11 +153,26 @@ def _distinct_approx_count(config: DistinctApproxCountConfig) -> Behaviour:
     return behave
 
 
+def _coarser(
+    _old: DistinctApproxCountConfig, new: DistinctApproxCountConfig, _key: tuple[Any, ...], kept: bytes
+) -> bytes:
+    """The state for fewer buckets."""
+    from datasketches import hll_sketch, hll_union, tgt_hll_type  # noqa: PLC0415 - as above
+
+    union = hll_union(_log(new))
+    union.update(hll_sketch.deserialize(kept))
+    return bytes(union.get_result(tgt_hll_type.HLL_8).serialize_updatable())
+
+
+def _log(config: DistinctApproxCountConfig) -> int:
+    return config.buckets.bit_length() - 1
+
+
 def _sketched(value: Any) -> Any:
     """A value for a sketch, which would skip an empty text."""
     return f"={value}" if isinstance(value, str) else value
 
 
 count = Implementation(type=COUNT, make=_count)
-distinct_approx_count = Implementation(type=DISTINCT_APPROX_COUNT, make=_distinct_approx_count)
-second_order_moment = Implementation(type=SECOND_ORDER_MOMENT, make=_second_order_moment)
+distinct_approx_count = Implementation(type=DISTINCT_APPROX_COUNT, make=_distinct_approx_count, transform=_coarser)
+second_order_moment = Implementation(type=SECOND_ORDER_MOMENT, make=_second_order_moment, transform=_first_counters)

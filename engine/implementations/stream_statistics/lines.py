@@ -1,7 +1,7 @@
 """Lines fitted to the last values of a key."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -85,4 +85,16 @@ def _windows(
     return _Windows(np.array(values), np.array(ends, np.int64), order[np.array(came, np.int64)])
 
 
-sliding_linear_regression = Implementation(type=SLIDING_LINEAR_REGRESSION, make=_sliding_linear_regression)
+def _newest(
+    _old: SlidingLinearRegressionConfig,
+    new: SlidingLinearRegressionConfig,
+    _key: tuple[Any, ...],
+    values: list[float],
+) -> list[float]:
+    """The state for fewer values."""
+    return values[-new.train :]
+
+
+sliding_linear_regression = Implementation(
+    type=SLIDING_LINEAR_REGRESSION, make=_sliding_linear_regression, transform=_newest
+)

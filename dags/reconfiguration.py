@@ -1,0 +1,46 @@
+"""Reconfiguration: a running task gets a new config, another version of its type, or another type."""
+
+import json
+from typing import Any
+
+from dags.state_fate import StateFate
+from dags.task_type import AnyTaskType, State
+
+
+def fate(
+    old_type: AnyTaskType, old_config: dict[str, Any], new_type: AnyTaskType, new_config: dict[str, Any]
+) -> StateFate | None:
+    """The fate of a task's state, given its canonical configs; None if the types do not declare it."""
+    if new_type.state is State.NONE:
+        return StateFate.KEPT if old_type.state is State.NONE else StateFate.FRESH
+    if old_type.name != new_type.name:
+        return None
+    if old_type.version == new_type.version:
+        if old_config == new_config:
+            return StateFate.KEPT
+    elif old_type.version not in new_type.keeps_state_of:
+        return None
+    return new_type.state_change(_read(new_type, old_config), _read(new_type, new_config))
+
+
+class _Owners:
+    """The outside of configs that are only compared: resolves a value to its owner, so that two owners' differ."""
+
+    def secret(self, owner: str, _name: str) -> str:
+        """The owner."""
+        return owner
+
+    def place(self, owner: str, _path: str) -> str:
+        """The owner."""
+        return owner
+
+    def barred(self, _host: str) -> str:
+        """Nothing may be reached."""
+        return "this config is only compared"
+
+
+_OWNERS = _Owners()
+
+
+def _read(kind: AnyTaskType, config: dict[str, Any]) -> Any:
+    return kind.config.model_validate_json(json.dumps(config), context={"outside": _OWNERS})

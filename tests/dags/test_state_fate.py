@@ -1,0 +1,136 @@
+"""State fates, field by field, and the fate of a task's state in a reconfiguration."""
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+from pydantic import ConfigDict
+
+from dags import Config, FieldFates, Place, Resized, State, StateFate, TaskType, fate
+
+KEPT, TRANSFORMED, FRESH = StateFate.KEPT, StateFate.TRANSFORMED, StateFate.FRESH
+
+
+class SizedConfig(Config):
+    model_config = ConfigDict(extra="allow")
+
+    size: int = 5
+    fields: tuple[str, ...] = ("a",)
+    noise: float = 0.5
+    sketch: int = 16
+    by: str = "room"
+
+
+RESIZED = Resized(grown=KEPT, shrunk=TRANSFORMED)
+BY_FIELD = FieldFates(size=RESIZED, fields=RESIZED, noise=KEPT, sketch=FRESH)
+SIZED = TaskType(name="sized", version=3, config=SizedConfig, state=State.STREAM, state_change=BY_FIELD)
+PLAIN = replace(SIZED, state=State.NONE)
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, KEPT),
+        ({"noise": 0.1}, KEPT),
+        ({"size": 6}, KEPT),
+        ({"size": 4}, TRANSFORMED),
+        ({"fields": ("b", "a")}, KEPT),
+        ({"fields": ("b",)}, TRANSFORMED),
+        ({"sketch": 32}, FRESH),
+        ({"by": "roof"}, None),
+        ({"more": 1}, None),
+        ({"noise": 0.1, "size": 4}, TRANSFORMED),
+        ({"size": 4, "sketch": 32}, FRESH),
+        ({"sketch": 32, "by": "roof"}, None),
+    ],
+)
+def test_the_least_favourable_fate_of_the_changed_fields_counts(
+    changed: dict[str, Any], expected: StateFate | None
+) -> None:
+    """A field without a fate makes the whole change undeclared."""
+    assert expected is BY_FIELD(SizedConfig(), SizedConfig(**changed))
+
+
+def test_all_other_fields_may_have_a_fate_in_common() -> None:
+    """It does not apply to a field that is named."""
+    fates = FieldFates(KEPT, by=None)
+    assert KEPT is fates(SizedConfig(), SizedConfig(more=1, size=9))
+    assert fates(SizedConfig(), SizedConfig(by="roof")) is None
+
+
+def test_fates_know_whether_they_can_transform() -> None:
+    """For a field of its own, one that is resized, and all others."""
+    assert (True, True, True) == (
+        BY_FIELD.transforms,
+        FieldFates(by=TRANSFORMED).transforms,
+        FieldFates(TRANSFORMED).transforms,
+    )
+    assert not FieldFates(FRESH, by=KEPT, size=Resized(grown=None, shrunk=KEPT)).transforms
+
+
+def test_a_type_declares_nothing_by_default() -> None:
+    """So a changed config is undeclared, and the same config keeps the state."""
+    kind = TaskType(name="t", config=SizedConfig, state=State.KEY)
+    assert fate(kind, {"size": 5}, kind, {"size": 6}) is None
+    assert KEPT is fate(kind, {"size": 5}, kind, {"size": 5})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (PLAIN, PLAIN, KEPT),
+        (SIZED, PLAIN, FRESH),
+        (PLAIN, replace(PLAIN, name="other"), KEPT),
+        (SIZED, replace(PLAIN, name="other"), FRESH),
+        (PLAIN, replace(SIZED, name="other"), None),
+        (SIZED, replace(SIZED, name="other"), None),
+        (replace(SIZED, version=2), SIZED, None),
+        (replace(SIZED, version=2), replace(SIZED, keeps_state_of=frozenset({1})), None),
+        (replace(SIZED, version=2), replace(SIZED, keeps_state_of=frozenset({2})), TRANSFORMED),
+    ],
+)
+def test_types_decide_before_configs(old: TaskType[Any], new: TaskType[Any], expected: StateFate | None) -> None:
+    """State is never read by another type, or by a version that does not know it."""
+    assert expected is fate(old, {"size": 5}, new, {"size": 4})
+
+
+def test_an_equal_config_of_a_known_version_is_asked_for_too() -> None:
+    """The type may transform the state of its earlier version."""
+    new = replace(SIZED, keeps_state_of=frozenset({2}), state_change=lambda _old, _new: TRANSFORMED)
+    assert TRANSFORMED is fate(replace(SIZED, version=2), {"size": 5}, new, {"size": 5})
+
+
+class LabelledConfig(SizedConfig):
+    to: Place
+
+
+@pytest.mark.parametrize(
+    ("size", "place", "owner", "expected"),
+    [(5, "a", "ann", KEPT), (4, "a", "ann", TRANSFORMED), (4, "b", "ann", None), (4, "a", "bob", None)],
+)
+def test_places_and_secrets_are_compared_with_their_owners(
+    size: int, place: str, owner: str, expected: StateFate | None
+) -> None:
+    """As canonical configs name them."""
+    kind = replace(SIZED, config=LabelledConfig)
+    old, new = (
+        {"size": 5, "to": {"place": "a", "owner": "ann"}},
+        {"size": size, "to": {"place": place, "owner": owner}},
+    )
+    assert expected is fate(kind, old, kind, new)
+
+
+@pytest.mark.parametrize("version", [0, 3, 4])
+def test_a_type_keeps_the_state_of_earlier_versions_only(version: int) -> None:
+    """Its own state is kept anyway."""
+    with pytest.raises(ValueError, match=f"keeps the state of version {version}, which is not before its version 3"):
+        replace(SIZED, keeps_state_of=frozenset({version}))
+
+
+def test_every_pair_of_fates_has_a_least_favourable_one() -> None:
+    """Undeclared, then fresh, then transformed, then kept, whatever the order of fields."""
+    order = (None, FRESH, TRANSFORMED, KEPT)
+    for first, second in product(order, repeat=2):
+        found = FieldFates(size=first, by=second)(SizedConfig(), SizedConfig(size=9, by="roof"))
+        assert found is order[min(order.index(first), order.index(second))]
