@@ -4,7 +4,8 @@ Nothing here does input or output: `merge`, `unmerge`, `place`, `release`, `cons
 change as data, and only `RunningGraph.advance` and `Jobs.apply` lead to the next state. `worth` says whether a
 consolidation pays, by its `gain` and its `disruption`.
 `explain` shows a tenant what a submission would reuse. `flows` and `works` give the rates and the work of tasks, and
-`work_saved` the part of the work that sharing saves.
+`work_saved` the part of the work that sharing saves. `components` says which tasks a reconfiguration switches in step,
+and `violation` if a history of events and reconfigurations is consistent.
 """
 
 from merge.capacity import Costs
@@ -14,6 +15,7 @@ from merge.consolidation.defragmentation import Fragmentation, consolidate, frag
 from merge.consolidation.isolation import isolate, overloaded
 from merge.consolidation.regimes import Regime, Saves
 from merge.consolidation.regions import Region, regions
+from merge.covering import Component, components
 from merge.errors import DataflowExists, NoHost, NoSuchDataflow, SignatureCollision, StaleChange
 from merge.estimates import ASSUMED_BUSY, Basis, MeasuredCosts, TaskEstimate, estimated
 from merge.explanation import Explanation, Reuse, explain, explained
@@ -21,6 +23,7 @@ from merge.jobs import Assignment, Bridge, Home, Host, Job, JobId, Jobs
 from merge.merger import merge, swap, unmerge
 from merge.pauses import MOST_PAUSED, release
 from merge.placement import STRATEGIES, place
+from merge.reconfiguration.serialisability import Cycle, History, Precedence, Processed, Transaction, violation
 from merge.running_dags import DagId, RunningDags
 from merge.running_graph import RunningGraph
 from merge.step import BATCH_SECONDS, Conditions, Remove, Replace, Request, Step, Submit, decide
@@ -38,8 +41,10 @@ __all__ = [
     "Basis",
     "Bridge",
     "Change",
+    "Component",
     "Conditions",
     "Costs",
+    "Cycle",
     "DagId",
     "DataflowExists",
     "Disruption",
@@ -47,6 +52,7 @@ __all__ = [
     "Flow",
     "Fragmentation",
     "Gain",
+    "History",
     "Home",
     "Host",
     "Instance",
@@ -56,6 +62,8 @@ __all__ = [
     "MeasuredCosts",
     "NoHost",
     "NoSuchDataflow",
+    "Precedence",
+    "Processed",
     "Regime",
     "Region",
     "Remove",
@@ -73,8 +81,10 @@ __all__ = [
     "Submitted",
     "TaskCounts",
     "TaskEstimate",
+    "Transaction",
     "Weighed",
     "Worth",
+    "components",
     "consolidate",
     "counted",
     "decide",
@@ -97,6 +107,7 @@ __all__ = [
     "release",
     "swap",
     "unmerge",
+    "violation",
     "work_saved",
     "works",
     "worth",

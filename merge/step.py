@@ -8,7 +8,7 @@ estimates decide where, and a job stops only if nothing was placed there.
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from dags import Dataflow
 from merge.capacity import Costs
@@ -19,7 +19,7 @@ from merge.merger import merge, swap, unmerge
 from merge.pauses import release, trimmed
 from merge.placement import place
 from merge.running_graph import RunningGraph
-from merge.task import Instance, Submitted
+from merge.task import Instance, RunningTask, Submitted
 
 BATCH_SECONDS = 0.06
 """Seconds of CPU that a batch is assumed to cost, whatever it holds."""
@@ -102,24 +102,36 @@ def decide(running: RunningGraph, jobs: Jobs, request: Request, conditions: Cond
         costs=Costs(pace=conditions.pace, batch=BATCH_SECONDS, busy=_busy(running, change, request, conditions)),
         apart=conditions.apart,
     )
-    following = jobs.apply(placed)
-    released = release(change.stops, following)
-    pausing = {following.homes[instance].job for instance in released.pauses}
-    after = trimmed(following.apply(released), pausing, change.stops)
-    touches = (
-        _touched(jobs, following, placed)
-        | _touched(following, after, released)
-        | _delivering(following, change.submitted)
-        | _delivering(jobs, change.removed)
-    )
+    settled = settle(jobs, placed, change.stops)
+    touches = settled.touches | _delivering(settled.between, change.submitted) | _delivering(jobs, change.removed)
     return Step(
         change=change,
         placed=placed,
-        released=released,
-        jobs=after,
+        released=settled.released,
+        jobs=settled.jobs,
         touches=touches,
-        paces={job: conditions.pace for job in touches if job in after.jobs},
+        paces={job: conditions.pace for job in touches if job in settled.jobs.jobs},
     )
+
+
+class Settled(NamedTuple):
+    """The jobs after tasks were placed and others have stopped; made by `settle`."""
+
+    between: Jobs
+    """The jobs with both."""
+    jobs: Jobs
+    released: Assignment
+    touches: frozenset[JobId]
+    """The jobs whose tasks or streams change."""
+
+
+def settle(jobs: Jobs, placed: Assignment, stops: tuple[RunningTask, ...]) -> Settled:
+    """Place tasks, and after that stop those that nobody needs any more."""
+    between = jobs.apply(placed)
+    released = release(stops, between)
+    pausing = {between.homes[instance].job for instance in released.pauses}
+    after = trimmed(between.apply(released), pausing, stops)
+    return Settled(between, after, released, _touched(jobs, between, placed) | _touched(between, after, released))
 
 
 def _change(running: RunningGraph, request: Request, now: datetime) -> Change:

@@ -1,0 +1,239 @@
+"""The alteration of the running graph by a reconfiguration, as data.
+
+A task gets a new config, type or version and keeps its instance and its state, if all dataflows that use it agree. If
+others use it too, the dataflow gets a copy, a *fork*, of this task and of all its own tasks below, with the states that
+they have at that moment. Everything else runs on as it is. A task below one that is altered in place keeps its instance
+and changes its key only.
+
+An altered or forked task and all below it have a history of their own. So their keys get a scope, and nothing that is
+submitted later shares them. Sources have no history, and are shared as always.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import NamedTuple
+
+from dags import Dataflow, Key, Scope, Task
+from merge.errors import StaleChange
+from merge.running_dags import RunningDags
+from merge.running_graph import RunningGraph
+from merge.task import Instance, RunningTask, Submitted
+from merge.users import with_user, without_user
+
+
+class Edit(NamedTuple):
+    """An edited dataflow: only tasks differ, in their types and configs."""
+
+    old: str
+    """The running graph's id of the dataflow as it is."""
+    by: Dataflow
+    """The edited one, under its next id; affected tasks have the scopes of `histories`."""
+    affected: frozenset[str]
+    """The ids of the changed tasks and of all below them."""
+
+
+class Fork(NamedTuple):
+    """A new instance, and the one whose state it starts with; None for a source, which has none."""
+
+    task: RunningTask
+    origin: Instance | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alteration:
+    """One reconfiguration of the running graph; made by `alteration`, applied by `altered` or `alter`."""
+
+    base: int
+    """The version of the running graph that it was computed from."""
+    swaps: tuple[tuple[Submitted, Submitted], ...]
+    """Each dataflow as it was, and as it will be."""
+    alters: tuple[RunningTask, ...]
+    """The tasks that keep their instances, with their new keys, types and configs."""
+    forks: tuple[Fork, ...]
+    """Each after its parents."""
+    stops: tuple[RunningTask, ...]
+    """The tasks that nobody needs any more. Each before its parents."""
+    running_dags: RunningDags
+    next_instance: Instance
+
+
+def changed_ids(tasks: Mapping[str, RunningTask], edited: Dataflow) -> frozenset[str]:
+    """The ids of the tasks whose type, version or config differs from what runs."""
+    return frozenset(task for task, place in edited.places.items() if is_changed(tasks[task], edited.tasks[place]))
+
+
+def below(streams: Iterable[tuple[str, str]], ids: Collection[str]) -> frozenset[str]:
+    """Some tasks of a document, and all below them.
+
+    >>> sorted(below([("a", "b"), ("b", "c"), ("x", "c")], ["b"]))
+    ['b', 'c']
+    """
+    following: dict[str, list[str]] = {}
+    for origin, to in streams:
+        following.setdefault(origin, []).append(to)
+    found, left = set(ids), list(ids)
+    while left:
+        new = [each for each in following.get(left.pop(), ()) if each not in found]
+        found.update(new)
+        left += new
+    return frozenset(found)
+
+
+def histories(tasks: Mapping[str, RunningTask], affected: Iterable[str], name: str) -> dict[str, Scope]:
+    """The scopes of the affected tasks of a dataflow, by their ids. `name` is unique to the reconfiguration.
+
+    Tasks that run as one stay one if they stay equal; others stay apart even if they become equal.
+    """
+    return {task: Scope(name, str(tasks[task].instance)) for task in affected if tasks[task].inputs}
+
+
+def alteration(
+    running: RunningGraph, edits: Sequence[Edit], now: datetime, *, first: Instance | None = None
+) -> Alteration:
+    """The alteration by a reconfiguration of some dataflows at once; `first` is the instance reserved for its forks."""
+    begins = running.next_instance if first is None else first
+    making = _Making(running, edits, now, begins)
+    swaps = tuple((running.dataflow(edit.old), making.swapped(edit)) for edit in edits)
+    stays = {instance for _, new in swaps for instance in new.instances}
+    names = {edit.old for edit in edits}
+    left = {instance for old, _ in swaps for instance in old.instances} - stays
+    stops = tuple(
+        running.tasks[instance] for instance in sorted(left, reverse=True) if names.issuperset(running.users[instance])
+    )
+    return Alteration(
+        base=running.version,
+        swaps=swaps,
+        alters=tuple(making.alters),
+        forks=tuple(making.forks),
+        stops=stops,
+        running_dags=_running_dags(running.running_dags, swaps, {task.instance for task in stops}),
+        next_instance=max(running.next_instance, Instance(begins + len(making.forks))),
+    )
+
+
+def _running_dags(
+    dags: RunningDags, swaps: Sequence[tuple[Submitted, Submitted]], stopped: set[Instance]
+) -> RunningDags:
+    for _, new in swaps:
+        dags = dags.join(new.parts)
+    for number, (old, _) in enumerate(swaps):
+        # A source goes with the last dataflow that reads it.
+        later = {instance for other, _ in swaps[number + 1 :] for instance in other.instances}
+        dags = dags.leave(old.parts, frozenset(stopped - later))
+    return dags
+
+
+def alter(running: RunningGraph, by: Alteration) -> None:
+    """Make the running graph the one after a reconfiguration."""
+    if by.base != running.version:
+        raise StaleChange(by.base, running.version)
+    for task in by.alters:
+        del running.index[running.tasks[task.instance].key]
+    for fork in by.forks:
+        running.users[fork.task.instance] = ()
+    for task in (*by.alters, *(fork.task for fork in by.forks)):
+        running.tasks[task.instance] = task
+        running.index[task.key] = task.instance
+    for old, new in by.swaps:
+        del running.dataflows[old.id]
+        running.dataflows[new.id] = new
+        for instance in set(old.instances):
+            running.users[instance] = without_user(running.users[instance], old.id)
+        for instance in set(new.instances):
+            running.users[instance] = with_user(running.users[instance], new.id)
+    for task in by.stops:
+        del running.tasks[task.instance], running.index[task.key], running.users[task.instance]
+    running.version += 1
+    running.running_dags = by.running_dags
+    running.next_instance = by.next_instance
+
+
+def altered(running: RunningGraph, by: Alteration) -> RunningGraph:
+    """The running graph after a reconfiguration, beside the one that is. Costs as much as all that runs."""
+    users = {instance: set(each) if isinstance(each, set) else each for instance, each in running.users.items()}
+    copy = replace(
+        running,
+        tasks=dict(running.tasks),
+        index=dict(running.index),
+        users=users,
+        dataflows=dict(running.dataflows),
+    )
+    alter(copy, by)
+    return copy
+
+
+class _Making:
+    """An alteration while it is made, dataflow by dataflow."""
+
+    def __init__(self, running: RunningGraph, edits: Sequence[Edit], now: datetime, first: Instance) -> None:
+        self.alters: list[RunningTask] = []
+        self.forks: list[Fork] = []
+        self._running = running
+        self._now = now
+        self._first = first
+        self._names = frozenset(edit.old for edit in edits)
+        self._made: dict[Key, Instance] = {}
+        self._becomes: dict[Instance, set[Key | None]] = {}
+        """For each instance the keys that it is to have; None where it stays as it is."""
+        for edit in edits:
+            places = running.dataflow(edit.old).places
+            for task, place in edit.by.places.items():
+                key = edit.by.tasks[place].key if task in edit.affected else None
+                self._becomes.setdefault(places[task], set()).add(key)
+
+    def swapped(self, edit: Edit) -> Submitted:
+        """A dataflow after the edit."""
+        old, by = self._running.dataflow(edit.old), edit.by
+        origins = {by.places[task]: instance for task, instance in old.places.items()}
+        affected = {by.places[task] for task in edit.affected}
+        places: list[Instance] = []
+        for at, task in enumerate(by.tasks):
+            places.append(self._placed(task, origins[at], places) if at in affected else origins[at])
+        return Submitted(
+            id=by.id,
+            tenant=old.tenant,
+            name=by.name,
+            task_ids=old.task_ids,
+            instances=tuple(places[by.places[task]] for task in old.task_ids),
+            sinks=old.sinks,
+            parts=tuple(tuple(sorted(places[source] for source in part)) for part in by.parts),
+        )
+
+    def _placed(self, task: Task, origin: Instance, places: Sequence[Instance]) -> Instance:
+        """Where an affected task runs."""
+        if not task.inputs and (found := self._running.index.get(task.key)) is not None:
+            return found
+        if (known := self._made.get(task.key)) is not None:
+            return known
+        was = self._running.tasks[origin]
+        inputs = tuple(edge._replace(parent=places[edge.parent]) for edge in task.inputs)
+        stays = {edge.parent for edge in inputs} == {edge.parent for edge in was.inputs}
+        running = RunningTask(
+            instance=origin,
+            key=task.key,
+            text=task.text,
+            type=task.type,
+            inputs=inputs,
+            json_fields=task.json_fields,
+            since=was.since,
+        )
+        # Children are younger than their parents, so what is below a fork is forked too.
+        if task.inputs and stays and self._is_agreed(origin):
+            self.alters.append(running)
+        else:
+            instance = Instance(self._first + len(self.forks))
+            since = was.since if task.inputs else self._now
+            running = replace(running, instance=instance, since=since)
+            self.forks.append(Fork(running, origin if task.inputs else None))
+        self._made[task.key] = running.instance
+        return running.instance
+
+    def _is_agreed(self, instance: Instance) -> bool:
+        """Whether all that use a task want it altered in the same way."""
+        return len(self._becomes[instance]) == 1 and self._names.issuperset(self._running.users[instance])
+
+
+def is_changed(was: RunningTask, becomes: RunningTask | Task) -> bool:
+    """Whether the type, the version or the config differs."""
+    return (was.type.name, was.type.version, was.config) != (becomes.type.name, becomes.type.version, becomes.config)

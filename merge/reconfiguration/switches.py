@@ -1,0 +1,195 @@
+"""The switch of a reconfiguration from job to job: who switches by itself, and who waits for markers.
+
+Within a job a batch runs one plan, so tasks of one job switch together between two batches. Between jobs the components
+of the covering sub-DAG decide which streams have to carry a marker. The job of a head switches at its next batch and
+puts the marker into the component's streams to other jobs, at that very place. A job below switches where the markers
+of all those streams lie.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from dags import Emission
+from merge.covering import Component, components
+from merge.jobs import JobId, Jobs
+from merge.reconfiguration.alteration import Alteration, is_changed
+from merge.running_graph import RunningGraph
+from merge.task import Instance
+
+
+class Scheduler(StrEnum):
+    """The ways to schedule a reconfiguration."""
+
+    FRIES = "fries"
+    """By components: only what has to switch in step does."""
+    UNPRUNED = "unpruned"
+    """The same without pruning; for comparison."""
+    EPOCH = "epoch"
+    """By markers from all sources through the whole dataflow; for comparison."""
+
+
+class StreamEnd(NamedTuple):
+    """An output port of a running task, where a stream to another job begins."""
+
+    instance: Instance
+    port: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSwitch:
+    """The part of one job in a reconfiguration; made by `switches`."""
+
+    job: JobId
+    awaits: frozenset[StreamEnd] = frozenset()
+    """The bridges whose markers it waits for."""
+    sources: frozenset[Instance] = frozenset()
+    """The sources whose markers it waits for, because another job that switches reads them too."""
+    announces: frozenset[StreamEnd] = frozenset()
+    """The bridges into which it puts the marker."""
+
+    @property
+    def is_head(self) -> bool:
+        """Whether it switches at its next batch."""
+        return not self.awaits and not self.sources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switches:
+    """How the jobs of a reconfiguration switch; made by `switches`."""
+
+    components: tuple[Component, ...]
+    """The components, with the names of instances."""
+    jobs: Mapping[JobId, JobSwitch] = field(default_factory=dict)
+
+    @property
+    def is_coordinated(self) -> bool:
+        """Whether one job waits for another, or for a marker in a source."""
+        return any(not each.is_head for each in self.jobs.values())
+
+
+_Stream: TypeAlias = tuple[Instance, Instance, str]
+"""Parent, child and the parent's port."""
+
+
+def switches(
+    running: RunningGraph,
+    jobs: Jobs,
+    by: Alteration,
+    *,
+    earlier: AbstractSet[Instance] = frozenset(),
+    scheduler: Scheduler = Scheduler.FRIES,
+) -> Switches:
+    """How the jobs of an alteration switch; `running` and `jobs` are those before it.
+
+    `earlier` are tasks that were changed a moment ago. Events that met some of them before their change may still be
+    under way, so the components hold them as if they changed again.
+    """
+    # A fork takes up what its origin has done, so each origin of a fork switches too.
+    switching = {task.instance for task in by.alters if is_changed(running.tasks[task.instance], task)}
+    switching |= {fork.origin for fork in by.forks if fork.origin is not None}
+    streams = list(_streams(running, by))
+    found = _components(running, by, streams, switching | earlier & _used(by), scheduler)
+    names = {_name(instance) for instance in switching}
+    found = tuple(component for component in found if component.scope & names)
+    making: dict[JobId, _Part] = {
+        jobs.homes[instance].job: _Part() for instance in switching if running.tasks[instance].inputs
+    }
+    for component in found:
+        inside = {Instance(int(name)) for name in component.scope}
+        _connect(running, jobs, streams, inside, making, marked=scheduler is Scheduler.EPOCH)
+    return Switches(
+        components=found,
+        jobs={
+            job: JobSwitch(
+                job=job,
+                awaits=frozenset(part.awaits),
+                sources=frozenset(part.sources),
+                announces=frozenset(part.announces),
+            )
+            for job, part in sorted(making.items())
+        },
+    )
+
+
+def _components(
+    running: RunningGraph,
+    by: Alteration,
+    streams: Sequence[_Stream],
+    switching: AbstractSet[Instance],
+    scheduler: Scheduler,
+) -> tuple[Component, ...]:
+    if scheduler is Scheduler.EPOCH:
+        every = _used(by)
+        heads = frozenset(_name(each) for each in every if not running.tasks[each].inputs)
+        return (Component(scope=frozenset(map(_name, every)), heads=heads),)
+    emits = {parent for parent, _, _ in streams if running.tasks[parent].type.emission is Emission.MANY}
+    fans = {instance for instance, count in _fans(streams).items() if count > 1}
+    return components(
+        [(_name(parent), _name(child)) for parent, child, _ in streams],
+        [_name(instance) for instance in sorted(switching)],
+        one_to_many={_name(each) for each in emits | fans},
+        per_edge={_name(each) for each in fans - emits} if scheduler is Scheduler.FRIES else (),
+    )
+
+
+@dataclass(slots=True)
+class _Part:
+    awaits: set[StreamEnd] = field(default_factory=set)
+    sources: set[Instance] = field(default_factory=set)
+    announces: set[StreamEnd] = field(default_factory=set)
+
+
+def _connect(  # noqa: PLR0913 - what runs and where, the component, and what is made of it
+    running: RunningGraph,
+    jobs: Jobs,
+    streams: Iterable[_Stream],
+    inside: set[Instance],
+    making: dict[JobId, _Part],
+    *,
+    marked: bool,
+) -> None:
+    """Add what the jobs of one component await and announce. Every source carries a marker if `marked`."""
+    readers: dict[Instance, set[JobId]] = {}
+    for parent, child, port in streams:
+        if parent not in inside or child not in inside:
+            continue
+        to = jobs.homes[child].job
+        if not running.tasks[parent].inputs:
+            readers.setdefault(parent, set()).add(to)
+            continue
+        at = jobs.homes[parent].job
+        if at != to:
+            making.setdefault(to, _Part()).awaits.add(StreamEnd(parent, port))
+            making.setdefault(at, _Part()).announces.add(StreamEnd(parent, port))
+    for source, reading in readers.items():
+        # A job that alone reads a source switches between two batches, at one place in it.
+        for job in reading if marked or len(reading) > 1 else ():
+            making.setdefault(job, _Part()).sources.add(source)
+
+
+def _streams(running: RunningGraph, by: Alteration) -> Iterator[_Stream]:
+    """The streams of the dataflows that are altered."""
+    for child in sorted(_used(by)):
+        for edge in running.tasks[child].inputs:
+            for _ in range(edge.times):
+                yield Instance(edge.parent), child, edge.parent_port
+
+
+def _used(by: Alteration) -> frozenset[Instance]:
+    """The tasks of the dataflows that are altered."""
+    return frozenset(instance for old, _ in by.swaps for instance in old.instances)
+
+
+def _fans(streams: Iterable[_Stream]) -> Mapping[Instance, int]:
+    """The number of streams that leave each task: it gives each of them its events."""
+    found: dict[Instance, int] = {}
+    for parent, _, _ in streams:
+        found[parent] = found.get(parent, 0) + 1
+    return found
+
+
+def _name(instance: Instance) -> str:
+    return str(instance)

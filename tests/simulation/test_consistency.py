@@ -1,0 +1,112 @@
+"""Reconfigurations under random schedules: what every scheduler but the naive one promises.
+
+`BRAID_SIMULATION_SEED` plays one seed, as the message of a failure says.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from tests.simulation.defects import Forgetful, Impatient, OneToOne, Unaligned, Unmarked
+from tests.simulation.fries import Fries, Planned
+from tests.simulation.markers import Epoch
+from tests.simulation.schedulers import Naive, Scheduler, StopAndRestart, Versions
+from tests.simulation.schedules import Schedule, played, trouble
+
+CONSISTENT = [Epoch, Fries, StopAndRestart, Versions]
+SEED = os.environ.get("BRAID_SIMULATION_SEED")
+FEW = range(200) if SEED is None else [int(SEED)]
+MANY = range(200, 10_000) if SEED is None else [int(SEED)]
+
+
+def hold(make: type[Scheduler], seeds: Iterable[int]) -> None:
+    for seed in seeds:
+        if found := trouble(played(seed, make)):
+            repeat = f"BRAID_SIMULATION_SEED={seed} .venv/bin/python -m pytest tests/simulation -k {make.__name__}"
+            pytest.fail(f"seed {seed}: {found}\nto repeat it: {repeat}", pytrace=False)
+
+
+@pytest.mark.parametrize("make", CONSISTENT)
+def test_reconfigurations_are_consistent(make: type[Scheduler]) -> None:
+    """They all end, lose and double nothing, and have a serial order, that of their requests."""
+    hold(make, FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", CONSISTENT)
+def test_reconfigurations_are_consistent_for_long(make: type[Scheduler]) -> None:
+    """The same holds in ten thousand schedules."""
+    hold(make, MANY)
+
+
+@pytest.mark.parametrize(
+    ("make", "schedules"), [(Naive, 50), (OneToOne, 50), (Unaligned, 50), (Unmarked, 50), (Forgetful, 200)]
+)
+def test_a_broken_scheduler_is_noticed(make: type[Scheduler], schedules: int) -> None:
+    """Whichever rule is left out, one of the first schedules is inconsistent, and the message says how to repeat it."""
+    with pytest.raises(
+        pytest.fail.Exception, match=r"seed \d+: (.*) met \S+ before r\d(.|\n)*BRAID_SIMULATION_SEED=\d+"
+    ):
+        hold(make, range(schedules))
+
+
+@pytest.mark.slow
+def test_impatience_is_noticed() -> None:
+    """Without waiting, a reconfiguration may overtake an earlier one in rare schedules."""
+    with pytest.raises(pytest.fail.Exception, match=r"got r\d before r\d"):
+        hold(Impatient, range(10_000))
+
+
+def test_schedules_are_hard() -> None:
+    """In many batches, reconfigurations are under way together, wait, span jobs, mark sources, and hold a stream."""
+    seen: Counter[str] = Counter()
+
+    class Observed(Fries):
+        def between(self, job: str) -> None:
+            super().between(job)
+            left = [planned for planned in self.planned if planned.ended_before is None]
+            spools = {spool: len(self.world.spools[spool]) for spool in self.world.inputs[job]}
+            sources = set(self.world.graph.sources)
+            seen.update(
+                together=sum(planned.started for planned in left) > 1,
+                waiting=any(not planned.started for planned in left),
+                spanning=any(len(alignment.awaited) > 1 for alignment in self.under_way),
+                marking=any(sources & alignment.marked() for alignment in self.under_way),
+                holding=any(self.end(job, spool) < length for spool, length in spools.items()),
+            )
+
+    hold(Observed, range(200))
+    assert [] == [thing for thing, count in seen.items() if count < 500]
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (lambda schedule: schedule.world.processed.pop(), r"event \d+ came to \S+ \d times, not \d"),
+        (
+            lambda schedule: schedule.world.processed.append(schedule.world.processed[0]),
+            r"event \d+ came to \S+ \d times, not \d",
+        ),
+        (lambda schedule: schedule.world.applied["task1"].append("r9"), "task1 got the reconfigurations"),
+    ],
+    ids=["lost", "doubled", "applied"],
+)
+def test_damage_is_noticed(damage: Callable[[Schedule], object], expected: str) -> None:
+    """Work that is missing or done twice, and a reconfiguration that nobody requested there, are troubles."""
+    schedule = played(0, Epoch)
+    assert trouble(schedule) is None
+    damage(schedule)
+    assert re.search(expected, trouble(schedule) or "")
+
+
+def test_endlessness_is_noticed() -> None:
+    """A scheduler that never ends a reconfiguration is in trouble."""
+
+    class Endless(Fries):
+        def blocked(self, _planned: Planned, _busy: set[str]) -> bool:
+            return True
+
+    assert re.search("still under way", trouble(played(0, Endless)) or "")
