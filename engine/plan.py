@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import networkx as nx
 
+from engine.state_change import StateChange
 from engine.supply import Bridged, Supply
 
 
@@ -141,6 +142,26 @@ class Feed:
     """As a JSON array."""
 
 
+SWITCH_MARKERS = "switch-"
+"""The beginning of the names of markers of switches, and of no others."""
+
+
+def is_switch(marker: str) -> bool:
+    """Whether a marker is that of a switch, and not of a cut."""
+    return marker.startswith(SWITCH_MARKERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """The switch to a plan at a consistent place, when several jobs switch one after the other."""
+
+    marker: str
+    awaits: tuple[str, ...] = ()
+    """The streams in which the marker comes. The plan takes effect where it lies in all of them; if none, at once."""
+    announces: tuple[Port, ...] = ()
+    """The forwarded streams that carry the marker on, from the place where the plan takes effect."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Limits of what a job may use."""
@@ -175,6 +196,9 @@ class Plan:
     """The plan takes effect when these streams are at these positions."""
     at_cut: str = ""
     """The plan takes effect at this cut. Without `at` and `at_cut` it takes effect at once."""
+    changes: tuple[StateChange, ...] = ()
+    """The changes of states in the first batch of the plan."""
+    switch: Switch | None = None
     pace: float = 1.0
     """Seconds between two batches."""
     limits: Limits = field(default_factory=Limits)

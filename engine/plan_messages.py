@@ -7,7 +7,7 @@ import networkx as nx
 from pydantic import TypeAdapter, ValidationError
 
 from bridge.events.json_depth import DEEPEST_PARKED, deeper_than
-from engine.plan import CutRequest, Delivery, Entry, Forward, Plan, SlotState
+from engine.plan import SWITCH_MARKERS, CutRequest, Delivery, Entry, Forward, Plan, SlotState, is_switch
 from engine.supply import unfit
 
 
@@ -71,6 +71,7 @@ def _problems(plan: Plan) -> Iterator[str]:
     yield from _problems_of_wiring(plan)
     yield from _problems_of_ends(plan)
     yield from _problems_of_feeds(plan)
+    yield from _problems_of_switch(plan)
     if plan.at and plan.at_cut:
         yield "it names both positions and a cut to take effect at; choose one"
     if plan.pace <= 0:
@@ -96,6 +97,23 @@ def _problems_of_wiring(plan: Plan) -> Iterator[str]:
                 yield f"instance {slot.instance} is active and reads from {edge.parent}, which is paused"
     if not nx.is_directed_acyclic_graph(plan.graph(plan.slots)):
         yield "its instances form a cycle"
+
+
+def _problems_of_switch(plan: Plan) -> Iterator[str]:
+    slots = {slot.instance for slot in plan.slots}
+    named = [change.instance for change in plan.changes]
+    if missing := sorted(set(named) - slots):
+        yield f"the state of instance {missing[0]} changes, but the instance has no slot"
+    if len(set(named)) < len(named):
+        yield "the state of one instance changes twice; list it once"
+    if (switch := plan.switch) is None:
+        return
+    if not is_switch(switch.marker):
+        yield f"the marker {switch.marker!r} of its switch does not begin with {SWITCH_MARKERS!r}"
+    if unsent := sorted(set(switch.announces) - {each.origin for each in plan.forwards}):
+        yield f"its switch announces a stream of instance {unsent[0].instance} that the plan does not forward"
+    if switch.awaits and (plan.at or plan.at_cut):
+        yield "it waits for markers and for something else to take effect at; choose one"
 
 
 def _problems_of_feeds(plan: Plan) -> Iterator[str]:

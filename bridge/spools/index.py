@@ -30,7 +30,7 @@ class SpoolReach:
     end: int
     """The position after its last item."""
     size: int
-    """Bytes of payload in its items; the first item counts whole."""
+    """Bytes of payload in its items; of an item that is read from its middle on, its part of them."""
     marker: str | None = None
     """The name of the marker that it ends with, if it ends with one."""
 
@@ -90,6 +90,9 @@ class SpoolIndex:
         if begin == len(self._ends):
             return SpoolReach(end=start, size=0)
         before = self._before if begin == 0 else self._sizes[begin - 1]
+        first = self.first if begin == 0 else self._ends[begin - 1]
+        # Of an item that is read from its middle on, only that part counts.
+        before += (self._sizes[begin] - before) * (start - first) // (self._ends[begin] - first)
         last = max(begin, bisect_right(self._sizes, before + most_bytes) - 1)
         following = bisect_right(self._marked, start)
         marker = None

@@ -82,7 +82,8 @@ class MemorySpool:
         """The last end of an item within so many bytes from a position on, but not beyond the first marker."""
         reached = SpoolReach(end=start, size=0)
         for placed in self._from(start):
-            size = reached.size + len(placed.item.payload)
+            whole, read = len(placed.item.payload), max(0, start - placed.first)
+            size = reached.size + whole - whole * read // placed.item.count
             if size > most_bytes and reached.end > start:
                 break
             marker = _marker(placed.item)

@@ -1,9 +1,18 @@
 """The health of a job's instances, noted after each batch, and the plan that follows from it."""
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from engine.job.task_health import Health, after_batch, at_time, failed_in, renewed_plan, with_health
 from engine.kernel.watchdog import is_verdict
 from engine.plan import Plan, SlotState
 from engine.records.record_file import Header
+
+
+class _TaskConfig(NamedTuple):
+    type: str
+    version: int
+    config: str
 
 
 class JobHealth:
@@ -11,11 +20,15 @@ class JobHealth:
 
     def __init__(self, plan: Plan | None) -> None:
         self._healths: dict[int, Health] = failed_in(plan) if plan else {}
+        self._tasks: Mapping[int, _TaskConfig] = _tasks_of(plan) if plan else {}
+        """The tasks of the latest plan."""
 
     def note(self, header: Header, ran: Plan, now: float) -> None:
         """Note the outcome of a batch, and the plan that it ran."""
         # An instance that was failed did not run: its dead letters say nothing about its health now.
         untried = {slot.instance for slot in ran.slots if slot.state is SlotState.FAILED}
+        # Nor does the health of a task before it was changed.
+        untried |= {each for each, task in _tasks_of(ran).items() if self._tasks.get(each, task) != task}
         reasons = {dead.instance: dead.reason for dead in header.dead}
         killed = {dead.instance for dead in header.dead if is_verdict(dead.reason)}
         for instance in header.meters.keys() - untried:
@@ -28,7 +41,11 @@ class JobHealth:
             )
 
     def applied(self, plan: Plan) -> Plan:
-        """A new plan, with the instances failed that are to be."""
+        """A new plan, with the instances failed that are to be. A changed task is tried anew."""
+        tasks = _tasks_of(plan)
+        changed = {each for each, task in tasks.items() if self._tasks.get(each, task) != task}
+        self._healths = {each: health for each, health in self._healths.items() if each not in changed}
+        self._tasks = tasks
         return with_health(plan, self._healths)
 
     def following(self, plan: Plan, now: float) -> Plan | None:
@@ -46,3 +63,7 @@ class JobHealth:
             for instance, health in sorted(self._healths.items())
             if health.reason
         }
+
+
+def _tasks_of(plan: Plan) -> dict[int, _TaskConfig]:
+    return {slot.instance: _TaskConfig(slot.type, slot.version, slot.config) for slot in plan.slots}

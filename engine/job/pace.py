@@ -2,19 +2,20 @@
 
 A batch ends at every marker, and where a plan takes effect. So it runs exactly one plan, and a cut falls between
 batches. A stream that has come to a marker waits until the rest of its connected part has come to it too. If a plan
-waits for the cut, every other part that the plan changes has to come there as well. All else runs on.
+waits for the cut, every other part that the plan changes has to come there as well. All else runs on. At the marker of
+a switch only the streams wait that a plan awaits; any other stream passes it.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Protocol
 
 from engine.job.cut_groups import cut_together, streams_changed
 from engine.offset import Offset
-from engine.plan import Entry, Plan
+from engine.plan import Entry, Plan, is_switch
 
 EAGERNESS = 0.5
 """The part of a pace that lies between two batches at least; for less no tick is passed over."""
@@ -32,6 +33,10 @@ class StreamReach(Protocol):
     @property
     def end(self) -> int:
         """The position after the last item."""
+
+    @property
+    def size(self) -> int:
+        """The bytes up to there."""
 
     @property
     def marker(self) -> str | None:
@@ -65,6 +70,8 @@ class NextBatch:
 
     end: Offset
     haste: Haste = Haste.IN_TIME
+    size: int = field(default=0, compare=False)
+    """The bytes of the events that it reads."""
 
     def when(self, due: float, *, now: float, latest: float) -> float:
         """When it may begin, if events are due at `due` and a question has to be answered by `latest`.
@@ -111,17 +118,19 @@ class Rhythm:
         return self.last + plan.pace * COMPANY
 
 
-def next_batch(
+def next_batch(  # noqa: PLR0913 - what a batch depends on, and what bounds it
     start: Offset,
     *,
     run: int,
     entries: Sequence[Entry],
     spools: Mapping[str, ReadableSpool],
     given_up: AbstractSet[str] = frozenset(),
+    most_bytes: int | None = None,
 ) -> NextBatch:
     """The batch after an offset: it ends at the same offset if there is nothing to do.
 
-    `entries` are the log of plans from the entry of the offset on. Markers that are given up are passed like events.
+    `entries` are the log of plans from the entry of the offset on. Markers that are given up are passed like events. A
+    batch has at most so many bytes as its plan allows, and as `most_bytes`, but an event of each stream at least.
     """
     released = {stream for streams in start.cuts.values() for stream in streams}
     held = {s: name for s, name in start.held.items() if s not in released and name not in given_up}
@@ -130,14 +139,16 @@ def next_batch(
     if current is None:
         return NextBatch(end=start)
     begins = {stream: start.begins(stream, current.starts) for stream in sorted(current.plan.streams)}
-    held = {stream: name for stream, name in held.items() if stream in begins}
+    held = {stream: name for stream, name in held.items() if stream in begins and _is_awaited(stream, name, waiting)}
     turned = Offset(run=run, entry=current.number, at=begins, held=held)
     if start.run != run or start.entry != current.number:
         # Without events, so that none waits for a cold worker or a new plan. A job that a cut has left nothing to read
         # waits: others have the cut still before them, and once they are past it this one is stopped.
         left = start.run == run and bool(current.plan.at_cut) and not begins
         return NextBatch(end=turned, haste=Haste.AT_LEISURE if left else Haste.AT_ONCE)
-    return _read(start, turned, [current, *waiting], spools, given_up)
+    allowed = current.plan.limits.batch_bytes
+    most = allowed if most_bytes is None else min(allowed, most_bytes)
+    return _read(start, turned, [current, *waiting], spools, given_up, most)
 
 
 def _in_effect(
@@ -160,6 +171,8 @@ def _in_effect(
 def _takes_effect(
     entry: Entry, at: Mapping[str, int], cuts: Mapping[str, tuple[str, ...]], current: Entry | None
 ) -> bool:
+    if (switch := entry.plan.switch) is not None and switch.awaits:
+        return set(switch.awaits) <= set(cuts.get(switch.marker, ()))
     if entry.plan.at_cut in cuts:
         # Another part may have been cut first.
         return current is None or streams_changed(current.plan, entry.plan) <= set(cuts[entry.plan.at_cut])
@@ -167,32 +180,37 @@ def _takes_effect(
     return not entry.plan.at_cut and all(known.get(each, end) >= end for each, end in entry.plan.at.items())
 
 
-def _read(
+def _read(  # noqa: PLR0913, PLR0917 - two offsets, and all that bounds a batch
     start: Offset,
     turned: Offset,
     entries: Sequence[Entry],
     spools: Mapping[str, ReadableSpool],
     given_up: AbstractSet[str],
+    most_bytes: int,
 ) -> NextBatch:
     """The batch that runs the first of some entries; the others wait behind it."""
     current, *waiting = entries
     at, held = dict(turned.at), dict(turned.held)
     stops = waiting[0].plan.at if waiting else {}
     free = [stream for stream in at if stream not in held]
-    share = current.plan.limits.batch_bytes // max(1, len(free))
+    share, size = most_bytes // max(1, len(free)), 0
     for stream in free:
         reach = spools[stream].reach(at[stream], share)
-        stop = stops.get(stream, reach.end)
-        if reach.end > stop >= at[stream]:
+        to = _within(at[stream], reach, share)
+        size += min(reach.size, share)
+        stop = stops.get(stream, to)
+        if to > stop >= at[stream]:
             at[stream] = stop
             continue
-        at[stream] = reach.end
-        if reach.marker is not None and reach.marker not in given_up:
+        at[stream] = to
+        if to < reach.end:
+            continue
+        if reach.marker is not None and reach.marker not in given_up and _is_awaited(stream, reach.marker, waiting):
             held[stream] = reach.marker
     marked = held.keys() - turned.held.keys()
     cuts: dict[str, tuple[str, ...]] = {}
     for name in sorted(set(held.values())):
-        groups = cut_together(current.plan, waiting, name)
+        groups = _switched(waiting, name) if is_switch(name) else cut_together(current.plan, waiting, name)
         come = [streams for streams in groups if all(held.get(stream) == name for stream in streams)]
         if come:
             cuts[name] = tuple(sorted(frozenset().union(*come)))
@@ -207,7 +225,26 @@ def _read(
     stopped = any(at[stream] == stop for stream, stop in stops.items() if stream in at)
     # A stream that waits at a marker already stands still.
     waited_for = bool(marked & current.plan.bridged or (marked and turned.held) or (cuts and not marked))
-    return NextBatch(end=end, haste=Haste.AT_ONCE if stopped or waited_for else Haste.SOON if marked else Haste.IN_TIME)
+    haste = Haste.AT_ONCE if stopped or waited_for else Haste.SOON if marked else Haste.IN_TIME
+    return NextBatch(end=end, haste=haste, size=size)
+
+
+def _within(start: int, reach: StreamReach, most_bytes: int) -> int:
+    """The end of what is read of a reach: a part of an item, and one event at least, if the item alone is too large."""
+    if reach.size <= most_bytes or reach.end - start <= 1:
+        return reach.end
+    return start + max(1, (reach.end - start) * most_bytes // reach.size)
+
+
+def _is_awaited(stream: str, marker: str, waiting: Sequence[Entry]) -> bool:
+    """Whether a stream waits at a marker. At one of a switch it does only if a plan waits for it there."""
+    return not is_switch(marker) or any(stream in streams for streams in _switched(waiting, marker))
+
+
+def _switched(waiting: Sequence[Entry], marker: str) -> list[frozenset[str]]:
+    """The streams that the plan of a switch awaits."""
+    switches = (entry.plan.switch for entry in waiting)
+    return [frozenset(each.awaits) for each in switches if each is not None and each.marker == marker and each.awaits]
 
 
 def due(last: float, *, pace: float) -> float:

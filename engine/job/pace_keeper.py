@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from engine.job.batch_bound import BatchBound
 from engine.job.pace import NextBatch, ReadableSpool, Rhythm, next_batch
 from engine.offset import Offset
-from engine.plan import Entry, Plan
+from engine.plan import Entry, Plan, is_switch
 
 _PATIENCE = 5.0
 """Seconds after which an answer comes even if there is nothing to do, so that no query waits for a dead host."""
@@ -62,6 +63,9 @@ class PaceKeeper:
         self._timed = frozenset[str]()
         """The streams with events that only wait for the time of their batch."""
         self._rhythm = Rhythm()
+        self._bound = BatchBound()
+        self._running: tuple[int, float] | None = None
+        """The bytes of the batch that runs, and when it began."""
         self._eager = False
         self._waiting_since: dict[str, float] = {}
         self.deciding = threading.Lock()
@@ -112,6 +116,10 @@ class PaceKeeper:
     def end_after(self, start: Offset) -> Offset:
         """The end of the batch after an offset; the offset itself after a while without anything to do."""
         self.is_asked = True
+        if self._running is not None:
+            size, begun = self._running
+            self._bound.note(size=size, seconds=time.monotonic() - begun)
+            self._running = None
         try:
             return self._end_after(start)
         finally:
@@ -165,10 +173,12 @@ class PaceKeeper:
             entries=entries,
             spools=self._spools.readable(streams),
             given_up=self._given_up(start),
+            most_bytes=self._bound.most_bytes(pace=min((each.plan.pace for each in entries), default=0.0)),
         )
 
     def _given_up(self, start: Offset) -> frozenset[str]:
-        now, names = time.monotonic(), set(start.held.values())
+        # A switch waits as long as it takes: the jobs above have switched already.
+        now, names = time.monotonic(), {name for name in start.held.values() if not is_switch(name)}
         self._waiting_since = {name: self._waiting_since.get(name, now) for name in names}
         late = (name for name, since in self._waiting_since.items() if now - since > ALIGNING)
         # For good: a stream that brings the marker later would hold up the rest of its part once more.
@@ -182,6 +192,7 @@ class PaceKeeper:
         return self._rhythm.due(_plan(entries, step), _moved(start, step))
 
     def _begin(self, start: Offset, step: NextBatch, entries: Sequence[Entry], now: float) -> None:
+        self._running = (step.size, now)
         self._eager = step.end.entry != start.entry or step.end.run != start.run
         if step.end.at != start.at:
             self._rhythm = self._rhythm.after(now, pace=_plan(entries, step).pace)

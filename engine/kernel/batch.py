@@ -21,10 +21,12 @@ from engine.event_streams import Arrived, EventStream, PortRun, conformed, gathe
 from engine.kernel.batch_births import BatchBirths
 from engine.kernel.dead_letter_feed import fitting, unshaped_rows
 from engine.kernel.layout import Layout, by_port, layout_of
+from engine.kernel.markers import cut_markers, cuts_at, switch_markers
+from engine.kernel.state_changes import change_states, in_effect, untransformed
 from engine.kernel.task_run import Reason, TaskInput, TaskOutcome, TaskRun, reason_of
 from engine.offset import Offset
 from engine.plan import Entry, Feed, Ingress, Port, Slot, SlotState
-from engine.records.record import Cut, Dead, EmittedEvents, InstanceMeter, Record, Table
+from engine.records.record import Dead, EmittedEvents, InstanceMeter, Record, Table
 from engine.records.staged_state import NUMBERS
 from engine.records.state import InstanceStates
 from engine.side_effect import NOWHERE, ActingBehaviour, Origins
@@ -49,18 +51,21 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     *,
     imports: Sequence[Table] = (),
     feeds: Sequence[Feed] = (),
+    begun: Sequence[Entry] = (),
     attempt: TaskWatch = _UNWATCHED,
     deployment: str = "",
 ) -> Record:
     """Run the plan of an entry over the events between two offsets, and return the record.
 
-    `behaviours` are those of the active slots. `feeds` come after the events that arrived. The state is staged, not
-    settled. `deployment` is the id of the job's root.
+    `behaviours` are those of the active slots, `begun` the entries of the log that begin with this batch. `feeds` come
+    after the events that arrived. The state is staged, not settled. `deployment` is the id of the job's root.
     """
     layout = layout_of(entry, behaviours)
     dropped = sorted(set(state.kept) - layout.members)
     for table in imports:
         _bring(table, state)
+    beginning = tuple(in_effect(begun))
+    change_states(beginning, state)
     arrived = list(in_order(rows))
     fed = list(_fed(feeds, sum(item.count for item in rows)))
 
@@ -71,15 +76,17 @@ def run_batch(  # noqa: PLR0913, PLR0917 - a batch depends on all of these
     kernel.enter(arrived)
     kernel.feed(fed)
     kernel.run()
-    cuts = tuple(_cuts(layout, end))
+    cuts = tuple(cuts_at(layout, end))
     opened = tuple(_opened(entry, state)) if start.entry != end.entry else ()
+    # Before any event that the new plan emits.
+    switched = tuple(switch_markers(beginning, state))
     return Record(
         batch=batch,
         start=start,
         end=end,
         dropped=tuple(dropped),
         opened=opened,
-        emitted=(*kernel.leaving(BatchBirths(arrived)), *_markers(layout, cuts, state)),
+        emitted=(*switched, *kernel.leaving(BatchBirths(arrived)), *cut_markers(layout, cuts, state)),
         dead=tuple(kernel.dead),
         meters=kernel.meters,
         cuts=cuts,
@@ -154,7 +161,7 @@ class _Kernel:
                 continue
             if slot.state is SlotState.FAILED:
                 outcome = _all_parked(slot, taken, f"its task has failed: {slot.reason}")
-            elif why := inside.unable.get(slot.instance):
+            elif why := inside.unable.get(slot.instance) or untransformed(self._state, slot.instance):
                 outcome = _all_parked(slot, taken, why)
             else:
                 behaviour = self._layout.behaviours[slot.instance]
@@ -261,26 +268,3 @@ def _bring(table: Table, state: InstanceStates) -> None:
             if group != NUMBERS:
                 state.of(instance).put_many(list(items), [None] * len(items))
     state.bring(table)
-
-
-def _cuts(layout: Layout, end: Offset) -> Iterator[Cut]:
-    # Instances whose streams enter over a bridge have their states in the other job.
-    elsewhere = {each.instance for each in layout.entry.plan.ingress if isinstance(each.supply, Bridged)}
-    for name, streams in sorted(end.cuts.items()):
-        parts = [part for part in layout.parts if part.streams & set(streams)]
-        yield Cut(
-            name=name,
-            instances=tuple(sorted(instance for part in parts for instance in part.instances - elsewhere)),
-            positions={stream: end.at[stream] for part in parts for stream in sorted(part.streams) if stream in end.at},
-        )
-
-
-def _markers(layout: Layout, cuts: Sequence[Cut], state: InstanceStates) -> Iterator[EmittedEvents]:
-    """The markers, which follow the events of every stream that leaves a part with a cut."""
-    forwarded = dict.fromkeys(each.origin for each in layout.entry.plan.forwards)
-    for cut in cuts:
-        for origin in forwarded:
-            if origin.instance in cut.instances:
-                yield EmittedEvents(
-                    origin=origin, first=state.of(origin.instance).advance(origin.port, 1), marker=cut.name
-                )

@@ -49,6 +49,7 @@ class Worker:
                 )
             return False
         entry = self._folder.entry(span.end.entry)
+        begun = list(self._begun(span))
         state = self._state_before(batch)
         with Attempt(self._folder.attempts, batch, entry.plan.limits) as attempt:
             record = run_batch(
@@ -59,8 +60,9 @@ class Worker:
                 items,
                 state,
                 self._made_behaviours(entry, attempt),
-                imports=self._imports(span),
-                feeds=new_feeds(self._begun(span), self._folder.entry(span.start.entry) if span.start.entry else None),
+                imports=self._imports(span, begun),
+                begun=begun,
+                feeds=new_feeds(begun, self._folder.entry(span.start.entry) if span.start.entry else None),
                 attempt=attempt,
                 deployment=self._outside.deployment,
             )
@@ -90,10 +92,10 @@ class Worker:
             self._behaviours_version = wanted
         return self._behaviours
 
-    def _imports(self, span: Span) -> list[Table]:
+    def _imports(self, span: Span, begun: Sequence[Entry]) -> list[Table]:
         """The states of the instances that begin in this batch with state from elsewhere."""
         before = self._folder.entry(span.start.entry).plan if span.start.entry else None
-        return list(imported(self._root, brought(self._begun(span), before)))
+        return list(imported(self._root, brought(begun, before)))
 
     def _begun(self, span: Span) -> Iterator[Entry]:
         """The entries of the log that take effect in a batch, even if all but the last are skipped."""

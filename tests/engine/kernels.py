@@ -155,13 +155,14 @@ class Machine:
     """The entry that the last batch ran."""
     records: list[Record] = field(default_factory=list)
 
-    def run(
+    def run(  # noqa: PLR0913 - what a batch takes
         self,
         items: Sequence[Arrived] = (),
         *,
         end: Offset | None = None,
         imports: Sequence[Table] = (),
         feeds: Sequence[Feed] = (),
+        begun: Sequence[Entry] = (),
         watch: TaskWatch = _UNWATCHED,
     ) -> Record:
         if self.made is None:
@@ -176,6 +177,7 @@ class Machine:
             self.made,
             imports=imports,
             feeds=feeds,
+            begun=begun,
             attempt=watch,
         )
         self.begun = self.entry.number

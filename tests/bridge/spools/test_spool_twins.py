@@ -158,9 +158,12 @@ class Twins(RuleBasedStateMachine):
         for placed in self.items:
             if placed.end <= start:
                 continue
-            if name is not None or (end > start and size + len(placed.item.payload) > most_bytes):
+            # Of an item that is read from its middle on only its part counts.
+            whole, skipped = len(placed.item.payload), max(0, start - placed.first)
+            part = whole - whole * skipped // placed.item.count
+            if name is not None or (end > start and size + part > most_bytes):
                 break
-            end, size = placed.end, size + len(placed.item.payload)
+            end, size = placed.end, size + part
             name = placed.item.payload.decode() if placed.item.kind is ItemKind.MARKER else None
         reached = self.reader.reach(start, most_bytes)
         assert (end, size, name) == (reached.end, reached.size, reached.marker)

@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job.cut_groups import streams_changed
 from engine.job.pace import COMPANY, EAGERNESS, SPENT, Haste, NextBatch, Rhythm, due, next_batch
 from engine.offset import Offset
-from engine.plan import Edge, Entry, Forward, Ingress, Limits, Plan, Slot, SlotState
+from engine.plan import Edge, Entry, Forward, Ingress, Limits, Plan, Slot, SlotState, Switch
 from engine.supply import Bridged, Rated
 
 
@@ -20,6 +21,7 @@ class Far:
 
     end: int
     marker: str | None = None
+    size: int = 0
 
 
 class Spooled:
@@ -33,8 +35,8 @@ class Spooled:
         while end < len(self.items) and (end == start or end - start < most_bytes):
             end += 1
             if self.items[end - 1] is not None:
-                return Far(end, self.items[end - 1])
-        return Far(end)
+                return Far(end, self.items[end - 1], end - start)
+        return Far(end, size=end - start)
 
 
 E = None
@@ -126,6 +128,99 @@ def test_a_marker_that_comes_after_it_was_given_up_holds_up_nothing() -> None:
     spools = {"a": Spooled("m", E)}
     step = next_batch(start, run=1, entries=[entry(1, plan(["a"]))], spools=spools, given_up=frozenset({"m"}))
     assert step.end == Offset(run=1, entry=1, at={"a": 1})
+
+
+def switching(whole: Plan, *awaits: str, marker: str = "switch-1") -> Plan:
+    """The plan after it, which waits for a marker in some streams."""
+    return replace(whole, version=whole.version + 1, switch=Switch(marker=marker, awaits=awaits))
+
+
+def test_a_switch_waits_for_its_own_streams_only() -> None:
+    """A plan takes effect where the marker lies in all streams that it awaits; others are read on, even in one part."""
+    whole = plan(["a", "b", "c"])
+    entries = [entry(1, whole), entry(2, switching(whole, "a", "b"))]
+    spools = {"a": Spooled(E, "switch-1", E), "b": Spooled(E), "c": Spooled(E, E)}
+    offset = walk(entries, spools)[-1].end
+    assert offset == Offset(run=1, entry=1, at={"a": 2, "b": 1, "c": 2}, held={"a": "switch-1"})
+    spools |= {"b": Spooled(E, "switch-1", E), "c": Spooled(E, E, E)}
+    aligned = _next(offset, entries, spools)
+    assert aligned.haste is Haste.AT_ONCE
+    assert aligned.end == Offset(run=1, entry=1, at={"a": 2, "b": 2, "c": 3}, cuts={"switch-1": ("a", "b")})
+    turned = _next(aligned.end, entries, spools)
+    assert turned == NextBatch(end=Offset(run=1, entry=2, at={"a": 2, "b": 2, "c": 3}), haste=Haste.AT_ONCE)
+    assert _next(turned.end, entries, spools).end == Offset(run=1, entry=2, at={"a": 3, "b": 3, "c": 3})
+
+
+@pytest.mark.parametrize("awaits", [(), ("b",)])
+def test_the_marker_of_a_switch_holds_up_nobody_else(awaits: tuple[str, ...]) -> None:
+    """A stream passes it like an event if no plan awaits it there."""
+    whole = plan(["a", "b"])
+    entries = [entry(1, whole), *([entry(2, switching(whole, *awaits))] if awaits else [])]
+    assert (
+        Offset(run=1, entry=1, at={"a": 3, "b": 1})
+        == walk(entries, {"a": Spooled(E, "switch-1", E), "b": Spooled(E)})[-1].end
+    )
+
+
+def test_a_switch_that_is_given_up_holds_up_nothing() -> None:
+    """What waits at its marker goes on with the plan that comes instead."""
+    whole = plan(["a", "b"])
+    entries = [entry(1, whole), entry(2, switching(whole, "a", "b"))]
+    spools = {"a": Spooled("switch-1", E), "b": Spooled(E)}
+    offset = walk(entries, spools)[-1].end
+    assert {"a": "switch-1"} == offset.held
+    entries.append(entry(3, replace(whole, version=3)))
+    assert Offset(run=1, entry=3, at={"a": 2, "b": 1}) == _last(offset, entries, spools)
+
+
+def test_switches_and_cuts_keep_apart() -> None:
+    """A cut is taken as always where a plan waits for a switch, whichever marker comes first."""
+    whole = plan(["a", "b"])
+    entries = [entry(1, whole), entry(2, switching(whole, "a"))]
+    for a in (["m", "switch-1"], ["switch-1", "m"]):
+        steps = walk(entries, {"a": Spooled(*a, E), "b": Spooled(E, "m", E)})
+        assert {"m": ("a", "b")} in [step.end.cuts for step in steps]
+        assert Offset(run=1, entry=2, at={"a": 3, "b": 3}) == steps[-1].end
+
+
+def test_a_batch_takes_no_more_than_it_is_allowed() -> None:
+    """Few bytes bound it, but an event of each stream is taken at least."""
+    spools = {"a": Spooled(E, E, E, E), "b": Spooled(E)}
+    start = Offset(run=1, entry=1, at={"a": 0, "b": 0})
+    ends = [
+        next_batch(start, run=1, entries=[entry(1, plan(["a", "b"]))], spools=spools, most_bytes=most).end.at
+        for most in (1, 4, 100)
+    ]
+    assert [{"a": 1, "b": 1}, {"a": 2, "b": 1}, {"a": 4, "b": 1}] == ends
+
+
+class Whole:
+    """A spool of one item of ten events and ten bytes."""
+
+    def reach(self, start: int, most_bytes: int) -> Far:  # noqa: ARG002 - it has one item only
+        return Far(10, size=10 - start)
+
+
+def test_an_item_that_is_too_large_is_read_in_parts() -> None:
+    """However many events came at once, no batch takes more of them than it is allowed."""
+    ends, at = [], 0
+    while at < 10:
+        step = next_batch(
+            Offset(run=1, entry=1, at={"a": at}),
+            run=1,
+            entries=[entry(1, plan(["a"]))],
+            spools={"a": Whole()},
+            most_bytes=3,
+        )
+        at = step.end.at["a"]
+        ends.append((at, step.size))
+    assert [(3, 3), (6, 3), (9, 3), (10, 1)] == ends
+
+
+def _last(offset: Offset, entries: Sequence[Entry], spools: Mapping[str, Spooled]) -> Offset:
+    while (step := _next(offset, entries, spools)).end != offset:
+        offset = step.end
+    return offset
 
 
 def leaving(whole: Plan, *groups: int) -> Plan:

@@ -1,0 +1,88 @@
+"""The changes of states when a plan takes effect: states that are copied to forks, transformed or dropped.
+
+They are staged and recorded with the batch that first runs the plan, so a repeated batch repeats them. A transformation
+that raises leaves the state as it was, and the instance parks its events until its next change.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from engine.behaviour import AnyImplementation, implementation_of
+from engine.kernel.task_run import reason_of
+from engine.plan import Entry, Slot
+from engine.records.staged_state import NUMBERS, Overlay, packed_value
+from engine.records.state import InstanceStates
+from engine.state_change import FormerTask, StateChange
+
+_UNCHANGED = ("\0why its state could not be transformed",)
+"""A key of the state of an instance whose transformation failed. No task has such a key."""
+_unpack = msgspec.msgpack.Decoder().decode
+
+
+def in_effect(begun: Sequence[Entry]) -> Iterator[Entry]:
+    """Those entries that take effect: the last one, and any before it that did not wait for something."""
+    for entry in begun:
+        plan = entry.plan
+        waits = plan.at or plan.at_cut or (plan.switch is not None and plan.switch.awaits)
+        if entry is begun[-1] or not waits:
+            yield entry
+
+
+def change_states(entries: Iterable[Entry], state: InstanceStates) -> None:
+    """Stage the changes of states of the entries that take effect."""
+    for entry in entries:
+        slots = {slot.instance: slot for slot in entry.plan.slots}
+        for change in entry.plan.changes:
+            _change(change, slots[change.instance], entry.behaviours, state)
+
+
+def untransformed(state: InstanceStates, instance: int) -> str:
+    """The reason why the state of an instance could not be transformed; empty if it could."""
+    return str(state.of(instance).get(_UNCHANGED) or "")
+
+
+def _change(change: StateChange, slot: Slot, places: Mapping[str, str], state: InstanceStates) -> None:
+    staged = state.of(change.instance)
+    content = _content(state, change.instance if change.source is None else change.source)
+    numbers = content.pop(NUMBERS, {})
+    if change.source is not None:
+        staged.bring({NUMBERS: numbers, **content})
+    if change.fresh:
+        for items in content.values():
+            staged.put_many(list(items), [None] * len(items))
+        return
+    if change.former is None:
+        return
+    if untransformed(state, change.instance):
+        # The state is still that of the task before the former one, to which the instance returns.
+        staged.delete(_UNCHANGED)
+        return
+    token = staged.mark()
+    try:
+        implementation = implementation_of(slot.type, places)
+        for items in content.values():
+            staged.put_many(list(items), list(_transformed(items, implementation, change.former, slot)))
+    except Exception as error:  # noqa: BLE001 - a transformation may raise anything
+        staged.rollback(token)
+        staged.put(_UNCHANGED, f"its state cannot be transformed: {reason_of(error)}")
+
+
+def _transformed(
+    items: Mapping[bytes, bytes | None], implementation: AnyImplementation, former: FormerTask, slot: Slot
+) -> Iterator[bytes | None]:
+    if implementation.transform is None:
+        raise TypeError(f"the implementation of {slot.type!r} has no transform; give it one")
+    config = implementation.type.config
+    old, new = config.model_validate_json(former.config), config.model_validate_json(slot.config)
+    for key, value in items.items():
+        changed = None if value is None else implementation.transform(old, new, tuple(_unpack(key)), _unpack(value))
+        yield None if changed is None else packed_value(changed)
+
+
+def _content(state: InstanceStates, instance: int) -> dict[int, Overlay]:
+    """The state of an instance by key group, with what is staged."""
+    found: dict[int, Overlay] = {group: dict(items) for group, items in state.kept.get(instance, {}).items()}
+    for group, overlay in state.of(instance).changes().items():
+        found.setdefault(group, {}).update(overlay)
+    return found
