@@ -13,6 +13,7 @@ from manager.cases.defragmentation import Defragmentation
 from manager.cases.jobs import RunningJobs
 from manager.cases.operations import Operations
 from manager.cases.overview import Overview
+from manager.cases.reconfigurations import Reconfigurations
 from manager.cases.savings import Savings
 from manager.cases.sessions import Sessions
 from manager.cases.source_events import SourceEvents
@@ -34,6 +35,7 @@ class Service:
     metrics: Metrics
     operations: Operations
     overview: Overview
+    reconfigurations: Reconfigurations
     running: RunningJobs
     savings: Savings
     secrets: Secrets
@@ -53,6 +55,7 @@ def service_of(tools: Tools) -> Service:
         metrics=Metrics(tools),
         operations=Operations(tools),
         overview=Overview(tools),
+        reconfigurations=Reconfigurations(tools),
         running=RunningJobs(tools),
         savings=Savings(tools),
         secrets=Secrets(tools),

@@ -65,6 +65,14 @@ from manager.answers.journal import (
     OperationKind,
 )
 from manager.answers.overview import JobsOverview, KindsAnswer, OverviewAnswer, TroubledJobAnswer
+from manager.answers.reconfigurations import (
+    ChangedTaskAnswer,
+    ComponentAnswer,
+    ReconfigurationAnswer,
+    ReconfigurationForm,
+    ReconfigurationScope,
+    ReconfigurationState,
+)
 from manager.answers.savings import (
     CpuAnswer,
     EstimateAnswer,
@@ -99,6 +107,8 @@ __all__ = [
     "BillLine",
     "BillWhole",
     "BrokerCredentials",
+    "ChangedTaskAnswer",
+    "ComponentAnswer",
     "Connection",
     "CpuAnswer",
     "DataflowAnswer",
@@ -132,6 +142,10 @@ __all__ = [
     "ProducerName",
     "Quota",
     "RateConnection",
+    "ReconfigurationAnswer",
+    "ReconfigurationForm",
+    "ReconfigurationScope",
+    "ReconfigurationState",
     "RemovalAnswer",
     "ReplayConnection",
     "Replayed",

@@ -28,6 +28,7 @@ class OperationKind(StrEnum):
     REPLAY = "replay dead letters"
     RESTORE = "restore backup"
     MOVE = "move tasks"
+    RECONFIGURE = "reconfigure"
 
 
 class OperationAnswer(Answer):

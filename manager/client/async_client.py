@@ -27,6 +27,8 @@ from manager.answers import (
     OverviewAnswer,
     ProducerAnswer,
     Quota,
+    ReconfigurationAnswer,
+    ReconfigurationForm,
     RemovalAnswer,
     Replayed,
     RunningDagAnswer,
@@ -50,7 +52,7 @@ from manager.answers import (
 from manager.client.async_connection import AsyncServiceConnection
 from manager.client.event_stream import EventStreamReader
 from manager.client.output_stream import OutputStreamReader
-from manager.client.requests import administration, dataflows, dead_letters, jobs, reports, sources
+from manager.client.requests import administration, dataflows, dead_letters, jobs, reconfigurations, reports, sources
 from manager.client.requests.request import Document
 
 
@@ -80,6 +82,28 @@ class AsyncClient(AsyncServiceConnection):
     async def preview_removal(self, dataflow: str) -> RemovalAnswer:
         """Preview a removal: the tasks that it would stop, and those that others keep."""
         return await self.send(dataflows.preview_removal(dataflow))
+
+    async def reconfigure(
+        self, dataflow: str, form: ReconfigurationForm, *, dry_run: bool = False
+    ) -> ReconfigurationAnswer:
+        """Change tasks of a dataflow while they run, with their states; or preview that."""
+        return await self.send(reconfigurations.reconfigure(dataflow, form, dry_run=dry_run))
+
+    def reconfigurations(self, dataflow: str) -> AsyncIterator[ReconfigurationAnswer]:
+        """The reconfigurations of a dataflow, newest first."""
+        return self._items(reconfigurations.reconfigurations(dataflow))
+
+    async def reconfiguration(self, dataflow: str, number: str) -> ReconfigurationAnswer:
+        """One reconfiguration of a dataflow."""
+        return await self.send(reconfigurations.reconfiguration(dataflow, number))
+
+    async def cancel_reconfiguration(self, dataflow: str, number: str) -> ReconfigurationAnswer:
+        """Cancel a reconfiguration, which is possible until its first task has switched."""
+        return await self.send(reconfigurations.cancellation(dataflow, number))
+
+    async def undo_reconfiguration(self, dataflow: str, number: str, *, dry_run: bool = False) -> ReconfigurationAnswer:
+        """Undo a reconfiguration, or preview that: back to the configs before, with the states as they are by now."""
+        return await self.send(reconfigurations.undoing(dataflow, number, dry_run=dry_run))
 
     async def explain(
         self, document: Document, *, tenant: str | None = None, start: Start = Start.LATEST

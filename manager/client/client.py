@@ -28,6 +28,8 @@ from manager.answers import (
     OverviewAnswer,
     ProducerAnswer,
     Quota,
+    ReconfigurationAnswer,
+    ReconfigurationForm,
     RemovalAnswer,
     Replayed,
     RunningDagAnswer,
@@ -51,7 +53,7 @@ from manager.answers import (
 from manager.client.connection import ServiceConnection
 from manager.client.event_stream import EventStreamReader
 from manager.client.output_stream import OutputStreamReader
-from manager.client.requests import administration, dataflows, dead_letters, jobs, reports, sources
+from manager.client.requests import administration, dataflows, dead_letters, jobs, reconfigurations, reports, sources
 from manager.client.requests.request import Document
 
 
@@ -81,6 +83,26 @@ class Client(ServiceConnection):
     def preview_removal(self, dataflow: str) -> RemovalAnswer:
         """Preview a removal: the tasks that it would stop, and those that others keep."""
         return self.send(dataflows.preview_removal(dataflow))
+
+    def reconfigure(self, dataflow: str, form: ReconfigurationForm, *, dry_run: bool = False) -> ReconfigurationAnswer:
+        """Change tasks of a dataflow while they run, with their states; or preview that."""
+        return self.send(reconfigurations.reconfigure(dataflow, form, dry_run=dry_run))
+
+    def reconfigurations(self, dataflow: str) -> Iterator[ReconfigurationAnswer]:
+        """The reconfigurations of a dataflow, newest first."""
+        return self._items(reconfigurations.reconfigurations(dataflow))
+
+    def reconfiguration(self, dataflow: str, number: str) -> ReconfigurationAnswer:
+        """One reconfiguration of a dataflow."""
+        return self.send(reconfigurations.reconfiguration(dataflow, number))
+
+    def cancel_reconfiguration(self, dataflow: str, number: str) -> ReconfigurationAnswer:
+        """Cancel a reconfiguration, which is possible until its first task has switched."""
+        return self.send(reconfigurations.cancellation(dataflow, number))
+
+    def undo_reconfiguration(self, dataflow: str, number: str, *, dry_run: bool = False) -> ReconfigurationAnswer:
+        """Undo a reconfiguration, or preview that: back to the configs before, with the states as they are by now."""
+        return self.send(reconfigurations.undoing(dataflow, number, dry_run=dry_run))
 
     def explain(self, document: Document, *, tenant: str | None = None, start: Start = Start.LATEST) -> ExplainAnswer:
         """Preview a submission: what it would reuse, start and save."""

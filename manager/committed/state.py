@@ -14,6 +14,7 @@ from manager.committed.sources import Registered
 from manager.planner import Delivered, Made
 from manager.transitions.drain import Drain
 from manager.transitions.move import Ended, Move
+from manager.transitions.reconfiguration import Reconfiguration
 from merge import Instance, JobId, Jobs, RunningGraph, RunningTask
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class CommittedState:
     """The moves under way, by id."""
     drains: dict[str, Drain] = field(default_factory=dict)
     """The drains under way, by the dataflow."""
+    reconfigurations: dict[int, Reconfiguration] = field(default_factory=dict)
+    """The reconfigurations under way, by id."""
     ended: Ended | None = None
     """The outcome of the last move since this was loaded."""
     needed: dict[str, dict[JobId, int]] = field(default_factory=dict)
@@ -57,7 +60,7 @@ class CommittedState:
     @property
     def transitions(self) -> tuple[Transition, ...]:
         """All that is under way."""
-        return (*self.moves.values(), *self.drains.values())
+        return (*self.moves.values(), *self.drains.values(), *self.reconfigurations.values())
 
     def begins(self, source: RunningTask) -> float | None:
         """The moment from which a source has its events of those that are kept; None where it has them as it runs."""

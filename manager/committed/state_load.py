@@ -5,7 +5,7 @@ type has a newer version by now.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -20,10 +20,21 @@ from manager.answers import Start
 from manager.committed.sources import registered
 from manager.committed.state import CommittedState, running_id, stands_apart
 from manager.planner import Delivered
-from manager.store.tables import DataflowRow, JobRow, Leadership, MoveRow, SourceRow, TaskRow, table_of
+from manager.store.tables import (
+    DataflowRow,
+    JobRow,
+    Leadership,
+    MoveRow,
+    ReconfigurationRow,
+    ReconfiguredRow,
+    SourceRow,
+    TaskRow,
+    table_of,
+)
 from manager.transitions.drain import Drain
 from manager.transitions.life import Phase
 from manager.transitions.move import Move, MoveStep
+from manager.transitions.reconfiguration import Reconfiguration
 from merge import Home, Instance, Job, JobId, Jobs, RunningDags, RunningGraph, RunningTask, Submitted
 from merge.jobs import crossings
 from merge.users import with_user
@@ -55,6 +66,7 @@ def load(session: Session, catalogue: Catalogue) -> CommittedState:
         moves={move.id: move for move in map(move_of, session.scalars(select(MoveRow).order_by(col(MoveRow.id))))},
     )
     _load_dataflows(session, state)
+    _load_reconfigurations(session, state)
     return state
 
 
@@ -147,6 +159,33 @@ def _load_dataflows(session: Session, state: CommittedState) -> None:
     running.running_dags = dags
 
 
+def _load_reconfigurations(session: Session, state: CommittedState) -> None:
+    under_way = select(ReconfigurationRow).where(col(ReconfigurationRow.ended).is_(None))
+    for row in session.scalars(under_way.order_by(col(ReconfigurationRow.id))):
+        named = select(ReconfiguredRow).where(col(ReconfiguredRow.reconfiguration) == row.id)
+        each = reconfiguration_of(row, sorted(one.dataflow for one in session.scalars(named)))
+        state.reconfigurations[each.id] = each
+
+
+def reconfiguration_of(row: ReconfigurationRow, dataflows: Iterable[str]) -> Reconfiguration:
+    """The reconfiguration of a row, without what was decided for it."""
+    assert row.id is not None  # noqa: S101 - it was written
+    return Reconfiguration(
+        id=row.id,
+        phase=Phase(row.phase),
+        since=row.since,
+        begun=row.begun,
+        dataflows=tuple(dataflows),
+        jobs=frozenset(map(JobId, row.jobs)),
+        awaiting=frozenset(map(JobId, row.awaiting)),
+        sources=frozenset(map(Instance, row.sources)),
+        instances=frozenset(map(Instance, row.instances)),
+        changed=frozenset(map(Instance, row.changed)),
+        watched=frozenset(map(Instance, row.watched)),
+        undoes=row.undoes,
+    )
+
+
 def jobs_of(
     plans: Mapping[JobId, Plan], tasks: dict[Instance, RunningTask], homes: dict[Instance, Home], following: JobId
 ) -> Jobs:
@@ -161,7 +200,9 @@ def jobs_of(
             id=job,
             host=plan.host,
             active=frozenset(active[job]),
-            paused=frozenset(Instance(slot.instance) for slot in plan.slots if slot.state is SlotState.PAUSED),
+            # A plan that waits for a marker pauses what is still active.
+            paused=frozenset(Instance(slot.instance) for slot in plan.slots if slot.state is SlotState.PAUSED)
+            - active[job],
             busy=busy[job],
         )
         for job, plan in plans.items()

@@ -1,4 +1,4 @@
-"""The wanted jobs, drains and moves: the committed state as the reconciler sees it."""
+"""The wanted jobs, drains, moves and reconfigurations: the committed state as the reconciler sees it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import Protocol
 
 from engine.plan import Plan
 from manager.transitions.move import Move
+from manager.transitions.reconfiguration import Reconfiguration
 from merge import JobId
 
 
@@ -41,6 +42,19 @@ class Moving:
     """The newest plans of the jobs that it is about."""
     streams: frozenset[str]
     """The raw streams of what moves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconfiguring:
+    """A reconfiguration with all that decides how it goes on; made by the committer."""
+
+    reconfiguration: Reconfiguration
+    plans: Mapping[JobId, Plan]
+    """The newest plans of the jobs that switch."""
+    streams: frozenset[str]
+    """The raw streams that carry its marker."""
+    below: frozenset[JobId]
+    """The jobs of what it changed and of all below it."""
 
 
 class Wanting(Protocol):

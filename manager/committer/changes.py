@@ -8,6 +8,7 @@ from manager.committer.dataflow_changes import DataflowChanges
 from manager.committer.drain_changes import DrainChanges
 from manager.committer.job_changes import JobChanges
 from manager.committer.move_changes import MoveChanges
+from manager.committer.reconfiguration_changes import ReconfigurationChanges
 from manager.committer.source_changes import SourceChanges
 from manager.store.database import Store
 
@@ -21,6 +22,7 @@ class Changes:
     jobs: JobChanges
     moves: MoveChanges
     drains: DrainChanges
+    reconfigurations: ReconfigurationChanges
 
 
 def changes_of(committer: Committer, store: Store, catalogue: Catalogue) -> Changes:
@@ -32,4 +34,5 @@ def changes_of(committer: Committer, store: Store, catalogue: Catalogue) -> Chan
         jobs=JobChanges(committer),
         moves=MoveChanges(committer),
         drains=DrainChanges(committer, store, dataflows),
+        reconfigurations=ReconfigurationChanges(committer, store, catalogue),
     )

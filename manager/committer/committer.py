@@ -20,10 +20,13 @@ from manager.committed.state import CommittedState
 from manager.committed.state_load import load
 from manager.committer.draft import DecisionGround, Draft
 from manager.committer.move_steps import abandon
+from manager.committer.reconfiguration_steps import give_up
 from manager.problem import Conflict, StateNotReady
 from manager.store.database import Store
 from manager.store.tables import Leadership, table_of
+from manager.transitions.life import Phase, TransitionKind
 from manager.transitions.move import Move
+from manager.transitions.reconfiguration import Reconfiguration
 from manager.transitions.scope import REASONS, Comer, Resolution, Transition, TransitionScope, meeting
 from merge import NoHost
 
@@ -44,7 +47,7 @@ class Committer:
         self._catalogue = catalogue
         self._lock = threading.RLock()
         self._over = threading.Condition(self._lock)
-        """Notified when a transition has ended."""
+        """Notified when a transition has entered another phase, or ended."""
         self._term = 0
         self._state: CommittedState | None = None
         self._listeners: list[Callable[[], None]] = []
@@ -122,12 +125,12 @@ class Committer:
     def _clear(self, met: Transition, verdict: Resolution, deadline: float) -> None:
         """Get a transition out of the way of a change, or refuse the change."""
         match verdict:
-            case Resolution.CANCEL if isinstance(met, Move):
+            case Resolution.CANCEL:
                 with self._transaction(self._current(), datetime.now(UTC)) as (session, draft):
-                    abandon(session, draft, met.id, why="something else was asked for meanwhile")
+                    _cancel(session, draft, met)
             case Resolution.WAIT:
                 if not self._over.wait(deadline - time.monotonic()):
-                    raise StateNotReady("tasks are being moved from job to job; ask again in a moment", retry_after=1.0)
+                    raise StateNotReady(_BUSY[met.kind], retry_after=1.0)
             case _:
                 raise Conflict(REASONS[met.kind])
 
@@ -141,7 +144,7 @@ class Committer:
 
     @contextmanager
     def _transaction(self, state: CommittedState, now: datetime) -> Iterator[tuple[Session, Draft]]:
-        under_way = len(state.transitions)
+        phases = _phases(state)
         draft = Draft(state=state, ground=self.ground, term=self._term, now=now)
         try:
             with self._store.write() as session:
@@ -162,7 +165,7 @@ class Committer:
                 # The memory is ahead of the database.
                 self._state = None
             raise
-        if len(state.transitions) < under_way:
+        if _phases(state) != phases:
             self._over.notify_all()
         self._changes += 1
         if self._changes % _SETTLING == 0:
@@ -178,6 +181,24 @@ class Committer:
             raise StateNotReady("the committed state is not the one that this manager knew; ask again in a moment")
 
 
+def _phases(state: CommittedState) -> list[Phase]:
+    return [each.phase for each in state.transitions]
+
+
+def _cancel(session: Session, draft: Draft, met: Transition) -> None:
+    """Cancel a transition that is only prepared."""
+    why = "something else was asked for meanwhile"
+    match met:
+        case Move():
+            abandon(session, draft, met.id, why=why)
+        case Reconfiguration():
+            give_up(session, draft, met.id, why=why)
+
+
+_BUSY = {
+    TransitionKind.MOVE: "tasks are being moved from job to job; ask again in a moment",
+    TransitionKind.RECONFIGURATION: "tasks are being reconfigured; ask again in a moment",
+}
 _LEADERSHIP = table_of(Leadership)
 _STANDING = select(_LEADERSHIP.c.leader, _LEADERSHIP.c.term, _LEADERSHIP.c.version)
 _MOVE_ON = update(_LEADERSHIP)

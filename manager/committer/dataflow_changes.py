@@ -11,12 +11,13 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, select
 from sqlmodel import Session
 
-from dags import Catalogue, Dataflow
+from dags import Catalogue, Dataflow, Scope
+from dags.canonical import NO_HISTORIES
 from manager.answers import OperationKind, Start
 from manager.committed.sources import Registered
 from manager.committed.state import CommittedState, running_id
 from manager.committer.committer import Committer
-from manager.committer.dataflow_rows import dataflow_of, running_dataflow, take_away
+from manager.committer.dataflow_rows import dataflow_of, histories_of, running_dataflow, take_away
 from manager.committer.draft import Draft
 from manager.committer.rows import OPERATOR, dataflow_row, write_dataflow, write_down, write_idempotency
 from manager.planner import Delivered
@@ -45,6 +46,7 @@ class _Document(NamedTuple):
     """The id that it gets, or has."""
     raw: bytes
     start: Start
+    histories: Mapping[str, Scope] = NO_HISTORIES
 
 
 class _Read(NamedTuple):
@@ -120,7 +122,7 @@ class DataflowChanges:
         begun = time.monotonic()
         with self._store.read() as session:
             found = running_dataflow(session, dataflow)
-            tenant, start = found.tenant, Start(found.start)
+            tenant, start, histories = found.tenant, Start(found.start), histories_of(found)
 
         def request(edited: Dataflow) -> Submit | Replace:
             with self._store.read() as session:
@@ -140,7 +142,7 @@ class DataflowChanges:
             write_down(session, draft, OperationKind.REPLACE, who=who, subject=dataflow, begun=begun)
             return row
 
-        return self._committed(_Document(tenant, dataflow, raw, start), request, write)
+        return self._committed(_Document(tenant, dataflow, raw, start, histories), request, write)
 
     def remove(self, dataflow: str, *, who: str) -> DataflowRow:
         """Remove a dataflow at once."""
@@ -205,6 +207,7 @@ class DataflowChanges:
             tenant=document.tenant,
             catalogue=self._catalogue,
             sources=sources,
+            histories=document.histories,
         )
         return _Read(dataflow, sources)
 
@@ -234,6 +237,11 @@ def _swap(draft: Draft, row: DataflowRow, decided: _Decided, raw: bytes) -> None
     row.revision += 1
     for name in ("name", "document", "tasks", "task_ids", "instances", "started", "sinks", "parts", "sources"):
         setattr(row, name, getattr(made, name))
+    row.histories = {
+        task: list(scope)
+        for task, scope in histories_of(row).items()
+        if task in row.task_ids and running.tasks[running.dataflow(new).places[task]].key.scope == scope
+    }
     draft.number_anew((Delivered(new, sink), row.epochs[sink]) for sink in after if sink in row.epochs)
 
 

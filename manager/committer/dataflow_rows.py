@@ -3,6 +3,7 @@
 from sqlalchemy import bindparam, select
 from sqlmodel import Session, col
 
+from dags import Scope
 from manager.committed.state import running_id
 from manager.committer.draft import Draft
 from manager.problem import Conflict, NotFound
@@ -33,3 +34,8 @@ def running_dataflow(session: Session, dataflow: str) -> DataflowRow:
     if row.removed is not None:
         raise Conflict(f"the dataflow {dataflow!r} was removed; submit it anew")
     return row
+
+
+def histories_of(row: DataflowRow) -> dict[str, Scope]:
+    """The scopes of those tasks of a dataflow that were reconfigured while they ran, by id."""
+    return {task: Scope(*scope) for task, scope in (row.histories or {}).items()}

@@ -11,10 +11,24 @@ from datetime import datetime
 from engine.plan import Feed, Plan
 from manager.committed.sources import Registered
 from manager.committed.state import CommittedState, stands_apart
-from manager.planner import Delivered, Planner, Supplied, public_id
+from manager.planner import Delivered, Made, Planner, Supplied, public_id
 from manager.transitions.drain import Drain
 from manager.transitions.life import Phase
-from merge import Conditions, Host, Instance, JobId, Jobs, MeasuredCosts, Remove, RunningTask, Step, decide
+from merge import (
+    Conditions,
+    Host,
+    Instance,
+    JobId,
+    Jobs,
+    MeasuredCosts,
+    Remove,
+    RunningGraph,
+    RunningTask,
+    Step,
+    decide,
+)
+from merge.reconfiguration.alteration import Alteration, alter, altered
+from merge.step import Settled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +64,8 @@ class Draft:
     moved: bool = False
     """Whether the state is ahead of what is committed."""
     added: dict[Instance, RunningTask] = field(default_factory=dict)
+    altered: dict[Instance, RunningTask] = field(default_factory=dict)
+    """The tasks that keep their instances and change otherwise."""
     gone: set[Instance] = field(default_factory=set)
     reused: int = 0
     touched: set[JobId] = field(default_factory=set)
@@ -94,6 +110,30 @@ class Draft:
         self.opened += step.opens
         self.closed += step.released.stops
 
+    def alter(self, by: Alteration, settled: Settled) -> None:
+        """Go on by a reconfiguration. The plans of the jobs that switch are its own."""
+        state = self.state
+        self.moved = True
+        for old, new in by.swaps:
+            self._stop_reading(old.id)
+            state.needed.pop(old.id, None)
+            renamed = {sink: state.epochs.pop(Delivered(old.id, sink), None) for sink in old.sinks}
+            state.epochs |= {Delivered(new.id, sink): epoch for sink, epoch in renamed.items() if epoch is not None}
+        alter(state.running, by)
+        state.jobs = settled.jobs
+        for _, new in by.swaps:
+            for source in state.read_by(new.id):
+                state.readers.setdefault(source, set()).add(new.id)
+            self.submitted.append(new.id)
+        self.added |= {fork.task.instance: fork.task for fork in by.forks}
+        self.altered |= {task.instance: task for task in by.alters}
+        for task in by.stops:
+            state.slots.pop(task.instance, None)
+            state.moved.pop(task.instance, None)
+            self.gone.add(task.instance)
+        self.touched |= settled.touches
+        self.closed += settled.released.stops
+
     def remove(self, dataflow: str) -> None:
         """Decide that a dataflow stops, and go on by that."""
         state = self.state
@@ -126,16 +166,24 @@ class Draft:
 
     def planner(self, jobs: Jobs) -> Planner:
         """The maker of plans for jobs as they are, or as they would be."""
+        return self._planner(self.state.running, jobs, self.state.epochs, self.state.slots)
+
+    def planner_after(self, by: Alteration, jobs: Jobs) -> Planner:
+        """The maker of plans for what runs after a reconfiguration."""
         state = self.state
-        return Planner(
-            state.running,
-            jobs,
-            _Supplies(state.sources),
-            state.epochs,
-            state.slots,
-            begins=state.begins,
-            moves=state.moved,
-        )
+        renamed = {
+            Delivered(new.id, sink): state.epochs[Delivered(old.id, sink)]
+            for old, new in by.swaps
+            for sink in old.sinks
+            if Delivered(old.id, sink) in state.epochs
+        }
+        return self._planner(altered(state.running, by), jobs, state.epochs | renamed, {})
+
+    def _planner(
+        self, running: RunningGraph, jobs: Jobs, epochs: Mapping[Delivered, int], slots: dict[Instance, Made]
+    ) -> Planner:
+        state = self.state
+        return Planner(running, jobs, _Supplies(state.sources), epochs, slots, begins=state.begins, moves=state.moved)
 
     def feed(self, feeds: Mapping[JobId, Sequence[Feed]]) -> None:
         """Have jobs take events again that tasks of theirs could not take."""

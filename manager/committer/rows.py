@@ -22,6 +22,7 @@ _MOST_AT_ONCE = 10_000
 _TASKS, _JOBS = table_of(TaskRow), table_of(JobRow)
 _ADD_TASKS, _ADD_JOBS = insert(_TASKS), insert(_JOBS)
 _DROP_TASKS = delete(_TASKS).where(_TASKS.c.instance.in_(bindparam("instances", expanding=True)))
+_SET_TASKS = update(_TASKS).where(_TASKS.c.instance == bindparam("altered"))
 _SET_JOBS = update(_JOBS).where(_JOBS.c.id == bindparam("job"))
 _ADD_OPERATION = insert(table_of(OperationRow))
 _ADD_DATAFLOW = insert(table_of(DataflowRow))
@@ -41,6 +42,9 @@ def write_down(  # noqa: PLR0913 - who did what, when, and what came of it
         session.execute(_DROP_TASKS, {"instances": part})
     if draft.added:
         session.execute(_ADD_TASKS, [_task(task, homes[task.instance]) for task in draft.added.values()])
+    if draft.altered:
+        rows = [{"altered": task.instance, **_task(task, homes[task.instance])} for task in draft.altered.values()]
+        session.execute(_SET_TASKS, rows)
     write_jobs(session, draft, plans)
     _give_back(session, draft)
     session.execute(

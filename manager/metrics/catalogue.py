@@ -53,6 +53,12 @@ RECONCILER_LOOKS = _counter("reconciler_looks", "Looks of the reconciler.")
 RECONCILER_FAILURES = _counter("reconciler_failures", "Looks of the reconciler that failed.")
 RECONCILER_STEPS = _counter("reconciler_steps", "Instructions that the reconciler sent to hosts.", "step")
 MOVE_TURNS = _counter("moves", "Events in moves of tasks between jobs; `begun` ends a move successfully.", "event")
+RECONFIGURATION_TURNS = _counter(
+    "reconfigurations", "Events in reconfigurations of running tasks; `begun` when all jobs have switched.", "event"
+)
+RECONFIGURATION_DELAY = _counter(
+    "reconfiguration_delay_seconds", "Seconds from requests of reconfigurations until all jobs had switched, in sum."
+)
 MOVING = _gauge("moving", "1 while tasks move between jobs, else 0.")
 
 # Hosts.

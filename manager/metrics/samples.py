@@ -86,9 +86,11 @@ def _driven(driven: ReconcilerActivity) -> Iterator[MetricSample]:
     for metric, counts in (
         (catalogue.RECONCILER_STEPS, driven.steps),
         (catalogue.MOVE_TURNS, driven.turns),
+        (catalogue.RECONFIGURATION_TURNS, driven.reconfigurations),
         (catalogue.DATAFLOW_COUNT, driven.dataflows),
     ):
         yield from (MetricSample(metric, (what,), count) for what, count in sorted(counts.items()))
+    yield MetricSample(catalogue.RECONFIGURATION_DELAY, (), driven.reconfiguration_seconds)
 
 
 def _host(host: HostSeen) -> Iterator[MetricSample]:

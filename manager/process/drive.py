@@ -77,6 +77,7 @@ class Drive:
                 on_fed=self._changes.jobs.fed,
                 drains=self._changes.drains,
                 moves=self._changes.moves,
+                reconfigurations=self._changes.reconfigurations,
             )
             self._reconciler.start()
             begun.callback(self._reconciler.stop)

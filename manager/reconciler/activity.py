@@ -19,5 +19,9 @@ class ReconcilerActivity:
     """Instructions sent to hosts, by kind."""
     turns: Mapping[str, int]
     """Events in the life of moves, by kind."""
+    reconfigurations: Mapping[str, int]
+    """Events in the life of reconfigurations, by kind."""
+    reconfiguration_seconds: float
+    """Seconds from the requests of reconfigurations until all their jobs had switched, in sum."""
     dataflows: Mapping[str, int]
     """Dataflows in each state, as of the last look."""

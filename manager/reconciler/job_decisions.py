@@ -210,8 +210,8 @@ class _DecisionInProgress:
         self.published[job] = LastPublished(plan=key, at=self._now, times=times)
 
     def _reason_to_wait(self, job: str, plan: Plan) -> str:
-        if plan.at_cut:
-            # The producers end their streams at the same cut.
+        if plan.at_cut or (plan.switch is not None and plan.switch.awaits):
+            # The producers end their streams at the same cut, or send the marker once this plan is logged.
             return ""
         runs, comes = self._of(job).taken_up, wiring(plan)
         begun = comes.forwards - (runs.forwards if runs else frozenset())

@@ -24,8 +24,10 @@ from manager.reconciler.drains import REPEAT_WISH_AFTER, Drained, Wish, drain
 from manager.reconciler.job_decisions import Clean, Memory, PublishPlan, decide, has_taken_up
 from manager.reconciler.live_events import LiveEvents
 from manager.reconciler.moves import Turn, go_on, wish_key
+from manager.reconciler.reconfiguration_turns import ReconfigurationKeeper, take_turn
+from manager.reconciler.reconfigurations import ReconfigurationTurn, reconfigure
 from manager.reconciler.state_changes import ReconcilerLook, StateReporter
-from manager.transitions.life import MOVE_EVENTS, Phase, TransitionEvent
+from manager.transitions.life import MOVE_EVENTS, RECONFIGURATION_EVENTS, Phase, TransitionEvent
 from merge import JobId
 
 _LOOK_EVERY = 2.0
@@ -85,6 +87,7 @@ class Reconciler:
         on_fed: Callable[[str, int], None] = lambda _job, _version: None,
         drains: Drains | None = None,
         moves: Moves | None = None,
+        reconfigurations: ReconfigurationKeeper | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`belongs` decides if an unwanted job is this service's to stop. Nothing is done unless `leads` returns true.
@@ -100,6 +103,7 @@ class Reconciler:
         self._on_fed = on_fed
         self._drains = drains
         self._moves = moves
+        self._reconfigurations = reconfigurations
         self._wished: dict[str, float] = {}
         self._clock = clock
         self._memory = Memory()
@@ -111,7 +115,8 @@ class Reconciler:
         self._thread = threading.Thread(target=self._run, name="reconciles", daemon=True)
         # Written only by the thread; a concurrent reader misses one at most.
         self._looks = self._failures = 0
-        self._steps, self._turns = Counter[str](), Counter[str]()
+        self._steps, self._turns, self._reconfigured = Counter[str](), Counter[str](), Counter[str]()
+        self._reconfiguration_seconds = 0.0
 
     def start(self) -> None:
         """Start the thread."""
@@ -150,6 +155,8 @@ class Reconciler:
             failures=self._failures,
             steps={step: self._steps[step] for step in _STEPS},
             turns={str(event): self._turns[event] for event in MOVE_EVENTS},
+            reconfigurations={str(event): self._reconfigured[event] for event in RECONFIGURATION_EVENTS},
+            reconfiguration_seconds=self._reconfiguration_seconds,
             dataflows={str(state): count for state, count in self._reporter.states.items()},
         )
 
@@ -180,6 +187,8 @@ class Reconciler:
             self._drain(self._drains, sight)
         if self._moves is not None:
             self._go_on(self._moves, sight)
+        if self._reconfigurations is not None:
+            self._reconfigure(self._reconfigurations, sight)
         self._reporter.report(ReconcilerLook(wanted=wanted, sight=sight))
 
     def _run(self) -> None:
@@ -226,6 +235,22 @@ class Reconciler:
                         _turn(moves, step)
                     except Conflict as error:
                         log.debug("the move %s: %s", move.cut, error)
+
+    def _reconfigure(self, reconfigurations: ReconfigurationKeeper, sight: Sight) -> None:
+        now = time.time()
+        for step in reconfigure(tuple(reconfigurations.under_way()), sight, self._wished, now):
+            match step:
+                case Wish(host=host, wish=wish):
+                    self._wished[wish_key(wish)] = now
+                    self._listener.publish(topics.host(host, "cut"), written_cut(wish))
+                case ReconfigurationTurn(reconfiguration=each):
+                    self._reconfigured[step.event] += 1
+                    if step.event is TransitionEvent.BEGUN:
+                        self._reconfiguration_seconds += now - each.begun
+                    try:
+                        take_turn(reconfigurations, step)
+                    except Conflict as error:
+                        log.debug("the reconfiguration %d: %s", each.id, error)
 
     def _do(self, step: PublishPlan | Clean) -> None:
         match step:

@@ -24,6 +24,7 @@ from manager.rest.routes import (
     metrics,
     operations,
     overview,
+    reconfigurations,
     savings,
     sessions,
     source_events,
@@ -39,6 +40,7 @@ ROUTERS = tuple(
     for family in (
         overview,
         dataflows,
+        reconfigurations,
         sources,
         source_events,
         administration,

@@ -2,20 +2,29 @@
 
 from collections.abc import Mapping
 
-from dags import Catalogue, Dataflow, InvalidDocument, canonicalise
+from dags import Catalogue, Dataflow, InvalidDocument, Scope, canonicalise
+from dags.canonical import NO_HISTORIES
 from manager.committed.sources import Readable, Registered
 from manager.problem import InvalidDataflow
 from manager.submissions.generator_check import check_no_generators
 from manager.submissions.publish_topics import check_topics
 
 
-def canonical(
-    raw: bytes, *, dataflow: str, tenant: str, catalogue: Catalogue, sources: Mapping[str, Registered]
+def canonical(  # noqa: PLR0913 - as `canonicalise`
+    raw: bytes,
+    *,
+    dataflow: str,
+    tenant: str,
+    catalogue: Catalogue,
+    sources: Mapping[str, Registered],
+    histories: Mapping[str, Scope] = NO_HISTORIES,
 ) -> Dataflow:
     """The canonical dataflow of a document, for sharing without bounds; refused with all of its problems."""
     readable = Readable(tenant, sources)
     try:
-        found = canonicalise(raw, dataflow=dataflow, tenant=tenant, catalogue=catalogue, sources=readable)
+        found = canonicalise(
+            raw, dataflow=dataflow, tenant=tenant, catalogue=catalogue, sources=readable, histories=histories
+        )
     except InvalidDocument as error:
         raise InvalidDataflow(error.problems) from error
     check_no_generators(found, raw)

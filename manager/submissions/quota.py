@@ -10,7 +10,7 @@ from manager.problem import NotFound, QuotaExceeded
 from manager.store.tables import DataflowRow, OperationRow, TenantRow, table_of
 
 MINUTE = 60.0
-_COUNTED = (OperationKind.SUBMIT, OperationKind.REPLACE)
+_COUNTED = (OperationKind.SUBMIT, OperationKind.REPLACE, OperationKind.RECONFIGURE)
 _TENANT, _DATAFLOW, _OPERATION = (table_of(rows).c for rows in (TenantRow, DataflowRow, OperationRow))
 _QUOTA = select(_TENANT.dataflows, _TENANT.tasks, _TENANT.submits_per_minute).where(_TENANT.name == bindparam("tenant"))
 _USED = select(func.count(), func.coalesce(func.sum(_DATAFLOW.tasks), 0)).where(

@@ -16,6 +16,8 @@ class TransitionKind(StrEnum):
     """Tasks go from job to job, with their states."""
     DRAIN = "drain"
     """A dataflow works off what its sources had sent, and is removed."""
+    RECONFIGURATION = "reconfiguration"
+    """Tasks get new configs, types or versions, and keep their states."""
 
 
 class Phase(StrEnum):
@@ -26,9 +28,12 @@ class Phase(StrEnum):
     TAKING = "taking"
     RETURNING = "returning"
     DRAINING = "draining"
+    SWITCHING = "switching"
+    PROVING = "proving"
     DONE = "done"
     RETURNED = "returned"
     ABANDONED = "abandoned"
+    REVERTED = "reverted"
 
 
 class TransitionEvent(StrEnum):
@@ -41,12 +46,16 @@ class TransitionEvent(StrEnum):
     DRAINED = "drained"
     WITHDRAWN = "withdrawn"
     """The dataflow was removed at once."""
+    PROVEN = "proven"
+    FAILED = "failed"
+    """What is new does not work."""
 
 
 _LAST: Mapping[Phase, Mapping[TransitionEvent, Phase]] = {
     Phase.DONE: {},
     Phase.RETURNED: {},
     Phase.ABANDONED: {},
+    Phase.REVERTED: {},
 }
 LIVES: Mapping[TransitionKind, Mapping[Phase, Mapping[TransitionEvent, Phase]]] = MappingProxyType(
     {
@@ -61,9 +70,21 @@ LIVES: Mapping[TransitionKind, Mapping[Phase, Mapping[TransitionEvent, Phase]]] 
             Phase.DRAINING: {TransitionEvent.DRAINED: Phase.DONE, TransitionEvent.WITHDRAWN: Phase.ABANDONED},
             **_LAST,
         },
+        TransitionKind.RECONFIGURATION: {
+            Phase.PREPARING: {TransitionEvent.READY: Phase.SWITCHING, TransitionEvent.HINDERED: Phase.ABANDONED},
+            Phase.SWITCHING: {TransitionEvent.BEGUN: Phase.PROVING},
+            Phase.PROVING: {TransitionEvent.PROVEN: Phase.DONE, TransitionEvent.FAILED: Phase.REVERTED},
+            **_LAST,
+        },
     }
 )
-MOVE_EVENTS = tuple(
-    event for event in TransitionEvent if any(event in turns for turns in LIVES[TransitionKind.MOVE].values())
-)
+
+
+def _events_of(kind: TransitionKind) -> tuple[TransitionEvent, ...]:
+    return tuple(event for event in TransitionEvent if any(event in turns for turns in LIVES[kind].values()))
+
+
+MOVE_EVENTS = _events_of(TransitionKind.MOVE)
 """The events in the life of a move."""
+RECONFIGURATION_EVENTS = _events_of(TransitionKind.RECONFIGURATION)
+"""The events in the life of a reconfiguration."""

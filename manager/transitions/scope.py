@@ -51,6 +51,7 @@ class Comer(StrEnum):
     """Of dataflows, sources or jobs; done in one commit."""
     MOVE = "move"
     DRAIN = "drain"
+    RECONFIGURATION = "reconfiguration"
 
 
 class Transition(Protocol):
@@ -76,6 +77,12 @@ _GIVES_WAY: Mapping[Phase, Resolution] = {
     Phase.RETURNING: Resolution.WAIT,
 }
 """A move that is only prepared has stopped nothing yet. From the cut on tasks stand still, and it has to end."""
+_GOES_ON: Mapping[Phase, Resolution] = {
+    Phase.PREPARING: Resolution.CANCEL,
+    Phase.SWITCHING: Resolution.WAIT,
+    Phase.PROVING: Resolution.PASS,
+}
+"""A reconfiguration that is only prepared has changed nothing yet. Once a head may have switched, it has to end."""
 MEETINGS: Mapping[tuple[Comer, TransitionKind], Mapping[Phase, Resolution]] = MappingProxyType(
     {
         (Comer.CHANGE, TransitionKind.MOVE): _GIVES_WAY,
@@ -85,12 +92,18 @@ MEETINGS: Mapping[tuple[Comer, TransitionKind], Mapping[Phase, Resolution]] = Ma
         (Comer.DRAIN, TransitionKind.DRAIN): {Phase.DRAINING: Resolution.PASS},
         # Both take cuts through the same streams, and would wait for each other.
         (Comer.MOVE, TransitionKind.DRAIN): {Phase.DRAINING: Resolution.REFUSE},
+        (Comer.RECONFIGURATION, TransitionKind.MOVE): _GIVES_WAY,
+        (Comer.RECONFIGURATION, TransitionKind.DRAIN): {Phase.DRAINING: Resolution.PASS},
+        **dict.fromkeys(((comer, TransitionKind.RECONFIGURATION) for comer in Comer), _GOES_ON),
+        # Two that are prepared would cancel each other by turns.
+        (Comer.RECONFIGURATION, TransitionKind.RECONFIGURATION): {**_GOES_ON, Phase.PREPARING: Resolution.WAIT},
     }
 )
 REASONS: Mapping[TransitionKind, str] = MappingProxyType(
     {
         TransitionKind.MOVE: "tasks are moved already; ask again once that is over",
         TransitionKind.DRAIN: "a dataflow drains; ask again once it is removed",
+        TransitionKind.RECONFIGURATION: "tasks are reconfigured already; ask again once that is over",
     }
 )
 """The message where a transition is in the way for good."""

@@ -23,6 +23,7 @@ from manager.answers import (
     OutputAnswer,
     Page,
     Quota,
+    ReconfigurationForm,
     Replayed,
     Role,
     Saving,
@@ -170,6 +171,7 @@ BODY_EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {
     Document: DOCUMENT,
     KeyForm: {"tenant": "ann", "note": "for the dashboard"},
     Quota: {"dataflows": 100, "tasks": 2_000, "submits_per_minute": 60},
+    ReconfigurationForm: {"tasks": {"average": {"config": {"window": 20}}}},
     SecretForm: {"secret": "postgresql://ann:hush@warehouse.example/readings"},
     SessionForm: {"key": NEW_KEY.key},
     SourceForm: {

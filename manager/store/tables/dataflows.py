@@ -38,6 +38,8 @@ class DataflowRow(SQLModel, table=True):
     """The epoch of each sink whose numbers were restarted: one more than the number of restarts."""
     start: str = Field(default="latest", sa_column_kwargs={"server_default": "latest"})
     """The position in the spools of its sources where it started."""
+    histories: dict[str, list[str]] | None = Field(default=None, sa_column=Column(JSON))
+    """The scopes of tasks that were reconfigured while they ran, by id."""
 
 
 class TaskRow(SQLModel, table=True):

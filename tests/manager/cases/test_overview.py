@@ -100,7 +100,17 @@ def test_who_drives_hosts_has_counted_everybodys_dataflows(manager: Manager) -> 
     """Operators get the states that its last look found, without those in which there are none; tenants their own."""
     manager.submit("ann", "s:source > k:sink")
     counts = {"running": 3, "degraded": 0}
-    driven = ReconcilerActivity(connected=True, unread=0, looks=1, failures=0, steps={}, turns={}, dataflows=counts)
+    driven = ReconcilerActivity(
+        connected=True,
+        unread=0,
+        looks=1,
+        failures=0,
+        steps={},
+        turns={},
+        reconfigurations={},
+        reconfiguration_seconds=0.0,
+        dataflows=counts,
+    )
     manager.equip(activity=lambda: driven)
     assert {DataflowState.RUNNING: 3} == manager.service.overview.counts(OPERATOR).dataflows
     assert {DataflowState.DEPLOYING: 1} == manager.service.overview.counts(ANN).dataflows

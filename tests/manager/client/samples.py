@@ -25,6 +25,26 @@ REUSED = {"id": "a", "type": "count", "instance": 7, "reused": True, "since": AT
 STARTED = {"id": "b", "type": "output", "instance": 8, "reused": False, "since": None, "failed": ""}
 SUBMITTED = DATAFLOW | {"reused": [REUSED], "started": [STARTED]}
 DETAIL = DATAFLOW | {"tasks": [REUSED, STARTED], "document": {"name": "Schools"}}
+RECONFIGURATION = {
+    "id": "7",
+    "state": "switching",
+    "dataflows": ["d1"],
+    "who": "school",
+    "begun": "2026-03-01T12:00:00Z",
+    "switched": None,
+    "ended": None,
+    "undoes": None,
+    "outcome": "",
+    "scope": {
+        "tasks": [
+            {"dataflow": "d1", "task": "a", "in_place": True, "changed": True, "state": "kept", "job": "1"},
+        ],
+        "components": [{"tasks": ["a"], "heads": ["a"]}],
+        "jobs": ["1"],
+        "waiting": [],
+        "delay_seconds": 1.0,
+    },
+}
 REMOVAL = {
     "dataflow": "d1",
     "stops": [STARTED],

@@ -67,7 +67,9 @@ def test_every_route_has_a_method_and_every_method_a_route() -> None:
         and not (verb == "get" and path.endswith(("/events", "/outputs")))
     }
     asked = {(verb, _without_ids(path)) for _, _, verb, path, *_ in ROUTES}
-    assert documented == asked | {("GET", path) for path, _ in LISTS.values()}
+    assert documented == asked | {("GET", path) for path, _ in LISTS.values()} | {
+        ("GET", "/v1/dataflows/x/reconfigurations")
+    }
 
 
 def _without_ids(path: str) -> str:
@@ -80,7 +82,7 @@ def _without_ids(path: str) -> str:
     assert found is not None
     # No id has one of these names.
     below = found[2] if found[2] in {"/replay", "/savings", "/bills"} else "/x" if found[2] else ""
-    return re.sub(r"/producers/[^/]+", "/producers/x", f"{found[1]}{below}{found[3] or ''}")
+    return re.sub(r"/(producers|reconfigurations)/[^/]+", r"/\1/x", f"{found[1]}{below}{found[3] or ''}")
 
 
 def test_a_dataflow_is_submitted_replaced_and_removed(served: Served) -> None:

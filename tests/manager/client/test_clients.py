@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from manager.answers import KeyForm, Quota, SecretForm, SourceForm, Stop, TenantForm, VisibilityForm
+from manager.answers import (
+    KeyForm,
+    Quota,
+    ReconfigurationForm,
+    SecretForm,
+    SourceForm,
+    Stop,
+    TenantForm,
+    VisibilityForm,
+)
 from manager.client import AsyncClient, Client, NotDone, NotUnderstood, Refused, Unreachable
 from manager.client.http_options import uses_proxies
 from manager.client.retry import REQUEST_ATTEMPTS, RETRY_PATIENCE
@@ -32,6 +41,7 @@ from tests.manager.client.samples import (
     OPERATION,
     OVERVIEW,
     QUOTA,
+    RECONFIGURATION,
     REMOVAL,
     RUNNING_DAG,
     RUNNING_TASK,
@@ -71,6 +81,17 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
     ("remove", ("d1",), "DELETE", "/v1/dataflows/d1?stop=now", None, DATAFLOW),
     ("remove", ("d1", Stop.DRAIN), "DELETE", "/v1/dataflows/d1?stop=drain", None, DATAFLOW),
     ("preview_removal", ("d1",), "GET", "/v1/dataflows/d1/removal", None, REMOVAL),
+    (
+        "reconfigure",
+        ("d1", ReconfigurationForm(tasks={"a": {"config": {"add": 2}}})),
+        "POST",
+        "/v1/dataflows/d1/reconfigurations",
+        {"tasks": {"a": {"config": {"add": 2}}}},
+        RECONFIGURATION,
+    ),
+    ("reconfiguration", ("d1", "7"), "GET", "/v1/dataflows/d1/reconfigurations/7", None, RECONFIGURATION),
+    ("cancel_reconfiguration", ("d1", "7"), "DELETE", "/v1/dataflows/d1/reconfigurations/7", None, RECONFIGURATION),
+    ("undo_reconfiguration", ("d1", "7"), "POST", "/v1/dataflows/d1/reconfigurations/7/undo", None, RECONFIGURATION),
     ("explain", ({"name": "x"},), "POST", "/v1/explain", {"name": "x"}, EXPLAINED),
     ("dataflow", ("a/b?",), "GET", "/v1/dataflows/a%2Fb%3F", None, DETAIL),
     ("register_source", (SOURCE_FORM,), "POST", "/v1/sources", SOURCE_FORM, SOURCE),
@@ -179,9 +200,17 @@ def test_both_clients_have_the_same_methods() -> None:
         return {name: list(inspect.signature(each).parameters) for name, each in found if name[0] != "_"}
 
     assert methods(Client) == methods(AsyncClient)
-    assert {method for method, *_ in ROUTES} | LISTS.keys() | {"events", "tail", "send", "close"} == methods(
-        Client
-    ).keys()
+    assert {method for method, *_ in ROUTES} | LISTS.keys() | {
+        *("events", "tail", "send", "close", "reconfigurations"),
+    } == methods(Client).keys()
+
+
+@BOTH
+def test_the_reconfigurations_are_those_of_a_dataflow(ask: Ask) -> None:
+    """The list is below the dataflow, and goes on from page to page."""
+    service = Service([page(RECONFIGURATION, following="6"), page(RECONFIGURATION | {"id": "5"})])
+    assert ["7", "5"] == [each.id for each in ask(service, "reconfigurations", ("d1",))]
+    assert {"/v1/dataflows/d1/reconfigurations"} == {each.url.path for each in service.asked}
 
 
 @BOTH

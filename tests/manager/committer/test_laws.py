@@ -21,7 +21,15 @@ from hypothesis.stateful import (
 )
 
 from dags import Key, Visibility
-from manager.answers import Quota, Start, Stop, VisibilityForm
+from manager.answers import (
+    Quota,
+    ReconfigurationAnswer,
+    ReconfigurationForm,
+    ReconfigurationState,
+    Start,
+    Stop,
+    VisibilityForm,
+)
 from manager.planner import Delivered
 from manager.problem import Trouble
 from manager.store.database import sqlite_url
@@ -146,6 +154,53 @@ class Tenants(RuleBasedStateMachine):
                 if sink in produced:
                     assert epoch == epochs[sink] + (produced[sink] != instance)
 
+    @precondition(lambda self: self.alive)
+    @rule(seed=_ANY, interrupted=st.booleans())
+    def reconfigure(self, seed: int, interrupted: bool) -> None:  # noqa: FBT001 - drawn
+        """Others go on as they are; what it began is there at its end, or all is as before."""
+        dataflow, random = self.some(seed), Random(seed)
+        who, service = caller(self.alive[dataflow]), self.manager.service.reconfigurations
+        maps = [task.id for task in self.manager.service.dataflows.get(who, dataflow).tasks if task.type == "map"]
+        if not maps:
+            return
+        patches = {
+            task: {"config": {"add": random.randrange(3)}} for task in random.sample(maps, random.randint(1, len(maps)))
+        }
+        others = self._others(dataflow)
+        answer = self.tried(lambda: service.begin(who, dataflow, ReconfigurationForm(tasks=patches)))
+        if answer is None:
+            return
+        self._to_the_end(answer, interrupted)
+        assert others == self._others(dataflow)
+        if random.random() < 0.5 and not interrupted:
+            undone = self.tried(lambda: service.undo(who, dataflow, answer.id))
+            if undone is not None:
+                self._to_the_end(undone, interrupted)
+        assert others == self._others(dataflow)
+        with self.manager.committer.looking() as state:
+            self.seen_instances |= set(state.running.tasks)
+
+    def _others(self, dataflow: str) -> dict[str, Any]:
+        """All dataflows but one, with the tasks that run for them."""
+        with self.manager.committer.looking() as state:
+            return {
+                name: (each, [state.running.tasks[instance] for instance in each.instances])
+                for name, each in state.running.dataflows.items()
+                if name.partition("~")[0] != dataflow
+            }
+
+    def _to_the_end(self, answer: ReconfigurationAnswer, interrupted: bool) -> None:  # noqa: FBT001 - drawn
+        changes, number = self.manager.changes.reconfigurations, int(answer.id)
+        if answer.state is ReconfigurationState.PREPARING:
+            hold(self.manager)
+            if interrupted:
+                changes.give_up(number, why="drawn")
+                return
+            changes.switch(number)
+        hold(self.manager)
+        changes.prove(number)
+        changes.end(number)
+
     @rule(source=st.sampled_from(NAMES), visibility=st.sampled_from(Visibility), who=st.sampled_from(TENANTS))
     def open_to(self, source: str, visibility: Visibility, who: str) -> None:
         owner = SOURCES[source].owner
@@ -261,3 +316,37 @@ def test_whatever_tenants_do_the_laws_hold(migrated: Path, strategy: str, monkey
     # Chance is hypothesis's alone, or it could not shrink what it finds.
     monkeypatch.setattr("secrets.token_hex", lambda _: f"{next(machine.names):012x}")
     run_state_machine_as_test(machine, settings=settings(max_examples=12, stateful_step_count=15))
+
+
+FAMILY = (
+    "s:source > a:map{'add': 1} > b:count > k:sink",
+    "s:source > a:map{'add': 1} > b:map{'add': 2} > k:sink",
+    "s:source > a:map{'add': 1} > b:count > k:sink s > c:map{'add': 1} > b a > d:map{'add': 2} > l:sink",
+    "s:source > a:map{'add': 1} > b:map{'add': 1} > c:count > k:sink a > d:map > e:map{'add': 1} > l:sink",
+)
+
+
+@STRATEGY
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_is_reconfigured_the_laws_hold(migrated: Path, strategy: str, seed: int) -> None:
+    """The same, with mostly reconfigurations of dataflows that share tasks, and a repetition by the seed."""
+    random = Random(seed)
+    machine = type("Machine", (Tenants,), {"template": migrated, "strategy": strategy})()
+    try:
+        machine.begin(family=tuple(map(document, FAMILY)))
+        for _ in range(20):
+            drawn = random.randrange(2**32)
+            match random.choice(["submit", "submit", "reconfigure", "reconfigure", "replace", "remove", "begin anew"]):
+                case "reconfigure" if machine.alive:
+                    machine.reconfigure(drawn, interrupted=random.random() < 0.3)
+                case "replace" if machine.alive:
+                    machine.replace(drawn, random.randrange(2**32))
+                case "remove" if machine.alive:
+                    machine.remove(drawn)
+                case "begin anew":
+                    machine.begin_anew()
+                case _:
+                    machine.submit(drawn, random.choice(TENANTS), keyed=False, start=Start.LATEST)
+            machine.everything_holds()
+    finally:
+        machine.teardown()

@@ -36,6 +36,8 @@ DRIVEN = ReconcilerActivity(
     failures=1,
     steps={"run": 3},
     turns={"begun": 1},
+    reconfigurations={"begun": 2},
+    reconfiguration_seconds=1.5,
     dataflows={DataflowState.RUNNING: 7},
 )
 

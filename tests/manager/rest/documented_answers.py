@@ -51,6 +51,7 @@ def _ask(who: str | None, path: str, body: Any = None, **headers: str) -> Ask:
 
 
 _DOCUMENT = resources.DOCUMENT
+_PATCH = {"tasks": {"plausible": {"config": {"max": 50.0}}}}
 _TENANT, _QUOTA = {"name": "dora"}, {"dataflows": 1, "tasks": 4, "submits_per_minute": 0}
 _SOURCE = {
     "name": "fresh",
@@ -103,6 +104,42 @@ ROUTES: dict[str, Route] = {
         },
         waits=True,
         is_document=True,
+    ),
+    "reconfigure": Route(
+        well=_ask("ann", "/v1/dataflows/{alone}/reconfigurations?dry_run=true", _PATCH),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows/{drained}/reconfigurations", _PATCH),
+            "forbidden": _ask("ann", "/v1/dataflows/{alone}/reconfigurations", _PATCH | {"dataflows": ["d-1"]}),
+            "invalid-dataflow": _ask("ann", "/v1/dataflows/{alone}/reconfigurations", {"tasks": {"nobody": {}}}),
+            "not-found": _ask("bob", "/v1/dataflows/{running}/reconfigurations", _PATCH),
+            "quota-exceeded": _ask("poor", "/v1/dataflows/{poors}/reconfigurations", _PATCH),
+        },
+        waits=True,
+    ),
+    "reconfigurations": Route(
+        well=_ask("ann", "/v1/dataflows/{alone}/reconfigurations"),
+        own={"not-found": _ask("bob", "/v1/dataflows/{running}/reconfigurations")},
+    ),
+    "reconfiguration": Route(
+        well=_ask("ann", "/v1/dataflows/{alone}/reconfigurations/{changed}"),
+        own={"not-found": _ask("ann", "/v1/dataflows/{running}/reconfigurations/{changed}")},
+    ),
+    "cancel_reconfiguration": Route(
+        well=_ask("ann", "/v1/dataflows/{alone}/reconfigurations/{abandoned}"),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows/{alone}/reconfigurations/{changed}"),
+            "not-found": _ask("ann", "/v1/dataflows/{running}/reconfigurations/{changed}"),
+            "not-ready": Ask(who="ann", path="/v1/dataflows/{alone}/reconfigurations/{changed}", when="waiting"),
+        },
+    ),
+    "undo_reconfiguration": Route(
+        well=_ask("ann", "/v1/dataflows/{alone}/reconfigurations/{changed}/undo?dry_run=true"),
+        own={
+            "conflict": _ask("ann", "/v1/dataflows/{alone}/reconfigurations/{abandoned}/undo"),
+            "not-found": _ask("ann", "/v1/dataflows/{running}/reconfigurations/{changed}/undo"),
+            "quota-exceeded": _ask("poor", "/v1/dataflows/{poors}/reconfigurations/{poors_change}/undo"),
+        },
+        waits=True,
     ),
     "remove": Route(
         well=_ask("ann", "/v1/dataflows/{drained}"),

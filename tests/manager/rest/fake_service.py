@@ -32,6 +32,9 @@ from manager.answers import (
     OverviewAnswer,
     Page,
     Quota,
+    ReconfigurationAnswer,
+    ReconfigurationForm,
+    ReconfigurationState,
     RemovalAnswer,
     Replayed,
     Role,
@@ -64,6 +67,7 @@ from manager.cases.defragmentation import Defragmentation
 from manager.cases.jobs import RunningJobs
 from manager.cases.operations import Operations
 from manager.cases.overview import Overview
+from manager.cases.reconfigurations import Reconfigurations
 from manager.cases.savings import Savings
 from manager.cases.sessions import Sessions
 from manager.cases.source_events import SourceEvents
@@ -85,7 +89,7 @@ from manager.problem import (
     StateNotReady,
     Unauthenticated,
 )
-from manager.rest.openapi_examples import reports, running_jobs
+from manager.rest.openapi_examples import reconfigurations, reports, running_jobs
 from manager.rest.routes.overview import EXAMPLE as OVERVIEW
 from manager.service import Service
 
@@ -124,6 +128,7 @@ class FakeService:
             metrics=_FakeMetrics(self),
             operations=_FakeOperations(self),
             overview=_FakeOverview(self),
+            reconfigurations=_FakeReconfigurations(self),
             running=_FakeRunningJobs(self),
             savings=_FakeSavings(self),
             secrets=_FakeSecrets(self),
@@ -523,6 +528,56 @@ class _FakeSecrets(Secrets):
         if key not in self._fake.known_secrets:
             raise NotFound("secret", name)
         return self._fake.known_secrets.pop(key)
+
+
+class _FakeReconfigurations(Reconfigurations):
+    def __init__(self, fake: FakeService) -> None:
+        self._fake = fake
+        self._begun: list[ReconfigurationAnswer] = []
+
+    def preview(self, caller: Caller, dataflow: str, form: ReconfigurationForm) -> ReconfigurationAnswer:
+        return self._made(caller, dataflow, form).model_copy(update={"state": ReconfigurationState.PREVIEW, "id": ""})
+
+    def begin(self, caller: Caller, dataflow: str, form: ReconfigurationForm) -> ReconfigurationAnswer:
+        self._begun.append(self._made(caller, dataflow, form))
+        return self._begun[-1]
+
+    def page(self, caller: Caller, dataflow: str, paging: Paging) -> Page[ReconfigurationAnswer]:
+        self._own(caller, dataflow)
+        return _paged([each for each in reversed(self._begun) if dataflow in each.dataflows], paging)
+
+    def get(self, caller: Caller, dataflow: str, reconfiguration: str) -> ReconfigurationAnswer:
+        self._own(caller, dataflow)
+        for each in self._begun:
+            if each.id == reconfiguration and dataflow in each.dataflows:
+                return each
+        raise NotFound("reconfiguration", reconfiguration)
+
+    def cancel(self, caller: Caller, dataflow: str, reconfiguration: str) -> ReconfigurationAnswer:
+        self.get(caller, dataflow, reconfiguration)
+        raise Conflict("this reconfiguration is over, or went on meanwhile")
+
+    def undo(
+        self, caller: Caller, dataflow: str, reconfiguration: str, *, dry_run: bool = False
+    ) -> ReconfigurationAnswer:
+        undone = self.get(caller, dataflow, reconfiguration)
+        number = "" if dry_run else str(len(self._begun) + 1)
+        self._begun.append(undone.model_copy(update={"id": number, "undoes": undone.id}))
+        return self._begun[-1]
+
+    def _made(self, caller: Caller, dataflow: str, form: ReconfigurationForm) -> ReconfigurationAnswer:
+        self._own(caller, dataflow)
+        if form.dataflows:
+            _operators_only(caller)
+        if not form.tasks and form.document is None:
+            raise Conflict("nothing would change; edit the type or the config of a task")
+        example = reconfigurations.RECONFIGURATION
+        return example.model_copy(update={"id": str(len(self._begun) + 1), "dataflows": (dataflow,), "who": caller.who})
+
+    def _own(self, caller: Caller, dataflow: str) -> None:  # type: ignore[override]  # a dataflow of the fake has no row
+        found = self._fake.submitted.get(dataflow)
+        if found is None or caller.tenant not in {None, found.tenant}:
+            raise NotFound("dataflow", dataflow)
 
 
 class _FakeSources(Sources):

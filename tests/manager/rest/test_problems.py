@@ -21,7 +21,7 @@ from tests.manager.rest.fake_service import FakeService
 DOCUMENT = json.dumps(resources.DOCUMENT).encode()
 JSON = {"Content-Type": "application/json"}
 ROUTES = [
-    (method, route.path.format(id="x", name="x", tenant="ann", job="x", sink="x", producer="x"))
+    (method, route.path.format(id="x", name="x", tenant="ann", job="x", sink="x", producer="x", number="1"))
     for router in ROUTERS
     for route in router.routes
     # Whoever signs in has no key to send but in the body.
@@ -31,7 +31,7 @@ ROUTES = [
 BODIES = [
     (method, path)
     for method, path in ROUTES
-    if method in {"POST", "PUT"} and not path.endswith(("credentials", "replay", "defragmentations"))
+    if method in {"POST", "PUT"} and not path.endswith(("credentials", "replay", "defragmentations", "undo"))
 ]
 
 

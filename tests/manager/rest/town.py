@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 from bridge.transport.memory_broker import MemoryBroker
 from engine.vault import Vault
-from manager.answers import KeyForm, Quota, SourceForm, Stop, TenantForm
+from manager.answers import KeyForm, Quota, ReconfigurationForm, SourceForm, Stop, TenantForm
 from manager.cases.api_keys import parse_key
 from manager.cases.base import Caller
 from manager.cases.tools import Tools
@@ -30,6 +30,8 @@ from manager.savings.settlement import Settlement, Share, Work
 from manager.service import Service
 from manager.store.database import Store
 from manager.store.dead_letters import Letter, keep
+from manager.store.tables import ReconfigurationRow, ReconfiguredRow
+from manager.transitions.life import Phase
 from tests.manager.memory_outputs import Spools, connecting
 from tests.manager.rest.real_service import NAME, in_folder, real_service
 
@@ -79,6 +81,7 @@ def town(folder: Path, **more: Any) -> Iterator[Town]:
         quiet["connection"] = {"kind": "topic", "topic": "bob/quiet"}
         service.sources.register(callers["bob"], SourceForm.model_validate(quiet))
         places = _dataflows(service, callers)
+        places |= _reconfigurations(service, made.tools, callers, places)
         service.administration.set_quota(operator, "poor", Quota(dataflows=1, tasks=4, submits_per_minute=0))
         outputs.start()
         sender.start()
@@ -114,6 +117,26 @@ def _dataflows(service: Service, callers: dict[str, Caller]) -> dict[str, str]:
     service.dataflows.remove(ann, places["removed"], Stop.NOW)
     service.dataflows.remove(ann, places["drained"], Stop.DRAIN)
     return places
+
+
+def _reconfigurations(
+    service: Service, tools: Tools, callers: dict[str, Caller], places: dict[str, str]
+) -> dict[str, str]:
+    """Reconfigurations that are over: one of ann's and one of the poor's, and one that ann gave up."""
+    form = ReconfigurationForm(tasks={"plausible": {"config": {"max": 60.0}}})
+    found = {}
+    for name, who, dataflow in (("changed", "ann", "alone"), ("poors_change", "poor", "poors")):
+        found[name] = service.reconfigurations.begin(callers[who], places[dataflow], form).id
+        tools.changes.reconfigurations.prove(int(found[name]))
+        tools.changes.reconfigurations.end(int(found[name]))
+    with tools.store.write() as session:
+        row = session.get_one(ReconfigurationRow, int(found["changed"])).model_dump(exclude={"id"})
+        given_up = ReconfigurationRow(**row | {"phase": Phase.ABANDONED})
+        session.add(given_up)
+        session.flush()
+        known = session.get_one(ReconfiguredRow, (int(found["changed"]), places["alone"])).model_dump()
+        session.add(ReconfiguredRow(**known | {"reconfiguration": given_up.id, "revision": 99}))
+        return found | {"abandoned": str(given_up.id)}
 
 
 def _dead_letters(service: Service, store: Store, ann: Caller, places: dict[str, str]) -> dict[str, str]:

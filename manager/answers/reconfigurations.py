@@ -1,0 +1,95 @@
+"""Reconfigurations: the tasks to change, the scope of the change, and its progress."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from manager.answers.base import Answer
+from merge.reconfiguration.switches import Scheduler
+
+
+class ReconfigurationForm(BaseModel):
+    """The tasks to change, all at once: patches by task id, or the whole edited document."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tasks: dict[str, dict[str, Any]] = Field(default_factory=dict, max_length=10_000)
+    """For each task a JSON merge patch (RFC 7396) of its `type` and `config`."""
+    document: dict[str, Any] | None = None
+    """The whole document instead; only types and configs may differ."""
+    fresh: list[str] = Field(default_factory=list, max_length=10_000)
+    """The changed tasks that begin without state."""
+    dataflows: list[str] = Field(default_factory=list, max_length=1_000)
+    """Other dataflows to change in the same way, so that shared tasks are changed in place. For operators."""
+    scheduler: Scheduler = Scheduler.FRIES
+    """How the jobs switch. Others than `fries` are for comparison, and for operators."""
+
+
+class ReconfigurationState(StrEnum):
+    """The state of a reconfiguration."""
+
+    PREVIEW = "preview"
+    """Nothing was begun."""
+    PREPARING = "preparing"
+    SWITCHING = "switching"
+    PROVING = "proving"
+    DONE = "done"
+    ABANDONED = "abandoned"
+    REVERTED = "reverted"
+
+
+class ChangedTaskAnswer(Answer):
+    """A task that is changed or copied."""
+
+    dataflow: str
+    task: str
+    in_place: bool
+    """True if it keeps its instance; false if the dataflow gets a copy, because others use the task as it is."""
+    changed: bool
+    """False for a copy of a task below a changed one."""
+    state: str
+    """The fate of its state: `kept`, `transformed` or `fresh`."""
+    job: str
+
+
+class ComponentAnswer(Answer):
+    """Tasks that switch in step: a component of the covering sub-DAG."""
+
+    tasks: tuple[str, ...]
+    heads: tuple[str, ...]
+    """Those that switch first."""
+
+
+class ReconfigurationScope(Answer):
+    """The tasks, states and jobs that a reconfiguration changes."""
+
+    tasks: tuple[ChangedTaskAnswer, ...]
+    components: tuple[ComponentAnswer, ...]
+    jobs: tuple[str, ...]
+    """The jobs that switch."""
+    waiting: tuple[str, ...]
+    """Those of them that wait for a marker."""
+    delay_seconds: float
+    """The expected delay until the last job has switched."""
+
+
+class ReconfigurationAnswer(Answer):
+    """A reconfiguration: under way, past, or a preview of one."""
+
+    id: str
+    """Empty for a preview."""
+    state: ReconfigurationState
+    dataflows: tuple[str, ...]
+    who: str
+    begun: datetime
+    switched: datetime | None = None
+    """When all jobs ran the new configuration."""
+    ended: datetime | None = None
+    undoes: str | None = None
+    """The reconfiguration that it undoes."""
+    outcome: str = ""
+    """Why it was given up or undone."""
+    scope: ReconfigurationScope | None = None
+    """None if it undoes one that failed."""

@@ -1,0 +1,226 @@
+"""Reconfigurations of running dataflows: previewed, begun, watched, cancelled and undone."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlmodel import col, select
+from sqlmodel.sql.expression import SelectOfScalar
+
+from dags import Problem
+from dags.problems import pointer
+from manager.answers import (
+    ChangedTaskAnswer,
+    ComponentAnswer,
+    Page,
+    ReconfigurationAnswer,
+    ReconfigurationForm,
+    ReconfigurationScope,
+    ReconfigurationState,
+)
+from manager.cases.base import Base, Caller, Paging, moment, number_in, operators_only, paged
+from manager.committed.state import CommittedState
+from manager.committer.dataflow_rows import dataflow_of
+from manager.committer.reconfiguration_snapshot import ReconfigurationRequest
+from manager.planner import public_id
+from manager.problem import Conflict, InvalidDataflow, InvalidRequest, NotFound
+from manager.store.tables import DataflowRow, ReconfigurationRow, ReconfiguredRow
+from manager.transitions.life import Phase
+from manager.transitions.reconfiguration_decision import ReconfigurationDecision
+from merge import Instance
+from merge.reconfiguration.switches import Scheduler
+
+
+class Reconfigurations(Base):
+    """Reconfigurations, for the tenants of the dataflows and for operators."""
+
+    def preview(self, caller: Caller, dataflow: str, form: ReconfigurationForm) -> ReconfigurationAnswer:
+        """A preview of a reconfiguration; nothing changes."""
+        return self._previewed(caller, self._wanted(caller, dataflow, form))
+
+    def begin(self, caller: Caller, dataflow: str, form: ReconfigurationForm) -> ReconfigurationAnswer:
+        """Begin a reconfiguration."""
+        wanted = self._wanted(caller, dataflow, form)
+        return self._answer(self._changes.reconfigurations.begin(wanted, _report, who=caller.who))
+
+    def undo(
+        self, caller: Caller, dataflow: str, reconfiguration: str, *, dry_run: bool = False
+    ) -> ReconfigurationAnswer:
+        """Undo a reconfiguration, or preview that: back to the configs before, with the states as they are by now."""
+        row = self._row(caller, dataflow, reconfiguration)
+        wanted = self._changes.reconfigurations.undoing(row.id or 0)
+        for name in wanted.dataflows:
+            self._own(caller, name)
+        try:
+            if dry_run:
+                return self._previewed(caller, wanted)
+            return self._answer(self._changes.reconfigurations.begin(wanted, _report, who=caller.who))
+        except InvalidDataflow as error:
+            # Its types or sources have changed since.
+            raise Conflict(f"the dataflow cannot go back: {error}") from error
+
+    def cancel(self, caller: Caller, dataflow: str, reconfiguration: str) -> ReconfigurationAnswer:
+        """Cancel a reconfiguration, which is possible until its first head switches; idempotent."""
+        row = self._row(caller, dataflow, reconfiguration)
+        if row.phase != Phase.ABANDONED:
+            self._changes.reconfigurations.give_up(row.id or 0, why=f"{caller.who} cancelled it")
+        return self.get(caller, dataflow, reconfiguration)
+
+    def get(self, caller: Caller, dataflow: str, reconfiguration: str) -> ReconfigurationAnswer:
+        """One reconfiguration of a dataflow."""
+        return self._answer(self._row(caller, dataflow, reconfiguration))
+
+    def page(self, caller: Caller, dataflow: str, paging: Paging) -> Page[ReconfigurationAnswer]:
+        """The reconfigurations of a dataflow, newest first."""
+        self._own(caller, dataflow)
+        wanted = _of(dataflow).order_by(col(ReconfigurationRow.id).desc())
+        if paging.after is not None:
+            wanted = wanted.where(col(ReconfigurationRow.id) < paging.after_number)
+        with self._store.read() as session:
+            rows = session.exec(wanted.limit(paging.limit + 1)).all()
+        return paged(rows, paging.limit, cursor=lambda row: row.id, answer=self._answer)
+
+    def _previewed(self, caller: Caller, wanted: ReconfigurationRequest) -> ReconfigurationAnswer:
+        return ReconfigurationAnswer(
+            id="",
+            state=ReconfigurationState.PREVIEW,
+            dataflows=wanted.dataflows,
+            who=caller.who,
+            begun=datetime.now(UTC),
+            undoes=None if wanted.undoes is None else str(wanted.undoes),
+            scope=self._changes.reconfigurations.preview(wanted, _scope),
+        )
+
+    def _wanted(self, caller: Caller, dataflow: str, form: ReconfigurationForm) -> ReconfigurationRequest:
+        row = self._own(caller, dataflow)
+        if form.dataflows or form.scheduler is not Scheduler.FRIES:
+            operators_only(caller)
+        if bool(form.tasks) == (form.document is not None):
+            raise InvalidRequest([_both(form)])
+        if form.document is not None and form.dataflows:
+            raise InvalidRequest(
+                [
+                    Problem(
+                        pointer=pointer("dataflows"),
+                        code="whole-document",
+                        message="a whole document is one dataflow's",
+                        remedy="send patches in `tasks` to change several dataflows",
+                    )
+                ]
+            )
+        if unknown := sorted(set(form.fresh) - set(row.task_ids)):
+            raise InvalidRequest(
+                [
+                    Problem(
+                        pointer=pointer("fresh", form.fresh.index(unknown[0])),
+                        code="unknown-task",
+                        message=f"the dataflow has no task {unknown[0]!r}",
+                        remedy="name a task of its document",
+                    )
+                ]
+            )
+        names = tuple(dict.fromkeys([dataflow, *form.dataflows]))
+        for name in names:
+            self._own(caller, name)
+        document = None if form.document is None else json.dumps(form.document, ensure_ascii=False)
+        return ReconfigurationRequest(
+            dataflows=names,
+            patches=form.tasks,
+            documents={} if document is None else {dataflow: document},
+            fresh=frozenset(form.fresh),
+            scheduler=form.scheduler,
+        )
+
+    def _own(self, caller: Caller, dataflow: str) -> DataflowRow:
+        with self._store.read() as session:
+            row = dataflow_of(session, dataflow)
+        if caller.tenant is not None and row.tenant != caller.tenant:
+            raise NotFound("dataflow", dataflow)
+        return row
+
+    def _row(self, caller: Caller, dataflow: str, reconfiguration: str) -> ReconfigurationRow:
+        self._own(caller, dataflow)
+        number = number_in(reconfiguration)
+        with self._store.read() as session:
+            row = session.exec(_of(dataflow).where(col(ReconfigurationRow.id) == (number or 0))).one_or_none()
+        if row is None:
+            raise NotFound("reconfiguration", reconfiguration)
+        return row
+
+    def _answer(self, row: ReconfigurationRow) -> ReconfigurationAnswer:
+        with self._store.read() as session:
+            named = select(ReconfiguredRow.dataflow).where(col(ReconfiguredRow.reconfiguration) == row.id)
+            dataflows = session.exec(named.order_by(col(ReconfiguredRow.dataflow))).all()
+        return ReconfigurationAnswer(
+            id=str(row.id),
+            state=ReconfigurationState(row.phase),
+            dataflows=tuple(dataflows),
+            who=row.who,
+            begun=moment(row.begun),
+            switched=None if row.switched is None else moment(row.switched),
+            ended=None if row.ended is None else moment(row.ended),
+            undoes=None if row.undoes is None else str(row.undoes),
+            outcome=row.outcome,
+            scope=ReconfigurationScope.model_validate(row.report) if row.report else None,
+        )
+
+
+def _of(dataflow: str) -> SelectOfScalar[ReconfigurationRow]:
+    """The reconfigurations of a dataflow."""
+    join = col(ReconfiguredRow.reconfiguration) == col(ReconfigurationRow.id)
+    return select(ReconfigurationRow).join(ReconfiguredRow, join).where(col(ReconfiguredRow.dataflow) == dataflow)
+
+
+def _both(form: ReconfigurationForm) -> Problem:
+    given = form.document is not None
+    return Problem(
+        pointer=pointer("document") if given else pointer("tasks"),
+        code="document-and-tasks" if given else "missing",
+        message="both patches and a whole document are given" if given else "nothing to change is given",
+        remedy="send patches in `tasks`, or the edited `document`",
+    )
+
+
+def _report(state: CommittedState, decided: ReconfigurationDecision) -> dict[str, Any]:
+    return _scope(state, decided).model_dump(mode="json")
+
+
+def _scope(state: CommittedState, decided: ReconfigurationDecision) -> ReconfigurationScope:
+    """The scope of a decision, by the names that tasks have in its dataflows."""
+    names: dict[Instance, str] = {}
+    for old, new in decided.alteration.swaps:
+        for dataflow in (old, new):
+            for task, instance in dataflow.places.items():
+                names.setdefault(instance, task)
+    homes = decided.settled.between.homes
+    tasks = [
+        ChangedTaskAnswer(
+            dataflow=public_id(new.id),
+            task=task,
+            in_place=not each.is_forked,
+            changed=each.is_changed,
+            state=str(each.fate or "undeclared"),
+            job=str(homes[each.becomes.instance].job),
+        )
+        for _, new in decided.alteration.swaps
+        for task, instance in sorted(new.places.items())
+        for each in decided.tasks
+        if each.becomes.instance == instance
+    ]
+    switching = decided.switches
+    waiting = tuple(str(job) for job, each in switching.jobs.items() if not each.is_head)
+    pace = max((state.plans[job].pace for job in switching.jobs if job in state.plans), default=0.0)
+    return ReconfigurationScope(
+        tasks=tuple(tasks),
+        components=tuple(
+            ComponentAnswer(
+                tasks=tuple(sorted(names.get(Instance(int(each)), each) for each in component.scope)),
+                heads=tuple(sorted(names.get(Instance(int(each)), each) for each in component.heads)),
+            )
+            for component in switching.components
+        ),
+        jobs=tuple(map(str, switching.jobs)),
+        waiting=waiting,
+        # A head switches within a pace, and each job that waits for another needs a batch more at most.
+        delay_seconds=pace * (1 + len(waiting)),
+    )

@@ -1,0 +1,167 @@
+"""The snapshot of a reconfiguration: its documents edited and read while others commit, and decided on later."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import NamedTuple
+
+from dags import Catalogue, Dataflow, Scope
+from manager.answers import Start
+from manager.committed.sources import Registered
+from manager.committed.state import CommittedState, running_id
+from manager.committer.committer import Committer
+from manager.committer.dataflow_rows import histories_of, running_dataflow
+from manager.problem import Conflict, InvalidDataflow
+from manager.store.database import Store
+from manager.store.tables import DataflowRow
+from manager.submissions.canonical_document import canonical
+from manager.submissions.confinement import confined
+from manager.submissions.edited_document import TaskPatches, patched, shape_problems, streams_of
+from manager.transitions.life import Phase
+from manager.transitions.reconfiguration_decision import ReconfigurationDecision, decide_reconfiguration
+from manager.transitions.state_fates import undeclared
+from merge import Instance, RunningTask, Submitted
+from merge.reconfiguration.alteration import Edit, below, changed_ids, histories
+from merge.reconfiguration.switches import Scheduler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconfigurationRequest:
+    """The wish to reconfigure some dataflows: by patches of tasks, or by one whole document for each."""
+
+    dataflows: tuple[str, ...]
+    patches: TaskPatches = field(default_factory=dict)
+    documents: Mapping[str, str] = field(default_factory=dict)
+    """Whole documents, by dataflow; instead of patches."""
+    fresh: frozenset[str] = frozenset()
+    """The tasks that begin without state."""
+    undoes: int | None = None
+    scheduler: Scheduler = Scheduler.FRIES
+    lenient: bool = False
+    """Whether states of which nobody knows what becomes are dropped."""
+
+
+class DataflowReading(NamedTuple):
+    """One dataflow of a request, read against a snapshot."""
+
+    row: DataflowRow
+    was: Submitted
+    tasks: Mapping[str, RunningTask]
+    document: str
+    by: Dataflow
+    affected: frozenset[str]
+
+
+class ReconfigurationSnapshot(NamedTuple):
+    """A request, read against a snapshot of the committed state."""
+
+    sources: Mapping[str, Registered]
+    readings: tuple[DataflowReading, ...]
+
+
+class StaleSnapshot(Exception):
+    """The committed state has changed since the documents were read."""
+
+
+class ReconfigurationReader:
+    """Reads the documents of reconfigurations; any thread may call it."""
+
+    def __init__(self, committer: Committer, store: Store, catalogue: Catalogue) -> None:
+        self._committer = committer
+        self._store = store
+        self._catalogue = catalogue
+
+    def read(self, wanted: ReconfigurationRequest) -> ReconfigurationSnapshot:
+        """Read the documents while others commit."""
+        token = f"~{secrets.token_hex(6)}"
+        with self._store.read() as session:
+            rows = [running_dataflow(session, name) for name in wanted.dataflows]
+        for row in rows:
+            if row.draining is not None:
+                raise Conflict(f"the dataflow {row.id!r} drains, and is removed after that")
+        with self._committer.looking() as state:
+            sources = state.sources
+            known = state.running.dataflows
+            runs = [known.get(running_id(row.id, row.revision)) for row in rows]
+            if None in runs:
+                raise StaleSnapshot
+            found = [each for each in runs if each is not None]
+            tasks = [{task: state.running.tasks[place] for task, place in each.places.items()} for each in found]
+        reads = (
+            self._read(row, was, these, sources, wanted, token)
+            for row, was, these in zip(rows, found, tasks, strict=True)
+        )
+        snapshot = ReconfigurationSnapshot(sources, tuple(reads))
+        if not any(read.affected for read in snapshot.readings):
+            raise Conflict("nothing would change; edit the type or the config of a task")
+        return snapshot
+
+    def _read(  # noqa: PLR0913, PLR0917 - a dataflow as it is, and what is wanted of it
+        self,
+        row: DataflowRow,
+        was: Submitted,
+        tasks: Mapping[str, RunningTask],
+        sources: Mapping[str, Registered],
+        wanted: ReconfigurationRequest,
+        token: str,
+    ) -> DataflowReading:
+        document = wanted.documents.get(row.id)
+        if document is None:
+            document, problems = patched(row.document, wanted.patches)
+            if problems:
+                raise InvalidDataflow(problems)
+        known = histories_of(row)
+
+        def read(scopes: Mapping[str, Scope]) -> Dataflow:
+            return canonical(
+                document.encode(),
+                dataflow=row.id,
+                tenant=row.tenant,
+                catalogue=self._catalogue,
+                sources=sources,
+                histories=scopes,
+            )
+
+        edited = read(known)
+        if problems := tuple(shape_problems(row.document, document)):
+            raise InvalidDataflow(problems)
+        affected = below(streams_of(document), changed_ids(tasks, edited))
+        by = read(known | histories(tasks, affected, token))
+        return DataflowReading(row, was, tasks, document, by, affected)
+
+
+def decided_on(
+    state: CommittedState, now: datetime, snapshot: ReconfigurationSnapshot, wanted: ReconfigurationRequest
+) -> ReconfigurationDecision:
+    """The decision of a request, by the state as it is. Raises `StaleSnapshot` if it was read against another."""
+    if state.sources is not snapshot.sources:
+        raise StaleSnapshot
+    edits = []
+    for read in snapshot.readings:
+        if state.running.dataflows.get(read.was.id) is not read.was:
+            raise StaleSnapshot
+        if any(state.running.tasks.get(task.instance) is not task for task in read.tasks.values()):
+            raise StaleSnapshot
+        by = confined(read.by, state, Start(read.row.start))
+        by = replace(by, id=running_id(read.row.id, read.row.revision + 1))
+        edits.append(Edit(read.was.id, by, read.affected))
+    decided = decide_reconfiguration(
+        state.running,
+        state.jobs,
+        edits,
+        now,
+        fresh=wanted.fresh,
+        earlier=changed_lately(state),
+        scheduler=wanted.scheduler,
+    )
+    problems = () if wanted.lenient else tuple(undeclared(decided.tasks, decided.alteration))
+    if problems:
+        raise InvalidDataflow(problems)
+    return decided
+
+
+def changed_lately(state: CommittedState) -> frozenset[Instance]:
+    """The tasks of reconfigurations after whose switch older events may still be under way."""
+    proving = (each.changed for each in state.reconfigurations.values() if each.phase is Phase.PROVING)
+    return frozenset[Instance]().union(*proving)

@@ -1,0 +1,222 @@
+"""The steps of a reconfiguration, each a function over a transaction, in the order of its phases."""
+
+import time
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from engine.plan import Plan
+from manager.answers import OperationKind
+from manager.committed.state_load import reconfiguration_of
+from manager.committer.draft import Draft
+from manager.committer.rows import write_down, write_jobs, write_plans
+from manager.planner import Planner, public_id
+from manager.problem import Conflict
+from manager.store.tables import DataflowRow, ReconfigurationRow, ReconfiguredRow
+from manager.transitions.life import LIVES, Phase, TransitionEvent
+from manager.transitions.reconfiguration import Prepared, Reconfiguration, switch_marker
+from manager.transitions.reconfiguration_decision import ReconfigurationDecision
+from manager.transitions.reconfiguration_plans import SwitchPlans, lingers
+from manager.transitions.state_fates import state_changes
+from merge import Instance, JobId, Submitted
+from merge.reconfiguration.alteration import Edit
+
+
+def begin(  # noqa: PLR0913 - the decision, the documents, who asked, what for, and when
+    session: Session,
+    draft: Draft,
+    decided: ReconfigurationDecision,
+    documents: dict[str, str],
+    *,
+    who: str,
+    fresh: frozenset[str],
+    undoes: int | None,
+    report: dict[str, Any],
+    begun: float,
+) -> ReconfigurationRow:
+    """Begin a reconfiguration: switch at once if no job waits for another, else prepare those that wait.
+
+    `documents` are the edited ones, by dataflow.
+    """
+    switching = decided.switches
+    coordinated = switching.is_coordinated
+    row = ReconfigurationRow(
+        phase=Phase.PREPARING if coordinated else Phase.SWITCHING,
+        since=draft.now.timestamp(),
+        begun=draft.now.timestamp(),
+        who=who,
+        jobs=sorted(switching.jobs),
+        awaiting=sorted(job for job, each in switching.jobs.items() if not each.is_head),
+        sources=sorted({source for each in switching.jobs.values() for source in each.sources}),
+        instances=sorted(decided.scope.instances),
+        changed=sorted(decided.changed),
+        watched=sorted(decided.watched),
+        undoes=undoes,
+        report=report,
+    )
+    session.add(row)
+    session.flush()
+    assert row.id is not None  # noqa: S101 - it was written
+    for name, document in documents.items():
+        of = _dataflow(session, name)
+        session.add(
+            ReconfiguredRow(
+                reconfiguration=row.id,
+                dataflow=name,
+                revision=of.revision + 1,
+                before=of.document,
+                after=document,
+            )
+        )
+    session.flush()
+    if coordinated:
+        _prepare(session, draft, row, decided, fresh)
+    else:
+        _switch(session, draft, row, decided, begun=begun)
+    return row
+
+
+def switch(session: Session, draft: Draft, prepared: Reconfiguration, decided: ReconfigurationDecision) -> None:
+    """All that wait know the marker: change the tasks, and let the heads switch."""
+    row = _turned(session, draft, prepared.id, TransitionEvent.READY)
+    _switch(session, draft, row, decided, begun=time.monotonic())
+
+
+def prove(session: Session, draft: Draft, reconfiguration: int) -> None:
+    """All jobs run the new plans: end the streams that carried markers only."""
+    row = _turned(session, draft, reconfiguration, TransitionEvent.BEGUN)
+    row.switched = draft.now.timestamp()
+    state = draft.state
+    planner = draft.planner(state.jobs)
+    for job in map(JobId, row.jobs):
+        if (plan := state.plans.get(job)) is not None and lingers(plan, _made(draft, planner, job, plan)):
+            draft.touched.add(job)
+    _note(session, draft, row)
+    write_plans(session, draft)
+
+
+def end(session: Session, draft: Draft, reconfiguration: int) -> None:
+    """It has proven itself."""
+    _close(session, draft, _turned(session, draft, reconfiguration, TransitionEvent.PROVEN))
+
+
+def revert(session: Session, draft: Draft, reconfiguration: int, why: str) -> None:
+    """A changed task fails: it is undone by a reconfiguration of its own."""
+    row = _turned(session, draft, reconfiguration, TransitionEvent.FAILED)
+    row.outcome = f"undone, because {why}"
+    _close(session, draft, row)
+
+
+def give_up(session: Session, draft: Draft, reconfiguration: int, *, why: str) -> None:
+    """Abandon a reconfiguration that is only prepared."""
+    row = _turned(session, draft, reconfiguration, TransitionEvent.HINDERED)
+    row.outcome = f"given up, because {why}"
+    draft.touched |= draft.state.reconfigurations[reconfiguration].awaiting
+    _close(session, draft, row)
+    write_plans(session, draft)
+
+
+def _prepare(
+    session: Session, draft: Draft, row: ReconfigurationRow, decided: ReconfigurationDecision, fresh: frozenset[str]
+) -> None:
+    """Give the jobs that wait for markers their plans, and reserve the instances of the forks."""
+    state = draft.state
+    _note(session, draft, row, Prepared(decision=decided, fresh=fresh))
+    state.running.next_instance = max(state.running.next_instance, decided.alteration.next_instance)
+    planner = draft.planner_after(decided.alteration, decided.settled.jobs)
+    making = _switch_plans(draft, row, decided)
+    _take_up(session, draft, _plans(draft, planner, making, frozenset(map(JobId, row.awaiting))))
+
+
+def _switch(
+    session: Session, draft: Draft, row: ReconfigurationRow, decided: ReconfigurationDecision, *, begun: float
+) -> None:
+    """Change the tasks in the committed state, and give the heads their plans."""
+    making = _switch_plans(draft, row, decided)
+    draft.alter(decided.alteration, decided.settled)
+    heads = decided.switches.jobs.keys() - set(map(JobId, row.awaiting))
+    _take_up(session, draft, _plans(draft, draft.planner(draft.state.jobs), making, heads))
+    # The others that switch have their plans already.
+    draft.touched -= decided.switches.jobs.keys()
+    for edit, (_, new) in zip(decided.edits, decided.alteration.swaps, strict=True):
+        _rewrite(session, draft, row, edit, new)
+    _note(session, draft, row)
+    names = ", ".join(public_id(new.id) for _, new in decided.alteration.swaps)
+    write_down(session, draft, OperationKind.RECONFIGURE, who=row.who, subject=names, begun=begun)
+
+
+def _rewrite(session: Session, draft: Draft, row: ReconfigurationRow, edit: Edit, new: Submitted) -> None:
+    """Have the row of a dataflow say what runs for it now."""
+    of = _dataflow(session, public_id(new.id))
+    edited = session.get_one(ReconfiguredRow, (row.id, of.id))
+    of.revision += 1
+    of.name, of.document = new.name, edited.after
+    of.instances = list(new.instances)
+    of.tasks = len(set(new.instances))
+    of.started = sorted((set(of.started) | draft.added.keys()).intersection(new.instances))
+    of.parts = [list(part) for part in new.parts]
+    of.sources = sorted(draft.state.read_by(new.id))
+    scopes = {task: edit.by.tasks[edit.by.places[task]].key.scope for task in edit.affected}
+    of.histories = (of.histories or {}) | {task: list(scope) for task, scope in scopes.items() if scope is not None}
+    session.add(of)
+
+
+def _switch_plans(draft: Draft, row: ReconfigurationRow, decided: ReconfigurationDecision) -> SwitchPlans:
+    return SwitchPlans(
+        marker=switch_marker(row.id or 0),
+        switches=decided.switches,
+        changes=state_changes(decided.tasks),
+        jobs=decided.settled.jobs,
+        streams={
+            source: draft.state.sources[draft.state.running.tasks[source].config["source"]].supplied.stream
+            for source in map(Instance, row.sources)
+        },
+    )
+
+
+def _plans(draft: Draft, planner: Planner, making: SwitchPlans, jobs: AbstractSet[JobId]) -> dict[JobId, Plan]:
+    plans = draft.state.plans
+    return {job: making.plan(job, _made(draft, planner, job, plans[job]), plans[job]) for job in sorted(jobs)}
+
+
+def _made(draft: Draft, planner: Planner, job: JobId, before: Plan) -> Plan:
+    return planner.plan(job, version=before.version + 1, term=draft.term, before=before)
+
+
+def _take_up(session: Session, draft: Draft, plans: dict[JobId, Plan]) -> None:
+    draft.moved = True
+    draft.state.plans |= plans
+    write_jobs(session, draft, plans)
+
+
+def _turned(session: Session, draft: Draft, reconfiguration: int, event: TransitionEvent) -> ReconfigurationRow:
+    """The row of a reconfiguration, in the phase that an event brings."""
+    known = draft.state.reconfigurations.get(reconfiguration)
+    following = None if known is None else LIVES[known.kind][known.phase].get(event)
+    if following is None:
+        raise Conflict("this reconfiguration is over, or went on meanwhile")
+    row = session.get_one(ReconfigurationRow, reconfiguration)
+    row.phase, row.since = following, draft.now.timestamp()
+    return row
+
+
+def _note(session: Session, draft: Draft, row: ReconfigurationRow, prepared: Prepared | None = None) -> None:
+    session.add(row)
+    session.flush()
+    draft.moved = True
+    named = select(ReconfiguredRow).where(col(ReconfiguredRow.reconfiguration) == row.id)
+    each = reconfiguration_of(row, sorted(one.dataflow for one in session.exec(named)))
+    draft.state.reconfigurations[each.id] = replace(each, prepared=prepared)
+
+
+def _close(session: Session, draft: Draft, row: ReconfigurationRow) -> None:
+    row.ended = draft.now.timestamp()
+    session.add(row)
+    draft.moved = True
+    del draft.state.reconfigurations[row.id or 0]
+
+
+def _dataflow(session: Session, name: str) -> DataflowRow:
+    return session.exec(select(DataflowRow).where(col(DataflowRow.id) == name)).one()

@@ -1,0 +1,81 @@
+"""The fate of each state in a reconfiguration: kept, transformed or fresh, as the task types declare; pure."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from dags import Problem, StateFate, fate
+from dags.problems import pointer
+from engine.state_change import FormerTask, StateChange
+from merge import Instance, RunningGraph, RunningTask
+from merge.reconfiguration.alteration import Alteration, is_changed
+
+
+class ReconfiguredTask(NamedTuple):
+    """A task that changes or is forked, and the fate of its state; made by `reconfigured_tasks`."""
+
+    was: RunningTask
+    becomes: RunningTask
+    fate: StateFate | None
+    """None if its type does not declare it."""
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether it gets an instance of its own."""
+        return self.was.instance != self.becomes.instance
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether its type, version or config changes."""
+        return is_changed(self.was, self.becomes)
+
+
+def reconfigured_tasks(
+    running: RunningGraph, by: Alteration, fresh: AbstractSet[Instance]
+) -> tuple[ReconfiguredTask, ...]:
+    """The tasks that change or are forked; `running` is the graph before. Tasks in `fresh` lose their states."""
+    pairs = [(running.tasks[task.instance], task) for task in by.alters]
+    pairs += [(running.tasks[fork.origin], fork.task) for fork in by.forks if fork.origin is not None]
+    return tuple(
+        ReconfiguredTask(was, becomes, StateFate.FRESH if becomes.instance in fresh else _fate(was, becomes))
+        for was, becomes in pairs
+        if was.instance != becomes.instance or is_changed(was, becomes)
+    )
+
+
+def undeclared(tasks: Iterable[ReconfiguredTask], by: Alteration) -> Iterator[Problem]:
+    """A problem for each task of which its type does not declare what becomes of its state."""
+    _, new = by.swaps[0]
+    for each in tasks:
+        if each.fate is None:
+            name = next((task for task, instance in new.places.items() if instance == each.becomes.instance), "")
+            yield Problem(
+                pointer=pointer("tasks", name),
+                code="undeclared-state",
+                message=f"type {each.becomes.type.name!r} does not declare what becomes of the state by this change",
+                remedy=f'begin without state: send {{"fresh": ["{name}"]}} along',
+            )
+
+
+def state_changes(tasks: Iterable[ReconfiguredTask]) -> Mapping[Instance, StateChange]:
+    """For each task whose state is not simply kept what its plan says of it."""
+    return {
+        each.becomes.instance: StateChange(
+            instance=each.becomes.instance,
+            source=each.was.instance if each.is_forked else None,
+            former=_former(each.was) if each.fate is StateFate.TRANSFORMED else None,
+            fresh=each.fate is StateFate.FRESH,
+        )
+        for each in tasks
+        if each.is_forked or each.fate is not StateFate.KEPT
+    }
+
+
+def _fate(was: RunningTask, becomes: RunningTask) -> StateFate | None:
+    return fate(was.type, was.config, becomes.type, becomes.config)
+
+
+def _former(task: RunningTask) -> FormerTask:
+    config = json.dumps(task.config, separators=(",", ":"))
+    return FormerTask(type=task.type.name, version=task.type.version, config=config)

@@ -1,0 +1,222 @@
+"""Reconfigurations as they are committed: what changes in place, what is copied, and how jobs switch."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from engine.plan import SlotState
+from engine.state_change import StateChange
+from manager.answers import ReconfigurationForm, ReconfigurationState, Stop
+from manager.committer import committer as committers
+from manager.problem import Conflict, Forbidden, InvalidDataflow, StateNotReady
+from merge import Instance
+from tests.manager.committer.pictures import hold, pictured, rows
+from tests.manager.managers import OPERATOR, Manager, caller
+
+ANN, BOB = caller("ann"), caller("bob")
+CHAIN = "s:source > a:map{'add': 1} > b:count > k:sink"
+
+
+@pytest.fixture
+def manager(sqlite: str) -> Iterator[Manager]:
+    made = Manager(sqlite).lead()
+    made.admit("ann", "bob")
+    made.register("weather", "traffic")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def spread(sqlite: str) -> Iterator[Manager]:
+    """Jobs in a row: each dataflow's residue has one of its own."""
+    made = Manager(sqlite, strategy="launch").lead()
+    made.admit("ann", "bob")
+    made.register("weather", "traffic")
+    yield made
+    made.close()
+
+
+def patch(**tasks: dict[str, object]) -> ReconfigurationForm:
+    return ReconfigurationForm(tasks={task: {"config": config} for task, config in tasks.items()})
+
+
+def places(manager: Manager, dataflow: str) -> dict[str, int]:
+    detail = manager.service.dataflows.get(ANN, dataflow)
+    return {task.id: task.instance for task in detail.tasks}
+
+
+def test_a_task_of_one_dataflow_changes_in_place(manager: Manager) -> None:
+    """It and all below keep their instances; the job's next plan has the new config."""
+    flow = manager.submit("ann", CHAIN)
+    before = places(manager, flow)
+    answer = manager.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5}))
+    assert ReconfigurationState.SWITCHING == answer.state
+    assert before == places(manager, flow)
+    with manager.committer.looking() as state:
+        (plan,) = state.plans.values()
+    assert '{"add":5}' == next(slot.config for slot in plan.slots if slot.instance == before["a"])
+    hold(manager)
+
+
+def test_a_shared_task_is_copied(manager: Manager) -> None:
+    """The dataflow gets copies of the task and all below it; the other keeps its own, with its plan's slots."""
+    mine, other = manager.submit("ann", CHAIN), manager.submit("bob", CHAIN)
+    before = places(manager, mine)
+    answer = manager.service.reconfigurations.begin(ANN, mine, patch(a={"add": 5}))
+    after = places(manager, mine)
+    assert before["s"] == after["s"]
+    assert all(before[task] != after[task] for task in "abk")
+    detail = manager.service.dataflows.get(BOB, other)
+    assert before == {task.id: task.instance for task in detail.tasks}
+    with manager.committer.looking() as state:
+        (plan,) = state.plans.values()
+    assert {after["a"]: before["a"], after["b"]: before["b"], after["k"]: before["k"]} == {
+        change.instance: change.source for change in plan.changes
+    }
+    assert {SlotState.ACTIVE} == {slot.state for slot in plan.slots}
+    assert answer.scope is not None
+    assert {False} == {task.in_place for task in answer.scope.tasks}
+    hold(manager)
+
+
+def test_what_is_the_same_is_refused(manager: Manager) -> None:
+    """A reconfiguration that changes nothing, or more than tasks, is refused and changes nothing."""
+    flow = manager.submit("ann", CHAIN)
+    with pytest.raises(Conflict, match="nothing would change"):
+        manager.service.reconfigurations.begin(ANN, flow, patch(a={"add": 1}))
+    with pytest.raises(InvalidDataflow):
+        manager.service.reconfigurations.begin(ANN, flow, patch(a={"add": "x"}))
+    hold(manager)
+
+
+def test_jobs_in_a_row_switch_one_after_the_other(spread: Manager) -> None:
+    """The job below waits for the marker of the bridge; the head switches once that is known."""
+    manager = spread
+    manager.submit("ann", "s:source > a:map{'add': 1} > k:sink")
+    flow = manager.submit("ann", CHAIN)
+    answer = manager.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5}))
+    assert ReconfigurationState.PREPARING == answer.state
+    hold(manager)
+    manager.changes.reconfigurations.switch(int(answer.id))
+    hold(manager)
+    with manager.committer.looking() as state:
+        switches = {job: plan.switch for job, plan in state.plans.items() if plan.switch}
+    assert 2 == len(switches)
+    manager.changes.reconfigurations.prove(int(answer.id))
+    manager.changes.reconfigurations.end(int(answer.id))
+    hold(manager)
+    undo = manager.service.reconfigurations.undo(ANN, flow, answer.id)
+    assert answer.id == undo.undoes
+    hold(manager)
+
+
+def test_a_preview_changes_nothing(manager: Manager) -> None:
+    """It says what a reconfiguration would do, and that is what it does."""
+    flow = manager.submit("ann", CHAIN)
+    manager.submit("bob", CHAIN)
+    before = pictured(manager), rows(manager.store)
+    preview = manager.service.reconfigurations.preview(ANN, flow, patch(a={"add": 5}))
+    assert before == (pictured(manager), rows(manager.store))
+    assert (ReconfigurationState.PREVIEW, "") == (preview.state, preview.id)
+    assert preview.scope == manager.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5})).scope
+
+
+def test_what_all_users_agree_on_changes_in_place(manager: Manager) -> None:
+    """An operator changes several dataflows at once: the tasks that they share keep their instances."""
+    flows = [manager.submit(tenant, CHAIN) for tenant in ("ann", "bob")]
+    before = places(manager, flows[0])
+    form = patch(a={"add": 5}).model_copy(update={"dataflows": [flows[1]]})
+    with pytest.raises(Forbidden):
+        manager.service.reconfigurations.begin(ANN, flows[0], form)
+    answer = manager.service.reconfigurations.begin(OPERATOR, flows[0], form)
+    assert tuple(sorted(flows)) == answer.dataflows
+    assert before == places(manager, flows[0])
+    assert answer.scope is not None
+    assert {True} == {task.in_place for task in answer.scope.tasks}
+    hold(manager)
+
+
+def test_a_state_of_which_nobody_knows_what_becomes_is_refused(manager: Manager) -> None:
+    """The remedy is to begin without state; the plan then drops it."""
+    flow = manager.submit("ann", CHAIN)
+    before = pictured(manager), rows(manager.store)
+    with pytest.raises(InvalidDataflow, match=r'begin without state: send \{"fresh": \["b"\]\} along'):
+        manager.service.reconfigurations.begin(ANN, flow, patch(b={"by": "value"}))
+    assert before == (pictured(manager), rows(manager.store))
+    form = patch(b={"by": "value"}).model_copy(update={"fresh": ["b"]})
+    manager.service.reconfigurations.begin(ANN, flow, form)
+    with manager.committer.looking() as state:
+        (plan,) = state.plans.values()
+    assert (StateChange(instance=places(manager, flow)["b"], fresh=True),) == plan.changes
+    hold(manager)
+
+
+def test_a_changed_source_keeps_the_states_below_it(manager: Manager) -> None:
+    """The tasks are copied with their states, and read the other source."""
+    flow = manager.submit("ann", CHAIN)
+    before = places(manager, flow)
+    manager.service.reconfigurations.begin(ANN, flow, patch(s={"source": "bob:traffic"}))
+    after = places(manager, flow)
+    with manager.committer.looking() as state:
+        (plan,) = state.plans.values()
+        assert "bob:traffic" == state.running.tasks[Instance(after["s"])].config["source"]
+    assert {after[task]: before[task] for task in "abk"} == {each.instance: each.source for each in plan.changes}
+    hold(manager)
+
+
+def test_another_change_cancels_what_is_only_prepared(spread: Manager) -> None:
+    """The dataflow is as it was, and the plans that waited for a marker are withdrawn."""
+    spread.submit("ann", "s:source > a:map{'add': 1} > k:sink")
+    flow = spread.submit("ann", CHAIN)
+    before = places(spread, flow)
+    number = spread.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5})).id
+    spread.service.dataflows.remove(BOB, spread.submit("bob", CHAIN), Stop.NOW)
+    assert ReconfigurationState.ABANDONED is spread.service.reconfigurations.get(ANN, flow, number).state
+    assert before == places(spread, flow)
+    with spread.committer.looking() as state:
+        assert {None} == {plan.switch for plan in state.plans.values()}
+    hold(spread)
+
+
+def test_nothing_else_changes_while_jobs_switch(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a task may have switched, changes of the same jobs wait until it is over."""
+    monkeypatch.setattr(committers, "MOST_WAITED", 0.05)
+    flow = manager.submit("ann", CHAIN)
+    number = int(manager.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5})).id)
+    with pytest.raises(StateNotReady, match="tasks are being reconfigured"):
+        manager.submit("bob", CHAIN)
+    manager.changes.reconfigurations.prove(number)
+    manager.submit("bob", CHAIN)
+    hold(manager)
+
+
+def test_only_the_last_reconfiguration_can_be_undone(manager: Manager) -> None:
+    """What came after it would be lost."""
+    flow = manager.submit("ann", CHAIN)
+    first = manager.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5})).id
+    manager.changes.reconfigurations.prove(int(first))
+    second = manager.service.reconfigurations.begin(ANN, flow, patch(a={"add": 6})).id
+    manager.changes.reconfigurations.prove(int(second))
+    with pytest.raises(Conflict, match="undo the last one"):
+        manager.service.reconfigurations.undo(ANN, flow, first)
+    manager.service.reconfigurations.undo(ANN, flow, second)
+    with manager.committer.looking() as state:
+        assert {"add": 5} == state.running.tasks[Instance(places(manager, flow)["a"])].config
+    hold(manager)
+
+
+def test_events_under_way_keep_two_reconfigurations_together(spread: Manager) -> None:
+    """A task changed just after one in a job above waits for a marker from there: older events may be between."""
+    spread.submit("ann", "s:source > a:map{'add': 1} > k:sink")
+    flow = spread.submit("ann", "s:source > a:map{'add': 1} > d:map{'add': 2} > k:sink")
+    number = int(spread.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5})).id)
+    spread.changes.reconfigurations.switch(number)
+    spread.changes.reconfigurations.prove(number)
+    later = patch(d={"add": 3})
+    together = spread.service.reconfigurations.preview(ANN, flow, later).scope
+    spread.changes.reconfigurations.end(number)
+    alone = spread.service.reconfigurations.preview(ANN, flow, later).scope
+    assert together is not None
+    assert alone is not None
+    assert (("a", "d"), ("d",)) == (together.components[0].tasks, alone.components[0].tasks)
+    assert (1, 0) == (len(together.waiting), len(alone.waiting))
