@@ -6,7 +6,7 @@ READY := .venv/ready
 TEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all explore bare check chaos bench bench-merge bench-engine bench-manager bench-tasks bench-defragment bench-console slow mutate evidence evidence-full evidence-work schema client docs screenshots docs-rest docs-tasks lock clean
+.PHONY: help demo test test-all explore bare check chaos bench bench-merge bench-engine bench-manager bench-tasks bench-defragment bench-reconfigure bench-console slow mutate evidence evidence-full evidence-work schema client docs screenshots docs-rest docs-tasks lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -46,7 +46,7 @@ chaos: $(READY)  ## kill drivers, workers and brokers for up to an hour, and loo
 slow: $(READY)  ## run the tests that take too long even for continuous integration
 	$(BIN)/python -m pytest -m slow -n auto $(PYTEST_ARGS)
 
-bench: bench-merge bench-engine bench-manager bench-tasks bench-defragment bench-console  ## run all benchmarks
+bench: bench-merge bench-engine bench-manager bench-tasks bench-defragment bench-reconfigure bench-console  ## run all benchmarks
 
 bench-merge: $(READY)  ## measure merge and unmerge up to a million running tasks
 	$(BIN)/python -m benchmarks.merge
@@ -62,6 +62,9 @@ bench-tasks: $(READY)  ## measure every task type alone: events per second and c
 
 bench-defragment: $(READY)  ## measure how long outputs stand still while jobs are consolidated, and what it saves
 	$(BIN)/python -m benchmarks.defragmentation
+
+bench-reconfigure: $(READY)  ## measure how soon reconfigurations take effect, by each scheduler, and what a surge does
+	$(BIN)/python -m benchmarks.reconfiguration
 
 bench-console: $(READY)  ## measure frames of the running graph in chromium
 	$(BIN)/python -m benchmarks.console

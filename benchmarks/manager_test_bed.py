@@ -36,7 +36,9 @@ _PLENTY = Quota(dataflows=10**9, tasks=10**9, submits_per_minute=10**9)
 class MeasuredService:
     """A service in one root; made by `serving`. Times are those of `time.perf_counter`."""
 
-    def __init__(self, folder: Path, *, host: str = "local", placement: str = "pack") -> None:
+    def __init__(
+        self, folder: Path, *, host: str = "local", placement: str = "pack", pace: float = SERVICE_PACE
+    ) -> None:
         """`host` is "none" where a stand-in of the benchmark answers instead of Spark."""
         self.root = folder / "root"
         self.log = folder / "serve.log"
@@ -51,6 +53,7 @@ class MeasuredService:
         """What came by topic, with when, once somebody wants to know."""
         self._host = host
         self._placement = placement
+        self._pace = pace
         self._process: subprocess.Popen[bytes] | None = None
         self._line: Line | None = None
         self._news = threading.Condition()
@@ -62,7 +65,7 @@ class MeasuredService:
             "BRAID_ROOT": str(self.root),
             "BRAID_PORT": self.url.rpartition(":")[2],
             "BRAID_HOST": self._host,
-            "BRAID_PACE": str(SERVICE_PACE),
+            "BRAID_PACE": str(self._pace),
             "BRAID_PLACEMENT": self._placement,
             # By itself it would begin amid what is measured.
             "BRAID_DEFRAGMENT": "false",
@@ -231,10 +234,12 @@ class StandIn:
 
 
 @contextmanager
-def serving(folder: Path, *, host: str = "local", placement: str = "pack") -> Iterator[MeasuredService]:
+def serving(
+    folder: Path, *, host: str = "local", placement: str = "pack", pace: float = SERVICE_PACE
+) -> Iterator[MeasuredService]:
     """A service for a while."""
     folder.mkdir()
-    service = MeasuredService(folder, host=host, placement=placement)
+    service = MeasuredService(folder, host=host, placement=placement, pace=pace)
     try:
         yield service
     finally:

@@ -79,6 +79,7 @@ def test_the_pages_that_promise_examples_have_them() -> None:
         "README.md",
         "docs/architecture.md",
         "docs/commands.md",
+        "docs/consistency.md",
         "docs/documents.md",
         "docs/how-to/merge-from-python.md",
         "docs/running.md",

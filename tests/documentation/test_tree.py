@@ -17,8 +17,8 @@ MODULES = sorted(
     # A migration keeps the name under which databases know it.
     if "migrations" not in path.parts
 )
-NOUNS = {"finding"}
-"""Nouns that end like a gerund."""
+NOUNS = {"covering", "finding"}
+"""Nouns that end like a gerund; a covering is the sub-graph of a reconfiguration."""
 LONGEST = 300
 MOST_METHODS = 15
 MOST_MODULES = 20
