@@ -1,10 +1,10 @@
-"""A dry replay with its results kept: counts at every step, and nothing measured."""
+"""The results of a dry replay, written to a folder."""
 
 from pathlib import Path
 from typing import Any
 
 from merge import each_step
-from workloads.replay.dry_replay import NotReplayed, dry
+from workloads.replay.dry_replay import NotReplayed, dry_rows
 from workloads.replay.loads import Cost
 from workloads.replay.results_folder import ResultsFolder, StepResult, manifest_of
 from workloads.traces.trace_file import Trace, trace_json
@@ -22,11 +22,10 @@ def replay_dry(  # noqa: PLR0913 - a replay has these settings
     rate: float = 1.0,
     cost: Cost = each_step,
 ) -> None:
-    """Replay a trace dry, and keep its results in a folder; results of the same replay there are found anew."""
+    """Replay a trace dry and write the results to a folder; replace those of the same replay."""
     if way.defragment == "itself":
         raise NotReplayed(
-            "--defragment itself: in a dry replay nothing is measured that a service could decide by; "
-            "say off or step, or leave out --dry"
+            "--defragment itself: a dry replay has no measurements to decide by; use off or step, or leave out --dry"
         )
     settings: dict[str, Any] = {"pace": pace, "rate": rate, "cost": cost.__name__}
     manifest = manifest_of(
@@ -38,7 +37,7 @@ def replay_dry(  # noqa: PLR0913 - a replay has these settings
         workload={"name": workload.name, **workload.about},
         settings=settings,
     )
-    counted = dry(
+    counted = dry_rows(
         workload,
         trace,
         mode=way.mode,
@@ -48,6 +47,6 @@ def replay_dry(  # noqa: PLR0913 - a replay has these settings
         rate=rate,
         cost=cost,
     )
-    keeper = ResultsFolder(into, manifest)
-    keeper.found = [StepResult(step=row, users=tuple(users)) for row, users in counted]
-    keeper.end()
+    results = ResultsFolder(into, manifest)
+    results.found = [StepResult(step=row, users=tuple(users)) for row, users in counted]
+    results.finish()

@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""Traces: the order in which dataflows of a workload are submitted and removed, the models that draw one, its file."""

@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""Tests of `workloads.riotbench`."""

@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""The analysis of results: runs, savings with intervals, the summary, and findings in sentences."""

@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""The figures of a report, drawn with matplotlib, and their files."""

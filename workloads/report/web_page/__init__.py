@@ -1,1 +1,1 @@
-"""TODO one sentence that says what is in this room."""
+"""The HTML page of a report: its sections, and the tags they are made of. Pure."""
