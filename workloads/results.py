@@ -50,11 +50,6 @@ class StepRow:
     """Seconds until the dataflow ran or was gone; 0 in a dry run."""
 
     @property
-    def submitted_steps(self) -> int:
-        """The submitted tasks that are neither sources nor outputs."""
-        return self.submitted_tasks - self.submitted_sources - self.submitted_outputs
-
-    @property
     def running_steps(self) -> int:
         """The running tasks that are neither sources nor outputs."""
         return self.running_tasks - self.running_sources - self.running_outputs

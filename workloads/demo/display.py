@@ -87,7 +87,7 @@ def show_window(out: Console, stage: Stage) -> None:
 
 
 def comparison(shared: Side, alone: Side, account: SavingsAnswer | None) -> Table:
-    """What runs and what it costs with sharing, without it, and with a job for each dataflow."""
+    """A table of what runs and its cost: with sharing, without it, and with a job for each dataflow."""
     table = _table("", "shared and packed", "not shared, packed", "not shared, a job for each")
     for column in table.columns[1:]:
         column.justify = "right"

@@ -126,9 +126,9 @@ class Stage:
         """Wait until the other outputs have gone on after a removal; fail if one missed an event."""
         gone, outputs = removal.flow, self.shared.player.outputs
         # Events that were on their way have arrived by then.
-        self._go_on(1)
+        self._await_further_events(1)
         events_before = self._events(gone)
-        self._go_on(_MORE)
+        self._await_further_events(_MORE)
         if (more := self._events(gone) - events_before) > 0:
             raise RunFailed(f"dataflow {gone.id} sent {more} events after its removal had taken effect")
         self.check_missing()

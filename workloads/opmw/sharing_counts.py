@@ -12,7 +12,7 @@ from merge import RunningGraph, each_step, merge, numbered
 from merge import works as weighed
 from workloads.workload import Document
 
-ANYBODY = "anybody"
+_TENANT = "anybody"
 """The tenant of the documents."""
 _MOST_USERS = 5
 
@@ -64,7 +64,7 @@ def canonical(
 ) -> list[Dataflow]:
     """The canonical forms of documents."""
     return [
-        canonicalise(json.dumps(document), dataflow=name, tenant=ANYBODY, catalogue=catalogue, sources=sources)
+        canonicalise(json.dumps(document), dataflow=name, tenant=_TENANT, catalogue=catalogue, sources=sources)
         for name, document in documents
     ]
 

@@ -41,7 +41,7 @@ from workloads.way import Mode
 from workloads.workload import Workload
 
 Defragment: TypeAlias = Literal["off", "step"]
-SOMEBODY = "somebody"
+_TENANT = "somebody"
 """The tenant of every dataflow; tenants change no count as long as all may read the sources."""
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 """The moment of every start; no count depends on it."""
@@ -194,7 +194,7 @@ def _checked(workload: Workload, names: Iterable[str], mode: Mode) -> dict[str, 
     """The canonical dataflows, as they are submitted in a mode."""
     catalogue = installed_catalogue()
     sources = {
-        each.name: Source(name=each.name, owner=SOMEBODY, schema=each.schema, visibility=Visibility.PUBLIC)
+        each.name: Source(name=each.name, owner=_TENANT, schema=each.schema, visibility=Visibility.PUBLIC)
         for each in workload.sources
     }
     found: dict[str, Dataflow] = {}
@@ -209,7 +209,7 @@ def _checked(workload: Workload, names: Iterable[str], mode: Mode) -> dict[str, 
             found[name] = canonicalise(
                 dumps(document_in(mode, document)),
                 dataflow=name,
-                tenant=SOMEBODY,
+                tenant=_TENANT,
                 catalogue=catalogue,
                 sources=sources,
             )

@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 
 from merge import each_step
 from workloads.replay.dry_replay import dry_rows
-from workloads.replay.loads import Cost
 from workloads.replay.plan import Pacing, awaited_steps, measured_steps, seconds_of, total_seconds
 from workloads.replay.player import Player, measure, player_on_service
 from workloads.replay.results_folder import ResultsFolder, StepResult, manifest_of
@@ -43,8 +42,6 @@ class ReplayPart:
     """By the folder for the results."""
     rate: float = 1.0
     """The factor on the rates of the workload's sources."""
-    cost: Cost = each_step
-    """The work that an event is for a task."""
 
 
 def replay_live(parts: Sequence[ReplayPart], pacing: Pacing, on_progress: OnProgress) -> None:
@@ -227,7 +224,6 @@ def counts_by_mode(part: ReplayPart, pacing: Pacing) -> Mapping[Mode, tuple[Step
             defragment="off",
             pace=pacing.pace,
             rate=part.rate,
-            cost=part.cost,
         )
         return tuple(row for row, _ in found)
 
@@ -242,7 +238,7 @@ def _manifest(part: ReplayPart, way: Way, pacing: Pacing) -> ReplayManifest:
         dry=False,
         trace=trace_json(part.trace),
         workload={"name": part.workload.name, **part.workload.about},
-        settings=asdict(pacing) | {"rate": part.rate, "cost": part.cost.__name__},
+        settings=asdict(pacing) | {"rate": part.rate, "cost": each_step.__name__},
     )
 
 

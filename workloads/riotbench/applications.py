@@ -89,14 +89,14 @@ def stats(data: DataSet, *, window: int | None = None) -> Document:
     )
 
 
-def stats_first(data: DataSet, *, expected: int = EXPECTED) -> Document:
+def stats_first(data: DataSet) -> Document:
     """STATS v1: statistics of the measurements of known sensors, each published separately."""
     return document(
         f"RIoTBench STATS v1 {data.name}",
         {
             "source": common_tasks.source(data),
             "parse": common_tasks.parse(data, "field"),
-            "bloom filter": common_tasks.bloom_filter(data, data.known, expected),
+            "bloom filter": common_tasks.bloom_filter(data, data.known, EXPECTED),
             "kalman": common_tasks.kalman(data),
             "regression": common_tasks.regression(data),
             "moment": common_tasks.moment(data),
@@ -134,11 +134,11 @@ def train(data: DataSet, *, window: int | None = None) -> Document:
     )
 
 
-def train_alone(data: DataSet, *, span: int | None = None) -> Document:
+def train_alone(data: DataSet) -> Document:
     """TRAIN with a table of its own: it writes the rows itself, and queries those of each time span after its end.
 
-    So it needs no ETL, and a window instead of a timer. `span` is in milliseconds of the rows' time. Rows with earlier
-    times, as when a file is replayed again, are too late for their window.
+    So it needs no ETL, and a window instead of a timer. Rows with earlier times, as when a file is replayed again, are
+    too late for their window.
     """
     kept = common_tasks.table(data, "learning")
     query = {
@@ -148,7 +148,7 @@ def train_alone(data: DataSet, *, span: int | None = None) -> Document:
         "high": "max",
         "columns": dict.fromkeys(_learned(data), "float"),
     }
-    window = {"time": "time", "field": "msg", "size_ms": span or data.learned * data.step}
+    window = {"time": "time", "field": "msg", "size_ms": data.learned * data.step}
     return document(
         f"RIoTBench TRAIN {data.name}",
         {

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from workloads.riotbench.datasets import DataSet
-from workloads.riotbench.rows import row as row_of
-from workloads.workload import Event
+from workloads.riotbench.rows import row
 
 _SENML = re.compile(r"\s*-?\d*\s*,?\s*\{")
 """The beginning of a row of SenML."""
@@ -28,11 +27,6 @@ _SENML = re.compile(r"\s*-?\d*\s*,?\s*\{")
 
 class WrongFile(ValueError):
     """A file with wrong content; the message says where, what is wrong, and what to do."""
-
-
-def read_events(path: Path, data: DataSet) -> Iterator[Event]:
-    """Read the rows of a file as numbered events, like those of the set's generator."""
-    return ({"msg": number, "row": row} for number, row in enumerate(read_rows(path, data)))
 
 
 def read_rows(path: Path, data: DataSet) -> Iterator[str]:
@@ -96,7 +90,7 @@ def _from_csv(place: str, data: DataSet, columns: Sequence[str], values: Sequenc
             raise WrongFile(f"{place}: {field.name!r} is {named[field.name]!r}, which is no number; correct the value")
     if not named[data.key]:
         raise WrongFile(f"{place}: {data.key!r} is empty; enter the sensor")
-    return row_of(data, _time(place, data, named), named[data.key], named)
+    return row(data, _time(place, data, named), named[data.key], named)
 
 
 def _is_number(text: str) -> bool:

@@ -71,9 +71,9 @@ def write_senml(data: DataSet) -> TypeAndConfig:
     return "csv_to_senml", {"time": "time", "measurements": [*texts, *numbers]}
 
 
-def average(data: DataSet, field: str, keys: Sequence[str], window: int | None = None) -> TypeAndConfig:
+def average(data: DataSet, field: str, keys: Sequence[str]) -> TypeAndConfig:
     """The mean of each block of values."""
-    return "block_window_average", {"field": field, "by": list(keys), "window": window or data.average}
+    return "block_window_average", {"field": field, "by": list(keys), "window": data.average}
 
 
 def kalman(data: DataSet) -> TypeAndConfig:
@@ -94,11 +94,6 @@ def moment(data: DataSet) -> TypeAndConfig:
 def distinct(data: DataSet) -> TypeAndConfig:
     """The approximate number of distinct values of a measurement."""
     return "distinct_approx_count", {"field": VALUE, "by": by(data), "buckets": data.buckets}
-
-
-def collect(data: DataSet) -> TypeAndConfig:
-    """Collect the values of a measurement into one event."""
-    return "accumulate", {"fields": [VALUE], "by": by(data), "window": data.collected}
 
 
 def plot(data: DataSet, field: str, window: int | None = None) -> TypeAndConfig:

@@ -85,13 +85,13 @@ def _choices_apart(one: Permutation, other: Permutation) -> int:
     return (one.head != other.head) + (one.end != other.end) + len(added_or_left_out)
 
 
-def permuted(data: DataSet, permutation: Permutation, *, expected: int = EXPECTED) -> Document:
+def permuted(data: DataSet, permutation: Permutation) -> Document:
     """The document of a permutation."""
     made: dict[str, TypeAndConfig] = {
         "source": common_tasks.source(data),
         "parse": common_tasks.parse(data, "field"),
         "range filter": common_tasks.range_filter(data),
-        "bloom filter": common_tasks.bloom_filter(data, data.known, expected),
+        "bloom filter": common_tasks.bloom_filter(data, data.known, EXPECTED),
         "interpolate": common_tasks.interpolate(data),
         "average": common_tasks.average(data, VALUE, common_tasks.by(data)),
         "kalman": common_tasks.kalman(data),
