@@ -24,7 +24,7 @@ from manager.answers import KeyForm, Quota, TenantForm
 from manager.client import Client
 from manager.process.keeper_process import read_record
 from manager.process.settings import read_key
-from workloads.replay.cores import cores_between, look
+from workloads.replay.cores import cores_between, read_cores
 
 T = TypeVar("T")
 _BOUND = 120.0
@@ -140,9 +140,9 @@ class MeasuredService:
         if self._process is None:
             raise RuntimeError("start it first")
         process = psutil.Process(self._process.pid)
-        begun = look(process)
+        begun = read_cores(process)
         time.sleep(seconds)
-        found = cores_between(begun, look(process))
+        found = cores_between(begun, read_cores(process))
         return round(sum(used for part, used in found.items() if part != "manager"), 4)
 
     def wait(self, found: Callable[[], T | None], what: str) -> T:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from engine.trial import try_out
 from manager.command import app
-from workloads.riotbench.benchmark_files import WrongFile, read_events, read_rows
+from workloads.riotbench.benchmark_files import WrongFile, read_rows
 from workloads.riotbench.datasets import DATA_SETS, FITNESS, GRID, TAXI, DataSet
 from workloads.riotbench.row_generator import rows
 
@@ -27,16 +27,16 @@ def test_rows_of_senml_are_read_as_they_are(data: DataSet, tmp_path: Path) -> No
     told = list(islice(rows(data, 1), 20))
     path = tmp_path / "rows.csv"
     path.write_text("\n".join([*told[:10], "", *told[10:]]) + "\n", encoding="utf-8")
-    assert [{"msg": number, "row": row} for number, row in enumerate(told)] == list(read_events(path, data))
+    assert told == list(read_rows(path, data))
 
 
 def test_a_published_row_is_parsed(tmp_path: Path) -> None:
     """Also where it writes its base time as a text."""
     path = tmp_path / "fit.csv"
     path.write_text(PUBLISHED, encoding="utf-8")
-    (event,) = read_events(path, FITNESS)
+    (row,) = read_rows(path, FITNESS)
     config = {"field": "row", "per": "row", "observed": ["acc_chest_x"], "also": {"subjectId": "string"}}
-    (parsed,) = try_out("senml_parse", config, [dict(event)])["out"]
+    (parsed,) = try_out("senml_parse", config, [{"msg": 0, "row": row}])["out"]
     assert ("subject8", -9.5, 1_417_890_600_000) == (
         parsed["subjectId"],
         parsed["acc_chest_x"],
