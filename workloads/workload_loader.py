@@ -81,8 +81,10 @@ def _in_folder(folder: Path) -> Workload:
         version = content["version"]
         sources = tuple(_source(each) for each in content["sources"])
         about = dict(content.get("about", {}))
-    except (KeyError, TypeError, AttributeError) as error:
+    except KeyError as error:
         raise WrongWorkload(f"{place}: {error} is missing; it needs a version and sources") from None
+    except (TypeError, AttributeError):
+        raise WrongWorkload(f"{place}: is not the description of a workload; it needs a version and sources") from None
     except ValueError as error:
         raise WrongWorkload(f"{place}: {error}; correct it there") from None
     if version != _VERSION:
