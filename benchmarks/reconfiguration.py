@@ -27,7 +27,7 @@ from merge.reconfiguration.switches import Scheduler
 _QUICK_PACE = 0.2
 _ROW_PACE = 0.1
 """So quick that no two tasks fit into one job."""
-_HEAVY, _LIGHT = 2_500, 10
+_HEAVY, _LIGHT = 4_000, 10
 """Iterations that take some milliseconds an event, and next to nothing."""
 _BURST = 1_500
 """Events that come at once before each measurement; the heavy task needs more than ten seconds for them."""
