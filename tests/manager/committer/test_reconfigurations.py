@@ -151,6 +151,14 @@ def test_a_state_of_which_nobody_knows_what_becomes_is_refused(manager: Manager)
     hold(manager)
 
 
+def test_only_changed_tasks_begin_without_state(manager: Manager) -> None:
+    """Another one is refused, rather than silently kept as it is."""
+    flow = manager.submit("ann", CHAIN)
+    form = patch(a={"add": 5}).model_copy(update={"fresh": ["b"]})
+    with pytest.raises(InvalidDataflow, match="the task 'b' does not change"):
+        manager.service.reconfigurations.begin(ANN, flow, form)
+
+
 def test_a_changed_source_keeps_the_states_below_it(manager: Manager) -> None:
     """The tasks are copied with their states, and read the other source."""
     flow = manager.submit("ann", CHAIN)
