@@ -19,7 +19,7 @@ from engine.host.connection import HostConnection
 from tests.brokers import KINDS
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
-BOUND = 30.0
+BOUND = 120.0
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

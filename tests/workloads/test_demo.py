@@ -53,7 +53,7 @@ def test_the_demo_shows_what_is_shared_and_that_the_others_never_stop(
     monkeypatch.setattr(scenario, "DEMO_DATAFLOWS", DEMO_DATAFLOWS)
     monkeypatch.setattr(scenario, "RATE", 5.0)
     monkeypatch.setattr(stage, "PACING", replace(scenario.PACING, window=1.0, settle=0.5))
-    monkeypatch.setattr(stage, "ON_THE_WAY", frozenset({1}))
+    monkeypatch.setattr(stage, "EARLY_MEASURED_STEPS", frozenset({1}))
     monkeypatch.setattr(stage, "MOST_WINDOWS", 2)
     into = tmp_path_factory.mktemp("report") / "of the demo"
     result = CliRunner().invoke(app, ["demo", "--json", "--into", str(into)])
