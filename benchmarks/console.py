@@ -36,8 +36,8 @@ async ({ frames, events }) => {
   const deltas = [];
   let before = await frame();
   for (let at = 0; at < frames; at += 1) {
-    const { kind, ...told } = events[at % events.length];
-    const made = kind === "wheel" ? new WheelEvent(kind, { ...told, ...middle }) : new KeyboardEvent(kind, told);
+    const { kind, ...published } = events[at % events.length];
+    const made = kind === "wheel" ? new WheelEvent(kind, { ...published, ...middle }) : new KeyboardEvent(kind, report);
     canvas.dispatchEvent(made);
     const now = await frame();
     deltas.push(now - before);
@@ -76,7 +76,7 @@ def main(*, quick: bool) -> None:
     with serving(app) as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
         for size in _SIZES:
-            found[str(size)] = told(f"{size} tasks", measured(browser, url, size, frames))
+            found[str(size)] = report(f"{size} tasks", measured(browser, url, size, frames))
         version = browser.version
         browser.close()
     print(json.dumps({"benchmark": "console", "chromium": version, "frames": frames, "tasks": found}))
@@ -122,7 +122,7 @@ def chromium() -> str:
     return found
 
 
-def told(what: str, found: Any) -> Any:
+def report(what: str, found: Any) -> Any:
     """Print a figure, and hand it on."""
     print(f"{what}: {json.dumps(found)}", flush=True)
     return found

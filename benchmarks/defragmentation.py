@@ -44,15 +44,15 @@ def main(*, quick: bool) -> None:
     """Measure everything."""
     with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
         shapes = {
-            shape: told(shape, consolidated(Path(folder) / shape, shape, 2 if quick else TIMES))
+            shape: report(shape, consolidated(Path(folder) / shape, shape, 2 if quick else TIMES))
             for shape in ("chain", "star")
         }
         many = 4 if quick else 12
         steps = {
-            mode: told(f"SEQ, {mode}", sequence(Path(folder) / mode, mode, many))
+            mode: report(f"SEQ, {mode}", sequence(Path(folder) / mode, mode, many))
             for mode in ("default", "reuse", "reuse and defragment")
         }
-        state = told("state", state_moved(Path(folder) / "state", KEYS // 10 if quick else KEYS))
+        state = report("state", state_moved(Path(folder) / "state", KEYS // 10 if quick else KEYS))
     chain = shapes["chain"]
     print(
         json.dumps(
@@ -180,7 +180,7 @@ def state_moved(folder: Path, keys: int) -> Found:
             service.first_output(flow.outputs[0].topic)
         (job,) = operator.defragment().joins
         service.wait(lambda: (job, 2) in service.in_effect or None, "the new job")
-        seconds = service.in_effect[job, 2] - service.told[job, 2]
+        seconds = service.in_effect[job, 2] - service.published[job, 2]
         recorded = max(path.stat().st_size for path in (service.root / "jobs" / job / "records").iterdir())
         service.wait(lambda: operator.fragmentation().move is None or None, "the end of the move")
     return {
@@ -290,7 +290,7 @@ def percentiles(values: Sequence[float]) -> Found:
     }
 
 
-def told(what: str, found: Any) -> Any:
+def report(what: str, found: Any) -> Any:
     """Print a figure, and hand it on."""
     print(f"{what}: {json.dumps(found)}", flush=True)
     return found

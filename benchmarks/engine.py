@@ -2,7 +2,7 @@
 
     python -m benchmarks.engine [--quick]
 
-Needs mosquitto. CPU is that of the host, its JVM and its workers together; the broker and whoever publishes are not
+Needs mosquitto. CPU is that of the host, its JVM and its workers together; the broker and the publishers are not
 counted. Prints a line per measurement; the last is one JSON object.
 """
 
@@ -25,13 +25,13 @@ def main(*, quick: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder:
         found = on_host(Path(folder), scale)
     batch = found["rates"]["cpu_ms_per_batch_100_messages"]["all"]
-    plain_batch = told("plain_batch", alone(by_itself.plain_batch, 4 * scale))
-    loop = told("arrow_loop", alone(by_itself.arrow_loop, 400_000 * scale))
-    json_loop = told("json_loop", alone(by_itself.json_loop, 10_000 * scale))
-    plain = told("plain_spark", by_itself.plain_spark(200_000))
-    spool = told("spool", alone(by_itself.spool, 1_000 * scale))
+    plain_batch = report("plain_batch", alone(by_itself.plain_batch, 4 * scale))
+    loop = report("arrow_loop", alone(by_itself.arrow_loop, 400_000 * scale))
+    json_loop = report("json_loop", alone(by_itself.json_loop, 10_000 * scale))
+    plain = report("plain_spark", by_itself.plain_spark(200_000))
+    spool = report("spool", alone(by_itself.spool, 1_000 * scale))
     states = {
-        str(keys): told(f"state of {keys:,} keys", alone(by_itself.state, keys))
+        str(keys): report(f"state of {keys:,} keys", alone(by_itself.state, keys))
         for keys in (1_000, 100_000 if quick else 1_000_000)
     }
     arrow, raw = found["arrow"]["events_per_core_s"], found["json"]["events_per_core_s"]
@@ -68,18 +68,18 @@ def on_host(folder: Path, scale: int) -> dict[str, Any]:
         found["start"]["first_job_s"] = running.start(bed, "first", 10)
         # The first job starts the workers too.
         found["start"]["job_s"] = running.start(bed, "second", 20)
-        told("start", found["start"])
-        found["swap"] = told("swap", running.swap(bed, 4 * scale))
-        found["arrow"] = told("arrow", running.arrow(bed, 1_000 * scale))
-        found["json"] = told("json", running.raw(bed, 6_000 * scale))
-        found["latency"] = told("latency", running.latency(bed, 2.0 * scale))
-        found["rates"] = told("rates", running.at_rate(bed, 4.0 * scale))
-        found["idle"] = told("idle", running.idle(bed, 4.0 * scale))
-        found["cores_20_slow_jobs"] = told("cores of 20 slow jobs", running.slow(bed, 8.0 * scale))
+        report("start", found["start"])
+        found["swap"] = report("swap", running.swap(bed, 4 * scale))
+        found["arrow"] = report("arrow", running.arrow(bed, 1_000 * scale))
+        found["json"] = report("json", running.raw(bed, 6_000 * scale))
+        found["latency"] = report("latency", running.latency(bed, 2.0 * scale))
+        found["rates"] = report("rates", running.at_rate(bed, 4.0 * scale))
+        found["idle"] = report("idle", running.idle(bed, 4.0 * scale))
+        found["cores_20_slow_jobs"] = report("cores of 20 slow jobs", running.slow(bed, 8.0 * scale))
     return found
 
 
-def told(what: str, found: Any) -> Any:
+def report(what: str, found: Any) -> Any:
     """Print a figure, and hand it on."""
     print(f"{what}: {json.dumps(found)}", flush=True)
     return found

@@ -183,7 +183,7 @@ def latency(bed: Bed, seconds: float) -> Found:
         first = 700 + 20 * at
         one = delivering(f"one {pace:g}", first, subscribed(f"one {pace:g}"), pace=pace)
         above, below = chain(first + 10, f"two {pace:g}", pace=pace)
-        # Whoever receives a stream subscribes before it is forwarded.
+        # A receiver subscribes to a stream before it is forwarded.
         bed.run(one, below)
         bed.run(above)
         for rate in _RATES:

@@ -146,8 +146,8 @@ class Bed:
             elif message.topic.endswith("/refused"):
                 print("refused:", message.payload.decode(), flush=True)
             elif message.payload:
-                told = json.loads(message.payload)
-                self.status[told.get("job", told["host"])] = told
+                content = json.loads(message.payload)
+                self.status[content.get("job", content["host"])] = content
             self._news.notify_all()
         self.client.acknowledge([message.token])
 

@@ -79,7 +79,7 @@ def json_loop(count: int) -> int:
 def plain_spark(per_second: int) -> int:
     """Events per core and second of the twelve tasks in a plain query with Spark's own source."""
     session = start_session("plain")
-    # Spark keeps one less than it is told to.
+    # Spark keeps one less than is asked of it.
     session.conf.set("spark.sql.streaming.numRecentProgressUpdates", "100")
     # Here each event is a row, and code for rows is worth its while.
     session.conf.set("spark.sql.codegen.wholeStage", "true")

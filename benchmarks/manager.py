@@ -4,7 +4,7 @@
 
 Dataflows are submitted and removed by turns over `Service`, which REST calls, and then submitted over REST, with a
 file of SQLite on this machine's disk. With a service that runs, `benchmarks.manager_live` measures how long outputs
-take to come and to stop; the most of all samples is told. It needs mosquitto. Quickly, there are fewer dataflows and
+take to come and to stop; the maximum is reported. It needs mosquitto. Quickly, there are fewer dataflows and
 samples. Prints a line per measurement; the last is one JSON object.
 """
 
@@ -150,7 +150,7 @@ def _started(path: Path) -> Service:
     hosts = (Host(name="host", cores=10_000.0),)
     committer = Committer(store, drawn_dataflows.CATALOGUE, DecisionGround(hosts=lambda: hosts), name="bench")
     candidate = Candidate(store, "bench", won=committer.lead, lost=committer.step_down)
-    # Whoever led this database before does not any more.
+    # No earlier leader of this database leads any more.
     with store.write() as session:
         session.get_one(Leadership, 1).until = 0.0
     candidate.look()

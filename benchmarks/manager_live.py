@@ -42,7 +42,7 @@ def running(folder: Path, times: int) -> Found:
     """What takes until outputs come or stop, with a host and Spark."""
     with serving(folder / "running") as service:
         found: Found = {"serve_start_s": {"empty": round(service.start(), 2)}}
-        told("serve_start_s", found["serve_start_s"])
+        report("serve_start_s", found["serve_start_s"])
         service.listen()
         with Client(service.url, service.admit("ann")) as ann, service.operator() as operator:
             bench = _Running(service, ann, operator)
@@ -53,9 +53,9 @@ def running(folder: Path, times: int) -> Found:
                 ("new_job", bench.in_new_job),
             ):
                 found[f"{name}_to_output_s"] = _summed(measure(number) for number in range(times))
-                told(f"{name}_to_output_s", found[f"{name}_to_output_s"])
+                report(f"{name}_to_output_s", found[f"{name}_to_output_s"])
             found["remove_to_paused_s"] = _summed(bench.removals)
-            told("remove_to_paused_s", found["remove_to_paused_s"])
+            report("remove_to_paused_s", found["remove_to_paused_s"])
     return found
 
 
@@ -110,7 +110,7 @@ class _Running:
         found = {
             "s": took,
             "answered": answered - begun,
-            "told": self._service.told[newest.job, newest.version] - begun,
+            "published": self._service.published[newest.job, newest.version] - begun,
             "in_effect": self._service.in_effect[newest.job, newest.version] - begun,
             "jobs": len(jobs),
         }
@@ -132,7 +132,7 @@ class _Running:
             # No output may come once its plan is in effect.
             "s": max(settled, self._service.outputs[answer.outputs[0].topic][-1]) - begun,
             "answered": answered - begun,
-            "told": self._service.told.get((job.job, version), settled) - begun,
+            "published": self._service.published.get((job.job, version), settled) - begun,
             "in_effect": self._service.in_effect.get((job.job, version), settled) - begun,
             "last_output": self._service.outputs[answer.outputs[0].topic][-1] - begun,
         }
@@ -175,7 +175,7 @@ def stored(folder: Path, samples: int) -> Found:
         "serve_start_stored_s": starts,
     }
     for name, each in found.items():
-        told(name, each)
+        report(name, each)
     return found
 
 
@@ -273,6 +273,6 @@ def _percentiles(seconds: Sequence[float]) -> Found:
     }
 
 
-def told(name: str, found: object) -> None:
+def report(name: str, found: object) -> None:
     """Print a line."""
     print(f"{name}: {json.dumps(found)}", flush=True)

@@ -24,7 +24,7 @@ from manager.answers import KeyForm, Quota, TenantForm
 from manager.client import Client
 from manager.process.keeper_process import read_record
 from manager.process.settings import read_key
-from workloads.replay.cores import cores_between, look
+from workloads.replay.cores import cores_between, read_cores
 
 T = TypeVar("T")
 _BOUND = 120.0
@@ -45,7 +45,7 @@ class MeasuredService:
         self.url = f"http://127.0.0.1:{_free_port()}"
         self.outputs: dict[str, list[float]] = defaultdict(list)
         """By topic."""
-        self.told: dict[tuple[str, int], float] = {}
+        self.published: dict[tuple[str, int], float] = {}
         """When each version of each job's plan was published."""
         self.in_effect: dict[tuple[str, int], float] = {}
         """When its host said that it runs."""
@@ -140,9 +140,9 @@ class MeasuredService:
         if self._process is None:
             raise RuntimeError("start it first")
         process = psutil.Process(self._process.pid)
-        begun = look(process)
+        begun = read_cores(process)
         time.sleep(seconds)
-        found = cores_between(begun, look(process))
+        found = cores_between(begun, read_cores(process))
         return round(sum(used for part, used in found.items() if part != "manager"), 4)
 
     def wait(self, found: Callable[[], T | None], what: str) -> T:
@@ -174,11 +174,11 @@ class MeasuredService:
                 if self.events is not None:
                     self.events.setdefault(message.topic, []).append((now, json.loads(message.payload)["events"]))
             elif message.payload:
-                told = json.loads(message.payload)
+                content = json.loads(message.payload)
                 if parts[4] == "plan":
-                    self.told.setdefault((parts[3], told["version"]), now)
+                    self.published.setdefault((parts[3], content["version"]), now)
                 else:
-                    self.in_effect.setdefault((parts[3], told.get("in_effect", 0)), now)
+                    self.in_effect.setdefault((parts[3], content.get("in_effect", 0)), now)
             self._news.notify_all()
         if self._line is not None:
             self._line.acknowledge([message.token])
@@ -213,8 +213,8 @@ class StandIn:
 
     def _beat(self) -> None:
         while not self._stopping.is_set():
-            told = {"host": self.NAME, "alive": True}
-            self._line.publish(topics.host(self.NAME, "status"), json.dumps(told).encode(), retain=True)
+            content = {"host": self.NAME, "alive": True}
+            self._line.publish(topics.host(self.NAME, "status"), json.dumps(content).encode(), retain=True)
             self._connection.wait(self.BEAT)
             self._connection.clear()
 

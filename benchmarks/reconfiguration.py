@@ -27,7 +27,7 @@ from merge.reconfiguration.switches import Scheduler
 _QUICK_PACE = 0.2
 _ROW_PACE = 0.1
 """So quick that no two tasks fit into one job."""
-_HEAVY, _LIGHT = 2_500, 10
+_HEAVY, _LIGHT = 4_000, 10
 """Iterations that take some milliseconds an event, and next to nothing."""
 _BURST = 1_500
 """Events that come at once before each measurement; the heavy task needs more than ten seconds for them."""
@@ -51,11 +51,11 @@ def main(*, quick: bool) -> None:
         root = Path(folder)
         times = 5 if quick else 30
         one_job = {
-            str(pace): told(f"one job, pace {pace} s", one(root / f"one-{pace}", pace, times))
+            str(pace): report(f"one job, pace {pace} s", one(root / f"one-{pace}", pace, times))
             for pace in (SERVICE_PACE, _QUICK_PACE)
         }
         rows = compared(root / "rows", _ROWS[3:6] if quick else _ROWS)
-        surge = told("surge", surges(root / "surge", quick=quick))
+        surge = report("surge", surges(root / "surge", quick=quick))
     print(
         json.dumps(
             {
@@ -67,7 +67,7 @@ def main(*, quick: bool) -> None:
     )
 
 
-def told(name: str, found: Found) -> Found:
+def report(name: str, found: Found) -> Found:
     """Print a line."""
     print(f"{name}: {json.dumps(found)}", flush=True)
     return found
@@ -131,7 +131,7 @@ def compared(folder: Path, rows: tuple[tuple[str, tuple[str, ...]], ...]) -> lis
                         "components": by["fries"]["components"],
                         **{f"{name}_ms": each["ms"] for name, each in by.items()},
                     }
-                    found.append(told(f"{shape}, {', '.join(changed)}", row))
+                    found.append(report(f"{shape}, {', '.join(changed)}", row))
     return found
 
 

@@ -22,14 +22,12 @@ _WATCHED = 30.0
 _GOOD = 2.0
 """Seconds of latency that are as good as before."""
 _NEVER = "none"
-_AS_NOW = "replace"
-"""With the document replaced: a new instance without state, as without reconfigurations."""
 Found = dict[str, Any]
 
 
 def surges(folder: Path, *, quick: bool) -> Found:
     """For each way to act the seconds until latency is good again; None if it never was while it was watched."""
-    ways = (str(Scheduler.FRIES), _NEVER) if quick else (str(Scheduler.FRIES), str(Scheduler.EPOCH), _AS_NOW, _NEVER)
+    ways = (str(Scheduler.FRIES), _NEVER) if quick else (str(Scheduler.FRIES), str(Scheduler.EPOCH), _NEVER)
     return {way: _surge(folder.with_name(f"{folder.name}-{way}"), way) for way in ways}
 
 
@@ -54,18 +52,14 @@ def _surge(folder: Path, way: str) -> float | None:
             sending.per_second = _SURGE
             time.sleep(_NOTICED)
             acted = time.perf_counter()
-            _act(way, ann, operator, flow)
+            if way != _NEVER:
+                form = ReconfigurationForm(
+                    tasks={"model": {"config": {"iterations": _CHEAP}}}, scheduler=Scheduler(way)
+                )
+                operator.reconfigure(flow.id, form)
             time.sleep(max(0.0, acted + _WATCHED - time.perf_counter()))
             sending.stop()
             return _good_again(service, flow, sending.sent, acted)
-
-
-def _act(way: str, ann: Client, operator: Client, flow: SubmitAnswer) -> None:
-    if way == _AS_NOW:
-        ann.replace(flow.id, _document(_CHEAP))
-    elif way != _NEVER:
-        form = ReconfigurationForm(tasks={"model": {"config": {"iterations": _CHEAP}}}, scheduler=Scheduler(way))
-        operator.reconfigure(flow.id, form)
 
 
 def _good_again(service: MeasuredService, flow: SubmitAnswer, sent: list[float], acted: float) -> float | None:

@@ -1,4 +1,4 @@
-"""What tenants hear: their outputs, live from the broker, each with credentials of its own."""
+"""Tallies of the tenants' outputs, received live from the broker with each tenant's own credentials."""
 
 import json
 import logging
@@ -13,43 +13,42 @@ from paho.mqtt.enums import MQTTProtocolVersion
 
 from bridge import Message
 from bridge.transport.address import Address
-from bridge.transport.mqtt_client import MqttClient as Line
-from bridge.transport.mqtt_client import NotConnected
+from bridge.transport.mqtt_client import MqttClient, NotConnected
 from bridge.transport.protocol_version import detect_protocol
 from manager.answers import BrokerCredentials
 from workloads.service_process import RunFailed
 
 _PATIENCE = 90.0
-"""Seconds after which a run gives up waiting for events."""
-_LET_IN = 10.0
-"""Seconds within which the broker lets somebody in whose credentials were just made; it takes milliseconds."""
+"""Seconds to wait for events before a run fails."""
+_ACCEPTANCE = 10.0
+"""Seconds within which the broker accepts new credentials; it takes milliseconds."""
 log = logging.getLogger("braid.outputs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputTally:
-    """What came of one output."""
+    """The events received of one output."""
 
     begun: int | None = None
-    """The number of the first event that came."""
+    """The number of the first event."""
     events: int = 0
-    """How many came, each counted once."""
+    """Received events, each counted once."""
     missing: int = 0
-    """How many numbers no event came with."""
+    """Numbers for which no event was received."""
     last: Any = None
     """The newest event."""
     at: float = 0.0
-    """When it came, by the clock of `time.monotonic`."""
-    longest: float = 0.0
-    """The longest time between two messages since somebody asked."""
+    """Its arrival, by the clock of `time.monotonic`."""
+    longest_gap: float = 0.0
+    """The longest time between two messages since the last `Outputs.reset_gaps`."""
 
     def take(self, first: int, events: list[Any], now: float) -> "OutputTally":
-        """Take up a message; what was sent twice bears the same numbers.
+        """Add a message; an event that is sent twice has the same number both times.
 
-        >>> heard = OutputTally().take(7, ["a", "b"], 1.0).take(8, ["b", "c"], 2.0)
-        >>> heard.events, heard.missing, heard.last
+        >>> tally = OutputTally().take(7, ["a", "b"], 1.0).take(8, ["b", "c"], 2.0)
+        >>> tally.events, tally.missing, tally.last
         (3, 0, 'c')
-        >>> heard.take(12, ["f"], 3.0).missing
+        >>> tally.take(12, ["f"], 3.0).missing
         2
         """
         begun = first if self.begun is None else self.begun
@@ -63,50 +62,50 @@ class OutputTally:
             missing=self.missing + max(0, first - due),
             last=new[-1],
             at=now,
-            longest=max(self.longest, now - self.at if self.at else 0.0),
+            longest_gap=max(self.longest_gap, now - self.at if self.at else 0.0),
         )
 
 
 class Outputs:
-    """What came of every output, by topic; the connections' threads write it."""
+    """The tallies of all outputs, by topic; the threads of the connections update them."""
 
     def __init__(self) -> None:
-        self._heard: dict[str, OutputTally] = {}
+        self._tallies: dict[str, OutputTally] = {}
         self._changed = threading.Condition()
 
     def __getitem__(self, topic: str) -> OutputTally:
         with self._changed:
-            return self._heard.get(topic, OutputTally())
+            return self._tallies.get(topic, OutputTally())
 
     def deliver(self, message: Message) -> None:
-        """Take up a message of the broker; one that is no output is passed over."""
+        """Add a message from the broker; log and skip one that is no output."""
         try:
-            told = json.loads(message.payload)
-            first, events = int(told["first"]), list(told["events"])
+            content = json.loads(message.payload)
+            first, events = int(content["first"]), list(content["events"])
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-            log.warning("topic %s: passed over, because it is no output: %r", message.topic, error)
+            log.warning("topic %s: skipped a message that is no output: %r", message.topic, error)
             return
         with self._changed:
-            before = self._heard.get(message.topic, OutputTally())
-            self._heard[message.topic] = before.take(first, events, time.monotonic())
+            before = self._tallies.get(message.topic, OutputTally())
+            self._tallies[message.topic] = before.take(first, events, time.monotonic())
             self._changed.notify_all()
 
     def all(self) -> dict[str, OutputTally]:
-        """What came of each output so far."""
+        """The current tally of each output."""
         with self._changed:
-            return dict(self._heard)
+            return dict(self._tallies)
 
-    def begin_waits(self) -> dict[str, OutputTally]:
-        """Have `longest` begin anew; gives what came until now."""
+    def reset_gaps(self) -> dict[str, OutputTally]:
+        """Set every `longest_gap` to 0; return the tallies."""
         with self._changed:
-            self._heard = {topic: replace(heard, longest=0.0) for topic, heard in self._heard.items()}
-            return dict(self._heard)
+            self._tallies = {topic: replace(tally, longest_gap=0.0) for topic, tally in self._tallies.items()}
+            return dict(self._tallies)
 
-    def wait_for(self, due: Mapping[str, int]) -> None:
-        """Wait until each of these outputs has got so many events in all."""
+    def wait_for_events(self, due: Mapping[str, int]) -> None:
+        """Wait until each of these outputs has got so many events in total."""
         with self._changed:
             if not self._changed.wait_for(lambda: not self._short(due), _PATIENCE):
-                raise RunFailed(f"nothing more came on {', '.join(self._short(due))} for {_PATIENCE:g} s")
+                raise RunFailed(f"no further events on {', '.join(self._short(due))} for {_PATIENCE:g} s")
 
     def _short(self, due: Mapping[str, int]) -> list[str]:
         return [topic for topic, number in due.items() if self[topic].events < number]
@@ -114,38 +113,40 @@ class Outputs:
 
 @contextmanager
 def connected_tenants(outputs: Outputs, credentials: Mapping[str, BrokerCredentials]) -> Iterator[str]:
-    """Connect every tenant to the broker while the context lasts; says as whom they are connected."""
-    with ExitStack() as lines:
+    """Connect every tenant to the broker while the context lasts."""
+    with ExitStack() as held:
         for tenant, each in credentials.items():
             address = replace(Address.parse(each.url), user=each.user, password=each.password)
-            _connect(lines, outputs, address, f"demo-{tenant}", each.reads)
+            _connect(held, outputs, address, f"demo-{tenant}", each.reads)
         users = " and ".join(
             f"{each.user}, who may read {', '.join(each.reads)}" for _, each in sorted(credentials.items())
         )
         yield f"Connected to the broker as {users}."
 
 
-def _connect(lines: ExitStack, outputs: Outputs, address: Address, name: str, wanted: Sequence[str]) -> None:
-    """Subscribe until the context ends; whose credentials were just made is let in a moment later."""
-    deadline = time.monotonic() + _LET_IN
+def _connect(held: ExitStack, outputs: Outputs, address: Address, name: str, wanted: Sequence[str]) -> None:
+    """Subscribe until the context ends; retry while the broker does not accept the new credentials yet."""
+    deadline = time.monotonic() + _ACCEPTANCE
     protocol = detect_protocol(address)
     while True:
-        line = _line(outputs, address, name, wanted, protocol)
+        client = _client(outputs, address, name, wanted, protocol)
         try:
-            line.start()
+            client.start()
         except NotConnected:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
         else:
-            lines.callback(line.stop)
+            held.callback(client.stop)
             return
 
 
-def _line(outputs: Outputs, address: Address, name: str, wanted: Sequence[str], protocol: MQTTProtocolVersion) -> Line:
+def _client(
+    outputs: Outputs, address: Address, name: str, wanted: Sequence[str], protocol: MQTTProtocolVersion
+) -> MqttClient:
     def take(message: Message) -> None:
         outputs.deliver(message)
-        line.acknowledge([message.token])
+        client.acknowledge([message.token])
 
-    line = Line(address, name, topics=wanted, on_message=take, protocol=protocol, lasting=False)
-    return line
+    client = MqttClient(address, name, topics=wanted, on_message=take, protocol=protocol, lasting=False)
+    return client

@@ -1,13 +1,13 @@
-"""The results of a replay: one folder with a manifest and a few tables; written step by step, read by reports.
+"""The records of a replay's results: one folder with a manifest and a few tables, read by reports.
 
-    manifest.json     what was replayed, how, on what; `complete` once every step is in the tables
+    manifest.json     the trace, the settings and the machine; `complete` once every step is in the tables
     steps.parquet     a row for each step
-    windows.parquet   a row for each window of a step in which something was measured; none of a dry run
-    users.parquet     for each step how many running tasks serve so many dataflows
-    tenants.parquet   for each measured step what each tenant's share is, in cores; none of a dry run
+    windows.parquet   a row for each window of a measured step; none of a dry run
+    users.parquet     for each step the number of running tasks that serve so many dataflows
+    tenants.parquet   for each measured step each tenant's share of the cores; none of a dry run
 
-While a replay goes on each step is a JSON line in `steps.jsonl`, so that an interrupted one can go on from there; the
-tables are written from it at the end.
+During a replay each step is a JSON line in `steps.jsonl`, from which an interrupted replay resumes. The tables are
+written from it at the end.
 """
 
 from collections.abc import Mapping
@@ -17,80 +17,75 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRow:
-    """What there was after a step; counts are exact in dry and live runs alike."""
+    """The state after a step; counts are exact in dry and live runs alike."""
 
     step: int
     action: str
     dataflow: str
     phase: str
     dataflows: int
-    """How many are submitted."""
+    """Submitted dataflows."""
     submitted_tasks: int
-    """Tasks of all of them, each dataflow by itself without its duplicates: what runs where nothing is shared."""
+    """The tasks of all dataflows, each by itself without its duplicates: what runs where nothing is shared."""
     submitted_sources: int
-    """How many of these are sources."""
+    """The sources among them."""
     submitted_outputs: int
-    """How many of them are outputs; the rest are steps."""
+    """The outputs among them; the rest are steps."""
     running_tasks: int
     running_sources: int
     running_outputs: int
     work_alone: float
-    """The work of what is submitted, each dataflow by itself: the events that its tasks take in a second, times costs.
+    """The work of all dataflows, each by itself: the events that its tasks take in a second, times their costs.
 
-    By the rates of the workload's sources and the costs that the manifest's settings name; the same in every way.
+    It follows from the rates of the sources and the costs in the manifest's settings, and is the same in every way.
     """
     work_running: float
-    """The work of what runs."""
+    """The work of the running tasks."""
     paused_tasks: int
     jobs: int
     bridges: int
     measured: bool
-    """Whether there are windows of this step."""
+    """True if there are windows of this step."""
     seconds: float
-    """What the step took until the dataflow ran, or was gone; 0 in a dry run."""
-
-    @property
-    def submitted_steps(self) -> int:
-        """Tasks of all dataflows by themselves that have inputs and outputs."""
-        return self.submitted_tasks - self.submitted_sources - self.submitted_outputs
+    """Seconds until the dataflow ran or was gone; 0 in a dry run."""
 
     @property
     def running_steps(self) -> int:
-        """Running tasks that have inputs and outputs."""
+        """The running tasks that are neither sources nor outputs."""
         return self.running_tasks - self.running_sources - self.running_outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowRow:
-    """What was measured while nothing changed; cores are means over the window."""
+    """A measurement over a time in which nothing changed; cores are means over the window."""
 
     step: int
     window: int
     seconds: float
     cores: float
-    """Of the whole process tree, broker included, manager apart."""
+    """The cores of the whole process tree with the broker, without the manager."""
     cores_broker: float
     cores_driver: float
     cores_jvm: float
     cores_workers: float
     cores_manager: float
     latency_p50: float | None
-    """Seconds from a raw event's arrival to the outputs that it causes, over all outputs; None where nothing came."""
+    """Seconds from a raw event's arrival to the outputs it causes, over all outputs; None if there were no events."""
     latency_p99: float | None
     lag_events: int
     events_out: float
-    """Events of all outputs in a second."""
+    """Events of all outputs per second."""
     alone_launched: float | None
-    """Cores that the same dataflows are estimated to need in a job each, sharing nothing; by the service's savings."""
+    """The service's estimate of the cores that the same dataflows need without sharing, each in a job of its own."""
     alone_packed: float | None
-    """Likewise packed into as few jobs as hold them."""
+    """The same, packed into as few jobs as possible."""
     behind: str
-    """Why the window is thrown away: in what the service was behind; empty where it counts."""
+    """Why the window is discarded: how the service was behind; empty if the window is valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsersRow:
-    """How many running tasks serve so many dataflows after a step."""
+    """The number of running tasks that serve so many dataflows after a step."""
 
     step: int
     users: int
@@ -99,7 +94,7 @@ class UsersRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantCoresRow:
-    """A tenant's share at a measured step; that of the operator's overhead has no tenant."""
+    """A tenant's share at a measured step; the operator's overhead has no tenant."""
 
     step: int
     tenant: str | None
@@ -108,13 +103,13 @@ class TenantCoresRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayManifest:
-    """What was replayed; `trace` and `workload` as they describe themselves."""
+    """The replay that the results belong to; `trace` and `workload` are their own descriptions."""
 
     mode: str
-    """`default`, where nothing is shared, or `reuse`."""
+    """`default` (nothing is shared) or `reuse`."""
     placement: str
     defragment: str
-    """`off`, `itself` where the service decides, or `step` where one is asked for after each step."""
+    """`off`, `itself` (the service decides) or `step` (requested after each step)."""
     dry: bool
     complete: bool
     trace: Mapping[str, Any]

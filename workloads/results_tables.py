@@ -1,4 +1,4 @@
-"""A results folder as records: the tables in Parquet and the manifest in JSON; written by replays, read by reports."""
+"""The files of a results folder: tables in Parquet and a manifest in JSON, written by replays and read by reports."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from workloads.results import ReplayManifest, StepRow, TenantCoresRow, UsersRow,
 
 Row = TypeVar("Row")
 _VERSION = 1
-"""Of the form of the manifest."""
+"""The version of the manifest's format."""
 MANIFEST_FILE = "manifest.json"
 _STEPS = "steps.parquet"
 _WINDOWS = "windows.parquet"
@@ -26,16 +26,16 @@ _KINDS: Mapping[type, Any] = {
     bool: pa.bool_(),
     str: pa.string(),
 }
-_AGAIN = "replay the trace anew with `braid replay`"
+_AGAIN = "replay the trace again with `braid replay`"
 
 
 class WrongResults(ValueError):
-    """A folder that holds no results, or results that cannot be used; says which file, what is wrong and what to do."""
+    """A folder without usable results; the message names the file, the problem and the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """All that a replay found out; the rows of each table are in the order of the steps."""
+    """All results of a replay; the rows of each table are in the order of the steps."""
 
     manifest: ReplayManifest
     steps: tuple[StepRow, ...]
@@ -45,7 +45,7 @@ class Results:
 
 
 def write_results(results: Results, folder: Path) -> None:
-    """Keep results in a folder, made if it is not there; the manifest comes last, when the tables are whole."""
+    """Write results to a folder, which is made if needed; the manifest is last, when the tables are complete."""
     folder.mkdir(parents=True, exist_ok=True)
     _write(results.steps, StepRow, folder / _STEPS)
     _write(results.windows, WindowRow, folder / _WINDOWS)
@@ -55,19 +55,19 @@ def write_results(results: Results, folder: Path) -> None:
 
 
 def write_manifest(manifest: ReplayManifest, folder: Path) -> None:
-    """Keep a manifest in the folder of its results; a file that is read meanwhile is the old one or the new one."""
-    told = json.dumps({"version": _VERSION} | asdict(manifest), indent=2, ensure_ascii=False, allow_nan=False)
-    written = folder / f"{MANIFEST_FILE}.new"
-    written.write_text(f"{told}\n", encoding="utf-8")
-    written.replace(folder / MANIFEST_FILE)
+    """Replace the manifest of a results folder atomically."""
+    text = json.dumps({"version": _VERSION} | asdict(manifest), indent=2, ensure_ascii=False, allow_nan=False)
+    new = folder / f"{MANIFEST_FILE}.new"
+    new.write_text(f"{text}\n", encoding="utf-8")
+    new.replace(folder / MANIFEST_FILE)
 
 
 def read_results(folder: Path) -> Results:
-    """The results of a whole replay in a folder."""
+    """Read the results of a complete replay."""
     manifest = read_manifest(folder)
     if not manifest.complete:
         raise WrongResults(
-            f"{folder / MANIFEST_FILE}: the replay is not at its end; resume it with the command that began it"
+            f"{folder / MANIFEST_FILE}: the replay is not complete; resume it with the command that started it"
         )
     return Results(
         manifest=manifest,
@@ -79,34 +79,34 @@ def read_results(folder: Path) -> Results:
 
 
 def read_manifest(folder: Path) -> ReplayManifest:
-    """The manifest in a folder, be its replay at its end or not."""
+    """Read the manifest of a folder, even if its replay is not complete."""
     path = folder / MANIFEST_FILE
     try:
-        told: Any = json.loads(path.read_text(encoding="utf-8"))
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise WrongResults(f"{path}: {error.strerror}; name a folder that `braid replay` has written") from None
     except ValueError as error:
         raise WrongResults(f"{path}: is not JSON: {error}; {_AGAIN}") from None
-    if not isinstance(told, dict) or told.get("version") != _VERSION:
-        version = told.get("version") if isinstance(told, dict) else None
-        raise WrongResults(f"{path}: has version {version}, and version {_VERSION} is read here; {_AGAIN}")
+    if not isinstance(content, dict) or content.get("version") != _VERSION:
+        version = content.get("version") if isinstance(content, dict) else None
+        raise WrongResults(f"{path}: has version {version}, but this program reads version {_VERSION}; {_AGAIN}")
     kinds = get_type_hints(ReplayManifest)
     for field in fields(ReplayManifest):
-        if field.name not in told:
-            raise WrongResults(f"{path}: misses {field.name!r}; {_AGAIN}")
-        if not isinstance(told[field.name], _accepted(kinds[field.name])):
-            raise WrongResults(f"{path}: {field.name!r} is {told[field.name]!r}, which it cannot be; {_AGAIN}")
-    return ReplayManifest(**{field.name: told[field.name] for field in fields(ReplayManifest)})
+        if field.name not in content:
+            raise WrongResults(f"{path}: {field.name!r} is missing; {_AGAIN}")
+        if not isinstance(content[field.name], _accepted(kinds[field.name])):
+            raise WrongResults(f"{path}: {field.name!r} has the wrong type: {content[field.name]!r}; {_AGAIN}")
+    return ReplayManifest(**{field.name: content[field.name] for field in fields(ReplayManifest)})
 
 
 def _accepted(kind: Any) -> type | UnionType:
-    """What a value read from JSON has to be."""
+    """The type that a value read from JSON must have."""
     found: type | UnionType = dict if getattr(kind, "__origin__", None) is Mapping else kind
     return found
 
 
 def _schema(kind: type[Any]) -> Any:
-    """The columns of a table, as the fields of its rows say."""
+    """The columns of a table, one for each field of its rows."""
     columns = []
     for name, hint in get_type_hints(kind).items():
         held = [each for each in get_args(hint) or (hint,) if each is not type(None)]
@@ -131,11 +131,11 @@ def _read(kind: type[Row], path: Path) -> Iterator[Row]:
     wanted = _schema(kind)
     for column in wanted:
         if column.name not in found.schema.names:
-            raise WrongResults(f"{path}: misses the column {column.name!r}; {_AGAIN}")
+            raise WrongResults(f"{path}: the column {column.name!r} is missing; {_AGAIN}")
         there = found.schema.field(column.name)
         if there.type != column.type:
             raise WrongResults(f"{path}: the column {column.name!r} holds {there.type}, not {column.type}; {_AGAIN}")
         if not column.nullable and found.column(column.name).null_count:
-            raise WrongResults(f"{path}: the column {column.name!r} has gaps; {_AGAIN}")
+            raise WrongResults(f"{path}: the column {column.name!r} has empty cells; {_AGAIN}")
     for row in found.select(wanted.names).to_pylist():
         yield kind(**row)

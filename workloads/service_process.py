@@ -1,4 +1,4 @@
-"""A service for a run: `braid serve` as anybody runs it, in a folder and on a port of its own."""
+"""A service for a run: `braid serve` as a process of its own, with a temporary folder and a free port."""
 
 import os
 import signal
@@ -21,19 +21,19 @@ from manager.client import Client, NotDone
 from manager.process.settings import SETTINGS_PREFIX, read_key
 
 _STARTING = 240.0
-"""Seconds that the service may take until it is ready; it takes 10 to 20 where nothing else goes on."""
+"""Seconds that the service may take to start; on an idle machine it takes 10 to 20."""
 _ENDING = 120.0
-"""Seconds that it may take to drain its host and end; it takes some 5."""
-_LOOKING = 0.2
+"""Seconds that it may take to drain its host and end; it takes about 5."""
+_POLL_INTERVAL = 0.2
 _TAIL = 1_500
 
 
 class RunFailed(RuntimeError):
-    """Something did not come that should have; says what, and where to look."""
+    """A run did not get what it waited for; the message says what, and where to look."""
 
 
 class ServiceProcess:
-    """One `braid serve` with all that belongs to it; made by `served`."""
+    """One `braid serve` with all its child processes; made by `served`."""
 
     def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
         self.root = folder / "root"
@@ -42,23 +42,23 @@ class ServiceProcess:
         self._folder = folder
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
-        self._ever: set[psutil.Process] = set()
-        """Every process that was seen to belong to it."""
+        self._seen: set[psutil.Process] = set()
+        """Every process that was seen in its tree."""
 
-    def start(self, told: Callable[[str], None]) -> None:
-        """Begin to serve; returns once it is ready. `told` hears what it waits for."""
+    def start(self, notify: Callable[[str], None]) -> None:
+        """Start the service and wait until it is ready; `notify` gets what it waits for."""
         command = "from manager.command import app; app()"
         port = self.url.rpartition(":")[2]
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 [sys.executable, "-c", command, "serve", "--root", str(self.root), "--port", port, *self._options],
-                # What the user set for a service of their own is not for this one.
+                # The user's own settings are not for this service.
                 env={name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIX)},
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                # Ctrl-C is for the run, which then stops the service in order.
+                # Ctrl-C goes to the run, which then stops the service cleanly.
                 start_new_session=True,
             )
         awaits: str | None = "the service is starting"
@@ -68,35 +68,35 @@ class ServiceProcess:
                 raise RunFailed(f"braid serve ended with exit code {code}; it last wrote:\n{self._tail()}")
             if time.monotonic() > deadline:
                 raise RunFailed(f"braid serve was not ready within {_STARTING:g} s: {awaits}")
-            told(awaits)
-            self._look()
-            time.sleep(_LOOKING)
+            notify(awaits)
+            self._note_processes()
+            time.sleep(_POLL_INTERVAL)
 
     @property
     def process(self) -> psutil.Process:
-        """Its manager, below which everything else of it runs."""
+        """The manager; everything else of the service runs below it."""
         if self._process is None:
             raise RunFailed("braid serve was not started")
         return psutil.Process(self._process.pid)
 
     def operator(self) -> Client:
-        """A client that may do everything."""
+        """A client with the operator's key."""
         return Client(self.url, read_key(self.root))
 
     def client(self, key: str) -> Client:
-        """A client as the holder of an API key."""
+        """A client with an API key."""
         return Client(self.url, key)
 
     def stop(self) -> str:
-        """End it, and see that nothing of it is left; what was wrong about its end, if something was."""
+        """Stop the service and make sure that no process is left; return what went wrong, or an empty text."""
         if self._process is None:
             return ""
-        self._look()
+        self._note_processes()
         self._process.terminate()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_ENDING)
-        # The kernel may take a moment to end what died with its parent.
-        _, left = psutil.wait_procs([each for each in self._ever if _runs(each)], timeout=5.0)
+        # Processes that die with their parent may take a moment to end.
+        _, left = psutil.wait_procs([each for each in self._seen if _runs(each)], timeout=5.0)
         left = [each for each in left if _runs(each)]
         named = ", ".join(f"{each.pid} ({_name(each)})" for each in left)
         for each in left:
@@ -108,58 +108,58 @@ class ServiceProcess:
         return f"braid serve ended with exit code {self._process.returncode}" if self._process.returncode else ""
 
     def _awaits(self, before: str | None) -> str | None:
-        """What it says it waits for; nothing once it is ready."""
+        """The state that the service reports while it starts; None once it is ready."""
         try:
             answer = httpx.get(f"{self.url}/readyz", timeout=5.0, trust_env=False)
         except httpx.TransportError:
             return before
         return None if answer.is_success else str(answer.json()["detail"])
 
-    def _look(self) -> None:
-        """Note which processes belong to it: those whose parent dies could not be found any more."""
+    def _note_processes(self) -> None:
+        """Note the processes of the tree: later, one whose parent died could not be found any more."""
         if self._process is not None:
             with suppress(psutil.NoSuchProcess):
                 found = psutil.Process(self._process.pid)
-                self._ever |= {found, *found.children(recursive=True)}
+                self._seen |= {found, *found.children(recursive=True)}
 
     def _tail(self) -> str:
         return self.log.read_bytes()[-_TAIL:].decode(errors="replace").strip() or "nothing"
 
 
 @contextmanager
-def served(told: Callable[[str], None], options: Sequence[str] = ()) -> Iterator[ServiceProcess]:
-    """A service that is ready, in a folder that goes away afterwards, but for its logs' sake where something fails.
+def served(notify: Callable[[str], None], options: Sequence[str] = ()) -> Iterator[ServiceProcess]:
+    """Run a service while the context lasts; its folder is removed afterwards, unless something failed.
 
-    `options` are those of `braid serve`, besides root and port.
+    `options` are those of `braid serve` besides root and port; `notify` gets what the service waits for.
     """
     folder = Path(mkdtemp(prefix="braid-run-"))
     service = ServiceProcess(folder, options)
-    where = f"The service's log is {service.log}, and that of its broker and host {service.root / 'keeper' / 'log'}"
+    logs = f"The service's log is {service.log}; that of its broker and host is {service.root / 'keeper' / 'log'}"
     trouble = ""
     try:
         with _stops_on_signals() as ignore:
             try:
-                service.start(told)
+                service.start(notify)
                 yield service
             finally:
                 ignore()
-                told("stopping everything in order")
+                notify("stopping everything cleanly")
                 trouble = service.stop()
     except KeyboardInterrupt:
         if not trouble:
             rmtree(folder)
             raise
     except (RunFailed, NotConnected, NotDone) as error:
-        # What was wrong about its end as well is a consequence at most.
-        raise RunFailed(f"{error}\n{where}") from error
+        # Trouble at the end is at most a consequence of this error.
+        raise RunFailed(f"{error}\n{logs}") from error
     if trouble:
-        raise RunFailed(f"{trouble}\n{where}")
+        raise RunFailed(f"{trouble}\n{logs}")
     rmtree(folder)
 
 
 @contextmanager
 def _stops_on_signals() -> Iterator[Callable[[], None]]:
-    """Have SIGTERM end the run as Ctrl-C does; what is yielded has neither do anything, for what must be finished."""
+    """Have SIGTERM end the run as Ctrl-C does; the yielded function makes it ignore both from then on."""
     numbers = (signal.SIGINT, signal.SIGTERM)
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -179,7 +179,7 @@ def _stops_on_signals() -> Iterator[Callable[[], None]]:
 
 
 def _runs(process: psutil.Process) -> bool:
-    """Whether a process runs; one that nobody has buried yet does not."""
+    """True if a process runs; a zombie does not."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -190,7 +190,7 @@ def _name(process: psutil.Process) -> str:
     try:
         return process.name()
     except psutil.NoSuchProcess:
-        return "gone by now"
+        return "gone"
 
 
 def _free_port() -> int:

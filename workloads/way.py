@@ -1,4 +1,4 @@
-"""Ways: how a trace is replayed, and by what name that is known in results, figures and messages."""
+"""Ways to replay a trace, and their names in results, figures and messages."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -7,9 +7,9 @@ from typing import Literal, NamedTuple, TypeAlias
 from manager.process.settings import Placement
 
 Mode: TypeAlias = Literal["default", "reuse"]
-"""Whether nothing is shared, or all that can be."""
+"""Nothing is shared, or everything that can be."""
 Defragment: TypeAlias = Literal["off", "itself", "step"]
-"""Never, where the service decides it, or where one is asked for after each step."""
+"""Never, when the service decides, or on request after each step."""
 _PLACED: Mapping[Placement, str] = MappingProxyType({"launch": "", "graft": "-grafted", "pack": "-packed"})
 _DEFRAGMENTED: Mapping[Defragment, str] = MappingProxyType(
     {"off": "", "step": "-defragmented", "itself": "-defragmented-by-itself"}
@@ -17,7 +17,7 @@ _DEFRAGMENTED: Mapping[Defragment, str] = MappingProxyType(
 
 
 class Way(NamedTuple):
-    """How a trace is replayed; several are compared with each other."""
+    """A mode, a placement and a way of defragmentation, compared with other ways on the same trace."""
 
     mode: Mode
     placement: Placement = "launch"
@@ -25,7 +25,7 @@ class Way(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is called.
+        """The name in results, figures and messages.
 
         >>> Way("reuse").name, Way("default", "pack").name, Way("reuse", "launch", "step").name
         ('reuse', 'default-packed', 'reuse-defragmented')
@@ -34,7 +34,7 @@ class Way(NamedTuple):
 
     @property
     def baseline(self) -> "Way":
-        """With what it is compared: the same placement without sharing."""
+        """The way that this one is compared with: the same placement without sharing."""
         return Way("default", self.placement)
 
 

@@ -1,4 +1,4 @@
-"""A workload: dataflows, and the sources whose events they take; made by `workloads.opmw` and `workloads.riotbench`."""
+"""A workload: dataflows and the sources that they read; made by `workloads.opmw` and `workloads.riotbench`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,29 +10,29 @@ Document: TypeAlias = Mapping[str, Any]
 """A dataflow as a tenant writes it."""
 Event: TypeAlias = Mapping[str, Any]
 Events: TypeAlias = Callable[[int], Iterator[Event]]
-"""Endless events, the same ones for the same seed."""
+"""Endless events, the same for the same seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadSource:
-    """A source that dataflows of a workload name."""
+    """A source that dataflows of a workload read."""
 
     name: str
     schema: Schema
     events: Events | None
-    """What comes in; None where the workload's own dataflows publish it, on the topic of the source's name."""
+    """The events; None if the workload's own dataflows publish them, on the topic of the source's name."""
     per_second: float
-    """How many events of it come in a second, where nobody says otherwise."""
+    """Events per second by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Dataflows to submit and remove, with all that they need."""
+    """Dataflows to submit and remove, with their sources."""
 
     name: str
-    """As traces name it: `opmw`, `opmw:7` with another seed than 1, or the path of a folder."""
+    """The name in traces: `opmw`, `opmw:7` with another seed than 1, or the path of a folder."""
     about: Mapping[str, Any]
-    """How it was made: seed, calibration, counts; goes into each result's manifest."""
+    """Its origin: seed, calibration, counts; part of each result's manifest."""
     sources: tuple[WorkloadSource, ...]
     dataflows: Mapping[str, Document]
-    """By names that tell them apart, such as `opmw-03`; each document is named likewise."""
+    """By unique names such as `opmw-03`, which the documents have too."""

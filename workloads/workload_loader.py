@@ -1,7 +1,7 @@
-"""Loading a workload by its name: a built-in one, with a seed or without, or a folder.
+"""The loader of workloads by name: a built-in one, with or without a seed, or a folder.
 
 A folder holds `workload.json`, `{"version": 1, "about": {...}, "sources": [{"name", "schema", "per_second"}, ...]}`,
-and a document for each dataflow in `dataflows/*.json`. The events of its sources are made up from their schemas.
+and a document for each dataflow in `dataflows/*.json`. The events of its sources are generated from their schemas.
 """
 
 import json
@@ -17,7 +17,7 @@ from dags import Kind, Schema
 from workloads.workload import Document, Event, Workload, WorkloadSource
 
 _VERSION = 1
-"""Of the form of `workload.json`."""
+"""The version of the format of `workload.json`."""
 BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
         "opmw": "workloads.opmw.builtin_workload:opmw",
@@ -25,18 +25,18 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "riotbench": "workloads.riotbench.builtin_workload:riotbench",
     }
 )
-"""The functions that make them, which take a seed."""
-_BEGUN = 1_700_000_000_000
-"""The first moment of made-up events, in milliseconds since the epoch."""
+"""The functions that make the built-in workloads; each takes a seed."""
+_FIRST_TIME = 1_700_000_000_000
+"""The time of the first generated event, in milliseconds since the epoch."""
 _WORDS = ("north", "east", "south", "west")
 
 
 class WrongWorkload(ValueError):
-    """There is no workload of a name, or a folder holds none; says where, why, and what to do."""
+    """A name or a folder that is no workload; the message says where, why, and what to do."""
 
 
 def load_workload(name: str) -> Workload:
-    """The workload of a name: `opmw`, `opmw-join` or `riotbench`, each perhaps with `:SEED` behind it, or a folder."""
+    """Load a built-in workload, `opmw`, `opmw-join` or `riotbench`, each also with `:SEED`, or that in a folder."""
     built_in, _, seed = name.partition(":")
     if built_in in BUILT_IN and not seed.strip("0123456789"):
         module, _, function = BUILT_IN[built_in].partition(":")
@@ -44,13 +44,13 @@ def load_workload(name: str) -> Workload:
         return made(seed=int(seed)) if seed else made()
     if not Path(name).is_dir():
         known = ", ".join(f"{each}, {each}:SEED" for each in BUILT_IN)
-        raise WrongWorkload(f"{name}: there is no such workload; known are {known}, and folders with a workload.json")
+        raise WrongWorkload(f"{name}: there is no such workload; choose from {known}, or a folder with a workload.json")
     return _in_folder(Path(name))
 
 
-def made_up_events(schema: Schema, seed: int) -> Iterator[Event]:
-    """Endless events of a schema; numbers walk about, so that windows and filters have something to do."""
-    draw = random.Random(f"events {seed}")  # noqa: S311 - made-up events are no secret
+def generated_events(schema: Schema, seed: int) -> Iterator[Event]:
+    """Endless events of a schema; numbers do a random walk, so that windows and filters have work."""
+    draw = random.Random(f"events {seed}")  # noqa: S311 - generated events are no secret
     level = dict.fromkeys(schema.names(), 50.0)
     number = 0
     while True:
@@ -68,7 +68,7 @@ _VALUES: Mapping[Kind, Callable[[random.Random, int, float], Any]] = MappingProx
         Kind.INTEGER: lambda _draw, number, _level: number,
         Kind.FLOAT: lambda _draw, _number, level: round(level, 3),
         Kind.STRING: lambda draw, _number, _level: draw.choice(_WORDS),
-        Kind.TIMESTAMP: lambda _draw, number, _level: _BEGUN + 1_000 * number,
+        Kind.TIMESTAMP: lambda _draw, number, _level: _FIRST_TIME + 1_000 * number,
         Kind.JSON: lambda _draw, number, level: {"number": number, "level": round(level, 3)},
     }
 )
@@ -76,35 +76,37 @@ _VALUES: Mapping[Kind, Callable[[random.Random, int, float], Any]] = MappingProx
 
 def _in_folder(folder: Path) -> Workload:
     place = folder / "workload.json"
-    told = _read(place)
+    content = _read(place)
     try:
-        version = told["version"]
-        sources = tuple(_source(each) for each in told["sources"])
-        about = dict(told.get("about", {}))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise WrongWorkload(f"{place}: misses {error}; it needs a version and sources") from None
+        version = content["version"]
+        sources = tuple(_source(each) for each in content["sources"])
+        about = dict(content.get("about", {}))
+    except KeyError as error:
+        raise WrongWorkload(f"{place}: {error} is missing; it needs a version and sources") from None
+    except (TypeError, AttributeError):
+        raise WrongWorkload(f"{place}: is not the description of a workload; it needs a version and sources") from None
     except ValueError as error:
         raise WrongWorkload(f"{place}: {error}; correct it there") from None
     if version != _VERSION:
-        raise WrongWorkload(f"{place}: has version {version}, and version {_VERSION} is read here; write it anew")
+        raise WrongWorkload(f"{place}: has version {version}, but version {_VERSION} is needed; write it again")
     dataflows: dict[str, Document] = {}
     for path in sorted((folder / "dataflows").glob("*.json")):
         document = _read(path)
         if not isinstance(document, dict) or not isinstance(document.get("tasks"), list):
-            raise WrongWorkload(f"{path}: is no document of a dataflow; see what braid check says of it")
+            raise WrongWorkload(f"{path}: is no document of a dataflow; run braid check on it")
         dataflows[path.stem] = {**document, "name": path.stem}
     if not dataflows:
-        raise WrongWorkload(f"{folder / 'dataflows'}: holds no document; put one for each dataflow there, as *.json")
+        raise WrongWorkload(f"{folder / 'dataflows'}: has no documents; put one for each dataflow there, as *.json")
     return Workload(name=str(folder), about=about, sources=sources, dataflows=dataflows)
 
 
-def _source(told: Mapping[str, Any]) -> WorkloadSource:
-    schema = Schema.of({name: Kind(kind) for name, kind in told["schema"].items()})
-    per_second = float(told["per_second"])
+def _source(content: Mapping[str, Any]) -> WorkloadSource:
+    schema = Schema.of({name: Kind(kind) for name, kind in content["schema"].items()})
+    per_second = float(content["per_second"])
     if not per_second > 0:
-        raise ValueError(f"the source {told['name']!r} has {per_second:g} events per second; it needs more than none")
+        raise ValueError(f"the source {content['name']!r} has {per_second:g} events per second; it needs more than 0")
     return WorkloadSource(
-        name=told["name"], schema=schema, events=partial(made_up_events, schema), per_second=per_second
+        name=content["name"], schema=schema, events=partial(generated_events, schema), per_second=per_second
     )
 
 
@@ -112,6 +114,6 @@ def _read(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except OSError as error:
-        raise WrongWorkload(f"{path}: {error.strerror}; name a folder that holds a workload") from None
+        raise WrongWorkload(f"{path}: {error.strerror}; choose a folder that holds a workload") from None
     except ValueError as error:
         raise WrongWorkload(f"{path}: is not JSON: {error}; correct it there") from None

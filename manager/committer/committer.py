@@ -92,13 +92,17 @@ class Committer:
         *,
         scope: Callable[[CommittedState, Decided], TransitionScope],
         comer: Comer = Comer.CHANGE,
+        waits: bool = True,
     ) -> Result:
         """Make one change: decide it by the state, clear its scope, and write it down.
+
+        If it may not wait for a transition that it meets, it is refused at once. The thread that takes transitions on
+        must not wait for one.
 
         It is decided anew whenever others were let through meanwhile. Nothing is done where it raises.
         """
         with self._lock:
-            deadline = time.monotonic() + MOST_WAITED
+            deadline = time.monotonic() + (MOST_WAITED if waits else 0.0)
             while True:
                 state, now = self._current(), datetime.now(UTC)
                 try:

@@ -1,5 +1,6 @@
 """The changes that reconfigurations bring: begun on request, then taken on by the events that the reconciler sees."""
 
+import logging
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -22,7 +23,7 @@ from manager.committer.reconfiguration_snapshot import (
     decided_on,
 )
 from manager.committer.rows import OPERATOR
-from manager.problem import Conflict, NotFound
+from manager.problem import Conflict, InvalidDataflow, NotFound
 from manager.store.database import Store
 from manager.store.tables import ReconfigurationRow, ReconfiguredRow
 from manager.submissions.quota import check_rate, check_size
@@ -31,6 +32,7 @@ from manager.transitions.reconfiguration_decision import ReconfigurationDecision
 from manager.transitions.scope import Comer
 
 Answer = TypeVar("Answer")
+log = logging.getLogger("braid.committer")
 
 
 class ReconfigurationChanges:
@@ -59,22 +61,25 @@ class ReconfigurationChanges:
         report: Callable[[CommittedState, ReconfigurationDecision], dict[str, Any]],
         *,
         who: str,
+        waits: bool = True,
     ) -> ReconfigurationRow:
-        """Begin a reconfiguration. What `report` says is kept with it."""
+        """Begin a reconfiguration, which may wait for another transition or not. What `report` says is kept with it."""
         begun = time.monotonic()
         while True:
             try:
-                return self._begin(self._reader.read(wanted), wanted, report, who, begun)
+                return self._begin(self._reader.read(wanted), wanted, report, who, begun, waits=waits)
             except StaleSnapshot:
                 continue
 
-    def _begin(
+    def _begin(  # noqa: PLR0913 - a request, how it was read, and who asked for it when
         self,
         snapshot: ReconfigurationSnapshot,
         wanted: ReconfigurationRequest,
         report: Callable[[CommittedState, ReconfigurationDecision], dict[str, Any]],
         who: str,
         begun: float,
+        *,
+        waits: bool,
     ) -> ReconfigurationRow:
         def write(session: Session, draft: Draft, decided: ReconfigurationDecision) -> ReconfigurationRow:
             for read, (_, new) in zip(snapshot.readings, decided.alteration.swaps, strict=True):
@@ -101,6 +106,7 @@ class ReconfigurationChanges:
             write,
             scope=lambda _state, decided: decided.scope,
             comer=Comer.RECONFIGURATION,
+            waits=waits,
         )
 
     def undoing(self, reconfiguration: int) -> ReconfigurationRequest:
@@ -186,8 +192,13 @@ class ReconfigurationChanges:
             # It was changed again meanwhile.
             self.end(reconfiguration)
             return
+        try:
+            self.begin(wanted, lambda _state, _decided: {}, who=OPERATOR, waits=False)
+        except InvalidDataflow as error:
+            log.warning("the reconfiguration %d cannot be undone: %s", reconfiguration, error)
+            self.end(reconfiguration)
+            return
         self._committer.go_on(lambda session, draft: steps.revert(session, draft, reconfiguration, why))
-        self.begin(wanted, lambda _state, _decided: {}, who=OPERATOR)
 
 
 def _is_same(decided: ReconfigurationDecision, prepared: Prepared) -> bool:

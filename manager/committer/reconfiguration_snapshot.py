@@ -20,7 +20,7 @@ from manager.submissions.confinement import confined
 from manager.submissions.edited_document import TaskPatches, patched, shape_problems, streams_of
 from manager.transitions.life import Phase
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision, decide_reconfiguration
-from manager.transitions.state_fates import undeclared
+from manager.transitions.state_fates import unchanged, undeclared
 from merge import Instance, RunningTask, Submitted
 from merge.reconfiguration.alteration import Edit, below, changed_ids, histories
 from merge.reconfiguration.switches import Scheduler
@@ -156,6 +156,7 @@ def decided_on(
         scheduler=wanted.scheduler,
     )
     problems = () if wanted.lenient else tuple(undeclared(decided.tasks, decided.alteration))
+    problems += tuple(unchanged(decided.tasks, decided.alteration, wanted.fresh))
     if problems:
         raise InvalidDataflow(problems)
     return decided

@@ -17,7 +17,7 @@ from engine.plan_messages import written_cut, written_plan
 from manager.committed.wanted import Draining, Moving, WantedJob, Wanting
 from manager.observations.listener import Listener
 from manager.observations.sight import Sight
-from manager.problem import Conflict, DatabaseAway
+from manager.problem import Conflict, DatabaseAway, StateNotReady
 from manager.reconciler.activity import ReconcilerActivity
 from manager.reconciler.dataflow_needs import DataflowLookup
 from manager.reconciler.drains import REPEAT_WISH_AFTER, Drained, Wish, drain
@@ -249,7 +249,7 @@ class Reconciler:
                         self._reconfiguration_seconds += now - each.begun
                     try:
                         take_turn(reconfigurations, step)
-                    except Conflict as error:
+                    except (Conflict, StateNotReady) as error:
                         log.debug("the reconfiguration %d: %s", each.id, error)
 
     def _do(self, step: PublishPlan | Clean) -> None:

@@ -69,7 +69,7 @@ def decide_reconfiguration(  # noqa: PLR0913 - what runs, what is to change, and
     """
     by = alteration(running, edits, now, first=first)
     settled = settle(jobs, _placed(jobs, by), by.stops)
-    anew = frozenset(new.places[task] for _, new in by.swaps for task in fresh)
+    anew = frozenset(new.places[task] for _, new in by.swaps for task in fresh if task in new.places)
     return ReconfigurationDecision(
         edits=tuple(edits),
         alteration=by,

@@ -58,6 +58,20 @@ def undeclared(tasks: Iterable[ReconfiguredTask], by: Alteration) -> Iterator[Pr
             )
 
 
+def unchanged(tasks: Iterable[ReconfiguredTask], by: Alteration, fresh: AbstractSet[str]) -> Iterator[Problem]:
+    """A problem for each task that is to begin without state and does not change."""
+    _, new = by.swaps[0]
+    changed = {each.becomes.instance for each in tasks}
+    for name in sorted(fresh):
+        if new.places[name] not in changed:
+            yield Problem(
+                pointer=pointer("fresh"),
+                code="unchanged-task",
+                message=f"the task {name!r} does not change",
+                remedy="name changed tasks only; to begin others anew, replace the document",
+            )
+
+
 def state_changes(tasks: Iterable[ReconfiguredTask]) -> Mapping[Instance, StateChange]:
     """For each task whose state is not simply kept what its plan says of it."""
     return {

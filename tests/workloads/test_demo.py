@@ -25,7 +25,7 @@ from workloads import service_process
 from workloads.demo import scenario, stage
 from workloads.demo.display import Board
 from workloads.outputs import Outputs, OutputTally
-from workloads.replay.dry_replay import dry
+from workloads.replay.dry_replay import dry_rows
 from workloads.results_tables import read_results
 from workloads.service_process import RunFailed
 
@@ -63,7 +63,7 @@ def test_the_demo_shows_what_is_shared_and_that_the_others_never_stop(
     part = scenario.scenario(folder)
     counted = [
         (row.dataflows, row.running_tasks, row.submitted_tasks)
-        for row, _ in dry(part.workload, part.trace, mode="reuse", placement="pack", defragment="off")
+        for row, _ in dry_rows(part.workload, part.trace, mode="reuse", placement="pack", defragment="off")
     ]
     assert (3, 20, 29) == counted[-1]
     in_all = [each["in_all"] for each in (*told["submitted"][:3], told["removed"], told["submitted"][3])]
@@ -155,7 +155,7 @@ def test_a_demo_that_cannot_begin_says_why_and_where_the_log_is(
 def test_what_comes_twice_counts_once_and_what_is_missing_is_told() -> None:
     """By the numbers: they begin where the first message does, and go on from there."""
     heard = OutputTally().take(7, ["a", "b"], 1.0).take(8, ["b", "c"], 3.0).take(8, ["b"], 4.0)
-    assert OutputTally(begun=7, events=3, missing=0, last="c", at=3.0, longest=2.0) == heard
+    assert OutputTally(begun=7, events=3, missing=0, last="c", at=3.0, longest_gap=2.0) == heard
     assert 2 == heard.take(12, ["f"], 5.0).missing
     assert 2 == heard.take(12, ["f"], 5.0).take(13, ["g"], 6.0).missing
 
@@ -164,10 +164,10 @@ def test_the_demo_fails_where_an_event_is_missing() -> None:
     """In whatever output; it names the output, and how many numbers are missing."""
     outputs = Outputs()
     outputs.deliver(Message("braid/1/out/ann/d-1/means", b'{"epoch": 1, "first": 4, "events": [1, 2]}', 1))
-    stage.check_numbers("reuse-packed", outputs)
+    stage.check_missing("reuse-packed", outputs)
     outputs.deliver(Message("braid/1/out/ann/d-1/means", b'{"epoch": 1, "first": 9, "events": [3]}', 2))
     with pytest.raises(RunFailed, match=r"reuse-packed: .* 3 of braid/1/out/ann/d-1/means"):
-        stage.check_numbers("reuse-packed", outputs)
+        stage.check_missing("reuse-packed", outputs)
 
 
 def test_a_wait_counts_what_came_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,9 +175,9 @@ def test_a_wait_counts_what_came_before_it(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("workloads.outputs._PATIENCE", 0.1)
     outputs = Outputs()
     outputs.deliver(Message("braid/1/out/ann/d-1/means", b'{"epoch": 1, "first": 4, "events": [1, 2]}', 1))
-    outputs.wait_for({"braid/1/out/ann/d-1/means": 2})
-    with pytest.raises(RunFailed, match=r"nothing more came on braid/1/out/ann/d-1/counts for 0\.1 s"):
-        outputs.wait_for({"braid/1/out/ann/d-1/means": 2, "braid/1/out/ann/d-1/counts": 1})
+    outputs.wait_for_events({"braid/1/out/ann/d-1/means": 2})
+    with pytest.raises(RunFailed, match=r"no further events on braid/1/out/ann/d-1/counts for 0\.1 s"):
+        outputs.wait_for_events({"braid/1/out/ann/d-1/means": 2, "braid/1/out/ann/d-1/counts": 1})
 
 
 def test_on_a_terminal_the_board_stands_below_the_lines_and_goes_away() -> None:
@@ -187,7 +187,7 @@ def test_on_a_terminal_the_board_stands_below_the_lines_and_goes_away() -> None:
         board = Board(Console(file=file, force_terminal=is_terminal, width=80))
         with board.live:
             for what in ("the [host]", "the [host]", "events"):
-                board.awaits(what)
+                board.show_wait(what)
             board.live.refresh()
     assert "... the [host]\n... events\n" == paper.getvalue()
     assert "events" in screen.getvalue()
@@ -199,4 +199,4 @@ def test_where_no_report_can_be_written_the_demo_does_not_begin(tmp_path: Path) 
     (tmp_path / "file").touch()
     result = CliRunner().invoke(app, ["demo", "--json", "--into", str(tmp_path / "file")])
     assert 8 == result.exit_code
-    assert f"{tmp_path / 'file'}: File exists; name a folder that can be written, by --into" in result.stderr
+    assert f"{tmp_path / 'file'}: File exists; choose a writable folder with --into" in result.stderr

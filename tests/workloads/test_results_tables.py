@@ -106,7 +106,7 @@ def test_a_replay_that_is_not_at_its_end_is_not_read(folder: Path) -> None:
     """Its manifest can be, so that it can be resumed."""
     write_manifest(replace(MANIFEST, complete=False), folder)
     assert not read_manifest(folder).complete
-    with pytest.raises(WrongResults, match=r"manifest\.json: the replay is not at its end; resume it"):
+    with pytest.raises(WrongResults, match=r"manifest\.json: the replay is not complete; resume it"):
         read_results(folder)
 
 
@@ -140,20 +140,23 @@ def columns(change: Callable[[pa.Table], pa.Table]) -> Callable[[Path], None]:
     [
         (lambda folder: (folder / "manifest.json").unlink(), r"manifest\.json: No such file.*name a folder"),
         (lambda folder: (folder / "manifest.json").write_text("{"), r"manifest\.json: is not JSON.*replay"),
-        (lambda folder: (folder / "manifest.json").write_text("[]"), r"has version None, and version 1 is read here"),
-        (saying("version", 9), r"manifest\.json: has version 9, and version 1 is read here"),
-        (without("placement"), r"manifest\.json: misses 'placement'"),
-        (saying("trace", "SEQ"), r"manifest\.json: 'trace' is 'SEQ', which it cannot be"),
+        (
+            lambda folder: (folder / "manifest.json").write_text("[]"),
+            r"has version None, but this program reads version 1",
+        ),
+        (saying("version", 9), r"manifest\.json: has version 9, but this program reads version 1"),
+        (without("placement"), r"manifest\.json: 'placement' is missing"),
+        (saying("trace", "SEQ"), r"manifest\.json: 'trace' has the wrong type: 'SEQ'"),
         (lambda folder: (folder / "users.parquet").unlink(), r"users\.parquet: cannot be read: No such file"),
         (lambda folder: (folder / "users.parquet").write_bytes(b"no"), r"users\.parquet: is not Parquet"),
-        (columns(lambda table: table.drop_columns(["jobs"])), r"steps\.parquet: misses the column 'jobs'"),
+        (columns(lambda table: table.drop_columns(["jobs"])), r"steps\.parquet: the column 'jobs' is missing"),
         (
             columns(lambda table: table.set_column(0, "step", pa.array(["one"]))),
             r"steps\.parquet: the column 'step' holds string, not int64",
         ),
         (
             columns(lambda table: table.set_column(0, "step", pa.array([None], pa.int64()))),
-            r"steps\.parquet: the column 'step' has gaps",
+            r"steps\.parquet: the column 'step' has empty cells",
         ),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from bridge.events.raw_events import events_in
 from dags import Kind, Schema
 from tests.workloads.replay import toy
-from workloads.workload_loader import WrongWorkload, load_workload, made_up_events
+from workloads.workload_loader import WrongWorkload, generated_events, load_workload
 
 
 def test_a_folder_is_a_workload(tmp_path: Path) -> None:
@@ -26,19 +26,19 @@ def test_a_folder_is_a_workload(tmp_path: Path) -> None:
 def test_made_up_events_fit_their_schema_and_are_the_same_for_the_same_seed() -> None:
     """Of whatever kind their fields are."""
     schema = Schema.of({f"a {kind}": kind for kind in Kind})
-    events = list(islice(made_up_events(schema, 5), 50))
+    events = list(islice(generated_events(schema, 5), 50))
     taken, unfit = events_in(json.dumps(events).encode(), schema)
     assert (50, ()) == (len(taken), unfit)
-    assert events == list(islice(made_up_events(schema, 5), 50))
-    assert events != list(islice(made_up_events(schema, 6), 50))
+    assert events == list(islice(generated_events(schema, 5), 50))
+    assert events != list(islice(generated_events(schema, 6), 50))
 
 
 @pytest.mark.parametrize(
     ("file", "text", "told"),
     [
         ("workload.json", "{", "workload.json: is not JSON"),
-        ("workload.json", "[]", "workload.json: misses"),
-        ("workload.json", '{"version": 1}', "workload.json: misses 'sources'"),
+        ("workload.json", "[]", "workload.json: is not the description of a workload"),
+        ("workload.json", '{"version": 1}', "workload.json: 'sources' is missing"),
         ("workload.json", '{"version": 2, "sources": []}', "workload.json: has version 2"),
         (
             "workload.json",
@@ -48,7 +48,7 @@ def test_made_up_events_fit_their_schema_and_are_the_same_for_the_same_seed() ->
         (
             "workload.json",
             '{"version": 1, "sources": [{"name": "s", "schema": {}, "per_second": 0}]}',
-            "it needs more than none",
+            "it needs more than 0",
         ),
         ("dataflows/b.json", "[]", "b.json: is no document of a dataflow"),
     ],
@@ -66,6 +66,6 @@ def test_a_name_that_nobody_knows_is_told_with_those_that_are_known() -> None:
     """Also one that only begins like one of them."""
     for name in ("nothing", "riotbench:x", "opmw-2"):
         with pytest.raises(
-            WrongWorkload, match="known are opmw, opmw:SEED, opmw-join, opmw-join:SEED, riotbench, riotbench:SEED, and"
+            WrongWorkload, match="choose from opmw, opmw:SEED, opmw-join, opmw-join:SEED, riotbench, riotbench:SEED, or"
         ):
             load_workload(name)

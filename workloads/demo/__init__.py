@@ -1,5 +1,4 @@
-"""The demo: RIoTBench replayed on two services side by side, one that shares and one that does not, as it happens.
+"""The demo: RIoTBench replayed on two services side by side, one that shares tasks and one that does not.
 
-Dataflows arrive one by one; one leaves and returns; what sharing saves is measured, and told in a report.
-Begin with `command`, which tells the order of it all, and with `scenario`, which says who takes part.
+Begin with `command`, which runs it, and `scenario`, which says which dataflows take part.
 """

@@ -1,4 +1,4 @@
-"""The demo: dataflows of RIoTBench arrive one by one and share what they have in common; one leaves, and returns."""
+"""The command `braid demo`: dataflows arrive one by one and share tasks; one leaves and returns."""
 
 import time
 from collections.abc import Iterator
@@ -25,13 +25,13 @@ from workloads.service_process import RunFailed
 from workloads.traces.trace_file import Action
 
 _WIDTH = 120
-"""How wide the demo writes where no screen says so."""
+"""Columns of the output where there is no terminal."""
 INTRODUCTION = (
-    f"{len(DEMO_DATAFLOWS)} dataflows of RIoTBench, an IoT benchmark, come from {PACING.tenants} tenants. "
-    "They read sensors of a city, taxi rides and electricity meters, at the benchmark's rates. Two services run side "
-    "by side on this machine: one shares what dataflows have in common, the other runs each task again for whoever "
-    "wants it. Both pack all into as few Spark jobs as hold it, so that what differs is sharing alone. The order is "
-    f"drawn, with the seed {SEED}.\n"
+    f"{len(DEMO_DATAFLOWS)} dataflows of RIoTBench, a benchmark of the Internet of Things, come from "
+    f"{PACING.tenants} tenants. They read city sensors, taxi rides and electricity meters, at the benchmark's rates. "
+    "Two services run side by side on this machine: one shares the tasks that dataflows have in common, the other "
+    "runs every dataflow's tasks separately. Both pack the tasks into as few Spark jobs as possible, so they differ "
+    f"only in sharing. The order of the dataflows is random, with seed {SEED}.\n"
 )
 
 
@@ -40,27 +40,27 @@ def demo(
     into: Annotated[Path, typer.Option(help="The folder for the report and its results.")] = Path("braid-demo-report"),
     as_json: AsJson = False,
 ) -> None:
-    """Show Braid at work: dataflows of RIoTBench arrive one by one, on a service that shares and on one that does not.
+    """Show Braid at work: dataflows arrive one by one on a service that shares tasks and on one that does not.
 
-    With --json, what people read goes to standard error.
+    With --json, the text for people goes to standard error.
     """
     out = Console(highlight=False, stderr=as_json)
     if not out.is_terminal:
         out.width = _WIDTH
     begun, outcome = time.monotonic(), DemoOutcome()
     try:
-        with _made(into):
+        with _writable(into):
             _play(out, into, outcome)
     except KeyboardInterrupt:
-        why = "Interrupted: everything was stopped, and no process is left."
+        why = "Interrupted: everything was stopped; no process is left."
         out.print(why)
         _end(ExitCode.INTERRUPTED, "interrupted", why, as_json=as_json)
     except RunFailed as error:
         out.print(f"[red]{escape(str(error))}[/]", soft_wrap=True)
         _end(ExitCode.FAILED, "demo-failed", str(error), as_json=as_json)
     outcome.seconds = time.monotonic() - begun
-    out.print(f"The report: {escape(outcome.report)}", soft_wrap=True)
-    out.print(f"Everything has stopped, and no process is left. The demo took {outcome.seconds:.0f} s.")
+    out.print(f"Report: {escape(outcome.report)}", soft_wrap=True)
+    out.print(f"Everything has stopped; no process is left. The demo took {outcome.seconds:.0f} s.")
     if as_json:
         Shown(data=outcome.data(), text="").print(as_json=True)
 
@@ -72,12 +72,12 @@ def _end(code: ExitCode, name: str, why: str, *, as_json: bool) -> NoReturn:
 
 
 @contextmanager
-def _made(into: Path) -> Iterator[None]:
-    """See that the report can be written before the demo begins; the folder goes again where it stays empty."""
+def _writable(into: Path) -> Iterator[None]:
+    """Make the report's folder before the demo begins; remove it again if it stays empty."""
     try:
         into.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RunFailed(f"{into}: {error.strerror}; name a folder that can be written, by --into") from None
+        raise RunFailed(f"{into}: {error.strerror}; choose a writable folder with --into") from None
     try:
         yield
     finally:
@@ -91,44 +91,44 @@ def _play(out: Console, into: Path, outcome: DemoOutcome) -> None:
         results = Path(found)
         out.rule("What does sharing save?", align="left")
         out.print(INTRODUCTION)
-        with demo_stage(results, board.awaits) as stage:
-            for side, what in zip(stage.sides, ("shares", "does not share"), strict=True):
-                out.print(f"{side.player.service.url} {what}: a broker, a host with Spark, REST, SQLite.")
+        with demo_stage(results, board.show_wait) as stage:
+            for side, what in zip(stage.sides, ("shares tasks", "does not share"), strict=True):
+                out.print(f"{side.player.service.url} {what}. It has a broker, a Spark host, a REST API and SQLite.")
             _perform(out, board, stage, outcome)
-            stage.check_numbers()
+            stage.check_missing()
             stage.end()
-        board.awaits("writing the report")
-        # From here on only what is whole is left, whatever happens.
+        board.show_wait("writing the report")
+        # From here on the folder holds only complete results.
         kept = copytree(results, into / "results", dirs_exist_ok=True)
         write_report([each for each in sorted(kept.iterdir()) if each.is_dir()], into)
         outcome.report = str(page_in(into))
 
 
 def _perform(out: Console, board: Board, stage: Stage, outcome: DemoOutcome) -> None:
-    """Go through the trace, and show and measure what comes of it."""
+    """Do the steps of the trace; show and measure their effects."""
     account: SavingsAnswer | None = None
     for number, step in enumerate(stage.trace.steps):
         if step.action is Action.REMOVE:
-            board.awaits("waiting for events of each output")
+            board.show_wait("waiting for an event of each output")
             stage.await_outputs()
-        board.awaits(f"step {number + 1} of {len(stage.trace.steps)}: {step.action} {step.dataflow}")
-        before = stage.shared.player.outputs.begin_waits()
-        done = stage.do(number)
-        counts = stage.shared.keeper.found[-1].step
-        board.now(stage, account)
-        if isinstance(done, Removal):
-            show_removal(out, done, counts)
-            outcome.remove(done, counts)
-            board.awaits("waiting for the others' events")
-            outcome.others = stage.await_progress(done, before)
+        board.show_wait(f"step {number + 1} of {len(stage.trace.steps)}: {step.action} {step.dataflow}")
+        before = stage.shared.player.outputs.reset_gaps()
+        effect = stage.do_step(number)
+        counts = stage.shared.results.found[-1].step
+        board.show_state(stage, account)
+        if isinstance(effect, Removal):
+            show_removal(out, effect, counts)
+            outcome.remove(effect, counts)
+            board.show_wait("waiting for events of the other dataflows")
+            outcome.others = stage.await_progress(effect, before)
             show_progress(out, outcome.others)
         else:
-            show_submission(out, done, counts)
-            outcome.submit(done, counts)
-        if stage.measures(number):
-            board.awaits("measuring both services at the same time")
+            show_submission(out, effect, counts)
+            outcome.submit(effect, counts)
+        if stage.is_measured(number):
+            board.show_wait("measuring both services at the same time")
             for account in stage.measure(number):
-                board.now(stage, account)
+                board.show_state(stage, account)
                 show_window(out, stage)
                 outcome.measure(*stage.sides, account)
         out.print()

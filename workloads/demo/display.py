@@ -1,4 +1,4 @@
-"""How the demo shows what it did and measured: lines for each step, and below them a table of what is now."""
+"""The demo on the screen: lines for each step, and below them a table of the current state."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
@@ -17,28 +17,28 @@ from workloads.results import StepRow, WindowRow
 _LABEL = 18
 _UNKNOWN = "-"
 _LATE = 3.0
-"""Seconds of latency from which on a service does not keep up; at a batch a second it is some 0.7 where all is well."""
+"""Seconds of latency beyond which a service does not keep up; at a batch a second some 0.7 are normal."""
 
 
 class Board:
-    """What is now, below the lines that stay; elsewhere than on a terminal, what is waited for is a line as well."""
+    """The current state, drawn below the lines; where there is no terminal each wait is a line of its own."""
 
     def __init__(self, out: Console) -> None:
         self.out = out
         self._spinner = Spinner("dots")
         self._table: RenderableType = ""
-        self._said = ""
+        self._last_wait = ""
         self.live = Live(console=out, get_renderable=self._drawn, transient=True, auto_refresh=out.is_terminal)
 
-    def awaits(self, what: str) -> None:
-        """Show what is waited for."""
+    def show_wait(self, what: str) -> None:
+        """Show what the demo waits for."""
         self._spinner.update(text=escape(what))
-        if not self.out.is_terminal and what != self._said:
-            self._said = what
+        if not self.out.is_terminal and what != self._last_wait:
+            self._last_wait = what
             self.out.print(escape(f"... {what}"), soft_wrap=True)
 
-    def now(self, stage: Stage, account: SavingsAnswer | None) -> None:
-        """Show what runs and what it takes."""
+    def show_state(self, stage: Stage, account: SavingsAnswer | None) -> None:
+        """Show what runs and what it costs."""
         self._table = comparison(*stage.sides, account)
 
     def _drawn(self) -> RenderableType:
@@ -46,22 +46,22 @@ class Board:
 
 
 def show_submission(out: Console, flow: SubmitAnswer, counts: StepRow) -> None:
-    """What a submission reused and started."""
+    """Show the tasks that a submission reused and started."""
     out.rule(escape(f"{flow.tenant} submits {flow.name}"), align="left")
     reused, started = ([task.id for task in in_order(each)] for each in (flow.reused, flow.started))
     _named(out, {"reused": _names(reused), "started": _names(started), "in all": _sums(counts)})
 
 
 def show_removal(out: Console, removal: Removal, counts: StepRow) -> None:
-    """What a removal stopped and left."""
+    """Show the tasks that a removal stopped and left."""
     out.rule(escape(f"{removal.flow.tenant} removes {removal.flow.name}"), align="left")
     stopped, released = _names(removal.stopped), _names(removal.released)
     _named(out, {"stopped": stopped, "runs on for others": released, "in all": _sums(counts)})
 
 
 def show_progress(out: Console, progress: Iterable[OutputProgress]) -> None:
-    """How the other outputs went on."""
-    table = _table("tenant", "dataflow", "output", "events before", "events by now", "numbers missing", "longest wait")
+    """Show that the other outputs went on."""
+    table = _table("tenant", "dataflow", "output", "events before", "events now", "missing", "longest gap")
     for each in progress:
         table.add_row(
             escape(each.tenant),
@@ -72,22 +72,22 @@ def show_progress(out: Console, progress: Iterable[OutputProgress]) -> None:
             "none",
             f"{each.longest:.1f} s",
         )
-    out.print("The others never stopped. Their outputs while and after the removal, at one batch a second:")
+    out.print("The other dataflows never stopped. Their outputs during and after the removal, at one batch a second:")
     out.print(table)
 
 
 def show_window(out: Console, stage: Stage) -> None:
-    """What was measured just now, in one line."""
+    """Show the newest measurement in one line."""
     shared, alone = (side.windows[-1] for side in stage.sides)
-    told = (
+    text = (
         f"{shared.cores:.2f} cores with sharing, {alone.cores:.2f} without{_saved(shared.cores, alone.cores)}, in "
-        f"{shared.seconds:.0f} s; latency p50 {_seconds(shared.latency_p50)} and {_seconds(alone.latency_p50)}"
+        f"{shared.seconds:.0f} s; median latency {_seconds(shared.latency_p50)} and {_seconds(alone.latency_p50)}"
     )
-    _named(out, {"measured": told})
+    _named(out, {"measured": text})
 
 
 def comparison(shared: Side, alone: Side, account: SavingsAnswer | None) -> Table:
-    """What runs and what it takes with sharing, without, and in a job for each dataflow."""
+    """A table of what runs and its cost: with sharing, without it, and with a job for each dataflow."""
     table = _table("", "shared and packed", "not shared, packed", "not shared, a job for each")
     for column in table.columns[1:]:
         column.justify = "right"
@@ -104,53 +104,53 @@ def comparison(shared: Side, alone: Side, account: SavingsAnswer | None) -> Tabl
             table.add_row(f"  {part}", *(_part(each, part) for each in windows), _UNKNOWN)
     if (whole := _whole(account)) is not None:
         table.add_row(
-            "cores, by its own account",
+            "cores, estimated by the service",
             f"{whole.measured.cores:.2f}",
             *(_estimated(each) for each in (whole.alone_packed, whole.alone_launched)),
         )
     if all(windows):
-        table.add_row("latency, p50", *(_seconds(each[-1].latency_p50) for each in windows), _UNKNOWN)
-        table.add_row("events a second at the outputs", *(_events(each) for each in windows), _UNKNOWN)
-        table.add_row("events that wait", *(f"{each[-1].lag_events:,}" for each in windows), _UNKNOWN)
+        table.add_row("median latency", *(_seconds(each[-1].latency_p50) for each in windows), _UNKNOWN)
+        table.add_row("output events per second", *(_events(each) for each in windows), _UNKNOWN)
+        table.add_row("waiting events", *(f"{each[-1].lag_events:,}" for each in windows), _UNKNOWN)
     return table
 
 
 def show_end(out: Console, stage: Stage, account: SavingsAnswer | None) -> None:
-    """What all of it cost, and how that is to be read."""
+    """Show the costs, and explain how they were measured."""
     out.rule("What it costs", align="left")
     out.print(comparison(*stage.sides, account))
     if any((side.windows[-1].latency_p50 or 0.0) > _LATE for side in stage.sides):
         out.print(
-            "[yellow]This machine was too busy for both services: outputs came late, and what cannot keep up takes "
-            "fewer cores than it needs. To see what sharing saves, run the demo again where little else runs.[/]"
+            "[yellow]This machine was too busy for both services: outputs were late, and a service that cannot keep up "
+            "uses fewer cores than it needs. To see what sharing saves, run the demo again on an idle machine.[/]"
         )
     else:
         shared, alone = (fmean(row.cores for row in side.windows) for side in stage.sides)
-        out.print(f"Sharing took {_kept(shared, alone)} cores than the same dataflows, packed as well, without it.")
+        out.print(f"Sharing used {_kept(shared, alone)} cores than the same dataflows without sharing, packed as well.")
     if (whole := _whole(account)) is not None:
         sharing, packing = whole.saving_by_sharing, whole.saving_by_packing
         out.print(
-            f"By the account of the service that shares, sharing saves {_estimated(sharing)} cores; packing alone "
-            f"would save {_estimated(packing)}, which is told apart because it needs no sharing."
+            f"The sharing service estimates that sharing saves {_estimated(sharing)} cores, and that packing alone, "
+            f"which needs no sharing, would save {_estimated(packing)}."
         )
     windows = stage.shared.windows
     out.print(
         f"The first two columns were measured side by side, in {len(windows)} windows of {windows[0].seconds:.0f} s, "
-        "on this machine with whatever else it did meanwhile: an example, no benchmark. Cores are those of broker, "
-        "driver, JVM and Python workers, without the manager. The last column was not run: the service that shares "
-        "estimates it from the CPU of each task and the cost of a batch, and the second column likewise, so that the "
-        "estimate can be held against what was measured. It accounts for whole minutes, which may have begun before "
-        "the windows.\n"
+        "on this machine and beside its other work: an example, not a benchmark. Cores are those of the broker, the "
+        "driver, the JVM and the Python workers, without the manager. The last column was not run: the sharing "
+        "service estimates it from the CPU of each task and the cost of a batch. It estimates the second column in "
+        "the same way, so you can compare that estimate with the measurement. Estimates are for whole minutes, which "
+        "may begin before the windows.\n"
     )
 
 
 def _whole(account: SavingsAnswer | None) -> WholeAnswer | None:
-    """The account of all that runs, as soon as a minute of it is settled."""
+    """The savings of all that runs, once a minute of them is metered."""
     return account.whole if account is not None and account.metered_seconds else None
 
 
 def _kept(shared: float, alone: float) -> str:
-    """How many cores fewer, or more."""
+    """The difference in cores, as text."""
     if shared <= alone:
         return f"{1 - shared / alone:.0%} fewer" if alone else "no fewer"
     return f"{shared / alone - 1:.0%} more"
@@ -180,11 +180,11 @@ def _estimated(estimate: EstimateAnswer) -> str:
     return f"about {estimate.likely:.2f} ({estimate.low:.2f} to {estimate.high:.2f})"
 
 
-def _named(out: Console, told: Mapping[str, str]) -> None:
-    """Lines with a name before each."""
+def _named(out: Console, texts: Mapping[str, str]) -> None:
+    """Print lines, each with a name before it."""
     lines = Table.grid(padding=(0, 2))
     lines.add_column(justify="right", min_width=_LABEL, style="bold")
-    for name, text in told.items():
+    for name, text in texts.items():
         lines.add_row(name, text)
     out.print(lines)
 

@@ -1,4 +1,4 @@
-"""What the demo did and measured, as one JSON document for programs."""
+"""The outcome of the demo, as one JSON document for programs."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,23 +11,23 @@ from workloads.results import StepRow
 
 @dataclass(kw_only=True)
 class DemoOutcome:
-    """What came of a demo; filled while it plays."""
+    """The steps and measurements of a demo; filled while it runs."""
 
     submitted: list[dict[str, Any]] = field(default_factory=list)
-    """In the order of their submissions; one that left and came back is there twice."""
+    """In order of submission; a dataflow that left and returned is there twice."""
     removed: dict[str, Any] = field(default_factory=dict)
     others: Sequence[OutputProgress] = ()
-    """How the outputs of those that stayed went on."""
+    """The outputs of the dataflows that stayed."""
     with_sharing: dict[str, Any] = field(default_factory=dict)
     without_sharing: dict[str, Any] = field(default_factory=dict)
     account: dict[str, Any] = field(default_factory=dict)
-    """What the service that shares says of savings and shares."""
+    """The savings and shares that the sharing service reports."""
     report: str = ""
-    """The page's path."""
+    """The path of the page."""
     seconds: float = 0.0
 
     def submit(self, flow: SubmitAnswer, counts: StepRow) -> None:
-        """A dataflow was submitted, and so much runs since."""
+        """Add a submission and the counts after it."""
         self.submitted.append(
             {
                 "dataflow": flow.id,
@@ -40,7 +40,7 @@ class DemoOutcome:
         )
 
     def remove(self, removal: Removal, counts: StepRow) -> None:
-        """A dataflow was removed, and so much runs since."""
+        """Add the removal and the counts after it."""
         flow = removal.flow
         self.removed = {
             "dataflow": flow.id,
@@ -52,13 +52,13 @@ class DemoOutcome:
         }
 
     def measure(self, shared: Side, alone: Side, account: SavingsAnswer) -> None:
-        """This was measured at the end."""
+        """Set the measurements; the last call is that of the last step."""
         self.with_sharing, self.without_sharing = (
             {"in_all": side.counts, "windows": side.windows} for side in (shared, alone)
         )
         self.account = account.model_dump(mode="json")
 
     def data(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
-        told: dict[str, Any] = asdict(self)
-        return told
+        """The outcome as JSON values."""
+        data: dict[str, Any] = asdict(self)
+        return data

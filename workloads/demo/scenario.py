@@ -1,11 +1,11 @@
-"""The scenario of the demo: which dataflows of RIoTBench arrive, leave and return, and how they are measured. Pure."""
+"""The scenario of the demo: its dataflows of RIoTBench, their order, and the measured steps. Pure."""
 
 from dataclasses import replace
 from pathlib import Path
 
 from workloads.replay.live_replay import ReplayPart
 from workloads.replay.plan import Pacing
-from workloads.traces.random_walk import sequential
+from workloads.traces.sequential import sequential
 from workloads.traces.trace_file import Action, Trace, TracePhase, TraceStep
 from workloads.way import DEFAULT_PACKED, REUSE_PACKED
 from workloads.workload import Workload
@@ -13,22 +13,22 @@ from workloads.workload_loader import load_workload
 
 WORKLOAD = "riotbench"
 DEMO_DATAFLOWS = ("urban-1", "urban-3", "urban-stats", "taxi-3", "taxi-4", "grid-1", "grid-2", "grid-3")
-"""Of its dataflows those that take part: of three data sets, with outputs that send something every few seconds."""
+"""The dataflows that take part: of three data sets, each with outputs that send an event every few seconds."""
 SEED = 8
-"""Of the order in which they arrive, and of who submits which."""
+"""The seed of the order of arrivals and of the tenants."""
 RATE = 1.0
-"""By what the rates of the sources are multiplied; drawing pictures makes these cost something as they are."""
+"""The factor on the rates of the sources; drawing pictures keeps the tasks busy at the published rates."""
 _WAYS = (REUSE_PACKED, DEFAULT_PACKED)
-"""Both packed, so that what differs between the two is sharing alone."""
+"""Both packed, so that the two differ only in sharing."""
 PACING = Pacing(pace=1.0, windows=2, window=6.0, tenants=4)
-ON_THE_WAY = frozenset({3})
-"""The steps at which is measured, besides the last."""
+EARLY_MEASURED_STEPS = frozenset({3})
+"""The measured steps besides the last."""
 LEAST_WINDOWS, MOST_WINDOWS = 3, 12
-"""How often is measured at the last step: until the service has settled the account of a minute of it."""
+"""Windows at the last step: the demo measures until the service has metered a minute of it."""
 
 
 def scenario(folder: Path) -> ReplayPart:
-    """The demo as part of a replay, with results in a folder for each way below this one."""
+    """The demo as a part of a replay; each way has a results folder below `folder`."""
     return ReplayPart(
         workload=_chosen(load_workload(WORKLOAD)),
         trace=_trace(),
@@ -38,7 +38,7 @@ def scenario(folder: Path) -> ReplayPart:
 
 
 def _trace() -> Trace:
-    """All arrive one by one; then the first leaves, and returns."""
+    """All dataflows arrive one by one; then the first leaves and returns."""
     drawn = sequential(WORKLOAD, DEMO_DATAFLOWS, SEED)
     arrivals = drawn.steps[: len(DEMO_DATAFLOWS)]
     first = arrivals[0].dataflow
@@ -48,7 +48,7 @@ def _trace() -> Trace:
 
 
 def _chosen(whole: Workload) -> Workload:
-    """A workload with the dataflows that take part, and what they read."""
+    """The workload reduced to the dataflows that take part and the sources they read."""
     dataflows = {name: whole.dataflows[name] for name in DEMO_DATAFLOWS}
     tasks = [task for document in dataflows.values() for task in document["tasks"]]
     read = {task["config"]["source"] for task in tasks if task["type"] == "source"}

@@ -1,4 +1,4 @@
-"""What the demo does on its two services, which go through the same trace side by side: one shares, one does not."""
+"""The demo's two services, which do the same steps side by side: one shares tasks, one does not."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from manager.answers import SavingsAnswer, SubmitAnswer, TaskAnswer
-from workloads.demo.scenario import LEAST_WINDOWS, MOST_WINDOWS, ON_THE_WAY, PACING, scenario
+from workloads.demo.scenario import EARLY_MEASURED_STEPS, LEAST_WINDOWS, MOST_WINDOWS, PACING, scenario
 from workloads.outputs import Outputs, OutputTally
-from workloads.replay.live_replay import counts_by_mode, results_folders, started
+from workloads.replay.live_replay import counts_by_mode, results_folders, start_players
 from workloads.replay.player import Player, measure
 from workloads.replay.results_folder import ResultsFolder, StepResult
 from workloads.results import StepRow, WindowRow
@@ -18,44 +18,44 @@ from workloads.traces.trace_file import Trace, TraceStep
 from workloads.way import Mode
 
 _MORE = 2
-"""How many events more an output gets where it has to go on; the slowest gets some every few seconds."""
+"""Further events that prove that an output goes on; the slowest output gets one every few seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """What the removal of a dataflow did where dataflows share."""
+    """The effect of a removal on the service that shares."""
 
     flow: SubmitAnswer
     stopped: tuple[str, ...]
-    """Its tasks that nobody else needs."""
+    """Its tasks that no other dataflow uses."""
     released: tuple[str, ...]
-    """Its tasks that run on for others."""
+    """Its tasks that run on for other dataflows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputProgress:
-    """How an output went on while and after another dataflow was removed."""
+    """The events of an output during and after the removal of another dataflow."""
 
     tenant: str
     dataflow: str
     sink: str
     before: int
-    """Events until the removal was asked for."""
+    """Events before the removal was requested."""
     after: int
     longest: float
-    """The longest time between two messages since, in seconds."""
+    """The longest gap between two messages since then, in seconds."""
 
 
 class Side:
-    """One service, what is found of it, and where that is kept."""
+    """One service, its measurements, and the folder of its results."""
 
-    def __init__(self, player: Player, keeper: ResultsFolder) -> None:
+    def __init__(self, player: Player, results: ResultsFolder) -> None:
         self.player = player
-        self.keeper = keeper
+        self.results = results
         self.counts: StepRow | None = None
-        """After the last step."""
+        """The counts after the last step."""
         self.windows: tuple[WindowRow, ...] = ()
-        """Of the last step that was measured."""
+        """The windows of the last measured step."""
 
 
 class Stage:
@@ -67,40 +67,40 @@ class Stage:
         self.alone = alone
         self._counts = counts
         self._flows: dict[str, SubmitAnswer] = {}
-        """The dataflows that are submitted where they share, by their names within the workload."""
+        """Submitted dataflows of the sharing service, by their names within the workload."""
         self._begun = time.time()
 
     @property
     def sides(self) -> tuple[Side, Side]:
-        """The one that shares first."""
+        """Both sides; the one that shares is first."""
         return self.shared, self.alone
 
-    def do(self, number: int) -> SubmitAnswer | Removal:
-        """Do a step on both, and wait until all runs; says what it did where dataflows share."""
+    def do_step(self, number: int) -> SubmitAnswer | Removal:
+        """Do a step on both services and wait until it has taken effect; return the effect on the sharing one."""
         step = self.trace.steps[number]
-        asked = time.monotonic()
+        requested = time.monotonic()
         answers = [side.player.commit(step) for side in self.sides]
         took = []
         for side in self.sides:
-            side.player.settled()
-            took.append(time.monotonic() - asked)
+            side.player.wait_until_settled()
+            took.append(time.monotonic() - requested)
         for side, seconds in zip(self.sides, took, strict=True):
-            measured = self.measures(number)
-            row, users = side.player.counted(
+            measured = self.is_measured(number)
+            row, users = side.player.count(
                 self._counts[side.player.way.mode][number], measured=measured, seconds=seconds
             )
             side.counts = row
-            side.keeper.found.append(StepResult(step=row, users=users))
-        return self._done(step, *answers)
+            side.results.found.append(StepResult(step=row, users=users))
+        return self._effect(step, *answers)
 
-    def measures(self, number: int) -> bool:
-        """Whether is measured at a step."""
-        return number in ON_THE_WAY or number == len(self.trace.steps) - 1
+    def is_measured(self, number: int) -> bool:
+        """True if the demo measures at a step."""
+        return number in EARLY_MEASURED_STEPS or number == len(self.trace.steps) - 1
 
     def measure(self, number: int) -> Iterator[SavingsAnswer]:
-        """Measure both at the same time, window by window; with the service's own account, as far as it is settled.
+        """Measure both services at the same time; yields the service's own savings after each window.
 
-        At the last step for as long as it takes until a minute of it is settled, but no longer than a minute or so.
+        At the last step it goes on until a minute is metered, but no longer than a minute or so.
         """
         is_last = number == len(self.trace.steps) - 1
         for side in self.sides:
@@ -112,26 +112,26 @@ class Stage:
             for side, row in zip(self.sides, measure(at, window, PACING), strict=True):
                 side.windows += (row,)
                 between = (begun, time.time())
-                side.keeper.found[-1] = replace(side.keeper.found[-1], windows=side.windows, between=between)
+                side.results.found[-1] = replace(side.results.found[-1], windows=side.windows, between=between)
             account = self._account(begun if is_last else self._begun)
             yield account
             if is_last and account.metered_seconds and window + 1 >= LEAST_WINDOWS:
                 return
 
     def await_outputs(self) -> None:
-        """Wait until something came of each output of the service that shares."""
-        self.shared.player.outputs.wait_for(dict.fromkeys(self._topics(), 1))
+        """Wait for an event of each output of the sharing service."""
+        self.shared.player.outputs.wait_for_events(dict.fromkeys(self._topics(), 1))
 
     def await_progress(self, removal: Removal, before: Mapping[str, OutputTally]) -> tuple[OutputProgress, ...]:
-        """Wait until the others' outputs have gone on after a removal; fails where one missed an event."""
+        """Wait until the other outputs have gone on after a removal; fail if one missed an event."""
         gone, outputs = removal.flow, self.shared.player.outputs
-        # What was under way has come by then.
-        self._go_on(1)
-        silent = self._events(gone)
-        self._go_on(_MORE)
-        if (more := self._events(gone) - silent) > 0:
-            raise RunFailed(f"{more} events came of dataflow {gone.id} after its removal had taken effect")
-        self.check_numbers()
+        # Events that were on their way have arrived by then.
+        self._await_further_events(1)
+        events_before = self._events(gone)
+        self._await_further_events(_MORE)
+        if (more := self._events(gone) - events_before) > 0:
+            raise RunFailed(f"dataflow {gone.id} sent {more} events after its removal had taken effect")
+        self.check_missing()
         return tuple(
             OutputProgress(
                 tenant=flow.tenant,
@@ -139,26 +139,28 @@ class Stage:
                 sink=output.sink,
                 before=before[output.topic].events,
                 after=outputs[output.topic].events,
-                longest=outputs[output.topic].longest,
+                longest=outputs[output.topic].longest_gap,
             )
             for flow in self._flows.values()
             for output in flow.outputs
         )
 
-    def check_numbers(self) -> None:
-        """Fail where a number is missing in any output of either service."""
+    def check_missing(self) -> None:
+        """Fail if an event is missing in an output of either service."""
         for side in self.sides:
-            check_numbers(side.player.way.name, side.player.outputs)
+            check_missing(side.player.way.name, side.player.outputs)
 
     def end(self) -> None:
-        """Write the results of both, with what the services have settled of the minutes that were measured."""
+        """Write the results of both services, with the savings of the measured minutes."""
         for side in self.sides:
-            side.keeper.found = [side.player.accounted(each) for each in side.keeper.found]
-            side.keeper.end()
+            side.results.found = [side.player.with_metered_savings(each) for each in side.results.found]
+            side.results.finish()
 
-    def _done(self, step: TraceStep, shared: SubmitAnswer | None, alone: SubmitAnswer | None) -> SubmitAnswer | Removal:
+    def _effect(
+        self, step: TraceStep, shared: SubmitAnswer | None, alone: SubmitAnswer | None
+    ) -> SubmitAnswer | Removal:
         if alone is not None and alone.reused:
-            raise RunFailed(f"{alone.name}: a task was reused although every task was submitted as fresh")
+            raise RunFailed(f"{alone.name}: a task was reused, although every task was submitted as fresh")
         if shared is not None:
             self._flows[step.dataflow] = shared
             return shared
@@ -176,31 +178,31 @@ class Stage:
     def _events(self, flow: SubmitAnswer) -> int:
         return sum(self.shared.player.outputs[output.topic].events for output in flow.outputs)
 
-    def _go_on(self, more: int) -> None:
-        """Wait until each output of the service that shares has got so many events more."""
+    def _await_further_events(self, more: int) -> None:
+        """Wait until each output of the sharing service got so many further events."""
         outputs = self.shared.player.outputs
-        outputs.wait_for({topic: outputs[topic].events + more for topic in self._topics()})
+        outputs.wait_for_events({topic: outputs[topic].events + more for topic in self._topics()})
 
     def _topics(self) -> list[str]:
         return [output.topic for flow in self._flows.values() for output in flow.outputs]
 
 
 @contextmanager
-def demo_stage(folder: Path, told: Callable[[str], None]) -> Iterator[Stage]:
-    """Both services while the context lasts, with results below a folder; `told` hears what that waits for."""
+def demo_stage(folder: Path, notify: Callable[[str], None]) -> Iterator[Stage]:
+    """Run both services while the context lasts; results go below `folder`, `notify` gets what the start waits for."""
     part = scenario(folder)
-    kept = results_folders(part, PACING)
+    folders = results_folders(part, PACING)
     with ExitStack() as held:
-        players = started(part, PACING, held, lambda what, _seconds: told(what))
-        shared, alone = (Side(players[each], kept[each]) for each in part.ways)
+        players = start_players(part, PACING, held, lambda what, _seconds: notify(what))
+        shared, alone = (Side(players[each], folders[each]) for each in part.ways)
         yield Stage(part.trace, shared, alone, counts_by_mode(part, PACING))
 
 
-def check_numbers(name: str, outputs: Outputs) -> None:
-    """Fail where a number is missing in any output of a service."""
-    if missing := {topic: heard.missing for topic, heard in outputs.all().items() if heard.missing}:
-        told = ", ".join(f"{number} of {topic}" for topic, number in missing.items())
-        raise RunFailed(f"{name}: events did not arrive: {told}")
+def check_missing(name: str, outputs: Outputs) -> None:
+    """Fail if an event is missing in an output of a service."""
+    if missing := {topic: tally.missing for topic, tally in outputs.all().items() if tally.missing}:
+        listed = ", ".join(f"{number} of {topic}" for topic, number in missing.items())
+        raise RunFailed(f"{name}: events are missing: {listed}")
 
 
 def tasks_of(flow: SubmitAnswer) -> tuple[TaskAnswer, ...]:
@@ -209,5 +211,5 @@ def tasks_of(flow: SubmitAnswer) -> tuple[TaskAnswer, ...]:
 
 
 def in_order(tasks: Iterable[TaskAnswer]) -> tuple[TaskAnswer, ...]:
-    """Tasks as the events meet them: instances are numbered from the sources down."""
+    """Tasks from the sources down, which is the order of their instance numbers."""
     return tuple(sorted(tasks, key=lambda task: task.instance))

@@ -1,4 +1,4 @@
-"""The evidence: the paper's section 5 replayed, by `python -m workloads.evidence`, and what comes of it in one folder.
+"""The evidence: the experiments of the paper's section 5, replayed by `python -m workloads.evidence` into one folder.
 
-Begin with `workloads.evidence.plan`, which says what is replayed and how long it takes.
+Begin with `workloads.evidence.plan`, which lists the replays and their durations.
 """

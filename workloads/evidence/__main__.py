@@ -1,7 +1,7 @@
 """Make the evidence: `python -m workloads.evidence [--work] [--full] [--quick] [--into FOLDER]`.
 
-Task counts come from dry replays of every step, cores and latencies from live ones. Interrupted, it goes on where it
-was with the same call; at its end, the next call begins anew.
+Task counts come from dry replays of every step, cores and latencies from live ones. After an interruption the same
+command resumes; after completion it starts again.
 """
 
 import json
@@ -15,59 +15,59 @@ from rich.markup import escape
 
 from manager.commands.exit_codes import ExitCode
 from workloads.evidence.calibration import event_seconds, tempo_of
-from workloads.evidence.pipeline import UNDER_WAY, EvidencePart, make
+from workloads.evidence.pipeline import UNDER_WAY, EvidencePart, make_evidence
 from workloads.evidence.plan import sessions, traces
-from workloads.evidence.uniform_tasks import UNIFORM_ITERATIONS, alike
+from workloads.evidence.uniform_tasks import UNIFORM_ITERATIONS, with_uniform_tasks
 from workloads.evidence.work_plan import sessions_of_work
-from workloads.replay.dry_replay import NotReplayed, dry
+from workloads.replay.dry_replay import NotReplayed, dry_rows
 from workloads.results_tables import WrongResults
 from workloads.service_process import RunFailed
 from workloads.workload_loader import WrongWorkload, load_workload
 
 _NAMES = ("opmw", "riotbench")
 ALSO_COUNTED = ("opmw-join",)
-"""Counted beside them, but not replayed live: the encoding in which steps work once for each complete set of inputs."""
+"""Counted as well, but not replayed live: OPMW whose steps work once for each complete set of inputs."""
 FIRST, SECOND = Path("docs/evidence"), Path("docs/evidence/work")
 _CALIBRATED = "calibrated.json"
-"""In the folder of the second part: what an event was found to cost, for a call that goes on."""
+"""The file with the measured cost of an event, in the folder of the second part; a resumed run reads it."""
 _LIGHT = (
-    "Many jobs with little to do, where batches are most of what is taken: events come slowly, and tasks cost what they"
-    " cost."
+    "Many jobs with little to do: events come slowly and tasks have their normal costs, so batches take most of the"
+    " CPU."
 )
 _HEAVY = (
-    "The paper's own regime: every task computes pi by {iterations:,} iterations for each event, and so does a step"
-    " behind each source. An event cost {seconds:.2f} ms of CPU at each step. Rates were chosen so that default takes"
-    " 1.2 to 1.5 of two cores at the peak of each trace, so every way ran by itself, one after the other. Cores follow"
-    " the work as far as tasks are what costs: compare *cores saved* with *work saved*."
+    "The paper's own regime: every task computes pi with {iterations:,} iterations for each event, and so does a step"
+    " behind each source. An event cost {seconds:.2f} ms of CPU at each step. The rates are such that default takes"
+    " 1.2 to 1.5 of two cores at the peak of each trace; so the ways ran one after the other. Where tasks take most of"
+    " the CPU, cores follow the work: compare *cores saved* with *work saved*."
 )
 
 
 def main(
     *,
-    work: Annotated[bool, typer.Option("--work", help="The second part: tasks that cost alike, and much.")] = False,
+    work: Annotated[bool, typer.Option("--work", help="The second part: expensive, uniform tasks.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Measure at every step; takes two to three hours.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Measure at a step or two, to see whether it works.")] = False,
-    into: Annotated[Path | None, typer.Option(help="The folder for all that comes of it.")] = None,
-    workload: Annotated[list[str] | None, typer.Option(help="Another workload; may be given again.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Measure only a step or two, as a trial.")] = False,
+    into: Annotated[Path | None, typer.Option(help="The folder for the evidence.")] = None,
+    workload: Annotated[list[str] | None, typer.Option(help="Another workload; may be repeated.")] = None,
 ) -> None:
     """Replay OPMW and RIoTBench, dry and live, and write the report."""
     out = Console(highlight=False, stderr=True)
     names = tuple(workload or _NAMES)
     if work and full:
-        out.print("--full is of the first part; leave it out with --work")
+        out.print("--full applies only to the first part; leave it out with --work")
         raise typer.Exit(ExitCode.WRONG_CALL)
     try:
         if work:
             folder = into or SECOND
-            make(out, _second(out, names, folder, quick=quick), folder)
+            make_evidence(out, _second(out, names, folder, quick=quick), folder)
         else:
             folder = into or FIRST
-            make(out, _first(names, folder, full=full, quick=quick), folder)
+            make_evidence(out, _first(names, folder, full=full, quick=quick), folder)
     except (WrongWorkload, WrongResults, NotReplayed, RunFailed) as error:
-        out.print(f"[red]{escape(str(error))}[/]\nTo go on: the same call again.", soft_wrap=True)
+        out.print(f"[red]{escape(str(error))}[/]\nTo resume: the same command again.", soft_wrap=True)
         raise typer.Exit(ExitCode.FAILED) from None
     except KeyboardInterrupt:
-        out.print("Interrupted: everything was stopped. To go on: the same call again.")
+        out.print("Interrupted: everything was stopped. To resume: the same command again.")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
@@ -75,7 +75,7 @@ def _first(names: Sequence[str], into: Path, *, full: bool, quick: bool) -> Evid
     workloads = {name: load_workload(name) for name in (*names, *_also(names))}
     return EvidencePart(
         title="Evidence",
-        about=_LIGHT + _other(into, "work/README.md", "The second part is on tasks that are most of the work."),
+        about=_LIGHT + _other(into, "work/README.md", "The second part is about expensive tasks."),
         workloads=workloads,
         traces=traces(workloads),
         sessions=sessions(names, full=full, quick=quick),
@@ -84,20 +84,20 @@ def _first(names: Sequence[str], into: Path, *, full: bool, quick: bool) -> Evid
 
 def _second(out: Console, names: Sequence[str], into: Path, *, quick: bool) -> EvidencePart:
     seconds = _calibrated(into)
-    out.print(f"an event costs {1_000 * seconds:.2f} ms of CPU here")
-    live = [alike(load_workload(name), seconds=seconds) for name in names]
-    counted_only = [alike(load_workload(name), seconds=seconds) for name in _also(names)]
+    out.print(f"an event costs {1_000 * seconds:.2f} ms of CPU on this machine")
+    live = [with_uniform_tasks(load_workload(name), seconds=seconds) for name in names]
+    counted_only = [with_uniform_tasks(load_workload(name), seconds=seconds) for name in _also(names)]
     workloads = {each.name: each for each in (*live, *counted_only)}
     drawn, tempos = traces(workloads), {}
     for (name, trace), steps in traces({each.name: each for each in live}).items():
-        counted = dry(workloads[name], steps, mode="default", placement="launch", defragment="off")
+        counted = dry_rows(workloads[name], steps, mode="default", placement="launch", defragment="off")
         tempos[name, trace] = found = tempo_of([row for row, _ in counted], seconds)
         rate = f"{found.rate:.3f} events of each source in a second, a batch every {found.pace:g} s"
         out.print(f"{escape(name)}, {trace}: {rate}", soft_wrap=True)
     return EvidencePart(
         title="Evidence on work",
         about=_HEAVY.format(iterations=UNIFORM_ITERATIONS, seconds=1_000 * seconds)
-        + _other(into, "../README.md", "The first part is on jobs with little to do."),
+        + _other(into, "../README.md", "The first part is about jobs with little to do."),
         workloads=workloads,
         traces=drawn,
         sessions=sessions_of_work(tempos, quick=quick),
@@ -109,16 +109,16 @@ def _also(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _other(into: Path, page: str, what: str) -> str:
-    """A sentence on the other part, where that was made already."""
+    """A sentence with a link to the other part, if that exists."""
     return f" [{what.removesuffix('.')}]({page})." if (into / page).exists() else ""
 
 
 def _calibrated(into: Path) -> float:
-    """What an event costs: as it was found when the evidence was begun that is still under way, else measured now."""
+    """The cost of an event: the one an unfinished run began with, or a new measurement."""
     kept = into / _CALIBRATED
     if kept.exists() and (into / UNDER_WAY).exists():
         return float(json.loads(kept.read_text(encoding="utf-8"))["event_seconds"])
-    # Rounded, so that it is the same when it is read again.
+    # Rounded, so that reading the file gives the same number.
     found = round(event_seconds(), 6)
     into.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps({"event_seconds": found}), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Calibrating the second part: what an event costs on this machine, and at which rates default takes what it should."""
+"""The calibration of the second part: the cost of an event on this machine, and the rates that follow from it."""
 
 import time
 from collections.abc import Sequence
@@ -13,24 +13,24 @@ from workloads.evidence.work_plan import Tempo
 from workloads.results import StepRow
 
 CORES = 1.35
-"""What default is to take at its peak: between 1.2 and 1.5 of two cores."""
+"""The cores that default should take at its peak: between 1.2 and 1.5 of two."""
 _PACE = 20.0
-"""Seconds between two batches, about. Each of the many jobs runs one in every pace, whatever sharing saves: at 10 s
-these were a sixth of the cores of what is launched, and hid five points of the work that sharing saved."""
+"""Approximate seconds between two batches. Each of the many jobs runs a batch in every pace, whatever sharing saves:
+at 10 s the batches took a sixth of the cores of launched dataflows, and hid five points of the saved work."""
 _AT_ONCE, _TIMES = 8, 15
-"""Events of a batch, and how many batches: a second or less in all."""
+"""Events of a batch, and the number of batches: at most a second in total."""
 
 
 def event_seconds(iterations: int = UNIFORM_ITERATIONS) -> float:
-    """The CPU seconds that an event costs a task here; measured on two cores at once, as jobs will use them."""
+    """Measure the CPU seconds of an event at a task, on two cores at once, as jobs use them."""
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as both:
         return median([*both.map(_event_seconds, [iterations] * 2)])
 
 
 def tempo_of(default: Sequence[StepRow], seconds: float) -> Tempo:
-    """The tempo at which a trace takes `CORES` at its peak, by what runs in default with one event a second each.
+    """The tempo at which a trace takes `CORES` at its peak; `default` has its counts at one event a second.
 
-    An event costs so many seconds at every step. What batches and the host take is left to them.
+    An event takes `seconds` of CPU at every step. The cores of batches and of the host are subtracted.
     """
     peak = max(default, key=lambda row: row.work_running)
     left = CORES - ASSUMED.host - peak.jobs * ASSUMED.batch / _PACE

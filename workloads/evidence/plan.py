@@ -1,6 +1,6 @@
-"""The plan of the evidence's first part, as data: which traces are replayed how, beside each other or after. Pure.
+"""The plan of the evidence's first part, as data: the traces, their ways, and which of them run side by side. Pure.
 
-What it is made of serves the second part too, whose plan is in `workloads.evidence.work_plan`.
+The second part uses the same records; its plan is in `workloads.evidence.work_plan`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,60 +8,61 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workloads.replay.plan import STARTING, STOPPING, Pacing, seconds_of
-from workloads.traces.random_walk import random_walk, sequential
+from workloads.traces.random_walk import random_walk
+from workloads.traces.sequential import sequential
 from workloads.traces.trace_file import Trace
 from workloads.way import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED, Way
 from workloads.workload import Workload
 
 LAUNCHED = (DEFAULT, REUSE)
-"""As in the paper: a job for each submission, without and with sharing."""
+"""The paper's ways: a job for each submission, without and with sharing."""
 WAYS = (*LAUNCHED, DEFRAGMENTED, DEFAULT_PACKED, REUSE_PACKED)
-"""All: with few jobs too, without and with sharing, so that what packing saves is not taken for what sharing saves."""
+"""All ways; the packed ones show what packing saves, so that it is not mistaken for sharing."""
 WALKS = (1, 2)
 """The seeds of RW1 and RW2."""
 _WALK = 40
-"""Steps of each between filling and draining."""
+"""Steps of each walk between filling and draining."""
 REPORTING = 60.0
-"""Seconds for dry replays and the report, about."""
+"""Approximate seconds for the dry replays and the report."""
 MEASURED = Pacing(pace=10.0, windows=2, window=10.0, settle=1.5, points=8, hurry=True)
-"""At a few steps; each job runs one batch in each window, and two cores are to keep up with a hundred jobs."""
+"""For few measured steps; each job runs one batch in each window, so that two cores keep up with a hundred jobs."""
 WALKED = replace(MEASURED, settle=0.5, points=20)
-"""At more steps; of their many jobs just one or two have a new plan, so they need not have their rhythm again."""
+"""For more measured steps; only one or two of many jobs have a new plan, so a short wait suffices."""
 _RATES: Mapping[str, float] = {"opmw": 0.5, "riotbench": 0.2}
-"""By what a workload's rates are multiplied, so that all services of a session together need less than two cores."""
+"""Factors on a workload's rates, so that all services of a session together need less than two cores."""
 WALKING_RATES: Mapping[str, float] = {"opmw": 0.5, "riotbench": 0.15}
-"""By what they are where four services walk side by side."""
+"""The same factors where four services replay walks side by side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cue:
-    """A trace to replay in some ways."""
+    """A trace and the ways in which it is replayed."""
 
     workload: str
     trace: str
     ways: tuple[Way, ...]
     rate: float
-    """By what the rates of its sources are multiplied."""
+    """The factor on the rates of its sources."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Traces that are replayed side by side; sessions come one after the other."""
+    """Traces that are replayed side by side; sessions run one after the other."""
 
     cues: tuple[Cue, ...]
     pacing: Pacing
 
     @property
     def name(self) -> str:
-        """What is shown of it."""
+        """The name on the screen."""
         return ", ".join(f"{cue.workload} {cue.trace} ({_ways(cue.ways)})" for cue in self.cues)
 
 
 def sessions(workloads: Sequence[str], *, full: bool, quick: bool = False) -> tuple[Session, ...]:
-    """What is replayed live: fully at every step, else at a few; quickly at two, to see whether all of it works."""
+    """The live replays, measured at few steps; `full` measures every step, `quick` only two, as a trial."""
     seq, walk = MEASURED, WALKED
     if full:
-        # So many steps make up for each other.
+        # Over so many steps the windows average out.
         seq = walk = replace(WALKED, points=None, hurry=False)
     if quick:
         seq = walk = replace(MEASURED, pace=2.0, window=2.0, points=2)
@@ -83,7 +84,7 @@ def _ways(ways: Sequence[Way]) -> str:
 
 
 def traces(workloads: Mapping[str, Workload]) -> Mapping[tuple[str, str], Trace]:
-    """The traces of each workload, by its name and theirs."""
+    """The traces of each workload, by workload and trace."""
     drawn: dict[tuple[str, str], Trace] = {}
     for name, workload in workloads.items():
         dataflows = tuple(workload.dataflows)
@@ -96,15 +97,15 @@ def traces(workloads: Mapping[str, Workload]) -> Mapping[tuple[str, str], Trace]
 
 
 def folder_of(into: Path, workload: str, trace: str, way: Way, *, dry: bool) -> Path:
-    """Where the results of one replay lie."""
+    """The folder for the results of one replay."""
     return into / "results" / "-".join((Path(workload).name.replace(":", "-"), trace, way.name, *(["dry"] * dry)))
 
 
 def seconds(session: Session, drawn: Mapping[tuple[str, str], Trace]) -> float:
-    """How long a session takes, about: services start one by one, and its traces go on together."""
+    """The approximate duration of a session: services start one by one, then its traces run together."""
     services = sum(len(cue.ways) for cue in session.cues)
     longest = max(
-        # The others' jobs start meanwhile.
+        # The jobs of the other traces start at the same time.
         sum(seconds_of(drawn[cue.workload, cue.trace], session.pacing, cue.ways * len(session.cues)))
         for cue in session.cues
     )
@@ -112,19 +113,19 @@ def seconds(session: Session, drawn: Mapping[tuple[str, str], Trace]) -> float:
 
 
 def budget(every: Sequence[Session], drawn: Mapping[tuple[str, str], Trace]) -> Iterator[str]:
-    """How long all of it takes, as lines to show before it begins."""
+    """The expected durations, as lines to show at the start."""
     total = REPORTING
     for session in every:
         took = seconds(session, drawn)
         total += took
         yield f"{took / 60:6.1f} min  {session.name}"
-    yield f"{total / 60:6.1f} min  in all, with {REPORTING / 60:.0f} min for counts and report"
+    yield f"{total / 60:6.1f} min  in total, with {REPORTING / 60:.0f} min for counts and report"
 
 
-def where(every: Sequence[Session]) -> str:
-    """At which steps of each trace cores are measured.
+def measured_at(every: Sequence[Session]) -> str:
+    """The measured steps of each trace, as text.
 
-    >>> [where(sessions(["w"], full=full)) for full in (False, True)]
+    >>> [measured_at(sessions(["w"], full=full)) for full in (False, True)]
     ['8 or 20 steps', 'every step']
     """
     points = {session.pacing.points for session in every}

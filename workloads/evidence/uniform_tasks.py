@@ -1,10 +1,10 @@
-"""A workload in which every task costs alike, sources included: the regime of the paper's own experiments. Pure.
+"""A workload whose tasks all cost the same: the regime of the paper's own experiments. Pure.
 
-Each task becomes a step that computes pi for every event, whatever it did before. What tells tasks apart stays: type,
-config and inputs. So the same tasks are shared as before, except that ports of one task are one here, and that a field
-of a config that is left out is not the same as its default. What was not shared because it writes to the outside
-is not shared here either. A step behind each source stands for parsing, and is shared as the source is. Filters and
-windows let every event through, and all sources send alike.
+Each task becomes a step that computes pi for every event. Type, config and inputs stay, so the same tasks are shared as
+before, with two exceptions: the ports of a task become one, and a config field that is left out differs from its
+default. Tasks that are not shared because they write to the outside stay unshared. A step behind each source stands
+for parsing, and is shared as the source is. Filters and windows let every event through. All sources have the same
+rate.
 """
 
 from collections.abc import Mapping
@@ -15,16 +15,16 @@ from workloads.opmw.document_encoder import workload_source
 from workloads.workload import Document, Workload, WorkloadSource
 
 UNIFORM_ITERATIONS = 1_600
-"""Of each computation, as in the paper."""
+"""Iterations of each computation, as in the paper."""
 _SOURCE, _SINK, _STEP = "source", "output", "opmw:"
 _STEPS = (_STEP, "opmw-join:")
-"""Of which kinds tasks compute pi already; they stay what they are, ports included."""
+"""Types of tasks that compute pi already; they stay as they are, ports included."""
 _PARSING = f"{_STEP}parsing"
 _WORK = "iterations"
 
 
-def alike(workload: Workload, *, seconds: float, iterations: int = UNIFORM_ITERATIONS) -> Workload:
-    """The workload with tasks that cost alike, so many CPU seconds an event; each source sends one event a second."""
+def with_uniform_tasks(workload: Workload, *, seconds: float, iterations: int = UNIFORM_ITERATIONS) -> Workload:
+    """The workload with uniform tasks; an event takes `seconds` of CPU, and each source sends one event a second."""
     dataflows = {name: _document(document, iterations) for name, document in workload.dataflows.items()}
     read = {task["config"]["source"] for each in dataflows.values() for task in each["tasks"] if _reads(task)}
     return Workload(
@@ -64,7 +64,7 @@ def _document(document: Document, iterations: int) -> Document:
         }
         for stream in document["streams"]
     ]
-    # Streams that differed by their ports alone are one.
+    # Streams that differed only in their ports are one.
     return {
         **document,
         "tasks": tasks,

@@ -1,4 +1,4 @@
-"""The plan of the evidence's second part, as data: the paper's own regime, in which tasks are what costs. Pure.
+"""The plan of the evidence's second part, as data: the paper's own regime, with expensive tasks. Pure.
 
 Without sharing the peak of a trace takes more than one of two cores, so that services cannot run side by side. Each way
 is a session of its own, at the same rate and pace as the others of its trace.
@@ -12,25 +12,25 @@ from workloads.replay.plan import Pacing
 from workloads.way import DEFAULT_PACKED, REUSE_PACKED
 
 FOUR = (*LAUNCHED, DEFAULT_PACKED, REUSE_PACKED)
-"""Those of SEQ; its defragmented one is left to the first part, where batches are what costs."""
+"""The ways of SEQ; the defragmented one is in the first part only, where batches take most of the CPU."""
 POINTS, WALKED = 3, 1
-"""At how many steps is measured: of SEQ as it fills, at the peak and as it drains; and of each walk."""
+"""Measured steps of SEQ (while it fills, at the peak, while it drains), and of each walk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tempo:
-    """At which rate a trace is replayed, and at which pace; made by `workloads.evidence.calibration.tempo_of`."""
+    """The rate and the pace of a trace; made by `workloads.evidence.calibration.tempo_of`."""
 
     rate: float
-    """Events of each source in a second."""
+    """Events per second of each source."""
     pace: float
-    """Seconds in which a whole number of events of each source comes, so that every batch and window holds the same."""
+    """Seconds of a batch; a whole number of events comes in each, so that all batches and windows are alike."""
 
 
 def sessions_of_work(tempos: Mapping[tuple[str, str], Tempo], *, quick: bool = False) -> tuple[Session, ...]:
-    """What is replayed live, given the tempo of each workload's traces; quickly only the peak of SEQ, in one window.
+    """The live replays at the tempo of each workload's traces; `quick` measures only the peak of SEQ, in one window.
 
-    A window is one pace, so that each job runs one batch in it. All but the measured steps are just committed.
+    A window is one pace, so that each job runs one batch in it. The replay waits only for measured steps.
     """
     found = []
     for (workload, trace), tempo in tempos.items():

@@ -1,9 +1,9 @@
 """The built-in workload: 35 dataflows of the built-in repository, drawn by a seed.
 
-The whole repository shares 40.0 % of its tasks, sources by data type, and so saves 23 % of the steps' work; 35 of it
-drawn blindly share less, because much of what is shared is shared by few. The calibration is read as describing the 35:
-they are to look like the whole, with the same steps per template, as many chains and single steps in proportion, and as
-much of the tasks and of the work saved when all run. So a blind draw is mended, template by template, until it does.
+With sources by data type, the whole repository shares 40.0 % of its tasks and saves 23 % of the steps' work. A random
+draw of 35 templates shares less, because many shared tasks have few users. The calibration is read as describing the
+35: they should resemble the whole in steps per template, in the proportion of chains and single steps, and in the tasks
+and the work saved when all run. So templates of a random draw are exchanged one by one until they do.
 """
 
 import random
@@ -26,12 +26,12 @@ from workloads.opmw.document_encoder import (
 )
 from workloads.opmw.repository import TARGETS, WORK_SAVED, is_chain, repository
 from workloads.opmw.sharing_counts import works
-from workloads.opmw.template_figures import dataflows_of, shape, sharing, sharing_otherwise
+from workloads.opmw.template_figures import dataflows_of, shape, sharing, sharing_by_other_sources
 from workloads.opmw.templates import Template
 from workloads.workload import Workload
 
 DRAWN = 35
-"""How many dataflows the workload has."""
+"""The number of dataflows in the workload."""
 TARGETS_DRAWN: dict[str, Any] = {
     "templates": DRAWN,
     "steps": {"min": 1, "median": 3, "mean": "4.97 within 0.25", "max": 18},
@@ -57,27 +57,26 @@ _TRIES = 40_000
 _LENIENT = 0.3
 _EXACT = 1e-9
 _NAMES = {Inputs.INTERLEAVE: "opmw", Inputs.JOIN: "opmw-join"}
-"""As traces name the workload."""
+"""The workload's names in traces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Candidate:
-    """A template as drawing sees it."""
+    """A template with the properties that the draw depends on."""
 
     template: Template
     dataflow: Dataflow
     chain: bool
     sources: frozenset[int]
-    """Its distinct sources; equivalent tasks of several templates have the same number."""
+    """Its distinct sources; equivalent tasks of different templates have the same number."""
     steps: Mapping[int, int]
     """The work of each of its distinct steps."""
 
 
 def opmw(seed: int = 1, *, inputs: str = Inputs.INTERLEAVE) -> Workload:
-    """The workload of a seed: which 35 of the 70 templates are its dataflows.
+    """The workload of a seed, which chooses 35 of the 70 templates.
 
-    `inputs` says when steps with several inputs work: at each event (`interleave`), or once for each complete set
-    (`join`).
+    Steps with several inputs work at each event (`interleave`), or once for each complete set (`join`).
     """
     drawn, way = _draw(seed), Inputs(inputs)
     documents = {each.template.name: encode(each.template, name=each.template.name, inputs=way) for each in drawn}
@@ -100,32 +99,32 @@ def opmw(seed: int = 1, *, inputs: str = Inputs.INTERLEAVE) -> Workload:
 
 
 def opmw_join(seed: int = 1) -> Workload:
-    """The same dataflows, whose steps with several inputs work once for each complete set."""
+    """The same dataflows, but steps with several inputs work once for each complete set."""
     return opmw(seed, inputs=Inputs.JOIN)
 
 
 def _draw(seed: int) -> tuple[_Candidate, ...]:
-    """35 templates of the repository, in its order."""
-    candidates, dice = _candidates(), random.Random(f"opmw {seed}")  # noqa: S311 - a draw that is repeated, no secret
+    """Draw 35 templates; they are in the order of the repository."""
+    candidates, dice = _candidates(), random.Random(f"opmw {seed}")  # noqa: S311 - a draw is no secret
     mixed = dice.sample(candidates, len(candidates))
     chosen, left = mixed[:DRAWN], mixed[DRAWN:]
-    off = _off(chosen)
+    error = _error(chosen)
     for left_over in range(_TRIES, 0, -1):
-        if off < _EXACT:
+        if error < _EXACT:
             break
         out, into = dice.randrange(len(chosen)), dice.randrange(len(left))
         chosen[out], left[into] = left[into], chosen[out]
-        # What is a little worse is taken too, ever less as time goes by, or a draw is caught where no one step helps.
-        if (now := _off(chosen)) <= off + _LENIENT * left_over / _TRIES:
-            off = now
+        # Accept slightly worse draws too, ever less over time, to leave local optima (simulated annealing).
+        if (now := _error(chosen)) <= error + _LENIENT * left_over / _TRIES:
+            error = now
         else:
             chosen[out], left[into] = left[into], chosen[out]
     names = {each.template.name for each in chosen}
     return tuple(each for each in candidates if each.template.name in names)
 
 
-def _off(chosen: Sequence[_Candidate]) -> float:
-    """How far templates are from what is wanted of them; 0 where they meet all of it."""
+def _error(chosen: Sequence[_Candidate]) -> float:
+    """The distance of the chosen templates from the targets; 0 if they meet all."""
     sizes = [len(each.template.steps) for each in chosen]
     tasks, steps, work = _shares(chosen)
     return (
@@ -135,7 +134,7 @@ def _off(chosen: Sequence[_Candidate]) -> float:
         + _beyond(fmean(sizes), _MEAN - _MEAN_WITHIN, _MEAN + _MEAN_WITHIN)
         + _beyond(sizes.count(1), *_SINGLE)
         + _beyond(sum(each.chain for each in chosen), *_CHAINS)
-        # As much as the others, so that one step of any of them can be paid with some share on the way.
+        # Weighted like the others, so that a step in one can offset some share on the way.
         + 50 * _apart(tasks, _SHARE, _SHARE_WITHIN)
         + 50 * _apart(steps, _steps_shared(), _STEPS_WITHIN)
         + 50 * _apart(work, _WORK, _WORK_WITHIN)
@@ -143,7 +142,7 @@ def _off(chosen: Sequence[_Candidate]) -> float:
 
 
 def _shares(chosen: Sequence[_Candidate]) -> tuple[float, float, float]:
-    """The part that is shared of the steps and sources, of the steps, and of the steps' work."""
+    """The shared part of the steps and sources, of the steps, and of the steps' work."""
     steps: dict[int, int] = {}
     for each in chosen:
         steps.update(each.steps)
@@ -193,7 +192,7 @@ def _candidates() -> tuple[_Candidate, ...]:
 
 @cache
 def _whole() -> dict[str, Any]:
-    return {**_described(_candidates()), **sharing_otherwise(repository(), installed_catalogue())}
+    return {**_described(_candidates()), **sharing_by_other_sources(repository(), installed_catalogue())}
 
 
 def _described(chosen: Sequence[_Candidate]) -> dict[str, Any]:

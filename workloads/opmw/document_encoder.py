@@ -1,4 +1,4 @@
-"""Templates as documents: a task per step, a source per variable that comes from outside, outputs."""
+"""The encoder of templates as documents: a task per step, a source per variable from outside, and outputs."""
 
 import random
 import re
@@ -9,40 +9,40 @@ from typing import Any
 
 from dags import Kind, Schema, Source, Visibility
 from engine.tasks.compute import JoinStepConfig
-from workloads.opmw.input_ports import ports_given
+from workloads.opmw.input_ports import input_ports
 from workloads.opmw.source_names import START, source_name
 from workloads.opmw.templates import Template, TemplateStep
 from workloads.workload import Document, Event, WorkloadSource
 
 ITERATIONS = 500
-"""Of the computation of pi in every step: some 0.5 ms per event on one core."""
+"""Iterations of the computation of pi in every step: about 0.5 ms per event on one core."""
 EVENTS_PER_SECOND = 2.0
-"""Events of each source in a second."""
+"""Events per second of each source."""
 OPMW_SCHEMA = Schema.of(value=Kind.FLOAT, number=Kind.INTEGER)
-"""Of every source."""
+"""The schema of every source."""
 _LONGEST_ID = 100
 _WORK = "iterations"
 _FIELDS = frozenset(JoinStepConfig.model_fields)
-"""What steps have for themselves."""
+"""Config fields that every step has."""
 
 
 class SourcesBy(StrEnum):
-    """What tells the sources of variables apart."""
+    """The property by which variables from outside get their sources."""
 
     TYPE = "type"
-    """The data type; that of a variable without one is told apart by its name."""
+    """The data type, or the name of a variable without one."""
     VARIABLE = "variable"
     NONE = "none"
-    """Nothing: one source feeds every step that no other step feeds."""
+    """None: one source feeds every step that no other step feeds."""
 
 
 class Inputs(StrEnum):
-    """When a step with several inputs works."""
+    """The moments at which a step with several inputs works."""
 
     INTERLEAVE = "interleave"
-    """Whenever an event comes, whatever input it comes from."""
+    """At each event of any input."""
     JOIN = "join"
-    """Once for each complete set: the first event of each input make one, the second of each the next."""
+    """Once for each complete set: the first events of all inputs, then the second events, and so on."""
 
 
 def encode(
@@ -55,8 +55,8 @@ def encode(
 ) -> Document:
     """The document of a template.
 
-    With sinks, each variable that is generated and used by no step has an output, and so has each last step that
-    generates none; without, one output takes what all last steps give, since a document needs one.
+    With sinks, each generated variable that no step uses has an output, and so has each last step that generates none.
+    Without, one output takes the results of all last steps, since a document needs one.
     """
     ids = _Ids()
     steps = {step.name: ids.take(step.name) for step in template.steps}
@@ -74,7 +74,7 @@ def encode(
         for step, task in ((step, steps[step.name]) for step in template.steps)
     ]
     tasks += [{"id": task, "type": "source", "config": {"source": source}} for task, source in read.items()]
-    ports = ports_given(entering, {task["id"]: [task["type"], task["config"]] for task in tasks}) if joins else {}
+    ports = input_ports(entering, {task["id"]: [task["type"], task["config"]] for task in tasks}) if joins else {}
     streams = [
         {"from": task, "to": step, **({"to_port": ports[step, task]} if step in joins else {})}
         for step, found in entering.items()
@@ -93,7 +93,7 @@ def sources_of(document: Document) -> tuple[str, ...]:
 
 
 def registered(names: tuple[str, ...]) -> dict[str, Source]:
-    """Sources as they are registered: readable by everybody."""
+    """Sources as they are registered, readable by all tenants."""
     return {
         name: Source(name=name, owner="opmw", schema=OPMW_SCHEMA, visibility=Visibility.PUBLIC)
         for name in sorted(names)
@@ -106,8 +106,8 @@ def workload_source(name: str) -> WorkloadSource:
 
 
 def events(source: str, seed: int) -> Iterator[Event]:
-    """Endless events of a source: a number that walks about, and how many came before."""
-    draw, value, number = random.Random(f"{source} {seed}"), 50.0, 0  # noqa: S311 - made-up events are no secret
+    """Endless events of a source: a random walk, and the number of the event."""
+    draw, value, number = random.Random(f"{source} {seed}"), 50.0, 0  # noqa: S311 - generated events are no secret
     while True:
         value += draw.gauss(0.0, 1.0) + (50.0 - value) / 50.0
         yield {"value": round(value, 3), "number": number}
@@ -115,13 +115,13 @@ def events(source: str, seed: int) -> Iterator[Event]:
 
 
 class _Ids:
-    """Ids of one document; MQTT gives some characters a meaning, and no two tasks have the same."""
+    """The ids of one document: unique, and without the characters that mean something in MQTT."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
     def take(self, name: str) -> str:
-        """An id like the name that nothing has yet."""
+        """A new id that resembles the name."""
         plain = re.sub(r"[/+#\x00-\x1f\x7f-\x9f]", "-", name)[:_LONGEST_ID] or "unnamed"
         found, number = plain, 1
         while found in self._taken:
@@ -132,14 +132,14 @@ class _Ids:
 
 
 def _task(task: str, step: TemplateStep, *, joined: int | None) -> dict[str, Any]:
-    """The task of a step, which may join so many inputs."""
+    """The task of a step; `joined` is the number of inputs that it joins."""
     if joined is None:
         return {"id": task, "type": f"opmw:{step.component}", "config": _config(step)}
     return {"id": task, "type": f"opmw-join:{step.component}", "config": {**_config(step), "inputs": joined}}
 
 
 def _config(step: TemplateStep) -> dict[str, Any]:
-    """A step's parameters, beside how much it computes; those that happen to be called as fields of all are renamed."""
+    """A step's parameters and its iterations; parameters with the name of a common field are renamed."""
     bound = {f"parameter {name}" if name in _FIELDS else name: value for name, value in sorted(step.parameters.items())}
     return {**bound, _WORK: ITERATIONS}
 
@@ -147,7 +147,7 @@ def _config(step: TemplateStep) -> dict[str, Any]:
 def _feeds(
     template: Template, parents: Mapping[str, list[str]], sources: SourcesBy
 ) -> dict[str, tuple[str, list[str]]]:
-    """For each source task the source that it reads, and the steps that take it."""
+    """For each source task its source and the steps that read it."""
     found: dict[str, tuple[str, list[str]]] = {}
     if sources is not SourcesBy.NONE:
         generated = template.givers()
@@ -162,7 +162,7 @@ def _feeds(
 
 
 def _ends(template: Template, parents: Mapping[str, list[str]], *, sinks: bool) -> dict[str, list[str]]:
-    """For each output the steps that it takes from."""
+    """For each output the steps that feed it."""
     above = {parent for found in parents.values() for parent in found}
     last = [step for step in template.steps if step.name not in above]
     if not sinks:

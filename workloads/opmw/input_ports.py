@@ -1,4 +1,4 @@
-"""Input ports of steps that join: which of a step's inputs enters which."""
+"""The input ports of steps that join, assigned to their inputs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,17 +8,17 @@ from hashlib import sha256
 from engine.tasks.compute import join_ports
 
 
-def ports_given(
+def input_ports(
     entering: Mapping[str, Sequence[str]], computes: Mapping[str, Sequence[object]]
 ) -> dict[tuple[str, str], str]:
-    """For each step and each of its inputs the port, given what enters each step and what each task computes.
+    """The port of each input of each step, given the inputs of each step and the computation of each task.
 
-    Ports are given out in the order of digests of the inputs with all their ancestors. Names count for nothing, so that
-    equal steps of two templates have equal inputs at equal ports, and stay equal.
+    Ports follow the order of the digests of the inputs with all their ancestors. Names do not count, so equal steps of
+    two templates have equal inputs at equal ports, and stay equal.
 
-    >>> ports_given({"join": ["a", "b"]}, {"join": ["Merge"], "a": ["Sort"], "b": ["Plot"]})
+    >>> input_ports({"join": ["a", "b"]}, {"join": ["Merge"], "a": ["Sort"], "b": ["Plot"]})
     {('join', 'a'): 'in1', ('join', 'b'): 'in2'}
-    >>> ports_given({"merge": ["y", "x"]}, {"merge": ["Merge"], "x": ["Sort"], "y": ["Plot"]})
+    >>> input_ports({"merge": ["y", "x"]}, {"merge": ["Merge"], "x": ["Sort"], "y": ["Plot"]})
     {('merge', 'x'): 'in1', ('merge', 'y'): 'in2'}
     """
     digests: dict[str, str] = {}

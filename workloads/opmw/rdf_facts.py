@@ -1,7 +1,7 @@
-"""What an RDF file states in the two vocabularies of workflow templates, whatever namespaces its version uses.
+"""The statements of an RDF file in the two vocabularies of workflow templates, OPMW and WINGS, in any version.
 
-OPMW and WINGS name their terms differently where they mean different things, so that a term's own name is enough: files
-mix the vocabularies, and their namespaces vary by version.
+Terms of the vocabularies that mean different things have different names, so a term's local name is enough. Files mix
+the vocabularies, and the namespaces vary by version.
 """
 
 import logging
@@ -16,12 +16,12 @@ from rdflib import RDF, RDFS, BNode, Graph
 from rdflib.term import Node
 
 _VOCABULARY = re.compile(r"opmw\.org/ontology/|/workflow\.owl#")
-"""Where the terms of templates are found."""
+"""The namespaces of the terms of templates."""
 _GENERAL = re.compile(
     r"opmw\.org/ontology/|/workflow\.owl#|^https?://www\.w3\.org/|^https?://www\.wings-workflows\.org/ontology/"
     r"|^https?://purl\.org/(net/|dc/)|^https?://openprovenance\.org/|/(ac|dc)/ontology\.owl#"
 )
-"""Where classes come from that say nothing about which component or data type something is."""
+"""The namespaces of classes that are no component and no data type."""
 _ID = re.compile(r"""(?<=\s)rdf:ID(\s*=\s*)(["'])""")
 _XML = re.compile(rb"\A(\xef\xbb\xbf)?\s*<(\?xml|!DOCTYPE|!--|rdf:RDF)", re.IGNORECASE)
 _USES_AS = "uses_as_"
@@ -29,11 +29,11 @@ Statement: TypeAlias = tuple[Node, Node, Node]
 
 
 class Unreadable(ValueError):
-    """A file that holds no RDF; says why."""
+    """A file that is no RDF; the message says why."""
 
 
 class Statements(Graph):
-    """A graph that gives its statements in the order in which the file has them."""
+    """A graph that keeps the order of the statements in the file."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,23 +44,23 @@ class Statements(Graph):
         self._stated[triple] = None
         return super().add(triple)
 
-    def __iter__(self) -> Generator[Statement, None, None]:  # noqa: PYI058 - as the graph has it
+    def __iter__(self) -> Generator[Statement, None, None]:  # noqa: PYI058 - the graph's own signature
         yield from self._stated
 
 
 class Facts:
-    """The statements of one file, by the own name of their property; given in the same order each time."""
+    """The statements of one file, by the local name of their property; always in the same order."""
 
     def __init__(self, graph: Iterable[Statement]) -> None:
         self._objects: dict[str, dict[Node, set[Node]]] = defaultdict(lambda: defaultdict(set))
         self._subjects: dict[str, dict[Node, set[Node]]] = defaultdict(lambda: defaultdict(set))
-        # In the order in which the file has them: of several components or data types the first counts.
+        # In the order of the file: of several components or data types the first counts.
         self._classes: dict[Node, dict[Node, None]] = defaultdict(dict)
         self._above: dict[Node, set[Node]] = defaultdict(set)
         self._labels: dict[Node, set[str]] = defaultdict(set)
         for subject, verb, value in graph:
             if verb == RDF.type:
-                # Also where the class is written as text, as some files do.
+                # Some files write the class as text; that counts too.
                 self._classes[subject][value] = None
             elif verb == RDFS.subClassOf:
                 self._above[subject].add(value)
@@ -71,38 +71,37 @@ class Facts:
                 self._subjects[term][value].add(subject)
 
     def objects(self, subject: Node, *terms: str) -> list[Node]:
-        """What is stated of something by any of these properties."""
+        """The values of any of these properties of a subject."""
         return _sorted(value for term in terms for value in self._objects[term].get(subject, ()))
 
     def subjects(self, term: str, value: Node) -> list[Node]:
-        """Of what something is stated by a property."""
+        """The subjects with this value of a property."""
         return _sorted(self._subjects[term].get(value, ()))
 
     def pairs(self, term: str) -> list[tuple[Node, Node]]:
-        """All that is stated by a property."""
+        """All subjects and values of a property."""
         return [(subject, value) for subject in _sorted(self._objects[term]) for value in self.objects(subject, term)]
 
     def members(self, term: str) -> list[Node]:
-        """What is of a class of the vocabularies."""
+        """The members of a class of the vocabularies."""
         return _sorted(each for each, classes in self._classes.items() if any(self._term(of) == term for of in classes))
 
     def is_a(self, subject: Node, term: str) -> bool:
-        """Whether something is of a class of the vocabularies."""
+        """True if a subject is a member of a class of the vocabularies."""
         return any(self._term(each) == term for each in self._classes.get(subject, ()))
 
     def classes(self, subject: Node) -> list[str]:
-        """The own names of the classes of something that are not general: its components or data types.
+        """The local names of a subject's classes that are not general: its components or data types.
 
-        Those that the file declares first come first; one that lies above another of them by its `subClassOf` is left
-        out.
+        They are in the order of the file; a class that is above another of them by `subClassOf` is left out.
         """
         found = [each for each in self._classes.get(subject, ()) if not _GENERAL.search(str(each))]
         above = {each: self._ancestors(each) for each in found}
-        # Of classes that lie above each other none is the more specific one.
+        # If two classes are above each other, neither is more specific.
         specific = [
             each for each in found if not any(each in above[other] and other not in above[each] for other in found)
         ]
-        return list(dict.fromkeys(map(own_name, specific)))
+        return list(dict.fromkeys(map(local_name, specific)))
 
     def _ancestors(self, node: Node) -> set[Node]:
         found, left = set[Node](), [node]
@@ -113,11 +112,11 @@ class Facts:
         return found
 
     def label(self, subject: Node) -> str | None:
-        """What something is called, where the file says so."""
+        """The label of a subject, if it has one."""
         return min((plain(label) for label in self._labels.get(subject, ()) if label.strip()), default=None)
 
     def role(self, step: Node, variable: Node) -> str | None:
-        """As what a step uses a variable, where one is said by an extension property of its own."""
+        """The role in which a step uses a variable, if an extension property states one."""
         return next(
             (
                 term.removeprefix(_USES_AS)
@@ -129,41 +128,41 @@ class Facts:
 
     @staticmethod
     def _term(node: Node) -> str | None:
-        name = own_name(node)
+        name = local_name(node)
         known = _VOCABULARY.search(str(node)) or name.startswith(_USES_AS)
         return name if known and not isinstance(node, BNode) else None
 
 
 def read_facts(path: Path) -> Facts:
-    """What a file states, in RDF/XML or Turtle; `Unreadable` where it is neither."""
+    """Read the statements of a file in RDF/XML or Turtle; raises `Unreadable` if it is neither."""
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise Unreadable(f"{error.strerror}; name a file that can be read") from None
+        raise Unreadable(f"{error.strerror}; choose a readable file") from None
     base = f"http://localhost/{path.stem}"
     if not _XML.match(raw):
         return Facts(_parsed(raw, "turtle", base))
     try:
         return Facts(_parsed(raw, "xml", base))
     except Unreadable:
-        # Real files have names that XML forbids, and describe one thing in several places by `rdf:ID`; read as
-        # `rdf:about`, both mean what their authors meant.
+        # Real files have names that XML forbids, and describe one thing in several places by `rdf:ID`. Read as
+        # `rdf:about`, both are what their authors meant.
         repaired = _ID.sub(r"rdf:about\1\2#", raw.decode("utf-8", "replace"))
         return Facts(_parsed(repaired.encode(), "xml", base))
 
 
-def own_name(node: Node) -> str:
-    """The part of a name that tells it apart within its namespace.
+def local_name(node: Node) -> str:
+    """The local part of a name, without its namespace.
 
     >>> from rdflib import URIRef
-    >>> own_name(URIRef("http://www.opmw.org/ontology/uses")), own_name(URIRef("http://example.org/a.owl#Sort"))
+    >>> local_name(URIRef("http://www.opmw.org/ontology/uses")), local_name(URIRef("http://example.org/a.owl#Sort"))
     ('uses', 'Sort')
     """
     return plain(re.split(r"[#/]", str(node).rstrip("#/"))[-1])
 
 
 def plain(text: str) -> str:
-    """A text without what no file can hold: Turtle can write half a surrogate pair."""
+    """A text without lone surrogates, which Turtle allows and no file can hold."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -176,7 +175,7 @@ def _parsed(raw: bytes, form: str, base: str) -> Statements:
     with _quiet():
         try:
             graph.parse(data=raw, format=form, publicID=base)
-        # The parsers raise whatever comes, from SyntaxError to AssertionError, and a bad file is to be told of.
+        # The parsers raise anything from SyntaxError to AssertionError.
         except Exception as error:  # noqa: BLE001
             reason = " ".join(str(error).split())[:200]
             form = "RDF/XML" if form == "xml" else "Turtle"
@@ -186,7 +185,7 @@ def _parsed(raw: bytes, form: str, base: str) -> Statements:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Have rdflib not log what it finds odd: ill-typed numbers, names with spaces. Real files are full of them."""
+    """Silence rdflib's warnings about ill-typed numbers and names with spaces; real files are full of them."""
     log = logging.getLogger("rdflib.term")
     before, log.disabled = log.disabled, True
     try:

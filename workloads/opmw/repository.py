@@ -1,9 +1,9 @@
 """The built-in repository: 70 templates with the statistics of a published repository of as many.
 
-Nothing of the published templates is in it. `repository.txt` was searched for: shapes and labels were changed at
-random, parts of one template were copied into others, and what came nearer to the targets was kept, until all were met.
-There each line is a template and each word a step, `component<inputs`: an input is the place of an earlier step in the
-line, or `type.name` for a variable that comes from outside.
+It contains nothing of the published templates. `repository.txt` is the result of a search: shapes and labels were
+changed at random, parts of one template were copied into others, and changes towards the targets were kept until all
+were met. Each line is a template and each word a step, `component<inputs`. An input is the place of an earlier step in
+the line, or `type.name` for a variable from outside.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,19 +35,19 @@ TARGETS: Mapping[str, object] = {
     "by variable": {"steps and sources": {"total": 528, "distinct": 285}},
     "one source": {"steps": {"total": 297, "distinct": 186}},
 }
-"""What is known of the published repository, and met exactly; chains count those of one step."""
+"""The known statistics of the published repository, met exactly; chains include templates of one step."""
 WORK_SAVED: Mapping[str, float] = {"by type": 0.23, "by variable": 0.29, "one source": 0.37}
-"""The part of the steps' work that sharing saves there when all run, met within half a point."""
+"""The part of the steps' work that sharing saves there when all run, met within half a percentage point."""
 
 
 def repository() -> tuple[Template, ...]:
-    """The templates, in the order of their numbers from 1 on."""
+    """The templates, numbered from 1."""
     lines = _TEXT.read_text(encoding="ascii").splitlines()
     return tuple(_template(number, line.split()) for number, line in enumerate(lines, start=1))
 
 
 def is_chain(template: Template) -> bool:
-    """Whether each step but the first follows exactly one, and none is followed by several.
+    """True if each step but the first follows exactly one step, and at most one step follows each.
 
     >>> is_chain(_template(1, ["0<4.7", "1<0"])), is_chain(_template(2, ["0<4.7", "1<0", "2<0"]))
     (True, False)
@@ -59,7 +59,7 @@ def is_chain(template: Template) -> bool:
 
 
 def links(template: Template) -> int:
-    """How many pairs of steps are joined."""
+    """The number of linked pairs of steps."""
     return sum(len(parents) for parents in template.parents().values())
 
 

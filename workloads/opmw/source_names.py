@@ -1,26 +1,26 @@
-"""Names of sources, made from those of data types and variables, which may hold any letters."""
+"""Names of sources, made from names of data types and variables, which may contain any letters."""
 
 import re
 import unicodedata
 from hashlib import sha256
 
 START = "start"
-"""The source of steps that take nothing from outside, and of all first steps where sources are left out."""
+"""The source of steps without inputs, and of all first steps if there is one source for all."""
 _LONGEST = 100
 _DIGITS = 8
 _LETTERS = str.maketrans(
     {"ß": "ss", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L"}
 )
-"""Letters that are no other letter with a mark."""
+"""Letters that are not a letter with a diacritic."""
 _FIT = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{_LONGEST - 1}}}")
 _DIGESTED = re.compile(rf".*-[0-9a-f]{{{_DIGITS}}}")
-"""Looks like a name that was made here."""
+"""Names that look as if they were made here."""
 
 
 def source_name(name: str) -> str:
-    """A name under which a source can be registered: always the same one, and another one for every other name.
+    """A valid source name: always the same for the same name, and different for different names.
 
-    A name that fits stays as it is. Any other is written in ASCII as well as that goes, with a digest of what it was.
+    A valid name stays as it is. Any other is transliterated to ASCII, with a digest of the original.
 
     >>> source_name("Table"), source_name("Table of words")
     ('Table', 'Table-of-words-9ff3b04b')
@@ -29,14 +29,14 @@ def source_name(name: str) -> str:
     """
     if _FIT.fullmatch(name) and not _DIGESTED.fullmatch(name) and name != START:
         return name
-    letters = map(_written, unicodedata.normalize("NFKD", name.translate(_LETTERS)))
+    letters = map(_ascii, unicodedata.normalize("NFKD", name.translate(_LETTERS)))
     written = re.sub(r"[^A-Za-z0-9._]+", "-", "".join(letters)).strip("._-")
     digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
     return f"{written[: _LONGEST - _DIGITS - 1] or 'unnamed'}-{digest}"
 
 
-def _written(letter: str) -> str:
-    """A letter in ASCII; marks fall away, and what has no ASCII letter is written as its number."""
+def _ascii(letter: str) -> str:
+    """A letter in ASCII: diacritics are dropped, and other letters become their code points."""
     if letter.isascii() or unicodedata.combining(letter):
         return letter if letter.isascii() else ""
     return f"u{ord(letter):04X}" if letter.isalnum() else "-"

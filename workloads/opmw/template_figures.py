@@ -1,4 +1,4 @@
-"""What templates are like, in the terms in which the published repository is described."""
+"""Statistics of templates, in the terms of the published repository."""
 
 from collections.abc import Sequence
 from statistics import fmean, median
@@ -7,19 +7,19 @@ from typing import Any
 from dags import Catalogue, Dataflow
 from workloads.opmw.document_encoder import SourcesBy, encode, registered, sources_of
 from workloads.opmw.repository import is_chain, links
-from workloads.opmw.sharing_counts import canonical, counted, is_step
+from workloads.opmw.sharing_counts import canonical, count_sharing, is_step
 from workloads.opmw.templates import Template
 
 
 def dataflows_of(templates: Sequence[Template], catalogue: Catalogue, sources: SourcesBy) -> list[Dataflow]:
-    """The canonical dataflows of templates in an encoding, with an output for each output variable."""
+    """The canonical dataflows of templates, with an output for each output variable."""
     documents = {each.name: encode(each, name=each.name, sources=sources) for each in templates}
     names = tuple({source for document in documents.values() for source in sources_of(document)})
     return canonical(documents.items(), catalogue, registered(names))
 
 
 def shape(templates: Sequence[Template]) -> dict[str, Any]:
-    """How large the templates are, and how their steps are joined."""
+    """The sizes of templates and their links."""
     sizes = [len(each.steps) for each in templates]
     return {
         "templates": len(templates),
@@ -38,15 +38,15 @@ def shape(templates: Sequence[Template]) -> dict[str, Any]:
 
 
 def sharing(by_type: Sequence[Dataflow]) -> dict[str, Any]:
-    """What dataflows share when all run, whose sources are told apart by data type."""
-    return {"with equivalent steps": sum(map(_repeats, by_type)), "by type": counted(by_type).told()}
+    """The tasks that dataflows share; their sources are by data type."""
+    return {"with equivalent steps": sum(map(_repeats, by_type)), "by type": count_sharing(by_type).as_json()}
 
 
-def sharing_otherwise(templates: Sequence[Template], catalogue: Catalogue) -> dict[str, Any]:
-    """What they share in the other encodings."""
-    by_variable = counted(dataflows_of(templates, catalogue, SourcesBy.VARIABLE))
-    alone = counted(dataflows_of(templates, catalogue, SourcesBy.NONE))
-    return {"by variable": by_variable.told(), "one source": alone.told()}
+def sharing_by_other_sources(templates: Sequence[Template], catalogue: Catalogue) -> dict[str, Any]:
+    """The tasks that templates share with sources by variable, and with one source for all."""
+    by_variable = count_sharing(dataflows_of(templates, catalogue, SourcesBy.VARIABLE))
+    alone = count_sharing(dataflows_of(templates, catalogue, SourcesBy.NONE))
+    return {"by variable": by_variable.as_json(), "one source": alone.as_json()}
 
 
 def _repeats(dataflow: Dataflow) -> bool:

@@ -1,4 +1,4 @@
-"""From files of templates to documents that are known to be good, and all that was found on the way."""
+"""The import of template files as checked documents, with the findings."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ class Imported:
     file: str
     template: Template
     name: str
-    """Unique among those imported together, also where case does not count; documents and files are named so."""
+    """The name of the document and its file; unique in the import, even without regard to case."""
     document: Document
     dataflow: Dataflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateImport:
-    """What came of some files."""
+    """The imported templates of some files, and the findings."""
 
     imported: tuple[Imported, ...]
     findings: tuple[ImportFinding, ...]
@@ -55,11 +55,11 @@ def import_files(
     inputs: Inputs = Inputs.INTERLEAVE,
     sinks: bool = True,
 ) -> TemplateImport:
-    """The templates of these files as documents, each checked as `braid check` does it."""
+    """Import the templates of files as documents, each checked as by `braid check`."""
     findings, imported, names = list[ImportFinding](), list[Imported](), set[str]()
-    # Templates are published under several names and versions.
+    # The same template is published under several names and versions.
     known: dict[frozenset[bytes], str] = {}
-    # A file that is named twice would bring every dataflow twice.
+    # A file that is named twice is read once.
     for file in dict.fromkeys(files):
         templates, found = read_templates(file)
         findings += found
@@ -98,7 +98,7 @@ def _checked(document: Document, name: str, catalogue: Catalogue) -> Dataflow:
 
 
 def _file_name(name: str, taken: set[str]) -> str:
-    """A name that can be a file's, and is none of those taken.
+    """A file name that is not taken yet.
 
     >>> _file_name("Word count / v2", set()), _file_name("sort", {"sort"})
     ('Word-count-v2', 'sort-2')
@@ -113,7 +113,7 @@ def _file_name(name: str, taken: set[str]) -> str:
 
 
 def workload_file(found: TemplateImport, about: Mapping[str, object]) -> dict[str, object]:
-    """What `workload.json` holds of an import."""
+    """The content of `workload.json` for an import."""
     schema = {name: OPMW_SCHEMA.fields[name].value for name in OPMW_SCHEMA.names()}
     return {
         "version": 1,

@@ -1,4 +1,4 @@
-"""Workflow templates, however they were published; made by `reading` and `repository`, encoded as documents."""
+"""Workflow templates, made by `template_reader` and `repository`, and the findings about them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ Value: TypeAlias = str | int | float | bool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
-    """Data that a template's steps exchange, take from outside, or give away."""
+    """Data that a template's steps exchange, read from outside, or output."""
 
     name: str
     """Unique within the template."""
     data_type: str | None
-    """None where the template does not say."""
+    """None if the template has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +25,13 @@ class TemplateStep:
     name: str
     """Unique within the template."""
     component: str
-    """What it runs."""
+    """The program that it runs."""
     uses: tuple[str, ...] = ()
-    """The variables that it takes."""
+    """The variables that it reads."""
     gives: tuple[str, ...] = ()
     """The variables that it generates."""
     parameters: Mapping[str, Value] = field(default_factory=dict)
-    """Those that the template binds to a value."""
+    """The parameters that the template binds to a value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +43,11 @@ class Template:
     variables: tuple[Variable, ...]
 
     def givers(self) -> dict[str, list[str]]:
-        """For each variable that is generated, the steps that do so.
+        """For each generated variable the steps that generate it.
 
         >>> sort = TemplateStep(name="a", component="Sort", gives=("x",))
-        >>> steps = (sort, TemplateStep(name="b", component="Plot", uses=("x",)))
-        >>> template = Template(name="t", steps=steps, variables=(Variable(name="x", data_type="Table"),))
+        >>> plot = TemplateStep(name="b", component="Plot", uses=("x",))
+        >>> template = Template(name="t", steps=(sort, plot), variables=(Variable(name="x", data_type="Table"),))
         >>> template.givers(), template.parents()
         ({'x': ['a']}, {'a': [], 'b': ['a']})
         """
@@ -58,7 +58,7 @@ class Template:
         return found
 
     def parents(self) -> dict[str, list[str]]:
-        """For each step, those whose variables it takes, each once."""
+        """For each step the steps whose variables it uses, each once."""
         givers = self.givers()
         return {
             step.name: list(dict.fromkeys(giver for variable in step.uses for giver in givers.get(variable, ())))
@@ -66,7 +66,7 @@ class Template:
         }
 
     def parts(self) -> int:
-        """How many connected parts its steps are in."""
+        """The number of connected parts."""
         part = {step.name: {step.name} for step in self.steps}
         for name, parents in self.parents().items():
             for parent in parents:
@@ -77,7 +77,7 @@ class Template:
 
 
 class FindingOutcome(StrEnum):
-    """What became of a template or a file in which something was found."""
+    """The consequence of a finding for the template or the file."""
 
     SKIPPED = "skipped"
     REPAIRED = "repaired"
@@ -86,17 +86,17 @@ class FindingOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportFinding:
-    """Something in a file that is not as it should be; told to whoever imports it."""
+    """Something wrong or notable in a file, shown to the user of the import."""
 
     file: str
     template: str | None
-    """None where it concerns the whole file."""
+    """None for the whole file."""
     outcome: FindingOutcome
     reason: str
     cause: str = ""
-    """What it has in common with others, in a sentence that fits all of them; empty where it is the only one."""
+    """A sentence for all findings of this kind; empty if there is only one."""
     name: str = ""
-    """The step, variable or link that it concerns; empty where it is the whole template."""
+    """The step, variable or link; empty for the whole template."""
 
     def __str__(self) -> str:
         place = self.file if self.template is None else f"{self.file}, {self.template}"

@@ -1,4 +1,4 @@
-"""Replaying traces: on services that run, or dry.
+"""Replays of traces, live on services or dry.
 
-Begin with `workloads.replay.live_replay` for the one, and with `workloads.replay.dry_replay` for the other.
+Begin with `workloads.replay.live_replay` or with `workloads.replay.dry_replay`.
 """

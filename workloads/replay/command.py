@@ -1,7 +1,7 @@
-"""The command that replays a trace: `braid replay`."""
+"""The command `braid replay`, which replays a trace."""
 
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -19,31 +19,29 @@ from workloads.replay.progress_bar import progress
 from workloads.results_tables import WrongResults
 from workloads.service_process import RunFailed
 from workloads.traces.trace_file import WrongTrace, read_trace
-from workloads.way import Mode, Way
+from workloads.way import Defragment, Mode, Way
 from workloads.workload_loader import WrongWorkload, load_workload
 
-Defragment = Literal["off", "itself", "step"]
 
-
-def replay(  # noqa: PLR0913 - one for each setting of a replay
-    trace: Annotated[Path, typer.Argument(help="A file that braid trace has written.")],
+def replay(  # noqa: PLR0913 - a replay has these settings
+    trace: Annotated[Path, typer.Argument(help="A file written by braid trace.")],
     *,
     into: Annotated[Path, typer.Option(help="The folder for the results; an interrupted replay in it is resumed.")],
-    mode: Annotated[Mode, typer.Option(help="default shares nothing, reuse all that can be.")] = "reuse",
-    placement: Annotated[Placement, typer.Option(help="As of braid serve.")] = "pack",
+    mode: Annotated[Mode, typer.Option(help="default shares nothing; reuse shares all that it can.")] = "reuse",
+    placement: Annotated[Placement, typer.Option(help="As in braid serve.")] = "pack",
     defragment: Annotated[
-        Defragment, typer.Option(help="Never, when the service decides, or asked for after each step.")
+        Defragment, typer.Option(help="Never, when the service decides, or after each step.")
     ] = "off",
     pace: Annotated[float, typer.Option(min=0.1, help="Seconds from one batch to the next.")] = 1.0,
-    rate: Annotated[float, typer.Option(min=1e-6, help="Times the rates of the workload's sources.")] = 1.0,
-    windows: Annotated[int, typer.Option(min=1, help="How often is measured at a measured step.")] = 3,
-    window: Annotated[float, typer.Option(min=0.5, help="Seconds of each.")] = 10.0,
-    measure: Annotated[str, typer.Option(help="all, or at how many steps, spread over the trace.")] = "all",
-    speed: Annotated[float, typer.Option(min=1e-3, help="How much faster a trace with times goes.")] = 1.0,
-    is_dry: Annotated[bool, typer.Option("--dry", help="Count only what would run where; starts no service.")] = False,
+    rate: Annotated[float, typer.Option(min=1e-6, help="Factor on the rates of the workload's sources.")] = 1.0,
+    windows: Annotated[int, typer.Option(min=1, help="Measurement windows at each measured step.")] = 3,
+    window: Annotated[float, typer.Option(min=0.5, help="Seconds of each window.")] = 10.0,
+    measure: Annotated[str, typer.Option(help="all, or the number of measured steps, spread over the trace.")] = "all",
+    speed: Annotated[float, typer.Option(min=1e-3, help="Factor on the speed of a trace with times.")] = 1.0,
+    is_dry: Annotated[bool, typer.Option("--dry", help="Only count what would run; start no service.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Replay a trace on a service of its own, and keep what runs and what it takes after each step."""
+    """Replay a trace on a service of its own; record the counts and the cost of each step."""
     out = Console(highlight=False, stderr=True)
     with exit_on_error(as_json=as_json):
         try:
@@ -55,9 +53,9 @@ def replay(  # noqa: PLR0913 - one for each setting of a replay
             if is_dry:
                 replay_dry(workload, drawn, way, pace=pace, rate=rate, into=into)
             else:
-                with progress(out, f"{drawn.name} {way.name}", total_seconds(drawn, pacing, (way,))) as told:
+                with progress(out, f"{drawn.name} {way.name}", total_seconds(drawn, pacing, (way,))) as on_progress:
                     part = ReplayPart(workload=workload, trace=drawn, ways={into: way}, rate=rate)
-                    replay_live((part,), pacing, told)
+                    replay_live((part,), pacing, on_progress)
         except (WrongTrace, WrongWorkload, WrongResults, NotReplayed) as error:
             raise WrongUsage(str(error)) from None
         except RunFailed as error:
@@ -67,7 +65,7 @@ def replay(  # noqa: PLR0913 - one for each setting of a replay
             _end(out, ExitCode.INTERRUPTED, "interrupted", why, as_json=as_json)
         Shown(
             data={"into": str(into), "steps": len(drawn.steps)},
-            text=f"{into}: {len(drawn.steps)} steps; show them with braid report {into}",
+            text=f"{into}: {len(drawn.steps)} steps; for a report: braid report {into}",
         ).print(as_json=as_json)
 
 
@@ -77,7 +75,7 @@ def _points(measure: str) -> int:
     except ValueError:
         points = 0
     if points < 1:
-        raise WrongUsage(f"--measure {measure}: is neither all nor how many steps are to be measured")
+        raise WrongUsage(f"--measure {measure}: is neither all nor a number of steps")
     return points
 
 

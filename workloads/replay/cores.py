@@ -1,4 +1,4 @@
-"""How many cores a service takes, by its parts: from the CPU that its process tree used between two looks."""
+"""The cores that a service uses, by part: from two readings of the CPU time of its process tree."""
 
 import time
 from collections.abc import Mapping
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import psutil
 
 from engine.host.cpu_meter import DRIVER, JVM, WORKER, part_below
-from engine.host.process_tree import Tree, spent_between
-from engine.host.process_tree import look as look_at
+from engine.host.process_tree import Tree, look, spent_between
 from manager.savings.counter_growth import BROKER
 
 MANAGER = "manager"
@@ -18,26 +17,26 @@ _KEEPER, _HOST = "manager.process.keeper_process", "engine.host.process"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoresReading:
-    """What CPU was used until a moment; made by `look`."""
+    """The CPU time used so far; made by `read_cores`."""
 
     at: float
-    """By the clock of `time.monotonic`."""
+    """The moment, by the clock of `time.monotonic`."""
     used: Tree
 
 
-def look(process: psutil.Process) -> CoresReading:
-    """What CPU a service's tree has used so far; `process` is its manager, which keeps broker and host below it."""
-    return CoresReading(at=time.monotonic(), used=look_at(process, MANAGER, _part))
+def read_cores(process: psutil.Process) -> CoresReading:
+    """Read the CPU time of a service; `process` is its manager, with the broker and the host below it."""
+    return CoresReading(at=time.monotonic(), used=look(process, MANAGER, _part))
 
 
 def cores_between(begun: CoresReading, ended: CoresReading) -> Mapping[str, float]:
-    """Mean cores by part between two looks."""
+    """Mean cores by part between two readings."""
     spent = spent_between(begun.used, ended.used)
     return {part: spent.get(part, 0.0) / (ended.at - begun.at) for part in PARTS}
 
 
 def _part(process: psutil.Process, parent: psutil.Process, above: str) -> str:
-    """What part a process plays, by what it is called and by who started it."""
+    """The part of a process, by its command and its parent."""
     if above != MANAGER:
         return part_below(process, parent, above)
     command = _command(process)
@@ -50,5 +49,5 @@ def _command(process: psutil.Process) -> list[str]:
     try:
         return process.cmdline()
     except psutil.NoSuchProcess:
-        # It has ended, and is not buried yet.
+        # It has ended, but its parent has not noticed yet.
         return []

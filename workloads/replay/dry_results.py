@@ -1,11 +1,10 @@
-"""A dry replay with its results kept: counts at every step, and nothing measured."""
+"""The results of a dry replay, written to a folder."""
 
 from pathlib import Path
 from typing import Any
 
 from merge import each_step
-from workloads.replay.dry_replay import NotReplayed, dry
-from workloads.replay.loads import Cost
+from workloads.replay.dry_replay import NotReplayed, dry_rows
 from workloads.replay.results_folder import ResultsFolder, StepResult, manifest_of
 from workloads.traces.trace_file import Trace, trace_json
 from workloads.way import Way
@@ -20,15 +19,13 @@ def replay_dry(  # noqa: PLR0913 - a replay has these settings
     pace: float,
     into: Path,
     rate: float = 1.0,
-    cost: Cost = each_step,
 ) -> None:
-    """Replay a trace dry, and keep its results in a folder; results of the same replay there are found anew."""
+    """Replay a trace dry and write the results to a folder; replace those of the same replay."""
     if way.defragment == "itself":
         raise NotReplayed(
-            "--defragment itself: in a dry replay nothing is measured that a service could decide by; "
-            "say off or step, or leave out --dry"
+            "--defragment itself: a dry replay has no measurements to decide by; use off or step, or leave out --dry"
         )
-    settings: dict[str, Any] = {"pace": pace, "rate": rate, "cost": cost.__name__}
+    settings: dict[str, Any] = {"pace": pace, "rate": rate, "cost": each_step.__name__}
     manifest = manifest_of(
         mode=way.mode,
         placement=way.placement,
@@ -38,7 +35,7 @@ def replay_dry(  # noqa: PLR0913 - a replay has these settings
         workload={"name": workload.name, **workload.about},
         settings=settings,
     )
-    counted = dry(
+    counted = dry_rows(
         workload,
         trace,
         mode=way.mode,
@@ -46,8 +43,7 @@ def replay_dry(  # noqa: PLR0913 - a replay has these settings
         defragment="step" if way.defragment == "step" else "off",
         pace=pace,
         rate=rate,
-        cost=cost,
     )
-    keeper = ResultsFolder(into, manifest)
-    keeper.found = [StepResult(step=row, users=tuple(users)) for row, users in counted]
-    keeper.end()
+    results = ResultsFolder(into, manifest)
+    results.found = [StepResult(step=row, users=tuple(users)) for row, users in counted]
+    results.finish()

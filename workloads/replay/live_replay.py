@@ -1,7 +1,7 @@
-"""A live replay: traces on services that run, one service for each way of each, side by side.
+"""A live replay: traces on running services, one for each way of each trace, side by side.
 
-Where ways are compared they stand at the same step at the same time and are measured in the same windows, so that
-whatever else the machine does disturbs all of them alike.
+Ways that are compared are at the same step at the same time and are measured in the same windows, so that other work of
+the machine disturbs all of them alike.
 """
 
 import json
@@ -14,8 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from merge import each_step
-from workloads.replay.dry_replay import dry
-from workloads.replay.loads import Cost
+from workloads.replay.dry_replay import dry_rows
 from workloads.replay.plan import Pacing, awaited_steps, measured_steps, seconds_of, total_seconds
 from workloads.replay.player import Player, measure, player_on_service
 from workloads.replay.results_folder import ResultsFolder, StepResult, manifest_of
@@ -26,51 +25,49 @@ from workloads.way import Mode, Way
 from workloads.workload import Workload
 
 FEWEST, MOST = 50, 40_000
-"""Events that are made of each source: enough for the whole replay within these bounds, and then they begin anew."""
+"""Bounds for the number of generated events of each source; after the last one they start again."""
 SLOWER = 3.0
-"""How many times as long as it is planned a replay may take before they do; their own times go back then."""
+"""There are events for a replay that takes this many times as long as planned, since their times must not go back."""
 OnProgress = Callable[[str, float], None]
-"""Hears what a replay does, and how many seconds of work it has just done, by the plan."""
+"""A callback that gets what a replay does, and how many planned seconds of work it has just done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayPart:
-    """One trace in several ways, which go through it step by step together."""
+    """One trace and its ways, which are replayed together, step by step."""
 
     workload: Workload
     trace: Trace
     ways: Mapping[Path, Way]
-    """By the folder for their results."""
+    """By the folder for the results."""
     rate: float = 1.0
-    """By what the rates of the workload's sources are multiplied."""
-    cost: Cost = each_step
-    """How much work an event is for a task."""
+    """The factor on the rates of the workload's sources."""
 
 
-def replay_live(parts: Sequence[ReplayPart], pacing: Pacing, told: OnProgress) -> None:
-    """Replay parts side by side, and keep in each way's folder what is found; resumes what was begun."""
+def replay_live(parts: Sequence[ReplayPart], pacing: Pacing, on_progress: OnProgress) -> None:
+    """Replay parts side by side and write the results to each way's folder; resume an interrupted replay."""
     with ExitStack() as held:
         plays = [
-            _Play(part, pacing, counts_by_mode(part, pacing), results_folders(part, pacing), told).play(held)
+            _Play(part, pacing, counts_by_mode(part, pacing), results_folders(part, pacing), on_progress).run(held)
             for part in parts
         ]
-        _side_by_side(plays, pacing, told)
+        _side_by_side(plays, pacing, on_progress)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ready:
-    """Players at a step that is to be measured."""
+    """Players that are ready to be measured at a step."""
 
     step: int
     players: Mapping[Path, Player]
     windows: dict[Path, list[WindowRow]]
-    """What was measured, once it was."""
+    """The measurements, added by `_measure`."""
 
 
-def _side_by_side(plays: Sequence[Iterator[_Ready | None]], pacing: Pacing, told: OnProgress) -> None:
-    """Have all go on until each is ready to be measured or at its end, then measure these together, and so on.
+def _side_by_side(plays: Sequence[Iterator[_Ready | None]], pacing: Pacing, on_progress: OnProgress) -> None:
+    """Run all plays until each is ready for a measurement or has ended, measure together, and go on.
 
-    None is yielded where something was begun that takes a while, so that the others can begin theirs meanwhile.
+    A play yields None when it has started something slow, so that the others can start theirs.
     """
     going = list(plays)
     while going:
@@ -88,11 +85,11 @@ def _side_by_side(plays: Sequence[Iterator[_Ready | None]], pacing: Pacing, told
                     ready.append(found)
                     behind.remove(play)
         if ready:
-            _measure(ready, pacing, told)
+            _measure(ready, pacing, on_progress)
 
 
-def _measure(ready: Sequence[_Ready], pacing: Pacing, told: OnProgress) -> None:
-    """Measure on all services at once, and say which windows are thrown away."""
+def _measure(ready: Sequence[_Ready], pacing: Pacing, on_progress: OnProgress) -> None:
+    """Measure all services at once, and report discarded windows."""
     for player in (player for each in ready for player in each.players.values()):
         player.catch_up(pacing.pace)
     time.sleep(pacing.settling)
@@ -102,11 +99,11 @@ def _measure(ready: Sequence[_Ready], pacing: Pacing, told: OnProgress) -> None:
         for windows, (player, step), row in zip(found, at, measure(at, window, pacing), strict=True):
             windows.append(row)
             if row.behind:
-                told(f"step {step + 1}, {player.way.name}: window {window + 1} is thrown away: {row.behind}", 0.0)
+                on_progress(f"step {step + 1}, {player.way.name}: window {window + 1} is discarded: {row.behind}", 0.0)
 
 
 class _Play:
-    """The replay of one part while it goes on."""
+    """The replay of one part."""
 
     def __init__(
         self,
@@ -114,33 +111,33 @@ class _Play:
         pacing: Pacing,
         counts: Mapping[Mode, Sequence[StepRow]],
         results_folders: Mapping[Path, ResultsFolder],
-        told: OnProgress,
+        on_progress: OnProgress,
     ) -> None:
         self._part = part
         self._pacing = pacing
-        self._keepers = results_folders
+        self._folders = results_folders
         self._counts = counts
-        self._told = told
+        self._on_progress = on_progress
         self._players: Mapping[Path, Player] = {}
 
-    def play(self, held: ExitStack) -> Iterator[_Ready | None]:
-        """Do the steps from the first that is not done on; what is started lives as long as `held`."""
+    def run(self, held: ExitStack) -> Iterator[_Ready | None]:
+        """Do the steps that are not done yet; services play until `held` is closed."""
         steps, pacing = self._part.trace.steps, self._pacing
         seconds = seconds_of(self._part.trace, pacing, tuple(self._part.ways.values()))
-        done = min(len(keeper.found) for keeper in self._keepers.values())
-        if all(keeper.complete for keeper in self._keepers.values()):
-            self._told("every step was done before", sum(seconds))
+        done = min(len(results.found) for results in self._folders.values())
+        if all(results.complete for results in self._folders.values()):
+            self._on_progress("all steps were already done", sum(seconds))
             return
-        for keeper in self._keepers.values():
-            keeper.cut(done)
-        self._players = started(self._part, pacing, held, self._told)
-        yield from self._again(done, sum(seconds[:done]))
+        for results in self._folders.values():
+            results.truncate(done)
+        self._players = start_players(self._part, pacing, held, self._on_progress)
+        yield from self._repeat(done, sum(seconds[:done]))
         measured, awaited = measured_steps(self._part.trace, pacing.points), awaited_steps(self._part.trace, pacing)
         begun = time.monotonic() - (steps[done].at or 0.0) / pacing.speed if done < len(steps) else 0.0
         for number, step in islice(enumerate(steps), done, None):
             if step.at is not None:
                 time.sleep(max(0.0, begun + step.at / pacing.speed - time.monotonic()))
-            self._told(f"step {number + 1} of {len(steps)}: {step.action} {step.dataflow}", 0.0)
+            self._on_progress(f"step {number + 1} of {len(steps)}: {step.action} {step.dataflow}", 0.0)
             took = yield from self._step(step, wait=number in awaited)
             ready = _Ready(step=number, players=self._players, windows={})
             if number in measured:
@@ -148,19 +145,19 @@ class _Play:
             now = time.time()
             between = (now - pacing.windows * pacing.window, now) if number in measured else None
             for folder, player in self._players.items():
-                row, users = player.counted(
+                row, users = player.count(
                     self._counts[player.way.mode][number], measured=number in measured, seconds=took[folder]
                 )
                 windows = tuple(ready.windows.get(folder, ()))
-                self._keepers[folder].keep(StepResult(step=row, users=users, windows=windows, between=between))
-            self._told("", seconds[number])
-        for folder, keeper in self._keepers.items():
-            # Of what was measured before an interruption this service knows nothing.
-            keeper.found[done:] = [self._players[folder].accounted(each) for each in keeper.found[done:]]
-            keeper.end()
+                self._folders[folder].keep(StepResult(step=row, users=users, windows=windows, between=between))
+            self._on_progress("", seconds[number])
+        for folder, results in self._folders.items():
+            # This service has not metered the steps before an interruption.
+            results.found[done:] = [self._players[folder].with_metered_savings(each) for each in results.found[done:]]
+            results.finish()
 
-    def _again(self, done: int, seconds: float) -> Iterator[None]:
-        """Do steps again that were done before an interruption, without waiting; so jobs are as they were then."""
+    def _repeat(self, done: int, seconds: float) -> Iterator[None]:
+        """Repeat the steps from before an interruption, without waiting, so that the jobs are the same again."""
         if not done:
             return
         for step in self._part.trace.steps[:done]:
@@ -168,13 +165,13 @@ class _Play:
                 player.commit(step)
         yield
         for player in self._players.values():
-            player.settled()
+            player.wait_until_settled()
             if player.way.defragment == "step":
                 player.defragment()
-        self._told(f"{done} steps were done before", seconds)
+        self._on_progress(f"{done} steps were already done", seconds)
 
     def _step(self, step: TraceStep, *, wait: bool) -> Generator[None, None, Mapping[Path, float]]:
-        """Do a step on every service; how long each took."""
+        """Do a step on every service; return the seconds of each."""
         asked, took = {}, {}
         for folder, player in self._players.items():
             asked[folder] = time.monotonic()
@@ -183,29 +180,29 @@ class _Play:
         if wait:
             yield
             for folder, player in self._players.items():
-                player.settled()
+                player.wait_until_settled()
                 took[folder] = time.monotonic() - asked[folder]
             for player in self._players.values():
                 if player.way.defragment == "step":
                     player.defragment()
-                    player.settled()
+                    player.wait_until_settled()
         return took
 
 
-def started(part: ReplayPart, pacing: Pacing, held: ExitStack, told: OnProgress) -> Mapping[Path, Player]:
-    """Start a service for each way of a part, with its tenants and sources; they live as long as `held`."""
+def start_players(part: ReplayPart, pacing: Pacing, held: ExitStack, on_progress: OnProgress) -> Mapping[Path, Player]:
+    """Start a service for each way of a part, with its tenants and sources; they play until `held` is closed."""
     workload, seed = part.workload, part.trace.seed
     ends = max((step.at or 0.0 for step in part.trace.steps), default=0.0) / pacing.speed
     planned = max(ends, total_seconds(part.trace, pacing, tuple(part.ways.values())))
     events = Path(held.enter_context(TemporaryDirectory(prefix="braid-events-")))
-    cast = AssignedWorkload(
+    assigned = AssignedWorkload(
         workload=workload,
         tenants=tenants_of(workload, pacing.tenants, seed),
         files=_written(workload, events, seed, SLOWER * part.rate * planned),
         rate=part.rate,
     )
     return {
-        folder: held.enter_context(player_on_service(way, pacing, cast, _at_start(way, told)))
+        folder: held.enter_context(player_on_service(way, pacing, assigned, _at_start(way, on_progress)))
         for folder, way in part.ways.items()
     }
 
@@ -216,10 +213,10 @@ def results_folders(part: ReplayPart, pacing: Pacing) -> Mapping[Path, ResultsFo
 
 
 def counts_by_mode(part: ReplayPart, pacing: Pacing) -> Mapping[Mode, tuple[StepRow, ...]]:
-    """The counts and the work after each step, dry, for each mode; fails where the trace or a document is no use."""
+    """The dry counts after each step, for each mode; fails if the trace or a document cannot be replayed."""
 
     def rows(mode: Mode) -> tuple[StepRow, ...]:
-        found = dry(
+        found = dry_rows(
             part.workload,
             part.trace,
             mode=mode,
@@ -227,7 +224,6 @@ def counts_by_mode(part: ReplayPart, pacing: Pacing) -> Mapping[Mode, tuple[Step
             defragment="off",
             pace=pacing.pace,
             rate=part.rate,
-            cost=part.cost,
         )
         return tuple(row for row, _ in found)
 
@@ -242,12 +238,12 @@ def _manifest(part: ReplayPart, way: Way, pacing: Pacing) -> ReplayManifest:
         dry=False,
         trace=trace_json(part.trace),
         workload={"name": part.workload.name, **part.workload.about},
-        settings=asdict(pacing) | {"rate": part.rate, "cost": part.cost.__name__},
+        settings=asdict(pacing) | {"rate": part.rate, "cost": each_step.__name__},
     )
 
 
 def _written(workload: Workload, folder: Path, seed: int, seconds: float) -> Mapping[str, str]:
-    """Files with the events of sources, for so many seconds at their own rates; by their names."""
+    """Write files with the sources' events for so many seconds; return their paths by source."""
     found = {}
     for number, source in enumerate(workload.sources):
         if source.events is None:
@@ -260,5 +256,5 @@ def _written(workload: Workload, folder: Path, seed: int, seconds: float) -> Map
     return found
 
 
-def _at_start(way: Way, told: OnProgress) -> Callable[[str], None]:
-    return lambda what: told(f"{way.name}: {what}", 0.0)
+def _at_start(way: Way, on_progress: OnProgress) -> Callable[[str], None]:
+    return lambda what: on_progress(f"{way.name}: {what}", 0.0)

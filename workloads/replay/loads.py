@@ -1,4 +1,4 @@
-"""Loads: how many tasks of each kind there are in a replay, and how much work they do. Pure."""
+"""Loads: the number of tasks of each kind in a replay, and their work. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,31 +10,31 @@ from merge import Amount, Change, Instance, TaskCounts, Weighed, counted, number
 from workloads.workload import Workload
 
 Cost: TypeAlias = Callable[[Weighed], Amount]
-"""How much work an event is for a task."""
+"""The work that an event is for a task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What some tasks are together; begin with the empty one, of none."""
+    """The count and the work of some tasks; without arguments, of none."""
 
     counts: TaskCounts = field(default_factory=TaskCounts)
     work: Fraction = field(default_factory=Fraction)
 
     def plus(self, more: "Load") -> "Load":
-        """Both together."""
+        """The sum of both."""
         return Load(counts=self.counts.plus(more.counts), work=self.work + more.work)
 
     def minus(self, less: "Load") -> "Load":
-        """This one without what is part of it."""
+        """The difference."""
         return Load(counts=self.counts.minus(less.counts), work=self.work - less.work)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scales:
-    """Weighs the tasks of a workload's dataflows; made by `scales_of`."""
+    """The rates and costs by which tasks are weighed; made by `scales_of`."""
 
     arriving: Mapping[str, Fraction]
-    """The events a second of each source."""
+    """Events per second of each source."""
     cost: Cost
 
     def load(self, dataflow: Dataflow) -> Load:
@@ -42,7 +42,7 @@ class Scales:
         return _together([task.type for task in dataflow.tasks], self._works(dataflow).values())
 
     def loads(self, dataflow: Dataflow, change: Change) -> dict[Instance, Load]:
-        """The load of each task that a dataflow starts when it is submitted."""
+        """The load of each task that the submission of a dataflow starts."""
         work, starts = self._works(dataflow), set(change.residue)
         places = {} if change.submitted is None else change.submitted.places
         return {
@@ -55,12 +55,12 @@ class Scales:
         return works(numbered(dataflow), self._arriving, cost=self.cost)
 
     def _arriving(self, source: Weighed) -> Fraction:
-        """What makes its events itself is taken to give one a second."""
+        """The rate of a source; a task that generates events counts as one a second."""
         return self.arriving[source.config["source"]] if source.type.reads_source else Fraction(1)
 
 
 def scales_of(workload: Workload, *, rate: float, cost: Cost) -> Scales:
-    """The scales of a workload whose sources send as often as it says, times `rate`."""
+    """The scales of a workload; `rate` is a factor on the rates of its sources."""
     arriving = {each.name: Fraction(each.per_second) * Fraction(rate) for each in workload.sources}
     return Scales(arriving=arriving, cost=cost)
 

@@ -1,4 +1,4 @@
-"""On what a replay runs: versions and machine, for its manifest."""
+"""The versions and the machine of a replay, for its manifest."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ _PACKAGES = ("braid", "pyspark", "pandas", "pyarrow", "numpy", "paho-mqtt")
 
 
 def versions() -> Mapping[str, str]:
-    """Of Braid, of Python, and of what the work is done with."""
+    """The versions of Braid, Python and the main packages."""
     return {"python": platform.python_version()} | {name: _version(name) for name in _PACKAGES}
 
 

@@ -1,4 +1,4 @@
-"""Modes: as what a workload's documents are submitted, with everything shared that can be, or nothing."""
+"""The documents of a workload in each mode: `reuse` as they are, `default` with every task marked as fresh."""
 
 from typing import Any
 

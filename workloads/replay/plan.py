@@ -1,4 +1,4 @@
-"""The plan of a live replay, as data: its settings, what is measured when, and how long it takes, about. Pure."""
+"""The plan of a live replay, as data: its settings, its measured steps, and its approximate duration. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,54 +7,54 @@ from workloads.traces.trace_file import Action, Trace
 from workloads.way import Way
 
 STARTING = 13.0
-"""Seconds that a service takes to start, about."""
+"""Approximate seconds that a service takes to start."""
 STOPPING = 5.0
-"""Seconds that it takes to end, about."""
+"""Approximate seconds that it takes to end."""
 OPENING = 1.3
-"""Seconds that a new job takes to start, about; they start one after the other."""
+"""Approximate seconds that a new job takes to start; jobs start one after the other."""
 COMMITTING = 0.2
-"""Seconds that a step takes which nobody waits for, about."""
+"""Approximate seconds of a step that the replay does not wait for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pacing:
-    """How fast a replay goes, and what it measures."""
+    """The speed of a replay and its measurements."""
 
     pace: float = 1.0
     """Seconds from one batch of a job to the next."""
     windows: int = 3
-    """How often is measured at a measured step."""
+    """Windows at each measured step."""
     window: float = 10.0
-    """Seconds of each."""
+    """Seconds of each window."""
     settle: float = 2.0
-    """Paces from when all runs to the first window. A job runs a batch as soon as it has a new plan, and has its rhythm
-    again one and a half paces after that; windows that begin half a pace after it hold as much work on average."""
+    """Paces between the end of a step and its first window. A job runs a batch as soon as it has a new plan, and has
+    its rhythm again one and a half paces later; on average, windows that begin after half a pace hold the same work."""
     points: int | None = None
-    """At how many steps is measured, spread over the trace; at all where None."""
+    """The number of measured steps, spread over the trace; None for all."""
     hurry: bool = False
-    """Whether only measured steps are waited for, and the others just committed."""
+    """Wait only for measured steps, and just commit the others."""
     speed: float = 1.0
-    """How much faster than it says a trace with times is replayed."""
+    """The factor on the speed of a trace with times."""
     tenants: int = 5
-    """Among how many the dataflows are spread."""
+    """The number of tenants that submit the dataflows."""
 
     @property
     def settling(self) -> float:
-        """Seconds from when all runs to the first window."""
+        """Seconds between the end of a step and its first window."""
         return self.settle * self.pace
 
     @property
     def measuring(self) -> float:
-        """Seconds that a measured step takes once all runs."""
+        """Seconds for the measurements of a step."""
         return self.settling + self.windows * self.window
 
 
 def measured_steps(trace: Trace, points: int | None) -> frozenset[int]:
-    """At which steps is measured: evenly spread over the trace, each at the end of its part but the last.
+    """The measured steps: they cut the trace into equal parts.
 
-    After the last step nothing runs any more, so it is among them only where all are.
+    After the last step nothing runs any more, so it is measured only if all steps are.
 
-    >>> from workloads.traces.random_walk import sequential
+    >>> from workloads.traces.sequential import sequential
     >>> sorted(measured_steps(sequential("w", ["a", "b", "c", "d"], 1), 3))
     [1, 3, 5]
     """
@@ -65,12 +65,12 @@ def measured_steps(trace: Trace, points: int | None) -> frozenset[int]:
 
 
 def awaited_steps(trace: Trace, pacing: Pacing) -> frozenset[int]:
-    """After which steps is waited until all runs, or is gone."""
+    """The steps whose effect the replay waits for."""
     return measured_steps(trace, pacing.points) if pacing.hurry else frozenset(range(len(trace.steps)))
 
 
 def seconds_of(trace: Trace, pacing: Pacing, ways: Sequence[Way]) -> tuple[float, ...]:
-    """How long each step takes, about; for a bar that shows the time left, and for budgets."""
+    """The approximate seconds of each step, for progress bars and budgets."""
     measured, awaited = measured_steps(trace, pacing.points), awaited_steps(trace, pacing)
     moves = sum(each.defragment == "step" for each in ways)
     found: list[float] = []
@@ -78,7 +78,7 @@ def seconds_of(trace: Trace, pacing: Pacing, ways: Sequence[Way]) -> tuple[float
     for number, step in enumerate(trace.steps):
         took = COMMITTING * len(ways)
         if step.action is Action.SUBMIT:
-            # Packed dataflows mostly open none.
+            # Packed dataflows rarely start a job.
             opened += sum(each.placement != "pack" for each in ways)
         if number in awaited:
             took += pacing.pace + OPENING * opened + pacing.pace * moves
@@ -90,5 +90,5 @@ def seconds_of(trace: Trace, pacing: Pacing, ways: Sequence[Way]) -> tuple[float
 
 
 def total_seconds(trace: Trace, pacing: Pacing, ways: Sequence[Way]) -> float:
-    """How long a replay takes in all, about."""
+    """The approximate seconds of a replay."""
     return sum(seconds_of(trace, pacing, ways)) + len(ways) * (STARTING + STOPPING)

@@ -1,4 +1,4 @@
-"""How far a replay is: a bar with the time left on a terminal, a line for each step elsewhere."""
+"""The progress of a replay: a bar with the time left on a terminal, else a line for each step."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 @contextmanager
 def progress(out: Console, name: str, seconds: float) -> Iterator[Callable[[str, float], None]]:
-    """Show a replay of so many seconds, by its plan; what is yielded hears what it does, and how much of it is done."""
+    """Show a replay of so many planned seconds; yields the callback for what it does and how much is done."""
     if not out.is_terminal:
         yield _lines(out, name)
         return
@@ -25,18 +25,18 @@ def progress(out: Console, name: str, seconds: float) -> Iterator[Callable[[str,
     with Progress(*columns, console=out, transient=True, speed_estimate_period=300.0) as bar:
         task = bar.add_task("", total=seconds, name=name)
 
-        def told(what: str, done: float) -> None:
+        def on_progress(what: str, done: float) -> None:
             bar.update(task, advance=done, description=what or None)
 
-        yield told
+        yield on_progress
 
 
 def _lines(out: Console, name: str) -> Callable[[str, float], None]:
-    said = [""]
+    shown = [""]
 
-    def told(what: str, _done: float) -> None:
-        if what and what != said[-1]:
-            said.append(what)
+    def on_progress(what: str, _done: float) -> None:
+        if what and what != shown[-1]:
+            shown.append(what)
             out.print(escape(f"{name}: {what}"), soft_wrap=True)
 
-    return told
+    return on_progress

@@ -1,4 +1,4 @@
-"""Keeping what a replay finds out: a JSON line for each step while it goes on, the tables once it is at its end."""
+"""The results folder of a replay that is running: a JSON line for each step, and the tables at its end."""
 
 import json
 import os
@@ -17,27 +17,27 @@ STEP_LINES = "steps.jsonl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """What was found out of one step."""
+    """The result of one step."""
 
     step: StepRow
     users: tuple[UsersRow, ...] = ()
     windows: tuple[WindowRow, ...] = ()
     tenants: tuple[TenantCoresRow, ...] = ()
     between: tuple[float, float] | None = None
-    """From when until when was measured, by the clock of `time.time`."""
+    """The start and end of the measurement, by the clock of `time.time`."""
 
 
 class ResultsFolder:
-    """The results folder of one replay; takes up one that was interrupted where it is of the same replay."""
+    """The results folder of one replay; it resumes an interrupted one of the same replay."""
 
     def __init__(self, folder: Path, manifest: ReplayManifest) -> None:
         self.folder = folder
         self._path = folder / STEP_LINES
         before = _before(folder)
         if before is not None and not _same(before, manifest):
-            raise WrongResults(f"{folder}: holds the results of another replay; name another folder, or remove it")
+            raise WrongResults(f"{folder}: holds the results of another replay; choose another folder, or remove it")
         folder.mkdir(parents=True, exist_ok=True)
-        # Where it was killed as it wrote the tables, the steps are there still.
+        # A replay that was killed while it wrote the tables still has its steps.
         self.complete = before is not None and before.complete and not self._path.exists()
         self.manifest = before or manifest
         self.found: list[StepResult] = [] if before is None else _read(self._path)
@@ -46,22 +46,22 @@ class ResultsFolder:
             write_manifest(manifest, folder)
 
     def keep(self, found: StepResult) -> None:
-        """Keep a step; it is not lost any more, however the replay ends."""
+        """Write a step durably."""
         self.found.append(found)
         with self._path.open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(asdict(found), ensure_ascii=False)}\n")
             file.flush()
             os.fsync(file.fileno())
 
-    def cut(self, steps: int) -> None:
-        """Forget what was found of steps from this one on: those that another replay beside it has yet to do."""
+    def truncate(self, steps: int) -> None:
+        """Keep only so many steps: those that the replays beside it have done too."""
         if steps < len(self.found):
             self.found = self.found[:steps]
             lines = "".join(f"{json.dumps(asdict(each), ensure_ascii=False)}\n" for each in self.found)
             self._path.write_text(lines, encoding="utf-8")
 
-    def end(self) -> None:
-        """Write the tables; the replay is at its end."""
+    def finish(self) -> None:
+        """Write the tables and mark the replay as complete."""
         self.manifest = replace(self.manifest, complete=True, ended=now())
         write_results(
             Results(
@@ -77,7 +77,7 @@ class ResultsFolder:
         self.complete = True
 
 
-def manifest_of(  # noqa: PLR0913 - what a replay is
+def manifest_of(  # noqa: PLR0913 - a manifest has these fields
     *,
     mode: str,
     placement: str,
@@ -87,7 +87,7 @@ def manifest_of(  # noqa: PLR0913 - what a replay is
     workload: Mapping[str, Any],
     settings: Mapping[str, Any],
 ) -> ReplayManifest:
-    """The manifest of a replay that begins now, on this machine."""
+    """The manifest of a replay that begins now on this machine."""
     return ReplayManifest(
         mode=mode,
         placement=placement,
@@ -105,7 +105,7 @@ def manifest_of(  # noqa: PLR0913 - what a replay is
 
 
 def now() -> str:
-    """This moment, as manifests have it."""
+    """This moment, in the format of manifests."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -114,35 +114,35 @@ def _before(folder: Path) -> ReplayManifest | None:
 
 
 def _same(one: ReplayManifest, other: ReplayManifest) -> bool:
-    """Whether two manifests are of the same replay, whenever it was begun; but not on whatever machine."""
+    """True if two manifests are of the same replay on the same machine, begun at any time."""
     return bool(_identity(one) == _identity(other))
 
 
 def _identity(manifest: ReplayManifest) -> Any:
-    told = asdict(manifest)
+    content = asdict(manifest)
     for name in ("complete", "begun", "ended"):
-        del told[name]
-    return json.loads(json.dumps(told))
+        del content[name]
+    return json.loads(json.dumps(content))
 
 
 def _read(path: Path) -> list[StepResult]:
-    """The steps that are whole; a line that was being written when the replay was killed is passed over."""
+    """Read the complete lines; cut off one that was being written when the replay was killed."""
     found: list[StepResult] = []
     whole = 0
     lines: Sequence[bytes] = path.read_bytes().splitlines(keepends=True) if path.exists() else ()
     for line in lines:
         try:
-            told = json.loads(line)
+            content = json.loads(line)
         except ValueError:
             break
         whole += len(line)
         found.append(
             StepResult(
-                step=StepRow(**told["step"]),
-                users=tuple(UsersRow(**each) for each in told["users"]),
-                windows=tuple(WindowRow(**each) for each in told["windows"]),
-                tenants=tuple(TenantCoresRow(**each) for each in told["tenants"]),
-                between=tuple(told["between"]) if told["between"] else None,
+                step=StepRow(**content["step"]),
+                users=tuple(UsersRow(**each) for each in content["users"]),
+                windows=tuple(WindowRow(**each) for each in content["windows"]),
+                tenants=tuple(TenantCoresRow(**each) for each in content["tenants"]),
+                between=tuple(content["between"]) if content["between"] else None,
             )
         )
     if lines:

@@ -1,6 +1,6 @@
-"""What a service says of savings and shares, put beside what was measured in windows. Pure.
+"""The savings and shares that a service reports, added to the results of a step. Pure.
 
-A service meters in whole minutes, which are longer than windows and may have begun before them.
+A service meters whole minutes, which are longer than windows and may begin before them.
 """
 
 from dataclasses import replace
@@ -10,15 +10,15 @@ from workloads.replay.results_folder import StepResult
 from workloads.results import TenantCoresRow
 
 
-def with_savings(found: StepResult, told: SavingsAnswer) -> StepResult:
-    """A measured step with what separate execution is estimated to take, and with each tenant's share.
+def with_savings(found: StepResult, savings: SavingsAnswer) -> StepResult:
+    """A measured step with the estimated cores of separate execution and each tenant's share.
 
-    Both as they were metered in the minutes around its windows; where no minute was metered yet there are none.
+    Both are from the minutes around its windows; without a metered minute the step stays as it is.
     """
-    whole = told.whole
-    if whole is None or not told.metered_seconds or not found.windows:
+    whole = savings.whole
+    if whole is None or not savings.metered_seconds or not found.windows:
         return found
-    shares = {share.tenant: share.share.cores for share in told.shares}
+    shares = {share.tenant: share.share.cores for share in savings.shares}
     return replace(
         found,
         windows=tuple(

@@ -1,4 +1,4 @@
-"""The cast of a live replay: which tenant submits which dataflow, what it sends, and what it reads. Pure."""
+"""The assignment of dataflows and sources to tenants in a live replay, and the documents that they submit. Pure."""
 
 import random
 from collections.abc import Mapping
@@ -11,64 +11,64 @@ from workloads.replay.modes import document_in
 from workloads.way import Mode
 from workloads.workload import Document, Workload, WorkloadSource
 
-FIRST = "tenant-1"
-"""Whose the sources are."""
+OWNER_OF_SOURCES = "tenant-1"
+"""The owner of the sources."""
 _SOURCE, _PUBLISHES = "source", "mqtt_publish"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedWorkload:
-    """A workload as it is put on each service of a replay."""
+    """A workload as each service of a replay gets it."""
 
     workload: Workload
     tenants: Mapping[str, str]
-    """Whose each dataflow is."""
+    """The tenant of each dataflow."""
     files: Mapping[str, str]
-    """The paths of the sources' events, by their names; those without are topics."""
+    """The files with the sources' events, by source; a source without one is a topic."""
     rate: float
-    """By what the sources' rates are multiplied."""
+    """The factor on the sources' rates."""
 
 
 def tenant_names(many: int) -> tuple[str, ...]:
-    """What so many tenants are called."""
+    """The names of so many tenants."""
     return tuple(f"tenant-{number}" for number in range(1, many + 1))
 
 
 def tenants_of(workload: Workload, many: int, seed: int) -> Mapping[str, str]:
-    """The tenant of each dataflow: spread by chance, but for dataflows that only the owner of the sources can run.
+    """The tenant of each dataflow: random, except for dataflows that only the owner of the sources can run.
 
-    A task that publishes does so on topics of its own tenant's sources, and one that names a place or a secret means
-    its own tenant's; other tenants could neither run nor share it.
+    A task that publishes uses topics of its own tenant's sources, and one with a place or a secret uses its own
+    tenant's; other tenants could neither run nor share it.
     """
     draw = random.Random(f"tenants {seed}")  # noqa: S311 - it keeps no secret
     names = tenant_names(many)
     return {
-        name: FIRST if _bound(document) else names[(at + draw.randrange(many)) % many]
+        name: OWNER_OF_SOURCES if _is_bound_to_owner(document) else names[(at + draw.randrange(many)) % many]
         for at, (name, document) in enumerate(sorted(workload.dataflows.items()))
     }
 
 
 def submitted(document: Document, mode: Mode) -> dict[str, Any]:
-    """A document as its tenant sends it in a mode, with the full names of its sources."""
-    told = document_in(mode, document)
+    """A document as its tenant submits it in a mode, with the full names of its sources."""
+    content = document_in(mode, document)
     return {
-        **told,
+        **content,
         "tasks": [
             {**task, "config": {**task["config"], "source": full_name(task["config"]["source"])}}
             if task["type"] == _SOURCE
             else task
-            for task in told["tasks"]
+            for task in content["tasks"]
         ],
     }
 
 
 def full_name(source: str) -> str:
-    """What documents call a source of the workload."""
-    return f"{FIRST}:{_registered(source)}"
+    """The name of a source of the workload in documents."""
+    return f"{OWNER_OF_SOURCES}:{_registered(source)}"
 
 
 def source_form(source: WorkloadSource, path: str | None, rate: float) -> SourceForm:
-    """How a source is registered: a file that is replayed over and over, or a topic where there is none."""
+    """The registration of a source: a file that is replayed again and again, or a topic if there is no file."""
     connection = (
         TopicConnection(kind="topic", topic=source.name)
         if path is None
@@ -80,23 +80,23 @@ def source_form(source: WorkloadSource, path: str | None, rate: float) -> Source
             "connection": connection,
             "schema": dict(source.schema.fields),
             "visibility": Visibility.PUBLIC,
-            "owner": FIRST,
+            "owner": OWNER_OF_SOURCES,
         }
     )
 
 
 def _registered(source: str) -> str:
-    """A source's name as the service takes it; one that names a topic may hold slashes."""
+    """A source's name as the service accepts it; the name of a topic may contain slashes."""
     return source.replace("/", ".")
 
 
-def _bound(document: Document) -> bool:
-    """Whether what a dataflow does hangs on whose it is."""
+def _is_bound_to_owner(document: Document) -> bool:
+    """True if what a dataflow does depends on its owner."""
     return any(
-        task["type"] == _PUBLISHES or any(_means_its_owner(value) for value in task.get("config", {}).values())
+        task["type"] == _PUBLISHES or any(_depends_on_owner(value) for value in task.get("config", {}).values())
         for task in document["tasks"]
     )
 
 
-def _means_its_owner(value: Any) -> bool:
+def _depends_on_owner(value: Any) -> bool:
     return isinstance(value, dict) and not value.keys().isdisjoint({"place", "secret"})

@@ -1,7 +1,7 @@
-"""Validity: whether a window counts, by what the service says of its jobs. Pure.
+"""The validity of a measurement window, by the service's figures of its jobs. Pure.
 
-A service that falls behind does less than comes in, so its cores say nothing of what the work takes. Three things give
-it away: events that wait too long, batches that take longer than they may, and events that pile up meanwhile.
+A service that is behind processes less than arrives, so its cores do not show the cost of the work. There are three
+signs: events wait too long, batches take too long, or events pile up.
 """
 
 from collections.abc import Sequence
@@ -9,18 +9,15 @@ from collections.abc import Sequence
 from manager.answers import JobAnswer
 
 LATE = 3.0
-"""Paces that an event may wait: one for its batch to begin, one for that to end, and one to be heard of."""
+"""Paces that an event may wait: until its batch begins, until that ends, and until the job reports it."""
 LATE_AT_LEAST = 5.0
-"""Seconds that it may wait whatever the pace: what jobs tell of themselves is as old as that."""
+"""Seconds that it may wait at any pace, since the reports of jobs can be that old."""
 DONE = 0.8
-"""The part of the events that came which has to be done."""
+"""The part of the arrived events that must be processed."""
 
 
-def behind(before: Sequence[JobAnswer], after: Sequence[JobAnswer], *, pace: float, seconds: float) -> str:
-    """Why a window does not count, by the jobs at its two ends, so many seconds apart; empty where it counts.
-
-    The worst job is named where it is one that is late.
-    """
+def why_behind(before: Sequence[JobAnswer], after: Sequence[JobAnswer], *, pace: float, seconds: float) -> str:
+    """The reason to discard a window, by the jobs at its start and its end; empty if the window is valid."""
     return _waiting(after, pace) or _slow(after, pace) or _piling(before, after, pace, seconds)
 
 
@@ -29,7 +26,7 @@ def _waiting(jobs: Sequence[JobAnswer], pace: float) -> str:
     lag = (latest.lag_seconds if latest else None) or 0.0
     if latest is None or lag <= max(LATE * pace, LATE_AT_LEAST):
         return ""
-    return f"an event has waited {lag:.0f} s for job {latest.job}, at a pace of {pace:g} s"
+    return f"an event waited {lag:.0f} s for job {latest.job}, at a pace of {pace:g} s"
 
 
 def _slow(jobs: Sequence[JobAnswer], pace: float) -> str:
@@ -37,14 +34,14 @@ def _slow(jobs: Sequence[JobAnswer], pace: float) -> str:
     took = (slowest.batch_seconds_p50 if slowest else None) or 0.0
     if slowest is None or took <= pace:
         return ""
-    return f"a batch of job {slowest.job} takes {took:.1f} s, at a pace of {pace:g} s"
+    return f"a batch of job {slowest.job} took {took:.1f} s, at a pace of {pace:g} s"
 
 
 def _piling(before: Sequence[JobAnswer], after: Sequence[JobAnswer], pace: float, seconds: float) -> str:
-    """Of all jobs together, as each begins its batches when it likes; so one pace's events more or less are chance."""
+    """All jobs together; jobs have different batch times, so one pace's events more or less are allowed."""
     done = seconds * sum(job.events_in_per_second or 0.0 for job in after)
     piled = sum(job.lag_events or 0 for job in after) - sum(job.lag_events or 0 for job in before)
     due = done + max(0, piled)
     if piled <= 0 or done >= DONE * (due - due * pace / seconds):
         return ""
-    return f"of {due:.0f} events that came {done:.0f} were done"
+    return f"only {done:.0f} of {due:.0f} events were processed"

@@ -1,5 +1,5 @@
-"""The report: what sharing saves, as one page that a reader of the paper recognises.
+"""The report on what sharing saves: one page with the paper's figures and tables.
 
-Begin with `writing.write_report`. Results are read by `runs`, reckoned with by `savings` and `summary`, put into
-sentences by `findings`, drawn by `figures`, and set by `page`.
+Begin with `report_writer.write_report`. `analysis` reads and evaluates results, `drawings` has the figures, `web_page`
+the page.
 """

@@ -1,4 +1,4 @@
-"""The command that writes a report: `braid report`."""
+"""The command `braid report`, which writes a report."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,17 +14,17 @@ from workloads.results_tables import WrongResults
 
 
 def report(
-    results: Annotated[list[Path], typer.Argument(help="Folders that braid replay has written.")],
+    results: Annotated[list[Path], typer.Argument(help="Folders written by braid replay.")],
     *,
-    into: Annotated[Path, typer.Option(help="A folder, or a page whose name ends in .html.")] = Path("report"),
+    into: Annotated[Path, typer.Option(help="A folder, or a file whose name ends in .html.")] = Path("report"),
     as_json: AsJson = False,
 ) -> None:
-    """Write one page on what sharing saved in replays, with figures and a summary beside it."""
+    """Write a page on what sharing saved in replays, with figures and a summary beside it."""
     with exit_on_error(as_json=as_json):
         try:
             summary = write_report(results, into)
         except WrongResults as error:
             raise WrongUsage(str(error)) from None
         except OSError as error:
-            raise WrongUsage(f"{error.filename or into}: {error.strerror}; name a file that can be written") from None
-        Shown(data=summary.told(), text=Text(f"{markdown_of(summary)}\n{page_in(into)}")).print(as_json=as_json)
+            raise WrongUsage(f"{error.filename or into}: {error.strerror}; choose a file that can be written") from None
+        Shown(data=summary.as_json(), text=Text(f"{markdown_of(summary)}\n{page_in(into)}")).print(as_json=as_json)

@@ -1,4 +1,4 @@
-"""RIoTBench: the benchmark's applications as documents, its data sets, and the workload that is made of both.
+"""RIoTBench: the benchmark's applications as documents, its data sets, and the workload made of both.
 
-Begin with `applications`, which has the documents, and with `building.riotbench`, the workload of 21 dataflows.
+Begin with `applications`, which has the documents, and `builtin_workload.riotbench`, the workload of 21 dataflows.
 """

@@ -1,9 +1,9 @@
 """RIoTBench's applications as documents, for each data set: ETL, STATS in two versions, TRAIN and PRED.
 
-Each has the tasks and streams of the benchmark, with one difference: where a task of the benchmark takes results of
-different fields, there is one task for each of them here, because events of several streams at one port keep only the
-fields that all of them have. So STATS has a plot for each statistic, and PRED publishes classes by one task and errors
-by another. A row is an event with a text field `row`, such as
+Each has the tasks and streams of the benchmark, with one difference: a task of the benchmark that takes results with
+different fields is one task for each of them here, because events of several streams at one port keep only their common
+fields. So STATS has a plot for each statistic, and PRED has one task that publishes classes and another for errors. A
+row is an event with a text field `row`, such as
 
     1422748800000,{"e":[{"u":"string","n":"source","sv":"a1"},{"u":"","n":"dust","v":"20.5"}],"bt":1422748800000}
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from dags import Kind, Schema
 from workloads.riotbench import common_tasks
-from workloads.riotbench.common_tasks import EXPECTED, SINK, VALUE, Piece
+from workloads.riotbench.common_tasks import EXPECTED, SINK, VALUE, TypeAndConfig
 from workloads.riotbench.datasets import DataSet
 from workloads.riotbench.document_builder import Document, document
 
@@ -29,15 +29,15 @@ SCHEMAS: Mapping[str, Schema] = {
     "statistics": Schema.of(msg=Kind.INTEGER, field=Kind.STRING),
     "predictions": Schema.of(msg=Kind.INTEGER),
 }
-"""What the events of each of a set's sources have.
+"""The schemas of a set's sources.
 
-They are rows of measurements; ranges of rows to learn from; receipts of models that TRAIN has written; models
-themselves; and what ETL, STATS and PRED publish.
+They are rows of measurements, ranges of rows to learn from, receipts of models written by TRAIN, models themselves, and
+the messages of ETL, STATS and PRED.
 """
 
 
 def etl(data: DataSet, *, known: Sequence[str] | None = None, expected: int = EXPECTED) -> Document:
-    """Extract, transform, load: rows of known sensors are cleaned, completed, and written to a table and a topic."""
+    """ETL: clean and complete the rows of known sensors, and write them to a table and a topic."""
     known = data.known if known is None else known
     return document(
         f"RIoTBench ETL {data.name}",
@@ -67,7 +67,7 @@ def etl(data: DataSet, *, known: Sequence[str] | None = None, expected: int = EX
 
 
 def stats(data: DataSet, *, window: int | None = None) -> Document:
-    """Statistics of each sensor's measurements, each drawn as pictures of so many points."""
+    """STATS: statistics of each sensor's measurements, drawn as pictures with `window` points."""
     return document(
         f"RIoTBench STATS {data.name}",
         {
@@ -89,14 +89,14 @@ def stats(data: DataSet, *, window: int | None = None) -> Document:
     )
 
 
-def stats_first(data: DataSet, *, expected: int = EXPECTED) -> Document:
-    """The first version of STATS: statistics of the measurements of known sensors, each published by itself."""
+def stats_first(data: DataSet) -> Document:
+    """STATS v1: statistics of the measurements of known sensors, each published separately."""
     return document(
         f"RIoTBench STATS v1 {data.name}",
         {
             "source": common_tasks.source(data),
             "parse": common_tasks.parse(data, "field"),
-            "bloom filter": common_tasks.bloom_filter(data, data.known, expected),
+            "bloom filter": common_tasks.bloom_filter(data, data.known, EXPECTED),
             "kalman": common_tasks.kalman(data),
             "regression": common_tasks.regression(data),
             "moment": common_tasks.moment(data),
@@ -113,7 +113,7 @@ def stats_first(data: DataSet, *, expected: int = EXPECTED) -> Document:
 
 
 def train(data: DataSet, *, window: int | None = None) -> Document:
-    """Models, learned from every so many rows that ETL has written; a query says which."""
+    """TRAIN: learn models from rows that ETL has written; a query selects the rows."""
     query = {
         **common_tasks.table(data, "readings"),
         "column": "msg",
@@ -134,11 +134,11 @@ def train(data: DataSet, *, window: int | None = None) -> Document:
     )
 
 
-def train_alone(data: DataSet, *, span: int | None = None) -> Document:
-    """TRAIN with a table of its own: it writes the rows itself, and asks for those of a span of time once it is over.
+def train_alone(data: DataSet) -> Document:
+    """TRAIN with a table of its own: it writes the rows itself, and queries those of each time span after its end.
 
-    So it needs neither ETL nor a timer; the window takes the place of the timer. `span` is in milliseconds of the rows'
-    time. Rows whose time goes back, as where a file is replayed again, come too late for their window.
+    So it needs no ETL, and a window instead of a timer. Rows with earlier times, as when a file is replayed again, are
+    too late for their window.
     """
     kept = common_tasks.table(data, "learning")
     query = {
@@ -148,7 +148,7 @@ def train_alone(data: DataSet, *, span: int | None = None) -> Document:
         "high": "max",
         "columns": dict.fromkeys(_learned(data), "float"),
     }
-    window = {"time": "time", "field": "msg", "size_ms": span or data.learned * data.step}
+    window = {"time": "time", "field": "msg", "size_ms": data.learned * data.step}
     return document(
         f"RIoTBench TRAIN {data.name}",
         {
@@ -166,9 +166,9 @@ def train_alone(data: DataSet, *, span: int | None = None) -> Document:
 
 
 def pred(data: DataSet) -> Document:
-    """For each row its class by the latest tree, and how wrong the latest regression is; each is published by itself.
+    """PRED: publish each row's class by the latest tree, and the error of the latest regression.
 
-    Both models come by one stream, as in the benchmark; each task takes its own kind and passes over the other.
+    Both models arrive in one stream, as in the benchmark; each task uses its own kind and ignores the other.
     """
     return document(
         f"RIoTBench PRED {data.name}",
@@ -177,7 +177,7 @@ def pred(data: DataSet) -> Document:
             "parse": common_tasks.parse(data, "row"),
             "models": common_tasks.source(data, "models"),
             "download": ("blob_download", {"of": common_tasks.folder(data, "models")}),
-            **predicting(data, "content"),
+            **prediction_tasks(data, "content"),
             "publish class": common_tasks.publish(data, "predictions"),
             "publish error": common_tasks.publish(data, "predictions"),
             "sink": SINK,
@@ -190,8 +190,8 @@ def pred(data: DataSet) -> Document:
     )
 
 
-def predicting(data: DataSet, model: str) -> dict[str, Piece]:
-    """The tasks by which PRED classifies and predicts; a model is in this field."""
+def prediction_tasks(data: DataSet, model: str) -> dict[str, TypeAndConfig]:
+    """PRED's tasks that classify and predict; `model` is the field with the model."""
     fields = list(data.features)
     return {
         "classify": ("decision_tree_classify", {"fields": fields, "model": model}),

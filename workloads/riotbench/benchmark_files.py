@@ -1,11 +1,11 @@
-"""The benchmark's own files: rows of SenML behind their time, or CSV with the data set's columns.
+"""The benchmark's own files: rows of SenML after their time, or CSV with the data set's columns.
 
-Rows of SenML are what the benchmark publishes and replays:
+The benchmark publishes and replays rows of SenML:
 
     1422748800000,{"e":[{"u":"string","n":"source","sv":"ci4lr75"},{"v":"8","u":"far","n":"temperature"}],"bt":1422748800000}
 
-CSV has the columns of the set's schema, in any order, below a header that names them; an empty value is not told. Its
-`timestamp` is in milliseconds since 1970, or a date and time as ISO 8601 has it, in UTC where it names no zone.
+CSV has the columns of the set's schema in any order, and a header; an empty value is left out. Its `timestamp` is in
+milliseconds since 1970, or a date and time in ISO 8601, in UTC if it has no zone.
 """
 
 import csv
@@ -20,36 +20,30 @@ from typing import Any, TextIO
 
 from workloads.riotbench.datasets import DataSet
 from workloads.riotbench.rows import row
-from workloads.workload import Event
 
 _SENML = re.compile(r"\s*-?\d*\s*,?\s*\{")
-"""How a row of SenML begins."""
+"""The beginning of a row of SenML."""
 
 
 class WrongFile(ValueError):
-    """A file does not hold what it should; says where, what is wrong, and what to do."""
-
-
-def read_events(path: Path, data: DataSet) -> Iterator[Event]:
-    """The rows of a file as events, each with its number, as the set's generator makes them."""
-    return ({"msg": number, "row": told} for number, told in enumerate(read_rows(path, data)))
+    """A file with wrong content; the message says where, what is wrong, and what to do."""
 
 
 def read_rows(path: Path, data: DataSet) -> Iterator[str]:
-    """The rows of a file, in its order; raises at the first line that is none."""
+    """Read the rows of a file in order; raises at the first wrong line."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             yield from _rows(path, data, file)
     except OSError as error:
-        raise WrongFile(f"{path}: {error.strerror}; name a file of the benchmark") from None
+        raise WrongFile(f"{path}: {error.strerror}; choose a file of the benchmark") from None
     except UnicodeDecodeError as error:
-        raise WrongFile(f"{path}: is no text in UTF-8: {error.reason}; unpack it first if it is packed") from None
+        raise WrongFile(f"{path}: is not UTF-8 text: {error.reason}; unpack it first if it is compressed") from None
 
 
 def _rows(path: Path, data: DataSet, file: TextIO) -> Iterator[str]:
     first = file.readline()
     if not first.strip():
-        raise WrongFile(f"{path}, line 1: is empty; begin with a row, or with the names of the columns")
+        raise WrongFile(f"{path}, line 1: is empty; start with a row, or with the names of the columns")
     lines = chain([first], file)
     if _SENML.match(first):
         for number, line in enumerate(lines, 1):
@@ -66,37 +60,37 @@ def _rows(path: Path, data: DataSet, file: TextIO) -> Iterator[str]:
     try:
         for values in reader:
             if values:
-                yield _joined(f"{path}, line {reader.line_num}", data, columns, values)
+                yield _from_csv(f"{path}, line {reader.line_num}", data, columns, values)
     except csv.Error as error:
         raise WrongFile(f"{path}, line {reader.line_num}: {error}; correct the line") from None
 
 
 def _senml(place: str, data: DataSet, line: str) -> str:
-    """A row as it is, once it is looked through."""
+    """Check a row of SenML and return it."""
     start = line.partition("{")[0].strip().removesuffix(",").strip()
     try:
-        told: Any = json.loads(line[line.index("{") :])
-        names = {entry["n"] for entry in told["e"]}
+        record: Any = json.loads(line[line.index("{") :])
+        names = {entry["n"] for entry in record["e"]}
     except (ValueError, KeyError, TypeError) as error:
         raise WrongFile(f"{place}: is no row of SenML: {error!r}; correct or remove the line") from None
-    if not start and told.get("bt") is None:
-        raise WrongFile(f'{place}: the row has no time; put milliseconds before it, or "bt" into it')
+    if not start and record.get("bt") is None:
+        raise WrongFile(f'{place}: the row has no time; add milliseconds before it, or "bt" in it')
     if data.key not in names:
-        raise WrongFile(f"{place}: the row does not tell {data.key!r}; is it one of the set {data.name}?")
+        raise WrongFile(f"{place}: the row has no {data.key!r}; is it from the set {data.name}?")
     return line
 
 
-def _joined(place: str, data: DataSet, columns: Sequence[str], values: Sequence[str]) -> str:
-    """The row of a line of CSV."""
+def _from_csv(place: str, data: DataSet, columns: Sequence[str], values: Sequence[str]) -> str:
+    """Make a row of SenML from a line of CSV."""
     if len(values) != len(columns):
         raise WrongFile(f"{place}: has {len(values)} values for {len(columns)} columns; correct the line")
-    told = {name: value.strip() for name, value in zip(columns, values, strict=True)}
+    named = {name: value.strip() for name, value in zip(columns, values, strict=True)}
     for field in data.fields:
-        if not field.text and not _is_number(told.get(field.name, "")):
-            raise WrongFile(f"{place}: {field.name!r} is {told[field.name]!r}, and no number; correct the value")
-    if not told[data.key]:
-        raise WrongFile(f"{place}: {data.key!r} is empty; put there who measured")
-    return row(data, _time(place, data, told), told[data.key], told)
+        if not field.text and not _is_number(named.get(field.name, "")):
+            raise WrongFile(f"{place}: {field.name!r} is {named[field.name]!r}, which is no number; correct the value")
+    if not named[data.key]:
+        raise WrongFile(f"{place}: {data.key!r} is empty; enter the sensor")
+    return row(data, _time(place, data, named), named[data.key], named)
 
 
 def _is_number(text: str) -> bool:
@@ -106,15 +100,15 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _time(place: str, data: DataSet, told: Mapping[str, str]) -> int:
-    text = told[data.timestamp]
+def _time(place: str, data: DataSet, named: Mapping[str, str]) -> int:
+    text = named[data.timestamp]
     if text.isdecimal():
         return int(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise WrongFile(
-            f"{place}: {data.timestamp!r} is {text!r}; it takes milliseconds since 1970, or a time such as "
+            f"{place}: {data.timestamp!r} is {text!r}; use milliseconds since 1970, or a time such as "
             "2015-02-01T00:00:00Z"
         ) from None
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)

@@ -1,14 +1,14 @@
-"""The workload of 21 dataflows: RIoTBench's applications where they make sense, and permutations of their tasks.
+"""The workload of 21 dataflows: RIoTBench's applications where they fit, and permutations of their tasks.
 
 | data set | applications | permutations |
 |---|---|---|
 | urban | ETL, STATS, TRAIN with a table of its own, PRED | 3 |
-| taxi | ETL, STATS v1, PRED by models that come as events | 4 |
+| taxi | ETL, STATS v1, PRED with models that arrive as events | 4 |
 | grid | ETL | 3 |
 | fitness | - | 3 |
 
-Which permutations, the seed decides. Each dataflow runs without any other; PRED of the city has no classes until TRAIN
-publishes models.
+The seed chooses the permutations. No dataflow needs another, but PRED of the city has no classes until TRAIN publishes
+models.
 """
 
 from collections.abc import Callable, Mapping
@@ -78,7 +78,7 @@ def _dataflows(seed: int) -> Mapping[str, Document]:
 
 
 def _named(dataflows: Mapping[str, Document]) -> list[str]:
-    """The sources that dataflows read, and those into which they publish."""
+    """The sources that dataflows read or publish to."""
     configs = [task["config"] for document in dataflows.values() for task in document["tasks"]]
     return sorted({config[name] for config in configs for name in ("source", "topic") if name in config})
 

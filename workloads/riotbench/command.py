@@ -1,4 +1,4 @@
-"""The command that makes the benchmark's files into events that a source can replay: `braid riotbench`."""
+"""The command `braid riotbench`, which converts the benchmark's files to events that a source can replay."""
 
 import json
 from collections.abc import Iterable
@@ -19,18 +19,18 @@ SetName = Literal["urban", "taxi", "grid", "fitness"]
 def riotbench(
     files: Annotated[list[Path], typer.Argument(help="The benchmark's files: rows of SenML, or CSV with a header.")],
     *,
-    data: Annotated[SetName, typer.Option("--set", help="The data set that they belong to.")],
-    into: Annotated[Path, typer.Option(help="The file to write, as JSON lines: an event of each row.")],
+    data: Annotated[SetName, typer.Option("--set", help="The data set of the files.")],
+    into: Annotated[Path, typer.Option(help="The file to write: JSON lines, one event for each row.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make files of RIoTBench into events that a source can replay."""
+    """Convert files of RIoTBench to events that a source can replay."""
     with exit_on_error(as_json=as_json):
         try:
             written = _write(chain.from_iterable(read_rows(path, DATA_SETS[data]) for path in files), into)
         except WrongFile as error:
             raise WrongUsage(str(error)) from None
         except OSError as error:
-            raise WrongUsage(f"{into}: {error.strerror}; name a file that can be written") from None
+            raise WrongUsage(f"{into}: {error.strerror}; choose a file that can be written") from None
         Shown(
             data={"set": data, "rows": written, "into": str(into)},
             text=f"{into}: {written:,} rows of the set {data}",
@@ -38,7 +38,7 @@ def riotbench(
 
 
 def _write(rows: Iterable[str], into: Path) -> int:
-    """Write the file whole or not at all; how many rows there were."""
+    """Write the complete file or nothing; return the number of rows."""
     number = 0
     part = into.with_name(f"{into.name}.part")
     try:

@@ -1,4 +1,4 @@
-"""RIoTBench's four data sets: what their rows tell, what of it is plausible, and with which windows it is worked on."""
+"""RIoTBench's four data sets: the fields of their rows, plausible ranges, and the windows of their applications."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,25 +8,25 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A measurement of each row, as it is told and as it is generated."""
+    """A field of each row, and the way it is generated."""
 
     name: str
     unit: str
     text: bool = False
-    """Whether it is told as a text, and so not measured."""
+    """True if it is a text and not a measurement."""
     observed: bool = False
-    """Whether dataflows work on it."""
+    """True if dataflows work on it."""
     valid: Range | None = None
-    """Between which bounds the benchmark takes it as plausible."""
+    """The bounds of plausible values in the benchmark."""
     decimals: int = 2
     middle: float = 0.0
-    """What it is on average, where its course is a wave."""
+    """The mean of a field that follows a wave."""
     swing: float = 0.0
-    """By how much it rises and falls in one course."""
+    """The amplitude of the wave."""
     spread: float = 0.0
-    """By how much one sensor differs from another."""
+    """The difference between sensors."""
     noise: float = 0.0
-    """The standard deviation of one measurement."""
+    """The standard deviation of the noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,39 +35,39 @@ class DataSet:
 
     name: str
     key: str
-    """The field that names who measured."""
+    """The field with the sensor."""
     timestamp: str
-    """The column with the time in the benchmark's CSV files; in rows of SenML it is their own time."""
+    """The column with the time in the benchmark's CSV files; rows of SenML have a time of their own."""
     fields: tuple[Field, ...]
-    """In the order of a row, behind the key."""
+    """In the order of a row, after the key."""
     sensors: tuple[str, ...]
-    """Who measures, in turn."""
+    """The sensors, which measure in turn."""
     known: tuple[str, ...]
-    """Those of them that filters let pass."""
+    """The sensors that filters let pass."""
     annotation: str
-    """What is known of each sensor beside: the field's name."""
+    """The name of the field with the annotation of each sensor."""
     begin: int
     """The time of the first row, in milliseconds since 1970."""
     step: int
-    """Milliseconds from one row to the next, in the time that rows tell."""
+    """Milliseconds from one row to the next, in the time of the rows."""
     course: float
-    """Seconds in which what is measured rises and falls once."""
+    """Seconds of one wave."""
     average: int = 10
     """Values in a block's average."""
     buckets: int = 1_024
-    """Of the sketch that counts distinct values."""
+    """Buckets of the sketch that counts distinct values."""
     collected: int = 20
     """Values that are collected into one event."""
     predicted: int = 10
-    """Values to come that a sliding regression tells."""
+    """Future values that a sliding regression predicts."""
     features: tuple[str, ...] = ()
-    """What models are learned from; nothing where one field alone is observed."""
+    """The inputs of models; empty if only one field is observed."""
     target: str = ""
-    """What models predict."""
+    """The field that models predict."""
     learned: int = 300
     """Rows that a model is learned from."""
     per_second: float = 10.0
-    """How many rows come in a second, where nobody says otherwise."""
+    """Rows per second by default."""
 
     @property
     def observed(self) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class DataSet:
 
     @property
     def ranges(self) -> Mapping[str, Range]:
-        """The bounds of those that have any."""
+        """The bounds of the observed fields that have any."""
         return {field.name: field.valid for field in self.fields if field.observed and field.valid}
 
     def source(self, of: str) -> str:
@@ -139,7 +139,7 @@ TAXI = DataSet(
     key="taxi_identifier",
     timestamp="timestamp",
     fields=(
-        # The benchmark observes it as well, although it is no number; it is a text here.
+        # The benchmark observes this field too, although it is no number; here it is a text.
         Field(name="hack_license", unit="string", text=True),
         Field(name="pickup_datetime", unit="time", text=True),
         Field(name="trip_time_in_secs", unit="second", observed=True, valid=(140.0, 3_155.0), decimals=0),
@@ -166,7 +166,7 @@ TAXI = DataSet(
     features=("trip_time_in_secs", "trip_distance"),
     target="fare_amount",
 )
-"""Rides of taxis, each told when it ends."""
+"""Rides of taxis, each reported at its end."""
 
 GRID = DataSet(
     name="grid",
@@ -185,7 +185,7 @@ GRID = DataSet(
 
 
 def _moved(place: str, *valid: Range) -> tuple[Field, ...]:
-    """The acceleration of a part of the body, of which dataflows work on what has bounds."""
+    """The acceleration of a part of the body."""
     return tuple(
         Field(
             name=f"acc_{place}_{axis}",
@@ -203,7 +203,7 @@ def _moved(place: str, *valid: Range) -> tuple[Field, ...]:
 
 
 def _turned(place: str) -> tuple[Field, ...]:
-    """What else a sensor tells: how a part of the body turns, and how it lies in the magnetic field."""
+    """The other measurements of a body sensor: rotation and magnetic field."""
     return tuple(
         Field(name=f"{kind}_{place}_{axis}", unit=unit, decimals=5, swing=0.5, spread=0.1, noise=0.1)
         for kind, unit in (("gyro", "deg/s"), ("magnetometer", "tesla"))
@@ -238,4 +238,4 @@ FITNESS = DataSet(
 """Sensors on the bodies of people who exercise."""
 
 DATA_SETS: Mapping[str, DataSet] = {each.name: each for each in (URBAN, TAXI, GRID, FITNESS)}
-"""All of them, by name."""
+"""All data sets by name."""

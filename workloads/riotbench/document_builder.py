@@ -1,4 +1,4 @@
-"""Documents from what is put together piece by piece: tasks by id, and the chains that join them."""
+"""The builder of documents from tasks by id and the chains that join them."""
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -6,13 +6,13 @@ from typing import Any, TypeAlias
 
 Document: TypeAlias = dict[str, Any]
 Tasks: TypeAlias = Mapping[str, tuple[str, Mapping[str, Any]]]
-"""Of each task its type and its config."""
+"""The type and the config of each task."""
 _SEVERAL_IN = frozenset({"decision_tree_classify", "error_estimate", "linear_regression_predict"})
 _SEVERAL_OUT = frozenset({"join_by_id", "tumbling_window"})
 
 
 def document(name: str, tasks: Tasks, *chains: str | Iterable[str]) -> Document:
-    """A document of tasks and chains of them, such as `a > b > c`; an input port but `in` follows a colon.
+    """A document of tasks and chains of them, such as `a > b > c`; an input port other than `in` follows a colon.
 
     >>> chain = "s > f", "m > f:average"
     >>> found = document("d", {"s": ("source", {}), "m": ("source", {}), "f": ("error_estimate", {})}, *chain)

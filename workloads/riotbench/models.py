@@ -1,4 +1,4 @@
-"""Models as a source sends them: learned from the rows that the same seed draws, a regression and a tree in turn."""
+"""Models as events of a source: regressions and trees in turn, learned from the generated rows of the same seed."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -13,24 +13,24 @@ from workloads.riotbench.row_generator import rows
 from workloads.workload import Event
 
 CLASSES = ("BAD", "GOOD", "VERYGOOD", "EXCELLENT")
-"""From that of the smallest numbers to that of the greatest, as `annotate_class` calls them."""
+"""The classes of `annotate_class`, from the smallest values to the largest."""
 
 
 def models(data: DataSet, seed: int) -> Iterator[Event]:
-    """Endless events with the field `model`: models of a data set, learned from so many rows after so many."""
-    told = rows(data, seed)
+    """Endless events with the field `model`, each learned from the next block of rows."""
+    drawn = rows(data, seed)
     while True:
-        learned = _numbers(data, islice(told, data.learned))
+        learned = _numbers(data, islice(drawn, data.learned))
         features, target = learned[:, :-1], learned[:, -1]
         yield {"model": written(_line(data, features, target))}
         yield {"model": written(_tree(data, features, target))}
 
 
-def _numbers(data: DataSet, told: Iterator[str]) -> npt.NDArray[np.float64]:
-    """What rows tell of the features and, last, the target; those that lack one are passed over."""
+def _numbers(data: DataSet, drawn: Iterator[str]) -> npt.NDArray[np.float64]:
+    """The features and, last, the target of the rows that have all of them."""
     wanted = (*data.features, data.target)
     found = []
-    for row in told:
+    for row in drawn:
         values = {entry["n"]: entry.get("v") for entry in json.loads(row.partition(",")[2])["e"]}
         if all(name in values for name in wanted):
             found.append([float(values[name]) for name in wanted])
@@ -38,13 +38,13 @@ def _numbers(data: DataSet, told: Iterator[str]) -> npt.NDArray[np.float64]:
 
 
 def _line(data: DataSet, features: npt.NDArray[np.float64], target: npt.NDArray[np.float64]) -> LinearRegression:
-    """The regression of least squares."""
+    """A least-squares regression."""
     solved = np.linalg.lstsq(np.column_stack((np.ones(len(target)), features)), target, rcond=None)[0].tolist()
     return LinearRegression(fields=data.features, intercept=solved[0], coefficients=tuple(solved[1:]))
 
 
 def _tree(data: DataSet, features: npt.NDArray[np.float64], target: npt.NDArray[np.float64]) -> DecisionTree:
-    """The tree that asks for the quarter in which the feature lies that tells most of the target."""
+    """A tree over the quartiles of the feature that correlates most with the target."""
     weights: Sequence[float] = [float(np.corrcoef(column, target)[0, 1]) for column in features.T]
     best = int(np.argmax(np.abs(weights)))
     low, middle, high = np.quantile(features[:, best], (0.25, 0.5, 0.75)).tolist()

@@ -1,7 +1,7 @@
 """Permutations of the applications' tasks: other dataflows with real logic over the same streams.
 
-Each begins as STATS does, with measurements as they come, or as ETL does, with clean ones, and goes on its own way:
-with some of the statistics, each drawn or given as it is. Nothing is written outside, so that all of it may be shared.
+Each begins with raw measurements like STATS, or with clean ones like ETL, and continues with some of the statistics,
+each as a plot or as plain output. Nothing is written to the outside, so everything can be shared.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,20 +12,20 @@ from types import MappingProxyType
 from typing import Literal
 
 from workloads.riotbench import common_tasks
-from workloads.riotbench.applications import predicting
-from workloads.riotbench.common_tasks import EXPECTED, SINK, VALUE, Piece
+from workloads.riotbench.applications import prediction_tasks
+from workloads.riotbench.common_tasks import EXPECTED, SINK, VALUE, TypeAndConfig
 from workloads.riotbench.datasets import DataSet
 from workloads.riotbench.document_builder import Document, document
 
 _SIZES = range(9, 13)
-"""How many tasks a permutation has: about as many as an application."""
+"""Possible numbers of tasks: about as many as in an application."""
 HEADS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "raw": ("source", "parse"),
         "clean": ("source", "parse", "range filter", "bloom filter", "interpolate"),
     }
 )
-"""How measurements are read before statistics are taken of them: as STATS does it, and as ETL does."""
+"""The tasks before the statistics: those of STATS, and those of ETL."""
 STATISTICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         VALUE: ("average",),
@@ -34,12 +34,12 @@ STATISTICS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "distinct": ("distinct",),
     }
 )
-"""The branches that may follow, by the field with what they find."""
+"""The possible branches, by the field of their results."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Permutation:
-    """One choice of what a dataflow does with measurements."""
+    """One combination of tasks."""
 
     head: str
     statistics: tuple[str, ...]
@@ -56,7 +56,7 @@ class Permutation:
 
 
 def every() -> tuple[Permutation, ...]:
-    """All that there are, of the right size."""
+    """All permutations of the right size."""
     ends: tuple[Literal["outputs", "plots"], ...] = ("outputs", "plots")
     found = (
         Permutation(head, chosen, end)
@@ -69,7 +69,7 @@ def every() -> tuple[Permutation, ...]:
 
 
 def drawn(many: int, random: Random) -> tuple[Permutation, ...]:
-    """So many of them; each differs by one choice from one before, as dataflows do that grow from one another."""
+    """Draw permutations; each differs from an earlier one by one choice, like dataflows that grow from one another."""
     pool = every()
     found = [random.choice(pool)]
     while len(found) < many:
@@ -80,18 +80,18 @@ def drawn(many: int, random: Random) -> tuple[Permutation, ...]:
 
 
 def _choices_apart(one: Permutation, other: Permutation) -> int:
-    """By how many choices two permutations differ."""
+    """The number of choices in which two permutations differ."""
     added_or_left_out = set(one.statistics) ^ set(other.statistics)
     return (one.head != other.head) + (one.end != other.end) + len(added_or_left_out)
 
 
-def permuted(data: DataSet, permutation: Permutation, *, expected: int = EXPECTED) -> Document:
+def permuted(data: DataSet, permutation: Permutation) -> Document:
     """The document of a permutation."""
-    made: dict[str, Piece] = {
+    made: dict[str, TypeAndConfig] = {
         "source": common_tasks.source(data),
         "parse": common_tasks.parse(data, "field"),
         "range filter": common_tasks.range_filter(data),
-        "bloom filter": common_tasks.bloom_filter(data, data.known, expected),
+        "bloom filter": common_tasks.bloom_filter(data, data.known, EXPECTED),
         "interpolate": common_tasks.interpolate(data),
         "average": common_tasks.average(data, VALUE, common_tasks.by(data)),
         "kalman": common_tasks.kalman(data),
@@ -115,14 +115,14 @@ def permuted(data: DataSet, permutation: Permutation, *, expected: int = EXPECTE
 
 
 def predicted_rows(data: DataSet) -> Document:
-    """PRED by models that come as events, with its outputs for its tenant."""
+    """PRED with models that arrive as events, and with outputs for its tenant."""
     return document(
         f"RIoTBench PRED by models {data.name}",
         {
             "source": common_tasks.source(data),
             "parse": common_tasks.parse(data, "row"),
             "models": common_tasks.source(data, "learned"),
-            **predicting(data, "model"),
+            **prediction_tasks(data, "model"),
             "classes": SINK,
             "errors": SINK,
         },

@@ -1,4 +1,4 @@
-"""Rides of taxis as they are drawn: longer ones take longer and cost more, and by night they are fast."""
+"""Random taxi rides: longer ones take longer and cost more, and rides at night are fast."""
 
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -7,14 +7,14 @@ import numpy as np
 import numpy.typing as npt
 
 RideColumn: TypeAlias = npt.NDArray[np.float64] | list[str]
-"""A column of rides: numbers, or the texts that are told."""
+"""A column of rides: numbers or texts."""
 _DAY = 86_400_000
 
 
 def rides(
     random: np.random.Generator, taxis: npt.NDArray[np.int64], times: npt.NDArray[np.int64]
 ) -> Mapping[str, RideColumn]:
-    """The fields of so many rides. Tips in cash are told as 0, and tolls of most rides too, as the benchmark has it."""
+    """The fields of rides, one for each taxi. As in the benchmark, cash tips and the tolls of most rides are 0."""
     count = len(taxis)
     busy = 1 - np.cos(2 * np.pi * (times % _DAY) / _DAY)
     distance = np.clip(random.lognormal(1.1, 0.6, count), 1.4, 29.8)

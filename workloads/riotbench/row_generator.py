@@ -1,7 +1,7 @@
-"""Events of RIoTBench's data sets as a seed draws them: rows in the benchmark's form, the same ones for the same seed.
+"""The generator of RIoTBench's events: rows in the benchmark's form, the same for the same seed.
 
-What is measured takes its daily course, differs from sensor to sensor, and is noisy. Some of it is out of range and
-some missing, so that filters and interpolation have work.
+Measurements follow a daily wave, differ between sensors, and are noisy. Some are out of range and some are missing, so
+that filters and interpolation have work.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,24 +16,24 @@ from workloads.riotbench.rows import before, head
 from workloads.workload import Event
 
 STRAY = 0.02
-"""Which part of the values with bounds is drawn to lie out of them; a few more do by chance."""
+"""The part of the values with bounds that is moved out of them; a few more are out by chance."""
 MISSING = 0.01
-"""Which part of the observed values is not told."""
+"""The part of the observed values that is left out."""
 _BLOCK = 1_000
-"""Rows that are drawn at once."""
+"""Rows that are generated at once."""
 
 Numbers: TypeAlias = npt.NDArray[np.float64]
 
 
 def events(data: DataSet, seed: int) -> Iterator[Event]:
-    """Endless events of a data set: rows, each with its number."""
+    """Endless events of a data set: numbered rows."""
     return ({"msg": number, "row": row} for number, row in enumerate(rows(data, seed)))
 
 
 def rows(data: DataSet, seed: int) -> Iterator[str]:
     """Endless rows of a data set."""
     random = np.random.default_rng([seed, *data.name.encode()])
-    # What tells one sensor from another does not change any more.
+    # The differences between sensors stay the same.
     offsets = {field.name: random.uniform(-1.0, 1.0, len(data.sensors)) for field in data.fields}
     first = 0
     while True:
@@ -49,10 +49,10 @@ def _block(
     drawn: Mapping[str, RideColumn] = rides(random, sensors, times) if data is TAXI else {}
     columns = []
     for field in data.fields:
-        told = drawn.get(field.name)
-        if told is None:
-            told = _wave(field, random, offsets[field.name][sensors], times / 1_000 / data.course)
-        texts = told if isinstance(told, list) else _written(field, random, told)
+        values = drawn.get(field.name)
+        if values is None:
+            values = _wave(field, random, offsets[field.name][sensors], times / 1_000 / data.course)
+        texts = values if isinstance(values, list) else _texts(field, random, values)
         start = before(field)
         columns.append([f'{start}{text}"}}' if text else "" for text in texts])
     start = head(data)
@@ -66,8 +66,8 @@ def _wave(field: Field, random: np.random.Generator, offset: Numbers, course: Nu
     return field.middle + field.spread * offset - field.swing * np.cos(2 * np.pi * course) + noise
 
 
-def _written(field: Field, random: np.random.Generator, values: Numbers) -> list[str]:
-    """Values as they are told, some of them out of range; an empty text for one that is not told."""
+def _texts(field: Field, random: np.random.Generator, values: Numbers) -> list[str]:
+    """Values as texts, some of them out of range; an empty text for a missing value."""
     if field.valid is not None:
         low, high = field.valid
         beyond = (high - low) * random.uniform(0.05, 0.5, len(values))

@@ -1,1 +1,1 @@
-"""Traces: which dataflow is submitted or removed when; drawn, kept in files, and printed."""
+"""Traces: the order in which dataflows of a workload are submitted and removed, the models that draw one, its file."""

@@ -9,16 +9,9 @@ import typer
 
 from manager.commands.client_command import AsJson, WrongUsage, exit_on_error
 from manager.commands.display import Shown
-from workloads.traces.random_walk import (
-    ARRIVALS,
-    BETWEEN,
-    LIFETIME,
-    LIFETIME_SPREAD,
-    WALK,
-    poisson,
-    random_walk,
-    sequential,
-)
+from workloads.traces.poisson import ARRIVALS, BETWEEN, LIFETIME, LIFETIME_SPREAD, poisson
+from workloads.traces.random_walk import WALK, random_walk
+from workloads.traces.sequential import sequential
 from workloads.traces.trace_file import Trace, write_trace
 from workloads.workload_loader import WrongWorkload, load_workload
 
@@ -26,20 +19,20 @@ Model = Literal["seq", "rw", "poisson"]
 Draw = Callable[[str, Sequence[str], int], Trace]
 
 
-def trace(  # noqa: PLR0913 - one for each number of a distribution
-    workload: Annotated[str, typer.Argument(help="opmw, opmw-join or riotbench, perhaps with :SEED; or a folder.")],
+def trace(  # noqa: PLR0913 - the options of all models
+    workload: Annotated[str, typer.Argument(help="opmw, opmw-join or riotbench, also with :SEED; or a folder.")],
     *,
     into: Annotated[Path, typer.Option(help="The file for the trace.")],
-    model: Annotated[Model, typer.Option(help="One after the other, a random walk, or arrivals by chance.")] = "seq",
+    model: Annotated[Model, typer.Option(help="In and out in order, a random walk, or random arrivals.")] = "seq",
     seed: Annotated[int, typer.Option(help="The same seed draws the same trace.")] = 1,
-    steps: Annotated[int, typer.Option(min=0, help="rw: steps of the walk.")] = WALK,
-    arrivals: Annotated[int, typer.Option(min=1, help="poisson: how many dataflows arrive.")] = ARRIVALS,
+    steps: Annotated[int, typer.Option(min=0, help="rw: number of steps of the walk.")] = WALK,
+    arrivals: Annotated[int, typer.Option(min=1, help="poisson: number of arrivals.")] = ARRIVALS,
     between: Annotated[float, typer.Option(min=1e-3, help="poisson: mean seconds between arrivals.")] = BETWEEN,
-    lifetime: Annotated[float, typer.Option(min=1e-3, help="poisson: median seconds that one stays.")] = LIFETIME,
-    spread: Annotated[float, typer.Option(min=0.0, help="poisson: of the logarithm of lifetimes.")] = LIFETIME_SPREAD,
+    lifetime: Annotated[float, typer.Option(min=1e-3, help="poisson: median seconds of a stay.")] = LIFETIME,
+    spread: Annotated[float, typer.Option(min=0.0, help="poisson: deviation of log(lifetime).")] = LIFETIME_SPREAD,
     as_json: AsJson = False,
 ) -> None:
-    """Draw a trace over a workload: which dataflow is submitted or removed, step by step."""
+    """Draw a trace over a workload: the order in which its dataflows are submitted and removed."""
     draws: dict[Model, Draw] = {
         "seq": sequential,
         "rw": partial(random_walk, steps=steps),

@@ -1,4 +1,4 @@
-"""A trace: which dataflow of a workload is submitted or removed, step by step; drawn by `tracing`, kept in a file."""
+"""A trace: the submissions and removals of a workload's dataflows, step by step; and the file that holds one."""
 
 import json
 from dataclasses import dataclass
@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 _VERSION = 1
-"""Of the form of the file."""
+"""The version of the file format."""
 
 
 class Action(StrEnum):
-    """What a step does."""
+    """The change that a step makes."""
 
     SUBMIT = "submit"
     REMOVE = "remove"
 
 
 class TracePhase(StrEnum):
-    """What a step is part of."""
+    """The part of a trace that a step belongs to."""
 
     FILL = "fill"
     WALK = "walk"
@@ -27,33 +27,33 @@ class TracePhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceStep:
-    """One change of what is submitted."""
+    """One submission or removal."""
 
     action: Action
     dataflow: str
     """Its name within the workload."""
     phase: TracePhase
     at: float | None = None
-    """Seconds from the first step on, where the trace has times of its own."""
+    """Seconds since the first step; None where the trace has no times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """Steps over one workload; a dataflow that runs is not submitted again before it is removed."""
+    """Steps over one workload; a submitted dataflow is removed before it is submitted again."""
 
     name: str
-    """`SEQ`, `RW1`, `RW2`, or what whoever drew it called it."""
+    """`SEQ`, `RW1`, `RW2` or another name."""
     workload: str
     seed: int
     steps: tuple[TraceStep, ...]
 
 
 class WrongTrace(ValueError):
-    """A file that holds no trace; says where, and why."""
+    """A file that holds no valid trace; the message says where and why."""
 
 
 def trace_json(trace: Trace) -> dict[str, Any]:
-    """A trace as manifests hold it; `trace_of` reads it."""
+    """The JSON of a trace, in files and in manifests; `trace_of` reads it."""
     steps = [
         {"action": step.action, "dataflow": step.dataflow, "phase": step.phase}
         | ({} if step.at is None else {"at": step.at})
@@ -69,29 +69,29 @@ def trace_json(trace: Trace) -> dict[str, Any]:
 
 
 def write_trace(trace: Trace, path: Path) -> None:
-    """Keep a trace in a file, a line for each step."""
-    told = trace_json(trace)
-    lines = ",\n".join(f"  {json.dumps(step)}" for step in told.pop("steps"))
-    path.write_text(f'{json.dumps(told)[:-1]}, "steps": [\n{lines}\n]}}\n', encoding="utf-8")
+    """Write a trace to a file, one line for each step."""
+    content = trace_json(trace)
+    lines = ",\n".join(f"  {json.dumps(step)}" for step in content.pop("steps"))
+    path.write_text(f'{json.dumps(content)[:-1]}, "steps": [\n{lines}\n]}}\n', encoding="utf-8")
 
 
 def read_trace(path: Path) -> Trace:
-    """The trace in a file."""
+    """Read the trace in a file."""
     try:
-        told: Any = json.loads(path.read_text(encoding="utf-8"))
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise WrongTrace(f"{path}: {error.strerror}; name a file that `braid trace` has written") from None
     except ValueError as error:
-        raise WrongTrace(f"{path}: is not JSON: {error}; draw the trace anew with `braid trace`") from None
-    return trace_of(told, str(path))
+        raise WrongTrace(f"{path}: is not JSON: {error}; draw the trace again with `braid trace`") from None
+    return trace_of(content, str(path))
 
 
-def trace_of(told: Any, place: str) -> Trace:
-    """The trace that a file or a manifest holds; what is wrong with it is told as of this place."""
+def trace_of(content: Any, place: str) -> Trace:
+    """The trace in a file or a manifest; errors name `place`."""
     try:
-        if told["version"] != _VERSION:
+        if content["version"] != _VERSION:
             raise WrongTrace(
-                f"{place}: has version {told['version']}, and version {_VERSION} is read here; draw it anew"
+                f"{place}: has version {content['version']}, but this program reads version {_VERSION}; draw it again"
             )
         steps = tuple(
             TraceStep(
@@ -100,23 +100,23 @@ def trace_of(told: Any, place: str) -> Trace:
                 phase=TracePhase(each["phase"]),
                 at=each.get("at"),
             )
-            for each in told["steps"]
+            for each in content["steps"]
         )
-        trace = Trace(name=told["name"], workload=told["workload"], seed=told["seed"], steps=steps)
+        trace = Trace(name=content["name"], workload=content["workload"], seed=content["seed"], steps=steps)
     except (KeyError, TypeError, AttributeError) as error:
-        raise WrongTrace(f"{place}: misses {error}; draw the trace anew with `braid trace`") from None
+        raise WrongTrace(f"{place}: {error} is missing; draw the trace again with `braid trace`") from None
     except ValueError as error:
         if isinstance(error, WrongTrace):
             raise
-        raise WrongTrace(f"{place}: {error}; draw the trace anew with `braid trace`") from None
+        raise WrongTrace(f"{place}: {error}; draw the trace again with `braid trace`") from None
     _check(trace, place)
     return trace
 
 
 def _check(trace: Trace, place: str) -> None:
-    runs: set[str] = set()
+    submitted: set[str] = set()
     for number, step in enumerate(trace.steps):
-        if (step.dataflow in runs) is (step.action is Action.SUBMIT):
-            state = "runs already" if step.dataflow in runs else "does not run"
-            raise WrongTrace(f"{place}, step {number}: {step.dataflow!r} {state}; draw the trace anew")
-        runs ^= {step.dataflow}
+        if (step.dataflow in submitted) is (step.action is Action.SUBMIT):
+            state = "is already submitted" if step.dataflow in submitted else "is not submitted"
+            raise WrongTrace(f"{place}, step {number}: {step.dataflow!r} {state}; draw the trace again")
+        submitted ^= {step.dataflow}

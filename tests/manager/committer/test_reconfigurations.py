@@ -151,6 +151,14 @@ def test_a_state_of_which_nobody_knows_what_becomes_is_refused(manager: Manager)
     hold(manager)
 
 
+def test_only_changed_tasks_begin_without_state(manager: Manager) -> None:
+    """Another one is refused, rather than silently kept as it is."""
+    flow = manager.submit("ann", CHAIN)
+    form = patch(a={"add": 5}).model_copy(update={"fresh": ["b"]})
+    with pytest.raises(InvalidDataflow, match="the task 'b' does not change"):
+        manager.service.reconfigurations.begin(ANN, flow, form)
+
+
 def test_a_changed_source_keeps_the_states_below_it(manager: Manager) -> None:
     """The tasks are copied with their states, and read the other source."""
     flow = manager.submit("ann", CHAIN)
@@ -220,3 +228,25 @@ def test_events_under_way_keep_two_reconfigurations_together(spread: Manager) ->
     assert alone is not None
     assert (("a", "d"), ("d",)) == (together.components[0].tasks, alone.components[0].tasks)
     assert (1, 0) == (len(together.waiting), len(alone.waiting))
+
+
+def test_a_failing_version_that_cannot_go_back_now_is_tried_again(
+    manager: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While another transition is in the way nothing waits and nothing is marked; after that it goes back."""
+    monkeypatch.setattr(committers, "MOST_WAITED", 1_000.0)
+    flow, other = manager.submit("ann", CHAIN), manager.submit("bob", "s:source > x:map{'add': 8} > k:sink")
+    service, changes = manager.service.reconfigurations, manager.changes.reconfigurations
+    number = service.begin(ANN, flow, patch(a={"add": 5})).id
+    changes.prove(int(number))
+    between = service.begin(BOB, other, patch(x={"add": 9})).id
+    with pytest.raises(StateNotReady):
+        changes.revert(int(number), why="it fails")
+    assert ReconfigurationState.PROVING is service.get(ANN, flow, number).state
+    changes.prove(int(between))
+    changes.revert(int(number), why="it fails")
+    found = service.get(ANN, flow, number)
+    assert (ReconfigurationState.REVERTED, "undone, because it fails") == (found.state, found.outcome)
+    with manager.committer.looking() as state:
+        assert {"add": 1} == state.running.tasks[Instance(places(manager, flow)["a"])].config
+    hold(manager)

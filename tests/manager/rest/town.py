@@ -122,21 +122,26 @@ def _dataflows(service: Service, callers: dict[str, Caller]) -> dict[str, str]:
 def _reconfigurations(
     service: Service, tools: Tools, callers: dict[str, Caller], places: dict[str, str]
 ) -> dict[str, str]:
-    """Reconfigurations that are over: one of ann's and one of the poor's, and one that ann gave up."""
+    """Reconfigurations that are over: one of ann's, one that ann gave up, and one of the poor's."""
     form = ReconfigurationForm(tasks={"plausible": {"config": {"max": 60.0}}})
-    found = {}
-    for name, who, dataflow in (("changed", "ann", "alone"), ("poors_change", "poor", "poors")):
-        found[name] = service.reconfigurations.begin(callers[who], places[dataflow], form).id
-        tools.changes.reconfigurations.prove(int(found[name]))
-        tools.changes.reconfigurations.end(int(found[name]))
+    changed = int(service.reconfigurations.begin(callers["ann"], places["alone"], form).id)
+    tools.changes.reconfigurations.prove(changed)
+    tools.changes.reconfigurations.end(changed)
     with tools.store.write() as session:
-        row = session.get_one(ReconfigurationRow, int(found["changed"])).model_dump(exclude={"id"})
-        given_up = ReconfigurationRow(**row | {"phase": Phase.ABANDONED})
-        session.add(given_up)
-        session.flush()
-        known = session.get_one(ReconfiguredRow, (int(found["changed"]), places["alone"])).model_dump()
-        session.add(ReconfiguredRow(**known | {"reconfiguration": given_up.id, "revision": 99}))
-        return found | {"abandoned": str(given_up.id)}
+        row = session.get_one(ReconfigurationRow, changed).model_dump(exclude={"id"})
+        known = session.get_one(ReconfiguredRow, (changed, places["alone"])).model_dump()
+        found = {"changed": str(changed)}
+        for name, phase, dataflow, revision in (
+            ("abandoned", Phase.ABANDONED, "alone", 99),
+            ("poors_change", Phase.DONE, "poors", 1),
+        ):
+            like = ReconfigurationRow(**row | {"phase": phase})
+            session.add(like)
+            session.flush()
+            of = {"reconfiguration": like.id, "dataflow": places[dataflow], "revision": revision}
+            session.add(ReconfiguredRow(**known | of | {"before": known["after"]}))
+            found[name] = str(like.id)
+    return found
 
 
 def _dead_letters(service: Service, store: Store, ann: Caller, places: dict[str, str]) -> dict[str, str]:

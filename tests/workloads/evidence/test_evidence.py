@@ -20,7 +20,7 @@ def test_the_evidence_takes_less_than_an_hour() -> None:
     assert short < 58 * 60 < full
     *lines, total = budget(sessions(NAMES, full=False), drawn)
     assert len(sessions(NAMES, full=False)) == len(lines)
-    assert "in all" in total
+    assert "in total" in total
 
 
 def test_every_way_runs_beside_that_without_sharing_at_the_same_steps_and_windows() -> None:

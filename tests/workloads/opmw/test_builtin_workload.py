@@ -1,4 +1,4 @@
-"""The built-in repository and the 35 dataflows that are drawn of it, counted by canonical forms and a merge."""
+"""The built-in repository and the 35 dataflows that are drawn of it, count_sharing by canonical forms and a merge."""
 
 import random
 from statistics import median
@@ -11,7 +11,7 @@ from tests.documentation.pages import page
 from workloads.opmw.builtin_workload import opmw
 from workloads.opmw.document_encoder import Inputs, SourcesBy, encode, registered, sources_of
 from workloads.opmw.repository import TARGETS, WORK_SAVED, is_chain, repository
-from workloads.opmw.sharing_counts import canonical, counted, work_saved, works
+from workloads.opmw.sharing_counts import canonical, count_sharing, work_saved, works
 from workloads.opmw.template_figures import dataflows_of
 from workloads.opmw.templates import Template, TemplateStep, Variable
 from workloads.workload_loader import load_workload
@@ -101,7 +101,7 @@ def test_drawn(seed: int) -> None:
     assert 4.97 == pytest.approx(sum(sizes) / 35, abs=0.25)
     assert sizes.count(1) in {5, 6}
     assert workload.about["drawn"]["reached"]["chains"] in {17, 18, 19}
-    counts = counted(dataflows)
+    counts = count_sharing(dataflows)
     assert 0.400 == pytest.approx(counts.tasks.share, abs=0.0025)
     assert 0.23 == pytest.approx(counts.work_saved, abs=0.0051)
 
@@ -135,7 +135,7 @@ def test_joined() -> None:
     assert {"opmw", "opmw-join", "source", "output"} == types
     registry = registered(tuple(each.name for each in joined.sources))
     apart, together = (
-        counted(canonical(each.dataflows.items(), installed_catalogue(), registry)) for each in (opmw(3), joined)
+        count_sharing(canonical(each.dataflows.items(), installed_catalogue(), registry)) for each in (opmw(3), joined)
     )
     assert (apart.steps, apart.sources, apart.outputs) == (together.steps, together.sources, together.outputs)
     # Each step works once for each complete set, so that the work saved is the part of the steps that is shared.

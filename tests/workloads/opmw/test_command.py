@@ -18,7 +18,7 @@ def test_workload_folder(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["opmw", *files, "--into", str(into), "--sinks"])
     assert 0 == result.exit_code, result.output
     assert "4 dataflows in" in result.output
-    assert "its steps lead in a circle: two > one > two" in result.output
+    assert "its steps form a cycle: two > one > two" in result.output
     workload = load_workload(str(into))
     # Two of them differ only in case, which some file systems do not tell apart.
     assert {"WORDCOUNT", "WordCount-2", "Sample-Then-Model", "hidden"} == set(workload.dataflows)
@@ -95,7 +95,7 @@ def test_nothing_to_import(tmp_path: Path) -> None:
     """Where no template can run nothing is written, and the command says so and fails."""
     result = CliRunner().invoke(app, ["opmw", str(FILES / "torn.owl"), "--into", str(tmp_path / "made")])
     assert 1 == result.exit_code
-    assert "none of the files holds a template that can run" in result.stderr
+    assert "no file contains a template that can run" in result.stderr
     assert not (tmp_path / "made").exists()
 
 
@@ -104,7 +104,7 @@ def test_folder_in_use(tmp_path: Path) -> None:
     (tmp_path / "workload.json").write_text("{}", encoding="utf-8")
     result = CliRunner().invoke(app, ["opmw", str(FILES / "words.ttl"), "--into", str(tmp_path)])
     assert 1 == result.exit_code
-    assert "holds a workload already" in result.stderr
+    assert "already holds a workload" in result.stderr
     assert ["workload.json"] == [path.name for path in tmp_path.iterdir()]
 
 

@@ -45,9 +45,9 @@ def test_a_dry_replay_keeps_its_counts_and_how_it_was_made(trace: Path, tmp_path
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--measure", "some"], "--measure some: is neither all nor how many steps"),
-        (["--measure", "0"], "--measure 0: is neither all nor how many steps"),
-        (["--dry", "--defragment", "itself"], "in a dry replay nothing is measured that a service could decide by"),
+        (["--measure", "some"], "--measure some: is neither all nor a number of steps"),
+        (["--measure", "0"], "--measure 0: is neither all nor a number of steps"),
+        (["--dry", "--defragment", "itself"], "a dry replay has no measurements to decide by"),
     ],
 )
 def test_a_replay_that_cannot_be_says_why(trace: Path, tmp_path: Path, options: list[str], told: str) -> None:

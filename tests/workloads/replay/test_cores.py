@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from engine.host.process_tree import ProcessCpu
-from workloads.replay.cores import CoresReading, cores_between, look
+from workloads.replay.cores import CoresReading, cores_between, read_cores
 
 BURN = "import time\nwhile time.process_time() < 0.4: pass"
 DAEMON = f"""
@@ -65,9 +65,9 @@ def test_a_worker_that_ended_counts_for_the_workers(service: "subprocess.Popen[s
     """What it used its parent was told; every other process plays the part that its place tells."""
     process = psutil.Process(service.pid)
     work(service)
-    begun = look(process)
+    begun = read_cores(process)
     work(service)
-    ended = look(process)
+    ended = read_cores(process)
     assert cores_between(begun, ended)["worker"] * (ended.at - begun.at) >= 0.35
     assert ["broker", "driver", "jvm", "manager", "manager", "worker"] == sorted(
         used.part for used in ended.used.values()

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.workloads.replay import toy
-from workloads.replay.dry_replay import dry
+from workloads.replay.dry_replay import dry_rows
 from workloads.replay.live_replay import ReplayPart, replay_live
 from workloads.replay.plan import Pacing
 from workloads.replay.results_folder import STEP_LINES
 from workloads.results import StepRow
 from workloads.results_tables import WrongResults, read_manifest, read_results
-from workloads.traces.random_walk import sequential
+from workloads.traces.sequential import sequential
 from workloads.way import Way
 from workloads.workload_loader import load_workload
 
@@ -48,7 +48,8 @@ def test_a_replay_that_is_interrupted_goes_on_and_counts_what_a_dry_one_counts(t
     ]
     results = read_results(folder)
     assert [
-        (counts(row), users) for row, users in dry(workload, trace, mode="reuse", placement="launch", defragment="step")
+        (counts(row), users)
+        for row, users in dry_rows(workload, trace, mode="reuse", placement="launch", defragment="step")
     ] == [(counts(row), tuple(each for each in results.users if each.step == row.step)) for row in results.steps]
     assert list(range(6)) == [window.step for window in results.windows]
     assert all(window.cores > 0.0 and window.cores_manager > 0.0 for window in results.windows[:5])

@@ -17,7 +17,7 @@ from workloads.replay.service_savings import with_savings
 from workloads.replay.tenant_assignment import full_name, source_form, submitted, tenants_of
 from workloads.results import ReplayManifest, StepRow, TenantCoresRow, UsersRow, WindowRow
 from workloads.results_tables import WrongResults, read_results
-from workloads.traces.random_walk import sequential
+from workloads.traces.sequential import sequential
 from workloads.way import Way
 from workloads.workload import Workload
 from workloads.workload_loader import load_workload
@@ -150,7 +150,7 @@ def test_what_was_kept_is_there_after_a_kill_but_for_a_line_that_was_half_writte
     again = ResultsFolder(tmp_path / "results", manifest(pace=1.0))
     assert ([found(0), found(1)], False) == (again.found, again.complete)
     again.keep(found(2))
-    again.end()
+    again.finish()
     results = read_results(tmp_path / "results")
     assert [found(number).step for number in range(3)] == list(results.steps)
     assert [found(number).windows[0] for number in range(3)] == list(results.windows)
@@ -162,14 +162,14 @@ def test_steps_that_another_replay_beside_has_yet_to_do_are_done_again(tmp_path:
     keeper = ResultsFolder(tmp_path / "results", manifest())
     for number in range(3):
         keeper.keep(found(number))
-    keeper.cut(1)
+    keeper.truncate(1)
     assert [found(0)] == keeper.found == ResultsFolder(tmp_path / "results", manifest()).found
 
 
 def test_results_of_another_replay_are_not_touched(tmp_path: Path) -> None:
     """The message names the folder."""
     ResultsFolder(tmp_path / "results", manifest(pace=1.0)).keep(found(0))
-    with pytest.raises(WrongResults, match="results: holds the results of another replay; name another folder"):
+    with pytest.raises(WrongResults, match="results: holds the results of another replay; choose another folder"):
         ResultsFolder(tmp_path / "results", manifest(pace=2.0))
 
 

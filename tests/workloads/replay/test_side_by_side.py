@@ -24,10 +24,10 @@ class Noting:
     def catch_up(self, _pace: float) -> None:
         self._heard.append(f"{self._name} catches up")
 
-    def open(self) -> Any:
+    def open_window(self) -> Any:
         self._heard.append(f"{self._name} opens")
 
-    def shut(self, _opened: Any, step: int, window: int, _pace: float) -> WindowRow:
+    def close_window(self, _opened: Any, step: int, window: int, _pace: float) -> WindowRow:
         self._heard.append(f"{self._name} shuts {step}.{window}")
         return measured(step, window, 1.0, behind="an event has waited" if window else "")
 
@@ -57,5 +57,5 @@ def test_all_begin_a_step_before_any_is_waited_for_and_windows_are_opened_togeth
     alone = ["a begins 1", "a waits for 1", "a catches up", "a opens", "a shuts 1.0", "a opens", "a shuts 1.1"]
     assert together + windows + alone == heard
     assert [("a", ["0.0", "0.1"]), ("b", ["0.0", "0.1"]), ("a", ["1.0", "1.1"])] == found
-    thrown = "reuse: window 2 is thrown away: an event has waited"
+    thrown = "reuse: window 2 is discarded: an event has waited"
     assert [f"step 1, {thrown}", f"step 1, {thrown}", f"step 2, {thrown}"] == said

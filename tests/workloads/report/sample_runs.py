@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workloads.report.analysis.runs import Run, Runs, collected
+from workloads.report.analysis.runs import Run, Runs, grouped
 from workloads.results import ReplayManifest, StepRow, TenantCoresRow, UsersRow, WindowRow
 from workloads.results_tables import Results
 from workloads.way import Way
@@ -95,5 +95,5 @@ def results(  # noqa: PLR0913 - what tests differ in
 
 def runs(*every: Results) -> Runs:
     """The runs of one trace."""
-    (found,) = collected([Run(folder=Path(f"results/{number}"), results=each) for number, each in enumerate(every)])
+    (found,) = grouped([Run(folder=Path(f"results/{number}"), results=each) for number, each in enumerate(every)])
     return found

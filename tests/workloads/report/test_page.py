@@ -12,23 +12,22 @@ from typer.testing import CliRunner
 
 from manager.command import app
 from tests.workloads.report.sample_runs import DEFAULT_TASKS, results, runs, window
-from workloads.report.analysis.discarded_windows import thrown_away
+from workloads.report.analysis.discarded_windows import discarded_windows
 from workloads.report.analysis.findings import (
-    CLAIMS,
-    agreement,
-    apart,
-    bridged,
-    crossing,
-    fairly,
-    hurried,
-    missing,
-    moved,
+    against_packed_default,
+    bridge_latency,
+    consolidated_less_often,
+    count_differences,
+    crossover,
+    defragmentation_effect,
+    missing_measurements,
+    packing_and_sharing,
     reasons,
-    verdict,
 )
 from workloads.report.analysis.means import tenant_cores
+from workloads.report.analysis.paper_claims import CLAIMS, verdict
 from workloads.report.analysis.runs import Runs
-from workloads.report.analysis.summary import markdown_of, summarised
+from workloads.report.analysis.summary import markdown_of, summary_of
 from workloads.report.report_writer import write_report
 from workloads.report.web_page.html_tags import Html, tag
 from workloads.results import TenantCoresRow, WindowRow
@@ -154,7 +153,7 @@ def test_every_figure_is_a_file_too(report: Path) -> None:
 
 def test_windows_of_a_service_that_was_behind_enter_no_mean_and_are_told_of() -> None:
     """Neither the cores of their step, nor its pairs, nor latencies; a step whose windows all were is not measured."""
-    late = "an event has waited 150 s for job 3, at a pace of 10 s"
+    late = "an event waited 150 s for job 3, at a pace of 10 s"
     found = runs(
         results(DEFAULT, tasks=DEFAULT_TASKS, windows=[window(0, 0, 1.0), window(0, 1, 1.0), window(1, 0, 2.0)]),
         results(
@@ -168,25 +167,28 @@ def test_windows_of_a_service_that_was_behind_enter_no_mean_and_are_told_of() ->
         ),
     )
     assert {"ann": 0.5} == tenant_cores(found, REUSE)
-    shared = summarised([found]).workloads["toy"]["SEQ"]["reuse"]
+    shared = summary_of([found]).workloads["toy"]["SEQ"]["reuse"]
     assert {0: 0.5} == found.cores(REUSE)
     assert (0.5, 0.5, 1.0) == (shared.cores_mean, shared.cores_saved, shared.latency_p50)
     assert (1, 2) == (shared.windows, shared.windows_thrown_away)
-    told = "toy, SEQ, reuse: 2 of 3 windows thrown away: the service was behind, first at step 1: "
-    assert [f"{told}{late}."] == list(thrown_away([found]))
-    assert "| 1 of 3 |" in markdown_of(summarised([found]))
+    told = "toy, SEQ, reuse: 2 of 3 windows were discarded because the service was behind, first at step 1: "
+    assert [f"{told}{late}."] == list(discarded_windows([found]))
+    assert "| 1 of 3 |" in markdown_of(summary_of([found]))
 
 
 def test_a_report_is_written_where_every_window_was_thrown_away(tmp_path: Path) -> None:
     """It says so, and shows what was counted."""
     for way in (DEFAULT, REUSE, DEFAULT_PACKED):
-        late = [window(0, 0, 1.0, behind="a batch of job 1 takes 40.0 s, at a pace of 10 s", latency_p50=90.0)]
+        late = [window(0, 0, 1.0, behind="a batch of job 1 took 40.0 s, at a pace of 10 s", latency_p50=90.0)]
         share = [TenantCoresRow(step=0, tenant="ann", cores=1.0)]
         write_results(results(way, windows=late, tenants=share), tmp_path / way.name)
     write_report([tmp_path / way.name for way in (DEFAULT, REUSE, DEFAULT_PACKED)], tmp_path / "out")
     text = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert "toy, SEQ, default: 1 of 1 windows thrown away: the service was behind, first at step 1: a batch of" in text
-    assert "toy, SEQ: cores and latency of default were not measured." in text
+    assert (
+        "toy, SEQ, default: 1 of 1 windows were discarded because the service was behind, first at step 1: a batch of"
+        in text
+    )
+    assert "toy, SEQ: the cores and latency of default were not measured." in text
 
 
 def test_dry_results_alone_make_a_report(tmp_path: Path) -> None:
@@ -202,7 +204,7 @@ def test_dry_results_alone_make_a_report(tmp_path: Path) -> None:
     assert 0.3 == round(summary["toy"]["SEQ"]["reuse"]["tasks_saved"], 9)
     assert None is summary["toy"]["SEQ"]["reuse"]["cores_saved"]
     text = (into / "report.html").read_text(encoding="utf-8")
-    assert "toy, SEQ: cores and latency of reuse were not measured." in text
+    assert "toy, SEQ: the cores and latency of reuse were not measured." in text
     assert "not measured here" in text
     assert {"tasks-per-step", "reuse-histogram", "regimes"} == {path.stem for path in into.glob("*.svg")}
 
@@ -217,21 +219,21 @@ def test_what_stands_in_the_way_is_told(tmp_path: Path) -> None:
 def test_sentences_follow_from_the_numbers() -> None:
     """The crossover and its cure, what packing and sharing save apart, and how reuse lies to the paper's figures."""
     every = every_way()
-    summary = summarised([every])
+    summary = summary_of([every])
     assert (
-        "toy, SEQ: 1 step of the drain measured; reuse takes more cores than default at 1 of them (after step 3; with"
-        " intervals that lie apart at 1); with defragmentation at none: the paper's crossover is there without"
-        " defragmentation, and gone with it." == crossing(every)
+        "toy, SEQ: measured at 1 step of the drain; reuse needs more cores than default at 1 of them (step 3; at 1 the"
+        " intervals do not overlap); with defragmentation at none. So the paper's crossover occurs without"
+        " defragmentation, and not with it." == crossover(every)
     )
-    assert "saves 21.0 % of the cores of default. Sharing alone" in (apart(every) or "")
-    assert "takes 23.2 % less" in (fairly(every) or "")
-    assert "which is 0.00 s more" in (bridged(every, summary) or "")
-    assert "1.0 jobs become 1.0" in (moved(every, summary) or "")
+    assert "saves 21.0 % of default's cores. Sharing alone" in (packing_and_sharing(every) or "")
+    assert "needs 23.2 % fewer cores" in (against_packed_default(every) or "")
+    assert "which is 0.00 s more" in (bridge_latency(every, summary) or "")
+    assert "defragmentation reduces 1.0 jobs to 1.0" in (defragmentation_effect(every, summary) or "")
     (reason,) = reasons([every], summary)
     assert "sharing has 40.0 % fewer tasks, and over the whole trace 30.0 % fewer, since" in reason
-    assert "22.2 % fewer against dataflows without the duplicates within each" in reason
-    assert [] == list(missing([every]))
-    assert [] == list(agreement(every))
+    assert "Compared with dataflows without their own duplicates it has 22.2 % fewer." in reason
+    assert [] == list(missing_measurements([every]))
+    assert [] == list(count_differences(every))
 
 
 def test_a_crossover_that_is_not_there_is_not_claimed() -> None:
@@ -240,20 +242,20 @@ def test_a_crossover_that_is_not_there_is_not_claimed() -> None:
         results(DEFAULT, tasks=DEFAULT_TASKS, windows=windows(1.0, 2.0, 0.8)),
         results(REUSE, windows=windows(0.9, 1.2, 0.5)),
     )
-    assert "at none. With defragmentation this was not measured." in (crossing(calm) or "")
+    assert "at none. This was not measured with defragmentation." in (crossover(calm) or "")
     brief = runs(results(DEFAULT, windows=windows(1.0)), results(REUSE, windows=windows(0.9)))
-    assert None is crossing(brief)
-    assert None is apart(brief)
+    assert None is crossover(brief)
+    assert None is packing_and_sharing(brief)
 
 
 def test_live_counts_that_are_not_the_dry_ones_are_told() -> None:
     """With the first step at which they differ; what is consolidated less often is compared where it is measured."""
     consolidated = runs(results(DEFRAGMENTED), results(DEFRAGMENTED, jobs=(9, 9, 9, 9), windows=windows(1.0)))
-    assert [] == list(agreement(consolidated))
+    assert [] == list(count_differences(consolidated))
     differing = runs(results(REUSE), results(REUSE, jobs=(1, 2, 2, 0), windows=windows(1.0)))
-    assert [
-        "toy, SEQ, reuse: the jobs of the live run are not those of the dry run at 1 of 4 steps, first at step 3."
-    ] == list(agreement(differing))
+    assert ["toy, SEQ, reuse: the jobs of the live and the dry run differ at 1 of 4 steps, first at step 3."] == list(
+        count_differences(differing)
+    )
 
 
 def test_what_was_done_otherwise_than_it_seems_is_told() -> None:
@@ -264,11 +266,11 @@ def test_what_was_done_otherwise_than_it_seems_is_told() -> None:
         results(DEFRAGMENTED, windows=windows(0.5), settings={"hurry": True}),
         results(DEFAULT_PACKED, tasks=DEFAULT_TASKS, windows=windows(0.8), **later),
     )
-    assert "consolidated at measured steps only" in (hurried(told) or "")
-    assert (apart(told) or "").endswith("one after the other, not side by side.")
-    assert (fairly(told) or "").endswith("one after the other, not side by side.")
-    assert None is hurried(every_way())
-    assert "one after the other" not in (apart(every_way()) or "")
+    assert "consolidated only at measured steps" in (consolidated_less_often(told) or "")
+    assert (packing_and_sharing(told) or "").endswith("one after the other, not side by side.")
+    assert (against_packed_default(told) or "").endswith("one after the other, not side by side.")
+    assert None is consolidated_less_often(every_way())
+    assert "one after the other" not in (packing_and_sharing(every_way()) or "")
 
 
 def test_verdicts_count_traces() -> None:

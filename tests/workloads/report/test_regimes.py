@@ -3,10 +3,10 @@
 import pytest
 
 from tests.workloads.report.sample_runs import DEFAULT_TASKS, results, runs, window
-from workloads.report.analysis.cores_and_work import following
-from workloads.report.analysis.regimes import regime_of, regime_sentence, spots_of
+from workloads.report.analysis.cores_and_work import cores_against_work
+from workloads.report.analysis.regimes import measured_savings, regime_of, regime_sentence
 from workloads.report.analysis.runs import Runs
-from workloads.report.analysis.summary import summarised
+from workloads.report.analysis.summary import summary_of
 from workloads.results import WindowRow
 from workloads.way import DEFAULT, DEFAULT_PACKED, REUSE
 
@@ -27,12 +27,12 @@ def measured(*shared: float) -> Runs:
 def test_cores_follow_the_work_where_both_are_saved_alike() -> None:
     """At the steps that were measured; with what the default takes at most, by which the rates are judged."""
     found = measured(0.9, 1.4)
-    work = summarised([found]).workloads["toy"]["SEQ"]["reuse"].work_saved_where_measured
+    work = summary_of([found]).workloads["toy"]["SEQ"]["reuse"].work_saved_where_measured
     assert work is not None
-    told = [each for each in following([found], summarised([found])) if ", reuse:" in each]
+    told = [each for each in cores_against_work([found], summary_of([found])) if ", reuse:" in each]
     assert 1 == len(told)
     assert f"23.3 % of the cores are saved, and {100 * work:.1f} % of the work at the same steps" in told[0]
-    assert told[0].endswith("default takes 2.00 cores at the most.")
+    assert told[0].endswith("default takes at most 2.00 cores.")
 
 
 def test_a_batch_costs_what_the_same_tasks_take_less_in_fewer_jobs() -> None:
@@ -42,7 +42,7 @@ def test_a_batch_costs_what_the_same_tasks_take_less_in_fewer_jobs() -> None:
     assert regime is not None
     assert [2.0, 0.25] == pytest.approx([regime.dataflows, regime.batch])
     assert 1.5 - 0.03 - 2 * 0.25 == pytest.approx(regime.work)
-    spots = spots_of(found, regime)
+    spots = measured_savings(found, regime)
     assert spots is not None
     assert [0.7 / 3, 0.5 / 3] == pytest.approx([spots.sharing, spots.packing])
     assert None is spots.defragmenting

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.workloads.report.sample_runs import DEFAULT_TASKS, results, runs, window
-from workloads.report.analysis.means import job_cores, packed_or_shared, shares_by_users, tenant_cores
-from workloads.report.analysis.runs import Run, collected
+from workloads.report.analysis.means import cores_by_packing_and_sharing, job_cores, shares_by_users, tenant_cores
+from workloads.report.analysis.runs import Run, grouped
 from workloads.report.analysis.savings import (
     IntervalEstimate,
     Pair,
@@ -21,7 +21,7 @@ from workloads.report.analysis.savings import (
     saving_of,
     weights,
 )
-from workloads.report.analysis.summary import markdown_of, part_of, summarised
+from workloads.report.analysis.summary import markdown_of, part_of, summary_of
 from workloads.results import TenantCoresRow
 from workloads.results_tables import WrongResults
 from workloads.way import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, REUSE_PACKED
@@ -137,7 +137,7 @@ def test_a_saving_does_not_hang_on_the_unit(values: list[tuple[float, float]], f
 
 def test_a_summary_has_each_way_against_its_own_baseline() -> None:
     """Packed reuse is set against packed default, and the counts of the dry run are taken where there is one."""
-    summary = summarised(
+    summary = summary_of(
         [
             runs(
                 results(DEFAULT, tasks=DEFAULT_TASKS, work=(2.0, 8.0, 6.0, 0.0)),
@@ -177,8 +177,8 @@ def test_a_summary_has_each_way_against_its_own_baseline() -> None:
 
 def test_what_was_not_run_both_ways_saves_nothing_that_is_known() -> None:
     """The summary says null, and the table a dash."""
-    summary = summarised([runs(results(REUSE))])
-    told = summary.told()["toy"]["SEQ"]["reuse"]
+    summary = summary_of([runs(results(REUSE))])
+    told = summary.as_json()["toy"]["SEQ"]["reuse"]
     assert [None, None, None] == [told["tasks_saved"], told["cores_saved"], told["cores_mean"]]
     assert (
         "| toy | SEQ | reuse | 3.5 (0.8 + 1.8 + 1.0) | - | - | - | - | - | - | - | - |\n"
@@ -191,7 +191,7 @@ def test_hostile_names_keep_the_markdown_table_whole() -> None:
     """A bar or a line's end within a name opens no cell and no row."""
     way = results(REUSE)
     told = {**way.manifest.trace, "workload": "a|b\nc"}
-    table = markdown_of(summarised([runs(results(REUSE, trace=told))]))
+    table = markdown_of(summary_of([runs(results(REUSE, trace=told))]))
     assert [13] * 3 == [line.replace("\\|", "").count("|") for line in table.splitlines()]
 
 
@@ -224,20 +224,20 @@ def test_what_a_job_takes_is_told_from_packing_alone() -> None:
     assert found is not None
     assert close(0.2, found[0])
     assert close(0.6, found[1])
-    assert {DEFAULT: 1.0, DEFAULT_PACKED: 0.6} == packed_or_shared(told)
+    assert {DEFAULT: 1.0, DEFAULT_PACKED: 0.6} == cores_by_packing_and_sharing(told)
 
 
 @pytest.mark.parametrize(
     ("one", "other", "told"),
     [
         ({}, {}, r"results/1: is the same replay as results/0; report on one of them"),
-        ({}, {"trace": {"name": "SEQ"}}, r"results/1: its manifest tells no trace"),
+        ({}, {"trace": {"name": "SEQ"}}, r"results/1: its manifest has no valid trace"),
         (
             {},
             {"trace": {"name": "SEQ", "workload": "toy", "seed": 1, "steps": [{}]}, "mode": "default"},
-            r"results/1: has not all steps of its trace",
+            r"results/1: lacks steps of its trace",
         ),
-        ({}, {"windows": [window(9, 0, 1.0)]}, r"results/1: has windows of steps that it has not"),
+        ({}, {"windows": [window(9, 0, 1.0)]}, r"results/1: has windows of unknown steps"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(one: dict[str, object], other: dict[str, object], told: str) -> None:
@@ -246,12 +246,12 @@ def test_what_cannot_be_compared_is_refused(one: dict[str, object], other: dict[
     with pytest.raises(WrongResults, match=told):
         runs(*made)
     with pytest.raises(WrongResults, match=r"there are no results"):
-        collected([])
+        grouped([])
 
 
 def test_traces_of_different_seeds_stay_apart() -> None:
     """Two of one name are told with their seeds."""
     first = results(REUSE)
     second = results(REUSE, trace={**first.manifest.trace, "seed": 2})
-    found = collected([Run(folder=Path(name), results=each) for name, each in (("a", first), ("b", second))])
+    found = grouped([Run(folder=Path(name), results=each) for name, each in (("a", first), ("b", second))])
     assert ["SEQ (seed 1)", "SEQ (seed 2)"] == [each.trace for each in found]

@@ -1,1 +1,1 @@
-"""Tests of the built-in workload of RIoTBench."""
+"""Tests of `workloads.riotbench`."""

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from engine.trial import try_out
 from manager.command import app
-from workloads.riotbench.benchmark_files import WrongFile, read_events, read_rows
+from workloads.riotbench.benchmark_files import WrongFile, read_rows
 from workloads.riotbench.datasets import DATA_SETS, FITNESS, GRID, TAXI, DataSet
 from workloads.riotbench.row_generator import rows
 
@@ -27,16 +27,16 @@ def test_rows_of_senml_are_read_as_they_are(data: DataSet, tmp_path: Path) -> No
     told = list(islice(rows(data, 1), 20))
     path = tmp_path / "rows.csv"
     path.write_text("\n".join([*told[:10], "", *told[10:]]) + "\n", encoding="utf-8")
-    assert [{"msg": number, "row": row} for number, row in enumerate(told)] == list(read_events(path, data))
+    assert told == list(read_rows(path, data))
 
 
 def test_a_published_row_is_parsed(tmp_path: Path) -> None:
     """Also where it writes its base time as a text."""
     path = tmp_path / "fit.csv"
     path.write_text(PUBLISHED, encoding="utf-8")
-    (event,) = read_events(path, FITNESS)
+    (row,) = read_rows(path, FITNESS)
     config = {"field": "row", "per": "row", "observed": ["acc_chest_x"], "also": {"subjectId": "string"}}
-    (parsed,) = try_out("senml_parse", config, [dict(event)])["out"]
+    (parsed,) = try_out("senml_parse", config, [{"msg": 0, "row": row}])["out"]
     assert ("subject8", -9.5, 1_417_890_600_000) == (
         parsed["subjectId"],
         parsed["acc_chest_x"],
@@ -60,14 +60,14 @@ def test_csv_with_a_header_becomes_rows(tmp_path: Path) -> None:
         ("", 1, "is empty"),
         ("a,b\n1,2\n", 1, "'meterid'"),
         (GRID_CSV + "1000,7,2.5\n1000,7\n", 3, "2 values for 3 columns"),
-        (GRID_CSV + "1000,7,x\n", 2, "'energyconsumed' is 'x', and no number"),
-        (GRID_CSV + "1000,7,inf\n", 2, "'energyconsumed' is 'inf', and no number"),
+        (GRID_CSV + "1000,7,x\n", 2, "'energyconsumed' is 'x', which is no number"),
+        (GRID_CSV + "1000,7,inf\n", 2, "'energyconsumed' is 'inf', which is no number"),
         (GRID_CSV + "soon,7,1\n", 2, "'timestamp' is 'soon'"),
         (GRID_CSV + "1000,,1\n", 2, "'meterid' is empty"),
         ('1,{"e":[{"n":"meterid"}]}\n1,{"e":7}\n', 2, "is no row of SenML"),
         ('1,{"e":[{"n":"meterid"}]}\n1,{"e":[\n', 2, "is no row of SenML"),
         ('{"e":[{"n":"meterid"}]}\n', 1, "has no time"),
-        ('1,{"e":[{"n":"source"}]}\n', 1, "does not tell 'meterid'"),
+        ('1,{"e":[{"n":"source"}]}\n', 1, "the row has no 'meterid'"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(text: str, line: int, why: str, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     """Files that are missing, and such as hold no text."""
     packed = tmp_path / "packed"
     packed.write_bytes(b"\xff\xfe\x00")
-    for path, why in ((tmp_path / "none", "No such file"), (packed, "is no text")):
+    for path, why in ((tmp_path / "none", "No such file"), (packed, "is not UTF-8 text")):
         with pytest.raises(WrongFile, match=why):
             list(read_rows(path, TAXI))
 

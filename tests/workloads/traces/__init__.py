@@ -1,1 +1,1 @@
-"""Tests of traces: drawn, written and read."""
+"""Tests of `workloads.traces`."""

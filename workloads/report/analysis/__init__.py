@@ -1,1 +1,1 @@
-"""The analysis of results: runs, savings, findings and the summary."""
+"""The analysis of results: runs, savings with intervals, the summary, and findings in sentences."""

@@ -1,4 +1,4 @@
-"""Following: how near the cores saved come to the work saved, at the same steps. Pure."""
+"""The saved cores compared with the saved work at the same steps, in sentences. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,11 +6,11 @@ from workloads.report.analysis.runs import Runs
 from workloads.report.analysis.summary import Summary, part
 
 NEAR = 3.0
-"""Points within which cores are said to follow the work."""
+"""Percentage points within which cores follow the work."""
 
 
-def following(every: Sequence[Runs], summary: Summary) -> Iterator[str]:
-    """For each way that was measured beside its baseline how far the two are apart, and what that one takes most."""
+def cores_against_work(every: Sequence[Runs], summary: Summary) -> Iterator[str]:
+    """A sentence for each way that was measured together with its baseline."""
     for runs in every:
         of = summary.workloads[runs.workload][runs.trace]
         for way in runs.ways:
@@ -23,5 +23,5 @@ def following(every: Sequence[Runs], summary: Summary) -> Iterator[str]:
                 f"{runs.workload}, {runs.trace}, {way.name}: {part(each.cores_saved)} of the cores are saved, and"
                 f" {part(each.work_saved_where_measured)} of the work at the same steps:"
                 f" {'within' if abs(points) <= NEAR else 'not within'} {NEAR:g} points ({points:+.1f})."
-                f" {way.baseline.name} takes {most:.2f} cores at the most."
+                f" {way.baseline.name} takes at most {most:.2f} cores."
             )

@@ -1,20 +1,20 @@
-"""Validity: which windows were thrown away because a service was behind, in sentences. Pure."""
+"""The windows that were discarded because a service was behind, in sentences. Pure."""
 
 from collections.abc import Iterator, Sequence
 
 from workloads.report.analysis.runs import Runs
 
 
-def thrown_away(every: Sequence[Runs]) -> Iterator[str]:
-    """For each way of each trace how many windows count for nothing, and why the first of them does."""
+def discarded_windows(every: Sequence[Runs]) -> Iterator[str]:
+    """A sentence for each way with discarded windows: their number, and the reason of the first."""
     for runs in every:
         for way in runs.ways:
-            thrown = runs.thrown_away(way)
-            if not thrown:
+            discarded = runs.discarded_windows(way)
+            if not discarded:
                 continue
-            many = len(thrown) + sum(map(len, runs.windows(way).values()))
-            first = thrown[0]
+            many = len(discarded) + sum(map(len, runs.windows(way).values()))
+            first = discarded[0]
             yield (
-                f"{runs.workload}, {runs.trace}, {way.name}: {len(thrown)} of {many} windows thrown away: the service"
-                f" was behind, first at step {first.step + 1}: {first.behind}."
+                f"{runs.workload}, {runs.trace}, {way.name}: {len(discarded)} of {many} windows were discarded because"
+                f" the service was behind, first at step {first.step + 1}: {first.behind}."
             )

@@ -1,4 +1,4 @@
-"""Means over a trace that figures show and sentences speak of. Pure."""
+"""Means over a trace, for figures and sentences. Pure."""
 
 from statistics import fmean
 
@@ -6,28 +6,28 @@ from workloads.report.analysis.runs import Runs
 from workloads.way import DEFAULT, DEFAULT_PACKED, REUSE, REUSE_PACKED, Way
 
 MANY = 10
-"""So many dataflows or more count as one."""
+"""So many dataflows or more are one class."""
 
 
 def shares_by_users(runs: Runs) -> dict[int, float]:
-    """For two dataflows and more the part of running tasks that so many use, weighed by time."""
-    # Where residues are placed changes nothing of who uses what.
+    """The part of the running tasks that two, three, and more dataflows use, weighted by time."""
+    # The users of a task are the same in any placement.
     run = next(
         (found for way in (REUSE, REUSE_PACKED) for found in (runs.dry.get(way), runs.live.get(way)) if found), None
     )
     if run is None:
         return {}
-    lasting = runs.lasting
+    step_weights = runs.step_weights
     found: dict[int, float] = {}
     for row in run.results.users:
         users = min(row.users, MANY)
-        found[users] = found.get(users, 0.0) + lasting[row.step] * row.tasks
+        found[users] = found.get(users, 0.0) + step_weights[row.step] * row.tasks
     whole = sum(found.values())
     return {users: found[users] / whole for users in sorted(found) if users > 1} if whole else {}
 
 
 def latencies(runs: Runs) -> dict[Way, tuple[float, float]]:
-    """The mean p50 and p99 of each way in which something was measured of them."""
+    """The mean p50 and p99 of each way with measurements."""
     found: dict[Way, tuple[float, float]] = {}
     for way in runs.ways:
         rows = [row for those in runs.windows(way).values() for row in those]
@@ -38,8 +38,8 @@ def latencies(runs: Runs) -> dict[Way, tuple[float, float]]:
     return found
 
 
-def packed_or_shared(runs: Runs) -> dict[Way, float]:
-    """The mean cores of each of the four ways that was measured, over the steps that they have in common."""
+def cores_by_packing_and_sharing(runs: Runs) -> dict[Way, float]:
+    """The mean cores of each measured one of the four ways, over their common steps."""
     four = (DEFAULT, REUSE, DEFAULT_PACKED, REUSE_PACKED)
     found = {way: cores for way in four if (cores := runs.cores(way))}
     common = set.intersection(*map(set, found.values())) if found else set()
@@ -49,10 +49,10 @@ def packed_or_shared(runs: Runs) -> dict[Way, float]:
 
 
 def tenant_cores(runs: Runs, way: Way) -> dict[str | None, float]:
-    """What each tenant's share is in the mean over the measured steps; the operator's overhead has no tenant."""
+    """Each tenant's mean share over the measured steps; the operator's overhead has no tenant."""
     run = runs.live.get(way)
-    counting = runs.windows(way)
-    rows = [row for row in run.results.tenants if row.step in counting] if run else []
+    valid = runs.windows(way)
+    rows = [row for row in run.results.tenants if row.step in valid] if run else []
     steps = {row.step for row in rows}
     found: dict[str | None, float] = {}
     for row in rows:
@@ -61,7 +61,7 @@ def tenant_cores(runs: Runs, way: Way) -> dict[str | None, float]:
 
 
 def job_cores(runs: Runs) -> tuple[float, float] | None:
-    """What a job takes whatever it holds, and all jobs as a part of what default takes; None where nobody can tell."""
+    """The fixed cores of a job, and the part of default's cores that all jobs take; None if unknown."""
     launched, packed = runs.cores(DEFAULT), runs.cores(DEFAULT_PACKED)
     common = sorted(launched.keys() & packed.keys())
     if not common:

@@ -1,7 +1,7 @@
-"""Regimes in a report: what the model says of a trace by its counts, and where what was measured lies. Pure.
+"""Regimes in a report: the model's savings by the counts of a trace, and the measured savings. Pure.
 
-The counts and the part of the work that sharing saves are means over the steps that were measured, or over all steps
-of what was only counted. What a batch costs is measured where the same tasks ran in fewer jobs, and assumed else.
+The counts and the saved part of the work are means over the measured steps, or over all steps of a trace that was only
+counted. The cost of a batch is measured if the same tasks also ran in fewer jobs, else assumed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ from workloads.way import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredSavings:
-    """What was measured: seconds of work in a batch, and the parts of what default takes that each of the three saved.
+    """The measured savings, as parts of default's cores, and the seconds of work in a batch.
 
-    Made by `spots_of`. What was not measured is None.
+    Made by `measured_savings`; None where there is no measurement.
     """
 
     per_batch: float
@@ -31,7 +31,7 @@ class MeasuredSavings:
 
 
 def regime_of(runs: Runs) -> Regime | None:
-    """The regime of a trace; None where it was not run both ways."""
+    """The regime of a trace; None if it was not run both ways."""
     steps = _steps(runs)
     default, shared = ([row for row in runs.counts(way) if row.step in steps] for way in (DEFAULT, REUSE))
     if not default or not shared or not any(row.work_running for row in default):
@@ -39,7 +39,7 @@ def regime_of(runs: Runs) -> Regime | None:
     alone, kept = _mean(default, "work_running"), _mean(shared, "work_running")
     pace, cores = _pace(runs), runs.cores(DEFAULT)
     batch, jobs = _batch(runs, pace), _mean(default, "jobs")
-    # By what was measured, since work in results is in events and not in seconds; assumed to be little else.
+    # From measured cores, since the work in results is in events, not in seconds; else it is assumed to be small.
     work = fmean(cores.values()) - ASSUMED.host - jobs * batch / pace if cores else 0.0
     work = max(work, jobs * batch / pace / 100)
     return Regime(
@@ -51,13 +51,13 @@ def regime_of(runs: Runs) -> Regime | None:
         bridges=_mean(shared, "bridges"),
         pace=pace,
         batch=batch,
-        # Assumed for a batch every second.
+        # The assumption is for a batch every second.
         bridge=ASSUMED.bridge / pace,
     )
 
 
-def spots_of(runs: Runs, regime: Regime) -> MeasuredSavings | None:
-    """Where what was measured lies; None where nothing was measured without sharing."""
+def measured_savings(runs: Runs, regime: Regime) -> MeasuredSavings | None:
+    """The measured savings of a trace; None if nothing was measured without sharing."""
     default = runs.cores(DEFAULT)
     if not default:
         return None
@@ -78,24 +78,24 @@ def spots_of(runs: Runs, regime: Regime) -> MeasuredSavings | None:
 
 
 def regime_sentence(runs: Runs) -> str | None:
-    """In which regime a trace was, and from where on sharing saves more than packing, in a sentence."""
+    """A sentence on the regime of a trace, and on the load from which sharing saves more than packing."""
     regime = regime_of(runs)
     if regime is None:
         return None
-    told = f"{runs.workload}, {runs.trace}: a batch costs {1_000 * regime.batch:.0f} ms"
-    if spots_of(runs, regime) is None:
-        told += "."
+    text = f"{runs.workload}, {runs.trace}: a batch costs {1_000 * regime.batch:.0f} ms"
+    if measured_savings(runs, regime) is None:
+        text += "."
     else:
         found, alone = regime.saves, regime.alone + ASSUMED.host
-        told += (
-            f" and holds {1_000 * regime.per_batch:.0f} ms of work. By the model sharing saves"
-            f" {part(found.sharing / alone)} there, packing {part(found.packing / alone)}, and defragmenting what is"
-            f" shared {part(found.defragmenting / alone)} of what default takes, so {found.most or 'none of them'}"
-            " counts most."
+        text += (
+            f" and holds {1_000 * regime.per_batch:.0f} ms of work. By the model, sharing saves"
+            f" {part(found.sharing / alone)} of default's cores, packing {part(found.packing / alone)}, and"
+            f" defragmentation after sharing {part(found.defragmenting / alone)}. The largest saving is that of"
+            f" {found.most or 'none of them'}."
         )
     if regime.crossover is None:
-        return f"{told} At no load that a job can bear does sharing save more than packing."
-    return f"{told} Sharing saves more than packing from {1_000 * regime.crossover:.0f} ms of work in a batch on."
+        return f"{text} Sharing saves less than packing at every load that a job can bear."
+    return f"{text} Sharing saves more than packing from {1_000 * regime.crossover:.0f} ms of work in a batch."
 
 
 def _steps(runs: Runs) -> frozenset[int]:

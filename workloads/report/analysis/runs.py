@@ -1,4 +1,4 @@
-"""The runs that a report is on: results by workload, trace and way, counts and measurements apart."""
+"""The runs of a report: results by workload, trace and way, with dry and live runs apart."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,20 +26,20 @@ class Run:
 
     @property
     def way(self) -> Way:
-        """How it was replayed."""
+        """The way of the replay."""
         manifest = self.results.manifest
-        told = (manifest.mode, manifest.placement, manifest.defragment)
+        names = (manifest.mode, manifest.placement, manifest.defragment)
         try:
-            return _WAY.validate_python(told)
+            return _WAY.validate_python(names)
         except ValidationError:
             raise WrongResults(
-                f"{self.folder}: was replayed in no known way: {', '.join(told)}; replay it anew"
+                f"{self.folder}: was replayed in an unknown way: {', '.join(names)}; replay it again"
             ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """What was run of one workload and trace; made by `collected`."""
+    """The runs of one workload and trace; made by `grouped`."""
 
     workload: str
     trace: str
@@ -48,38 +48,38 @@ class Runs:
 
     @property
     def every(self) -> Iterator[Run]:
-        """All of them."""
+        """All runs, dry ones first."""
         return chain(self.dry.values(), self.live.values())
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """The ways it was run, without sharing first."""
+        """All ways; those without sharing are first."""
         return tuple(sorted(self.dry.keys() | self.live.keys()))
 
     @property
-    def lasting(self) -> tuple[float, ...]:
-        """What each step weighs."""
+    def step_weights(self) -> tuple[float, ...]:
+        """The weight of each step."""
         return weights(next(self.every).results.manifest.trace)
 
     def counts(self, way: Way) -> tuple[StepRow, ...]:
-        """The steps of a way: of the dry run if there is one, which has the same counts; none if it was not run."""
+        """The steps of a way, from the dry run if there is one; empty if there is no run."""
         run = self.dry.get(way) or self.live.get(way)
         return run.results.steps if run else ()
 
     def windows(self, way: Way) -> Mapping[int, tuple[WindowRow, ...]]:
-        """What was measured in a way, by step; without what was thrown away, because the service was behind."""
+        """The valid windows of a way, by step."""
         found: defaultdict[int, list[WindowRow]] = defaultdict(list)
         for row in self._windows(way):
             if not row.behind:
                 found[row.step].append(row)
         return {step: tuple(rows) for step, rows in sorted(found.items())}
 
-    def thrown_away(self, way: Way) -> tuple[WindowRow, ...]:
-        """The windows that do not count."""
+    def discarded_windows(self, way: Way) -> tuple[WindowRow, ...]:
+        """The windows in which the service was behind."""
         return tuple(row for row in self._windows(way) if row.behind)
 
     def both(self, way: Way) -> Iterator[tuple[WindowRow, WindowRow]]:
-        """The windows of a way's baseline, each beside that of the way itself; one alone has no other half."""
+        """Pairs of the same window in a way's baseline and in the way itself, if both are valid."""
         without = {(row.step, row.window): row for row in self._windows(way.baseline) if not row.behind}
         for rows in self.windows(way).values():
             for row in rows:
@@ -87,15 +87,15 @@ class Runs:
                     yield without[row.step, row.window], row
 
     def pairs(self, way: Way) -> tuple[Pair, ...]:
-        """The cores of a way beside those of its baseline in the same windows."""
+        """The cores of a way and of its baseline in the same windows."""
         return tuple(Pair(step=other.step, without=one.cores, shared=other.cores) for one, other in self.both(way))
 
     def estimates(self, way: Way) -> Mapping[int, IntervalEstimate]:
-        """The cores at each measured step, with intervals."""
+        """The mean cores at each measured step, with intervals."""
         return means({step: [row.cores for row in rows] for step, rows in self.windows(way).items()})
 
     def cores(self, way: Way) -> Mapping[int, float]:
-        """The mean of the windows at each measured step."""
+        """The mean cores at each measured step."""
         return {step: fmean(row.cores for row in rows) for step, rows in self.windows(way).items()}
 
     def _windows(self, way: Way) -> tuple[WindowRow, ...]:
@@ -104,14 +104,14 @@ class Runs:
 
 
 def read_runs(folders: Sequence[Path]) -> tuple[Runs, ...]:
-    """The runs in these folders, by workload and trace."""
-    return collected([Run(folder=folder, results=read_results(folder)) for folder in folders])
+    """Read the runs in these folders, by workload and trace."""
+    return grouped([Run(folder=folder, results=read_results(folder)) for folder in folders])
 
 
-def collected(runs: Sequence[Run]) -> tuple[Runs, ...]:
-    """Runs by workload and trace, in the order of their names; refused where they cannot be compared."""
+def grouped(runs: Sequence[Run]) -> tuple[Runs, ...]:
+    """Runs by workload and trace, in the order of their names; raises if they cannot be compared."""
     if not runs:
-        raise WrongResults("there are no results to report on; name folders that `braid replay` has written")
+        raise WrongResults("there are no results to report on; choose folders written by `braid replay`")
     groups: defaultdict[tuple[str, str, int], list[Run]] = defaultdict(list)
     for run in runs:
         trace = run.results.manifest.trace
@@ -120,7 +120,7 @@ def collected(runs: Sequence[Run]) -> tuple[Runs, ...]:
             weights(trace)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise WrongResults(
-                f"{run.folder}: its manifest tells no trace: {error!r}; replay the trace anew with `braid replay`"
+                f"{run.folder}: its manifest has no valid trace: {error!r}; replay the trace again with `braid replay`"
             ) from None
     seeds: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
     for workload, name, seed in groups:
@@ -132,7 +132,7 @@ def collected(runs: Sequence[Run]) -> tuple[Runs, ...]:
 
 
 def _order(workload: str, trace: str, seed: int) -> tuple[str, bool, str, int]:
-    """The paper's: the sequential trace first."""
+    """The paper's order: the sequential trace first."""
     return workload, not trace.startswith("SEQ"), trace, seed
 
 
@@ -143,14 +143,12 @@ def _together(workload: str, trace: str, runs: Sequence[Run]) -> Runs:
         steps = [(row.step, row.action, row.dataflow) for row in run.results.steps]
         if steps != [(row.step, row.action, row.dataflow) for row in first.results.steps] or not steps:
             raise WrongResults(
-                f"{run.folder}: has other steps than {first.folder} of the same trace {trace!r}; report on one of them"
+                f"{run.folder}: has other steps of the trace {trace!r} than {first.folder}; report on one of them"
             )
         if len(steps) != len(run.results.manifest.trace["steps"]):
-            raise WrongResults(f"{run.folder}: has not all steps of its trace; replay it anew with `braid replay`")
+            raise WrongResults(f"{run.folder}: lacks steps of its trace; replay it again with `braid replay`")
         if any(not 0 <= row.step < len(steps) for row in run.results.windows):
-            raise WrongResults(
-                f"{run.folder}: has windows of steps that it has not; replay it anew with `braid replay`"
-            )
+            raise WrongResults(f"{run.folder}: has windows of unknown steps; replay it again with `braid replay`")
         known = found[run.results.manifest.dry].setdefault(run.way, run)
         if known is not run:
             raise WrongResults(f"{run.folder}: is the same replay as {known.folder}; report on one of them")

@@ -1,11 +1,11 @@
-"""The arithmetic of savings: what less was used with sharing than without, and how sure that is. Pure.
+"""The arithmetic of savings and their confidence intervals. Pure.
 
-A saving is cumulative: what was used with sharing, added up over the steps, against what was used without. Each step
-weighs what it lasts where the trace has times, and else the same.
+A saving is cumulative: the sum over all steps of the use with sharing, compared with the sum of the use without. Steps
+are weighted by their duration if the trace has times, else equally.
 
-Its interval comes from windows in pairs, measured at the same step with and without sharing. What a pair departs from
-the saving that was found says how far windows scatter; that scatter, pooled over all steps, and Student's t give the
-interval. So it tells how far measuring again would lead elsewhere, and not what other traces would give.
+The interval comes from pairs of windows, measured at the same step with and without sharing. The deviations of the
+pairs from the saving are pooled over all steps, and Student's t gives the interval. It says how much a repeated
+measurement would vary, not what other traces would give.
 """
 
 import math
@@ -21,7 +21,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalEstimate:
-    """A number with its interval; without one where nothing was repeated."""
+    """A number with its interval; without an interval if no measurement was repeated."""
 
     value: float
     low: float | None = None
@@ -30,17 +30,17 @@ class IntervalEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """One window of a step, measured both ways."""
+    """A window that was measured both without and with sharing."""
 
     step: int
     without: float
-    """What was used without sharing."""
+    """The use without sharing."""
     shared: float
-    """What was used with it."""
+    """The use with sharing."""
 
 
 def weights(trace: Mapping[str, Any]) -> tuple[float, ...]:
-    """How long each step of a trace lasts, as its manifest tells it; 1 each where it has no times.
+    """The duration of each step of a trace in a manifest; 1 each if the trace has no times.
 
     >>> weights({"steps": [{"at": 0.0}, {"at": 2.0}, {"at": 5.0}]})
     (2.0, 3.0, 0.0)
@@ -50,24 +50,24 @@ def weights(trace: Mapping[str, Any]) -> tuple[float, ...]:
     times = [step.get("at") for step in trace["steps"]]
     if None in times:
         return (1.0,) * len(times)
-    lasting = [after - before for before, after in pairwise(times)]
-    # After the last step nothing is left to look at; where nothing else lasts either, all weigh the same.
-    return (*lasting, 0.0) if sum(lasting) else (1.0,) * len(times)
+    durations = [after - before for before, after in pairwise(times)]
+    # Nothing follows the last step; if no other step has a duration either, all have the same weight.
+    return (*durations, 0.0) if sum(durations) else (1.0,) * len(times)
 
 
-def saved(without: Sequence[float], shared: Sequence[float], lasting: Sequence[float]) -> float | None:
-    """The part of what was used without sharing that is saved; None where nothing was used.
+def saved(without: Sequence[float], shared: Sequence[float], durations: Sequence[float]) -> float | None:
+    """The saved part of the use without sharing; None if there was no use.
 
     >>> saved([2, 4], [2, 1], [1, 1])
     0.5
     """
-    whole = math.fsum(weight * each for weight, each in zip(lasting, without, strict=True))
-    used = math.fsum(weight * each for weight, each in zip(lasting, shared, strict=True))
+    whole = math.fsum(weight * each for weight, each in zip(durations, without, strict=True))
+    used = math.fsum(weight * each for weight, each in zip(durations, shared, strict=True))
     return 1 - used / whole if whole else None
 
 
 def saved_at_peak(without: Sequence[float], shared: Sequence[float]) -> float | None:
-    """The same at the first step at which most is used without sharing."""
+    """The saved part at the first step with the highest use without sharing."""
     if not without or not max(without):
         return None
     peak = without.index(max(without))
@@ -75,7 +75,7 @@ def saved_at_peak(without: Sequence[float], shared: Sequence[float]) -> float | 
 
 
 def means(steps: Mapping[int, Sequence[float]]) -> dict[int, IntervalEstimate]:
-    """The mean of each step's windows; their scatter is pooled over all steps, as few windows say little of it."""
+    """The mean of each step's windows; the variance is pooled over all steps, since each has few windows."""
     middles = {step: fmean(values) for step, values in steps.items()}
     freedom = sum(len(values) - 1 for values in steps.values())
     if not freedom:
@@ -84,33 +84,33 @@ def means(steps: Mapping[int, Sequence[float]]) -> dict[int, IntervalEstimate]:
     return {step: _around(middles[step], math.sqrt(scatter / len(values)), freedom) for step, values in steps.items()}
 
 
-def saving_of(pairs: Iterable[Pair], lasting: Mapping[int, float]) -> IntervalEstimate | None:
-    """What is saved by pairs of windows, each step weighed by what it lasts; None where nothing was measured."""
+def saving_of(pairs: Iterable[Pair], durations: Mapping[int, float]) -> IntervalEstimate | None:
+    """The weighted saving by pairs of windows; None if nothing was measured."""
     steps: defaultdict[int, list[Pair]] = defaultdict(list)
     for pair in pairs:
         steps[pair.step].append(pair)
-    whole = math.fsum(lasting[step] * fmean(pair.without for pair in those) for step, those in steps.items())
+    whole = math.fsum(durations[step] * fmean(pair.without for pair in those) for step, those in steps.items())
     if not whole > 0:
         return None
-    used = math.fsum(lasting[step] * fmean(pair.shared for pair in those) for step, those in steps.items())
+    used = math.fsum(durations[step] * fmean(pair.shared for pair in those) for step, those in steps.items())
     ratio = used / whole
     freedom = sum(len(those) - 1 for those in steps.values())
     if not freedom:
         return IntervalEstimate(value=1 - ratio)
     scatter = math.fsum(_scatter(those, ratio) for those in steps.values()) / freedom
-    error = math.sqrt(math.fsum(lasting[step] ** 2 * scatter / len(those) for step, those in steps.items())) / whole
+    error = math.sqrt(math.fsum(durations[step] ** 2 * scatter / len(those) for step, those in steps.items())) / whole
     return _around(1 - ratio, error, freedom)
 
 
 def quantile(freedom: int) -> float:
-    """Student's t for a two-sided interval: right to two parts in a thousand.
+    """Student's t for a two-sided interval, with a relative error of at most 0.002.
 
     >>> [round(quantile(freedom), 2) for freedom in (1, 2, 3, 5, 10, 30)]
     [12.71, 4.3, 3.18, 2.57, 2.23, 2.04]
     """
     if freedom == 1:
         return math.tan(math.pi * CONFIDENCE / 2)
-    if freedom == 2:  # noqa: PLR2004 - the other one with a formula
+    if freedom == 2:  # noqa: PLR2004 - this one has a formula too
         return CONFIDENCE * math.sqrt(2 / (1 - CONFIDENCE**2))
     z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     # The expansion of Cornish and Fisher in 1 / freedom.
@@ -125,7 +125,7 @@ def quantile(freedom: int) -> float:
 
 
 def _scatter(pairs: Sequence[Pair], ratio: float) -> float:
-    """How far the pairs of a step depart from each other, once what was found in all is taken off."""
+    """The sum of squared deviations of a step's pairs from the common ratio."""
     left = [pair.shared - ratio * pair.without for pair in pairs]
     middle = fmean(left)
     return math.fsum((each - middle) ** 2 for each in left)

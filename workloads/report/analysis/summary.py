@@ -1,4 +1,4 @@
-"""The summary of a report: for each workload, trace and way what ran, what it took, and what sharing saved. Pure."""
+"""The summary of a report: counts, cores and savings for each workload, trace and way. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,70 +14,70 @@ from workloads.way import Way
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaySummary:
-    """What came of one way to replay a trace; a part of one is a number between 0 and 1. What was not found is None."""
+    """The results of one way to replay a trace; parts are between 0 and 1, and unknown numbers are None."""
 
     against: str
-    """The way that savings are told against: the same placement without sharing."""
+    """The baseline of the savings: the same placement without sharing."""
     steps: int
     measured_steps: int
     windows: int
     windows_thrown_away: int
-    """Those that count for nothing, because the service was behind."""
+    """Windows that were discarded because the service was behind."""
     tasks_mean: float | None
     tasks_most: int | None
     tasks_saved: float | None
-    """The part of running tasks that sharing saves, over all steps."""
+    """The part of the running tasks that sharing saves, over all steps."""
     tasks_saved_at_peak: float | None
     tasks_saved_between: float | None
-    """The same against each dataflow by itself without its duplicates."""
+    """The same, compared with each dataflow by itself without its duplicates."""
     sources_mean: float | None
-    """Of the running tasks."""
+    """The sources among the running tasks."""
     steps_mean: float | None
     outputs_mean: float | None
     steps_saved: float | None
-    """Of the tasks that sharing saves those with inputs and outputs."""
+    """The saved part of the tasks that are neither sources nor outputs."""
     work_saved: float | None
-    """The part of the work that sharing saves, over all steps: of events times what one costs at each task."""
+    """The part of the work that sharing saves, over all steps; work is events times their cost at each task."""
     work_saved_at_peak: float | None
     work_saved_between: float | None
-    """The same against each dataflow by itself without its duplicates."""
+    """The same, compared with each dataflow by itself without its duplicates."""
     work_saved_where_measured: float | None
-    """The same over the steps whose cores were measured both ways, to be set beside the cores saved."""
+    """The same over the steps whose cores were measured both ways, for comparison with the saved cores."""
     jobs_mean: float | None
     paused_mean: float | None
     bridges_mean: float | None
     cores_mean: float | None
-    """Over the measured steps."""
+    """The mean over the measured steps."""
     cores_saved: float | None
     """The part of the cores that sharing saves, over the steps that were measured both ways."""
     cores_saved_low: float | None
     cores_saved_high: float | None
     cores_saved_at_peak: float | None
     latency_p50: float | None
-    """Seconds, the mean over all windows in which something came."""
+    """Seconds; the mean over all windows with events."""
     latency_p99: float | None
     estimate_error: float | None
-    """By how much the service's estimate of what is needed without sharing departs from what was measured then."""
+    """The error of the service's estimate of the cores without sharing, compared with the measurement."""
     estimate_error_low: float | None
     estimate_error_high: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What a report says in numbers; made by `summarised`, written as `summary.json`."""
+    """The numbers of a report; made by `summary_of`, written as `summary.json`."""
 
     workloads: Mapping[str, Mapping[str, Mapping[str, WaySummary]]]
     """By workload, trace and way."""
 
-    def told(self) -> dict[str, Any]:
-        """As it stands in the file."""
+    def as_json(self) -> dict[str, Any]:
+        """The content of the file."""
         return {
             workload: {trace: {way: asdict(each) for way, each in ways.items()} for trace, ways in traces.items()}
             for workload, traces in self.workloads.items()
         }
 
 
-def summarised(every: Sequence[Runs]) -> Summary:
+def summary_of(every: Sequence[Runs]) -> Summary:
     """The summary of all runs."""
     found: dict[str, dict[str, dict[str, WaySummary]]] = {}
     for runs in every:
@@ -87,7 +87,7 @@ def summarised(every: Sequence[Runs]) -> Summary:
 
 
 def markdown_of(summary: Summary) -> str:
-    """The summary as a table in Markdown, a row for each workload, trace and way."""
+    """The summary as a table in Markdown, with a row for each workload, trace and way."""
     head = (
         "workload",
         "trace",
@@ -127,21 +127,21 @@ def markdown_of(summary: Summary) -> str:
 
 
 def cores_saving(each: WaySummary) -> IntervalEstimate | None:
-    """What a way saves of the cores, with its interval."""
+    """The saved part of the cores, with its interval."""
     if each.cores_saved is None:
         return None
     return IntervalEstimate(value=each.cores_saved, low=each.cores_saved_low, high=each.cores_saved_high)
 
 
 def error_of(each: WaySummary) -> IntervalEstimate | None:
-    """By how much the service's estimate departs from what was measured, with its interval."""
+    """The error of the service's estimate, with its interval."""
     if each.estimate_error is None:
         return None
     return IntervalEstimate(value=each.estimate_error, low=each.estimate_error_low, high=each.estimate_error_high)
 
 
 def tasks_by_kind(each: WaySummary) -> str:
-    """The running tasks of a way for a cell: all, and how many of each kind."""
+    """The running tasks of a way for a table cell: all, and the number of each kind."""
     if each.tasks_mean is None:
         return number(None, 1)
     kinds = (each.sources_mean, each.steps_mean, each.outputs_mean)
@@ -149,7 +149,7 @@ def tasks_by_kind(each: WaySummary) -> str:
 
 
 def windows_counted(each: WaySummary) -> str:
-    """How many windows count, and of how many where some were thrown away."""
+    """The valid windows for a table cell, and their total if some were discarded."""
     many = each.windows + each.windows_thrown_away
     if not many:
         return "-"
@@ -157,17 +157,17 @@ def windows_counted(each: WaySummary) -> str:
 
 
 def number(value: float | None, digits: int) -> str:
-    """A number for a cell, which is a dash where nothing was found."""
+    """A number for a table cell; a dash for None."""
     return "-" if value is None else f"{value:.{digits}f}"
 
 
 def seconds(value: float | None) -> str:
-    """Seconds for a cell."""
+    """Seconds for a table cell."""
     return "-" if value is None else f"{value:.2f} s"
 
 
 def part(value: float | None) -> str:
-    """A part for a cell, in per cent; below nothing where more was used.
+    """A part for a table cell, in per cent.
 
     >>> part(0.3777), part(-0.02), part(None)
     ('37.8 %', '-2.0 %', '-')
@@ -189,17 +189,17 @@ def part_of(estimate: IntervalEstimate | None) -> str:
 
 
 def _cell(text: str) -> str:
-    """A name within a table in Markdown."""
+    """A name, escaped for a table in Markdown."""
     return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
 
 
 def _way(runs: Runs, way: Way) -> WaySummary:
-    lasting = runs.lasting
+    step_weights = runs.step_weights
     counts, without = runs.counts(way), runs.counts(way.baseline)
     tasks, work = [row.running_tasks for row in counts], [row.work_running for row in counts]
     steps = [row.running_steps for row in counts]
     pairs = runs.pairs(way)
-    cores = saving_of(pairs, dict(enumerate(lasting)))
+    cores = saving_of(pairs, dict(enumerate(step_weights)))
     windows = [row for rows in runs.windows(way).values() for row in rows]
     measured = runs.cores(way)
     error = _estimate_error(runs, way)
@@ -208,24 +208,24 @@ def _way(runs: Runs, way: Way) -> WaySummary:
         steps=len(counts),
         measured_steps=len(measured),
         windows=len(windows),
-        windows_thrown_away=len(runs.thrown_away(way)),
-        tasks_mean=_weighed(tasks, lasting),
+        windows_thrown_away=len(runs.discarded_windows(way)),
+        tasks_mean=_weighted_mean(tasks, step_weights),
         tasks_most=max(tasks),
-        tasks_saved=_saved([row.running_tasks for row in without], tasks, lasting),
+        tasks_saved=_saved([row.running_tasks for row in without], tasks, step_weights),
         tasks_saved_at_peak=saved_at_peak([row.running_tasks for row in without], tasks),
-        tasks_saved_between=saved([row.submitted_tasks for row in counts], tasks, lasting),
-        sources_mean=_weighed([row.running_sources for row in counts], lasting),
-        steps_mean=_weighed(steps, lasting),
-        outputs_mean=_weighed([row.running_outputs for row in counts], lasting),
-        steps_saved=_saved([row.running_steps for row in without], steps, lasting),
-        work_saved=_saved([row.work_running for row in without], work, lasting),
+        tasks_saved_between=saved([row.submitted_tasks for row in counts], tasks, step_weights),
+        sources_mean=_weighted_mean([row.running_sources for row in counts], step_weights),
+        steps_mean=_weighted_mean(steps, step_weights),
+        outputs_mean=_weighted_mean([row.running_outputs for row in counts], step_weights),
+        steps_saved=_saved([row.running_steps for row in without], steps, step_weights),
+        work_saved=_saved([row.work_running for row in without], work, step_weights),
         work_saved_at_peak=saved_at_peak([row.work_running for row in without], work),
-        work_saved_between=saved([row.work_alone for row in counts], work, lasting),
+        work_saved_between=saved([row.work_alone for row in counts], work, step_weights),
         work_saved_where_measured=_work_where_measured(runs, way),
-        jobs_mean=_weighed([row.jobs for row in counts], lasting),
-        paused_mean=_weighed([row.paused_tasks for row in counts], lasting),
-        bridges_mean=_weighed([row.bridges for row in counts], lasting),
-        cores_mean=_weighed(list(measured.values()), [lasting[step] for step in measured]),
+        jobs_mean=_weighted_mean([row.jobs for row in counts], step_weights),
+        paused_mean=_weighted_mean([row.paused_tasks for row in counts], step_weights),
+        bridges_mean=_weighted_mean([row.bridges for row in counts], step_weights),
+        cores_mean=_weighted_mean(list(measured.values()), [step_weights[step] for step in measured]),
         cores_saved=cores.value if cores else None,
         cores_saved_low=cores.low if cores else None,
         cores_saved_high=cores.high if cores else None,
@@ -238,15 +238,17 @@ def _way(runs: Runs, way: Way) -> WaySummary:
     )
 
 
-def _saved(without: Sequence[float], shared: Sequence[float], lasting: Sequence[float]) -> float | None:
-    """What is saved against a baseline, if that was replayed."""
-    return saved(without, shared, lasting) if without else None
+def _saved(without: Sequence[float], shared: Sequence[float], step_weights: Sequence[float]) -> float | None:
+    """The saved part of a baseline; None if that was not replayed."""
+    return saved(without, shared, step_weights) if without else None
 
 
-def _weighed(values: Sequence[float], lasting: Sequence[float]) -> float | None:
-    """The mean of what there was at each step."""
-    whole = math.fsum(lasting)
-    return math.fsum(weight * each for weight, each in zip(lasting, values, strict=True)) / whole if whole else None
+def _weighted_mean(values: Sequence[float], step_weights: Sequence[float]) -> float | None:
+    """The weighted mean over the steps."""
+    whole = math.fsum(step_weights)
+    return (
+        math.fsum(weight * each for weight, each in zip(step_weights, values, strict=True)) / whole if whole else None
+    )
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -255,7 +257,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _cores_at_peak(runs: Runs, way: Way) -> float | None:
-    """What is saved at the measured step at which most is used without sharing."""
+    """The saved part at the measured step with the highest use without sharing."""
     shared, without = runs.cores(way), runs.cores(way.baseline)
     both = [step for step in without if step in shared]
     return saved_at_peak([without[step] for step in both], [shared[step] for step in both])
@@ -265,18 +267,18 @@ def _work_where_measured(runs: Runs, way: Way) -> float | None:
     shared = {row.step: row.work_running for row in runs.counts(way)}
     without = {row.step: row.work_running for row in runs.counts(way.baseline)}
     steps = sorted({pair.step for pair in runs.pairs(way)} & shared.keys() & without.keys())
-    lasting = [runs.lasting[step] for step in steps]
-    return saved([without[step] for step in steps], [shared[step] for step in steps], lasting)
+    step_weights = [runs.step_weights[step] for step in steps]
+    return saved([without[step] for step in steps], [shared[step] for step in steps], step_weights)
 
 
 def _estimate_error(runs: Runs, way: Way) -> IntervalEstimate | None:
-    """By how much the estimate that a service made while it shared departs from what was measured without sharing."""
+    """The error of a sharing service's estimate, compared with the cores measured without sharing."""
     pairs = [
         Pair(step=other.step, without=one.cores, shared=estimated)
         for one, other in runs.both(way)
         if (estimated := _alone(other, way)) is not None
     ]
-    less = saving_of(pairs, dict(enumerate(runs.lasting))) if way.mode == "reuse" else None
+    less = saving_of(pairs, dict(enumerate(runs.step_weights))) if way.mode == "reuse" else None
     if less is None:
         return None
     low, high = (None if each is None else -each for each in (less.high, less.low))

@@ -1,1 +1,1 @@
-"""The figures of a report, drawn."""
+"""The figures of a report, drawn with matplotlib, and their files."""

@@ -1,4 +1,4 @@
-"""Figures as files and within a page: PNG, SVG, and SVG whose colours the page decides."""
+"""The files of figures: PNG, SVG, and SVG within a page, which sets its colours."""
 
 import io
 import re
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure as Drawing
 
 from workloads.report.drawings.figures import Figure
 from workloads.report.drawings.panels import COLORS, INK, PAPER
-from workloads.report.web_page.html_tags import Html, told
+from workloads.report.web_page.html_tags import Html, escaped
 
 _SETTINGS: Mapping[Any, Any] = MappingProxyType(
     {
@@ -25,8 +25,8 @@ _SETTINGS: Mapping[Any, Any] = MappingProxyType(
 )
 
 
-def drawn(figure: Figure, folder: Path) -> Html:
-    """Write a figure's files into a folder, and give what a page shows of it."""
+def write_figure(figure: Figure, folder: Path) -> Html:
+    """Write a figure's files to a folder, and return its SVG for the page."""
     with mpl.rc_context(dict(_SETTINGS)):
         drawing = figure.draw()
         drawing.savefig(folder / f"{figure.name}.png", dpi=160, facecolor=PAPER)
@@ -35,7 +35,7 @@ def drawn(figure: Figure, folder: Path) -> Html:
 
 
 def within_page(svg: str, name: str, alt: str) -> Html:
-    """An SVG file as an element of a page: with its own ids, the page's colours, and what it shows in words."""
+    """An SVG file as an element of a page, with unique ids, the page's colours and an alternative text."""
     start = svg.index("<svg")
     inside = svg[svg.index(">", start) + 1 :]
     inside = re.sub(r"<metadata>.*?</metadata>", "", inside, flags=re.DOTALL)
@@ -45,17 +45,17 @@ def within_page(svg: str, name: str, alt: str) -> Html:
     for color in COLORS:
         inside = inside.replace(color, f"var(--c{color[1:]}, {color})")
     box = re.search(r'viewBox="[^"]*"', svg)
-    assert box is not None  # noqa: S101 - whoever draws writes one
+    assert box is not None  # noqa: S101 - matplotlib writes one
     return Html(
         f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" {box.group()}'
-        f' role="img" aria-label="{told(alt)}">{inside}'
+        f' role="img" aria-label="{escaped(alt)}">{inside}'
     )
 
 
 def _svg(drawing: Drawing, *, clear: bool) -> str:
-    written = io.StringIO()
+    file = io.StringIO()
     # Without a date the same figure is the same file.
     drawing.savefig(
-        written, format="svg", transparent=clear, metadata={"Date": None}, **({} if clear else {"facecolor": PAPER})
+        file, format="svg", transparent=clear, metadata={"Date": None}, **({} if clear else {"facecolor": PAPER})
     )
-    return written.getvalue()
+    return file.getvalue()

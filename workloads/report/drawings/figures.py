@@ -1,4 +1,4 @@
-"""The figures of a report: what each shows, in words too, and how a panel of it is drawn."""
+"""The figures of a report: their titles, alternative texts and panels."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from manager.defragmentation.calibration import ASSUMED
-from workloads.report.analysis.means import MANY, latencies, packed_or_shared, shares_by_users
-from workloads.report.analysis.regimes import regime_of, spots_of
+from workloads.report.analysis.means import MANY, cores_by_packing_and_sharing, latencies, shares_by_users
+from workloads.report.analysis.regimes import measured_savings, regime_of
 from workloads.report.analysis.runs import Runs
 from workloads.report.analysis.summary import number, seconds
 from workloads.report.drawings.panels import (
@@ -20,51 +20,51 @@ from workloads.report.drawings.panels import (
     PAPER,
     WAY_STYLES,
     Panel,
-    counts_up,
+    draw_counts,
+    label_ways,
     line_of,
     name_of,
     panels,
-    ways_across,
 )
 from workloads.way import DEFAULT, DEFAULT_PACKED, DEFRAGMENTED, REUSE, Way
 
 _COUNTED = (DEFAULT, REUSE)
 _COMPARED = (*_COUNTED, DEFRAGMENTED)
 _SCATTERED = (REUSE, DEFRAGMENTED)
-_LEVERS = {"sharing": REUSE, "packing": DEFAULT_PACKED, "defragmenting": DEFRAGMENTED}
-"""Which way each of the three looks like."""
+_SAVINGS = {"sharing": REUSE, "packing": DEFAULT_PACKED, "defragmenting": DEFRAGMENTED}
+"""The ways whose styles the three savings have."""
 _STEP, _TASKS, _JOBS, _PAUSED = "step", "running tasks", "jobs", "paused tasks"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One figure, not drawn yet."""
+    """One figure that is not drawn yet."""
 
     name: str
-    """What its files are called."""
+    """The name of its files, without suffixes."""
     title: str
     alt: str
-    """What it shows, for those who cannot see it."""
+    """The alternative text for those who cannot see it."""
     shown: Sequence[Runs]
     rows: Sequence[str]
-    """What is to be seen of each workload."""
+    """The quantities shown for each workload, one row of panels each."""
     across: str
     panel: Panel
 
     def draw(self) -> Drawing:
-        """Draw it."""
+        """Draw the figure."""
         return panels(self.shown, self.rows, self.panel, self.across)
 
 
 def figures_of(every: Sequence[Runs]) -> dict[str, Figure]:
-    """The figures for which there are results, by name."""
+    """The figures that the results suffice for, by name."""
     made = (
         _tasks([runs for runs in every if _counted(runs)]),
         _cores([runs for runs in every if _measured(runs)]),
         _reuse([runs for runs in every if shares_by_users(runs)]),
         _defragmentation([runs for runs in every if all(runs.counts(way) for way in _SCATTERED)]),
         _latency([runs for runs in every if latencies(runs)]),
-        _packing([runs for runs in every if len(packed_or_shared(runs)) > len(_COUNTED)]),
+        _packing([runs for runs in every if len(cores_by_packing_and_sharing(runs)) > len(_COUNTED)]),
         _regimes([runs for runs in every if regime_of(runs)]),
     )
     return {figure.name: figure for figure in made if figure.shown}
@@ -74,16 +74,16 @@ def _tasks(shown: Sequence[Runs]) -> Figure:
     def panel(axes: Axes, runs: Runs, _what: str) -> None:
         for way in _counted(runs):
             tasks = [row.running_tasks for row in runs.counts(way)]
-            counts_up(axes, tasks, way)
+            draw_counts(axes, tasks, way)
 
-    def said(runs: Runs) -> Iterable[str]:
+    def describe(runs: Runs) -> Iterable[str]:
         for way in _counted(runs):
-            yield f"{max(row.running_tasks for row in runs.counts(way))} at most with {way.name}"
+            yield f"at most {max(row.running_tasks for row in runs.counts(way))} with {way.name}"
 
     return Figure(
         name="tasks-per-step",
         title="Running tasks after each step (the paper's figure 2)",
-        alt=_alt("Lines of the running tasks after each step, a panel for each workload and trace.", shown, said),
+        alt=_alt("Lines of the running tasks after each step, a panel for each workload and trace.", shown, describe),
         shown=shown,
         rows=(_TASKS,),
         across=_STEP,
@@ -107,15 +107,15 @@ def _cores(shown: Sequence[Runs]) -> Figure:
                     **line_of(way),
                 )
 
-    def said(runs: Runs) -> Iterable[str]:
+    def describe(runs: Runs) -> Iterable[str]:
         for way in _measured(runs):
             if cores := runs.cores(way):
-                yield f"{number(fmean(cores.values()), 2)} cores in the mean with {way.name}"
+                yield f"{number(fmean(cores.values()), 2)} cores on average with {way.name}"
 
     return Figure(
         name="cores-per-step",
         title="Cores at each measured step (the paper's figure 3)",
-        alt=_alt("Lines of the cores used at the measured steps, with 95 % intervals.", shown, said),
+        alt=_alt("Lines of the cores used at the measured steps, with 95 % intervals.", shown, describe),
         shown=shown,
         rows=("cores",),
         across=_STEP,
@@ -131,14 +131,18 @@ def _reuse(shown: Sequence[Runs]) -> Figure:
         axes.set_xticks(list(found), [f"{users}+" if users == MANY else str(users) for users in found])
         axes.margins(y=0.15)
 
-    def said(runs: Runs) -> Iterable[str]:
+    def describe(runs: Runs) -> Iterable[str]:
         for users, each in shares_by_users(runs).items():
             yield f"{100 * each:.1f} % by {users}{' or more' if users == MANY else ''}"
 
     return Figure(
         name="reuse-histogram",
-        title="Running tasks used by several dataflows (the paper's figure 4)",
-        alt=_alt("Bars of the part of running tasks, weighed by time, that so many dataflows use.", shown, said),
+        title="Running tasks that several dataflows use (the paper's figure 4)",
+        alt=_alt(
+            "Bars of the part of the running tasks that several dataflows use, by their number.",
+            shown,
+            describe,
+        ),
         shown=shown,
         rows=("% of running tasks",),
         across="dataflows that use a task",
@@ -150,9 +154,9 @@ def _defragmentation(shown: Sequence[Runs]) -> Figure:
     def panel(axes: Axes, runs: Runs, what: str) -> None:
         for way in _SCATTERED:
             counts = [row.jobs if what == _JOBS else row.paused_tasks for row in runs.counts(way)]
-            counts_up(axes, counts, way)
+            draw_counts(axes, counts, way)
 
-    def said(runs: Runs) -> Iterable[str]:
+    def describe(runs: Runs) -> Iterable[str]:
         for way in _SCATTERED:
             steps = runs.counts(way)
             jobs, paused = max(row.jobs for row in steps), max(row.paused_tasks for row in steps)
@@ -161,7 +165,7 @@ def _defragmentation(shown: Sequence[Runs]) -> Figure:
     return Figure(
         name="defragmentation",
         title="Jobs and paused tasks, with and without defragmentation",
-        alt=_alt("Lines of jobs and of paused tasks after each step.", shown, said),
+        alt=_alt("Lines of jobs and of paused tasks after each step.", shown, describe),
         shown=shown,
         rows=(_JOBS, _PAUSED),
         across=_STEP,
@@ -177,16 +181,16 @@ def _latency(shown: Sequence[Runs]) -> Figure:
             axes.plot([place, place], [p50, p99], color=color, linewidth=1)
             axes.plot(place, p50, marker="o", color=color)
             axes.plot(place, p99, marker="_", markersize=14, color=color)
-        ways_across(axes, list(found))
+        label_ways(axes, list(found))
 
-    def said(runs: Runs) -> Iterable[str]:
+    def describe(runs: Runs) -> Iterable[str]:
         for way, (p50, p99) in latencies(runs).items():
             yield f"{seconds(p50)} and {seconds(p99)} with {way.name}"
 
     return Figure(
         name="latency",
-        title="Latency from event to output: the median as a dot, the 99th percentile as a bar",
-        alt=_alt("The median and the 99th percentile of the latency.", shown, said),
+        title="Latency from event to output: the median (dot) and the 99th percentile (bar)",
+        alt=_alt("The median and the 99th percentile of the latency.", shown, describe),
         shown=shown,
         rows=("seconds",),
         across="",
@@ -196,21 +200,21 @@ def _latency(shown: Sequence[Runs]) -> Figure:
 
 def _packing(shown: Sequence[Runs]) -> Figure:
     def panel(axes: Axes, runs: Runs, _what: str) -> None:
-        found = packed_or_shared(runs)
+        found = cores_by_packing_and_sharing(runs)
         for place, (way, cores) in enumerate(found.items()):
-            look = WAY_STYLES[way]
-            bars = axes.bar(place, cores, color=look.color, hatch=look.hatch, edgecolor=PAPER, linewidth=0, width=0.7)
+            style = WAY_STYLES[way]
+            bars = axes.bar(place, cores, color=style.color, hatch=style.hatch, edgecolor=PAPER, linewidth=0, width=0.7)
             axes.bar_label(bars, fmt="%.2f", fontsize=7, color=INK, padding=1)
-        ways_across(axes, list(found))
+        label_ways(axes, list(found))
         axes.margins(y=0.15)
 
-    def said(runs: Runs) -> Iterable[str]:
-        return (f"{cores:.2f} with {way.name}" for way, cores in packed_or_shared(runs).items())
+    def describe(runs: Runs) -> Iterable[str]:
+        return (f"{cores:.2f} with {way.name}" for way, cores in cores_by_packing_and_sharing(runs).items())
 
     return Figure(
         name="packing-and-sharing",
-        title="Mean cores, packed or not and shared or not",
-        alt=_alt("Bars of the mean cores over the steps that all ways have.", shown, said),
+        title="Mean cores with and without packing, with and without sharing",
+        alt=_alt("Bars of the mean cores over the common steps of all ways.", shown, describe),
         shown=shown,
         rows=("cores",),
         across="",
@@ -225,30 +229,34 @@ def _regimes(shown: Sequence[Runs]) -> Figure:
             return
         across = [10.0 ** (exponent / 20) for exponent in range(-60, round(20 * log10(regime.pace)))]
         found = [regime.at(each) for each in across]
-        spots = spots_of(runs, regime)
-        for name, way in _LEVERS.items():
+        dots = measured_savings(runs, regime)
+        for name, way in _SAVINGS.items():
             saved = [100 * getattr(each.saves, name) / (each.alone + ASSUMED.host) for each in found]
             axes.plot([1_000 * each for each in across], saved, **{**line_of(way), "label": name})
-            measured = getattr(spots, name) if spots else None
-            if spots and measured is not None:
+            measured = getattr(dots, name) if dots else None
+            if dots and measured is not None:
                 axes.plot(
-                    1_000 * spots.per_batch, 100 * measured, marker=WAY_STYLES[way].marker, color=WAY_STYLES[way].color
+                    1_000 * dots.per_batch, 100 * measured, marker=WAY_STYLES[way].marker, color=WAY_STYLES[way].color
                 )
         if regime.crossover is not None:
             axes.axvline(1_000 * regime.crossover, color=FAINT, linewidth=1)
         axes.set_xscale("log")
 
-    def said(runs: Runs) -> Iterable[str]:
+    def describe(runs: Runs) -> Iterable[str]:
         regime = regime_of(runs)
         if regime is not None:
             over = regime.crossover
             yield f"{1_000 * regime.per_batch:.0f} ms of work in a batch"
-            yield "no crossover" if over is None else f"sharing ahead of packing from {1_000 * over:.0f} ms on"
+            yield "no crossover" if over is None else f"sharing saves more than packing from {1_000 * over:.0f} ms"
 
     return Figure(
         name="regimes",
-        title="What each saves of what default takes, by the work in a batch",
-        alt=_alt("Lines of what sharing, packing and defragmenting save, and dots of what was measured.", shown, said),
+        title="Savings of default's cores, by the work in a batch",
+        alt=_alt(
+            "Lines of what sharing, packing and defragmenting save by the model; dots are measured.",
+            shown,
+            describe,
+        ),
         shown=shown,
         rows=("% of default's cores",),
         across="milliseconds of work in a batch",
@@ -257,16 +265,16 @@ def _regimes(shown: Sequence[Runs]) -> Figure:
 
 
 def _counted(runs: Runs) -> list[Way]:
-    """The ways whose counts the figure of tasks shows: launched ones, or else those that there are."""
+    """The ways in the figure of tasks: launched ones, or else all ways."""
     return [way for way in _COUNTED if runs.counts(way)] or [way for way in runs.ways if way.defragment == "off"]
 
 
 def _measured(runs: Runs) -> list[Way]:
-    """The ways whose cores the figure of cores shows: launched ones, or else those that there are."""
+    """The ways in the figure of cores: launched ones, or else all measured ways."""
     measured = [way for way in runs.ways if runs.cores(way)]
     return [way for way in _COMPARED if way in measured] or measured
 
 
-def _alt(what: str, shown: Sequence[Runs], said: Callable[[Runs], Iterable[str]]) -> str:
-    told = [f"{name_of(runs)}: {', '.join(said(runs))}" for runs in shown]
-    return f"{what} {'; '.join(told)}."
+def _alt(what: str, shown: Sequence[Runs], describe: Callable[[Runs], Iterable[str]]) -> str:
+    by_trace = [f"{name_of(runs)}: {', '.join(describe(runs))}" for runs in shown]
+    return f"{what} {'; '.join(by_trace)}."

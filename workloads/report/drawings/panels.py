@@ -1,4 +1,4 @@
-"""Panels: what figures have in common when they are drawn. Needs matplotlib, but no display."""
+"""The panels of figures: layout, styles and legend. Needs matplotlib, but no display."""
 
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -15,11 +15,11 @@ INK, FAINT, PAPER = "#1b2430", "#8a94a3", "#ffffff"
 WIDTH, HEIGHT = 3.6, 2.5
 """Inches of a panel."""
 Panel: TypeAlias = Callable[[Axes, Runs, str], None]
-"""What draws one panel: of these runs, what is to be seen of them."""
+"""Draws one panel: a quantity of these runs."""
 
 
 class WayStyle(NamedTuple):
-    """How a way looks in every figure; told apart by more than colour."""
+    """The style of a way in every figure; styles differ by more than colour."""
 
     color: str
     line: str
@@ -35,12 +35,12 @@ WAY_STYLES = {
     REUSE_PACKED: WayStyle("#7c3aed", "-.", "v", "\\\\"),
 }
 OTHER = WayStyle("#64748b", "--", "x", "xx")
-COLORS = (INK, FAINT, *(look.color for look in WAY_STYLES.values()), OTHER.color)
-"""Every colour that a figure has; pages replace them by their own, which know of the dark."""
+COLORS = (INK, FAINT, *(style.color for style in WAY_STYLES.values()), OTHER.color)
+"""All colours of figures; pages replace them by their own, for light and dark mode."""
 
 
 def panels(shown: Sequence[Runs], rows: Sequence[str], panel: Panel, across: str) -> Drawing:
-    """A row of panels for each workload and each thing to be seen of it, a column for each trace."""
+    """Draw panels: a row for each workload and quantity, a column for each trace."""
     kinds = list(product(dict.fromkeys(runs.workload for runs in shown), rows))
     traces = list(dict.fromkeys(runs.trace for runs in shown))
     size = (max(WIDTH * len(traces), WIDTH * 1.6), HEIGHT * len(kinds) + 0.4)
@@ -55,25 +55,25 @@ def panels(shown: Sequence[Runs], rows: Sequence[str], panel: Panel, across: str
 
 
 def name_of(runs: Runs) -> str:
-    """A panel's name in letters that every font has."""
+    """A panel's name, in letters that every font has."""
     name = f"{runs.workload}, {runs.trace}"
     return "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in name)[-40:]
 
 
 def line_of(way: Way) -> dict[str, Any]:
-    """How a way's line is drawn."""
-    look = WAY_STYLES.get(way, OTHER)
-    return {"color": look.color, "linestyle": look.line, "linewidth": 1.4, "label": way.name}
+    """The options to draw a way's line."""
+    style = WAY_STYLES.get(way, OTHER)
+    return {"color": style.color, "linestyle": style.line, "linewidth": 1.4, "label": way.name}
 
 
-def counts_up(axes: Axes, counts: Sequence[int], way: Way) -> None:
+def draw_counts(axes: Axes, counts: Sequence[int], way: Way) -> None:
     """Draw a way's counts after each step."""
     axes.step(range(1, len(counts) + 1), counts, where="mid", **line_of(way))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def ways_across(axes: Axes, ways: Sequence[Way]) -> None:
-    """Have a panel name a way at each place across."""
+def label_ways(axes: Axes, ways: Sequence[Way]) -> None:
+    """Label the places on a panel's x axis with the ways."""
     axes.set_xticks(range(len(ways)), [way.name.replace("-", "-\n") for way in ways], fontsize=6.5)
     axes.set_xlim(-0.6, len(ways) - 0.4)
 

@@ -1,1 +1,1 @@
-"""The page of a report, as HTML."""
+"""The HTML page of a report: its sections, and the tags they are made of. Pure."""

@@ -1,12 +1,12 @@
-"""HTML as strings that cannot be mixed up with text: what is not `Html` is escaped where it is put in. Pure."""
+"""HTML as strings of a type of their own; other text is escaped when it is inserted. Pure."""
 
 import html
 import re
 from collections.abc import Sequence
 
 VOID = frozenset({"br", "meta"})
-"""The elements that have no end."""
-# Not even escaped may these stand in a page.
+"""Elements without an end tag."""
+# A page may not contain these, not even escaped.
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -16,23 +16,23 @@ class Html(str):
     __slots__ = ()
 
 
-def told(text: str) -> Html:
-    """Any text as it is read, be it already HTML or not.
+def escaped(text: str) -> Html:
+    """Text escaped as HTML; HTML stays as it is.
 
-    >>> told("a < b"), told(Html("<b>a</b>"))
+    >>> escaped("a < b"), escaped(Html("<b>a</b>"))
     ('a &lt; b', '<b>a</b>')
     """
     return text if isinstance(text, Html) else Html(html.escape(_FORBIDDEN.sub("\ufffd", text)))
 
 
 def tag(name: str, /, *inside: str, **attributes: str | None) -> Html:
-    """An element; attributes that are None are left out, and `class_` and the like stand for Python's own words.
+    """An element; attributes that are None are left out, and a trailing underscore is removed, as of `class_`.
 
     >>> tag("td", "1 < 2", class_="number", title=None)
     '<td class="number">1 &lt; 2</td>'
     """
     given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{told(value)}"'
+        f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -42,12 +42,12 @@ def tag(name: str, /, *inside: str, **attributes: str | None) -> Html:
 
 
 def joined(*parts: str) -> Html:
-    """Parts one after the other."""
-    return Html("".join(map(told, parts)))
+    """Concatenate texts and HTML."""
+    return Html("".join(map(escaped, parts)))
 
 
 def table(caption: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, texts: int = 1) -> Html:
-    """A table with a caption; the first column names the rows, and so many columns are text rather than numbers."""
+    """A table with a caption; the first `texts` columns are text, the first of them the headings of the rows."""
     return tag(
         "div",
         tag(

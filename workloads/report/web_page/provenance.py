@@ -1,9 +1,9 @@
-"""The section on how the figures were made: the replays, how savings are reckoned, and what is missing. Pure."""
+"""The section on the origin of the figures: the replays, the method, and missing measurements. Pure."""
 
 from collections.abc import Sequence
 from statistics import fmean
 
-from workloads.report.analysis.findings import missing
+from workloads.report.analysis.findings import missing_measurements
 from workloads.report.analysis.runs import Runs
 from workloads.report.analysis.summary import seconds
 from workloads.report.web_page.html_tags import Html, joined, table, tag
@@ -11,7 +11,7 @@ from workloads.report.web_page.page_parts import details, sentences
 
 
 def made(every: Sequence[Runs]) -> Html:
-    """What was replayed, how savings are reckoned, and what is missing."""
+    """The replays, the method, and missing measurements."""
     rows = []
     for runs in every:
         for run in runs.every:
@@ -28,7 +28,7 @@ def made(every: Sequence[Runs]) -> Html:
                     seconds(fmean(row.seconds for row in run.results.windows)) if run.results.windows else "",
                 )
             )
-    head = ("workload, trace", "way", "kind", "begun", "seed", "steps", "windows", "of")
+    head = ("workload, trace", "way", "kind", "start", "seed", "steps", "windows", "length")
     first = next(every[0].every).results.manifest
     workloads = {runs.workload: next(runs.every).results.manifest.workload for runs in every}
     settings = {
@@ -40,13 +40,13 @@ def made(every: Sequence[Runs]) -> Html:
         table("The replays", head, rows, texts=4),
         tag(
             "p",
-            "A saving's interval: the windows of both ways at one step make pairs; what each pair departs from the"
-            " saving that was found is its scatter, which is pooled over all steps and taken times Student's t. It"
-            " tells how far measuring again would lead elsewhere, not what other traces would give.",
+            "The interval of a saving comes from pairs of windows, measured in both ways at the same step. The"
+            " deviations of the pairs from the saving are pooled over all steps and multiplied by Student's t. The"
+            " interval says how much a repeated measurement would vary, not what other traces would give.",
         ),
         tag("h3", "What is missing"),
-        sentences(missing(every), "Nothing: every way was replayed and measured."),
-        details("The workloads, and how they were made", workloads),
+        sentences(missing_measurements(every), "Nothing: every way was replayed and measured."),
+        details("The workloads and their origin", workloads),
         details("The settings of the live replays", settings),
         details("Versions and machine of the first replay", {"versions": first.versions, "machine": first.machine}),
     )

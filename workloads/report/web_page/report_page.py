@@ -1,8 +1,8 @@
-"""The page of a report: one HTML file that asks nobody for anything else. Pure."""
+"""The page of a report: one self-contained HTML file. Pure."""
 
 from collections.abc import Sequence
 
-from workloads.report.analysis.findings import span, values
+from workloads.report.analysis.paper_claims import percent_range, values
 from workloads.report.analysis.runs import Runs
 from workloads.report.analysis.summary import Summary
 from workloads.report.web_page import provenance, regime_sections, sections
@@ -12,21 +12,21 @@ from workloads.way import REUSE, REUSE_PACKED
 
 
 def page(every: Sequence[Runs], summary: Summary, pictures: Pictures, style: str) -> str:
-    """The whole page."""
+    """The complete page."""
     shown = (
-        ("savings", "What is saved", sections.savings(summary)),
-        ("paper", "Beside the paper", sections.paper(every, summary)),
+        ("savings", "Savings", sections.savings(summary)),
+        ("paper", "Comparison with the paper", sections.paper(every, summary)),
         ("tasks", "Running tasks", sections.tasks(every, pictures)),
         ("cores", "Cores", sections.cores(every, pictures)),
-        ("work", "Cores beside the work", regime_sections.work(every, summary)),
-        ("regime", "Which saving counts where", regime_sections.regimes(every, pictures)),
-        ("reuse", "Who uses the same tasks", sections.reuse(pictures)),
+        ("work", "Cores and work", regime_sections.work(every, summary)),
+        ("regime", "The largest saving, by load", regime_sections.regimes(every, pictures)),
+        ("reuse", "Users of shared tasks", sections.reuse(pictures)),
         ("defragmentation", "Defragmentation", sections.defragmentation(every, summary, pictures)),
-        ("latency", "Latency through bridges", sections.latency(every, summary, pictures)),
-        ("packing", "Packing is not sharing", sections.packing(every, pictures)),
-        ("tenants", "What each tenant costs", sections.tenants(every)),
-        ("estimate", "The service's estimate, checked", sections.estimate(summary)),
-        ("made", "How this was made", provenance.made(every)),
+        ("latency", "Latency over bridges", sections.latency(every, summary, pictures)),
+        ("packing", "Packing and sharing", sections.packing(every, pictures)),
+        ("tenants", "Costs of tenants", sections.tenants(every)),
+        ("estimate", "Accuracy of the service's estimate", sections.estimate(summary)),
+        ("made", "Origin of the figures", provenance.made(every)),
     )
     body = tag(
         "body",
@@ -60,24 +60,32 @@ def _about(every: Sequence[Runs]) -> str:
     workloads = " and ".join(f"{name} with up to {many} dataflows at once" for name, many in sorted(dataflows.items()))
     live = sum(len(runs.live) for runs in every)
     return (
-        f"Dataflows of many tenants come and go; what they have in common runs once (reuse), or each runs by itself"
-        f" (default). Replayed were {workloads}: {sum(len(runs.dry) for runs in every)} replays counted, and {live}"
-        f" on live services."
+        f"Dataflows of many tenants come and go. Their common tasks run once (reuse), or each dataflow runs by itself"
+        f" (default). The report covers {workloads}: {sum(len(runs.dry) for runs in every)} dry replays, and {live} on"
+        f" live services."
     )
 
 
 def _cards(summary: Summary) -> Html:
     found = (
         ("Running tasks saved", values(summary, REUSE, lambda each: each.tasks_saved), "over all steps of each trace"),
-        ("at their peak", values(summary, REUSE, lambda each: each.tasks_saved_at_peak), "where most would run"),
-        ("Work saved", values(summary, REUSE, lambda each: each.work_saved), "events times costs, over all steps"),
-        ("Cores saved", values(summary, REUSE, lambda each: each.cores_saved), "each residue in a job of its own"),
-        ("Cores saved, packed", values(summary, REUSE_PACKED, lambda each: each.cores_saved), "default packed as well"),
+        (
+            "Saved at the peak",
+            values(summary, REUSE, lambda each: each.tasks_saved_at_peak),
+            "where most tasks would run",
+        ),
+        ("Work saved", values(summary, REUSE, lambda each: each.work_saved), "events times their cost, over all steps"),
+        ("Cores saved", values(summary, REUSE, lambda each: each.cores_saved), "a job for each submission"),
+        (
+            "Cores saved, packed",
+            values(summary, REUSE_PACKED, lambda each: each.cores_saved),
+            "default packed as well",
+        ),
     )
     return tag(
         "dl",
         *(
-            tag("div", tag("dt", what), tag("dd", span(those)), tag("dd", when), class_="card")
+            tag("div", tag("dt", what), tag("dd", percent_range(those)), tag("dd", when), class_="card")
             for what, those, when in found
         ),
         class_="cards",

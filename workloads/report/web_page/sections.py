@@ -1,25 +1,21 @@
-"""The sections of a report's page: what each shows, and the sentences around it. Pure."""
+"""The sections of a report's page: tables, figures and explanations. Pure."""
 
 from collections.abc import Sequence
 from statistics import fmean
 
-from workloads.report.analysis.discarded_windows import thrown_away
+from workloads.report.analysis.discarded_windows import discarded_windows
 from workloads.report.analysis.findings import (
-    CLAIMS,
-    WHY,
-    agreement,
-    apart,
-    bridged,
-    crossing,
-    fairly,
-    hurried,
-    moved,
+    against_packed_default,
+    bridge_latency,
+    consolidated_less_often,
+    count_differences,
+    crossover,
+    defragmentation_effect,
+    packing_and_sharing,
     reasons,
-    span,
-    values,
-    verdict,
 )
 from workloads.report.analysis.means import tenant_cores
+from workloads.report.analysis.paper_claims import CLAIMS, WHY, percent_range, values, verdict
 from workloads.report.analysis.runs import Runs
 from workloads.report.analysis.summary import (
     Summary,
@@ -32,12 +28,12 @@ from workloads.report.analysis.summary import (
     windows_counted,
 )
 from workloads.report.web_page.html_tags import Html, joined, table, tag
-from workloads.report.web_page.page_parts import NOTHING, Pictures, figure, sentences
+from workloads.report.web_page.page_parts import NO_DATA, Pictures, figure, sentences
 from workloads.way import Way
 
 
 def savings(summary: Summary) -> Html:
-    """What was saved of tasks, work and cores, for each workload, trace and way."""
+    """The saved tasks, work and cores for each workload, trace and way."""
     rows = [
         (
             f"{workload}, {trace}",
@@ -74,124 +70,140 @@ def savings(summary: Summary) -> Html:
     return joined(
         tag(
             "p",
-            "Savings are told against the same placement without sharing: what was used with sharing, added up over the"
-            " steps, against what was used without. In brackets stands the 95 % interval of the cores saved, from"
-            " windows measured in pairs. A way is default or reuse, with a job for each residue unless it says packed"
-            " or grafted. Work is events times what one costs at each task, and exact for the rates of the sources."
-            " Shared tasks lie near the sources, and rates add up where streams meet, so that less of the work is saved"
-            " than of the tasks.",
+            "Savings are compared with the same placement without sharing, summed over the steps. The 95 % interval of"
+            " the saved cores is in brackets; it comes from pairs of windows. A way is default or reuse; each"
+            " submission has a job of its own, unless the way is packed or grafted. Work is the number of events times"
+            " their cost at each task, and is exact for the rates of the sources. Shared tasks are near the sources,"
+            " and rates add up where streams meet, so less of the work is saved than of the tasks.",
         ),
-        table("Means over the steps, and what is saved", head, rows, texts=2),
+        table("Means over the steps, and savings", head, rows, texts=2),
     )
 
 
 def paper(every: Sequence[Runs], summary: Summary) -> Html:
-    """The ranges that the paper tells, beside those found here, and why they differ."""
+    """The paper's savings, those found here, and reasons for the differences."""
     rows = []
     for claim in CLAIMS:
         found, at_peak = values(summary, claim.way, claim.found), values(summary, claim.way, claim.at_peak)
-        told = f"{100 * claim.low:.0f} to {100 * claim.high:.0f} %"
-        rows.append((f"{claim.what}, {claim.by}", told, span(found), verdict(claim, found), span(at_peak)))
-    head = ("less", "told", "found over all steps", "of the traces", "found at the peak")
-    said = list(reasons(every, summary))
-    explained = joined(tag("p", WHY), sentences(said, "")) if said else tag("p", "Nothing was replayed both ways.")
+        claimed = f"{100 * claim.low:.0f} to {100 * claim.high:.0f} %"
+        rows.append(
+            (
+                f"{claim.what}, {claim.by}",
+                claimed,
+                percent_range(found),
+                verdict(claim, found),
+                percent_range(at_peak),
+            )
+        )
+    head = ("saving", "published", "found here over all steps", "of the traces", "found here at the peak")
+    listed = list(reasons(every, summary))
+    explained = joined(tag("p", WHY), sentences(listed, "")) if listed else tag("p", "Nothing was replayed both ways.")
     return joined(
-        table("What the paper says is saved, and what was found here", head, rows, texts=5),
-        tag("h3", "Where they differ, and why"),
+        table("Savings in the paper and here", head, rows, texts=5),
+        tag("h3", "Reasons for the differences"),
         explained,
     )
 
 
 def tasks(every: Sequence[Runs], pictures: Pictures) -> Html:
-    """Running tasks after each step, and whether live runs have the counts of dry ones."""
-    differing = [told for runs in every for told in agreement(runs)]
+    """The running tasks after each step, and a comparison of live and dry counts."""
+    differences = [text for runs in every for text in count_differences(runs)]
     compared = [runs for runs in every if runs.dry.keys() & runs.live.keys()]
     same = (
-        "Where a trace was replayed live as well, running tasks, paused tasks, jobs and bridges are those of the dry"
-        " run, at every step, or with defragmentation at every measured one."
+        "Live replays have the same running tasks, paused tasks, jobs and bridges as the dry replays, at every step or,"
+        " with defragmentation, at every measured step."
     )
-    said = [same] if compared and not differing else differing
-    return joined(figure(pictures, "tasks-per-step"), sentences(said, ""))
+    found = [same] if compared and not differences else differences
+    return joined(figure(pictures, "tasks-per-step"), sentences(found, ""))
 
 
 def cores(every: Sequence[Runs], pictures: Pictures) -> Html:
-    """Cores at each measured step, and which windows do not count."""
+    """The cores at each measured step, and the discarded windows."""
     return joined(
         tag(
             "p",
-            "Cores of all processes of the service, the broker included and the manager apart. Whiskers are 95 %"
-            " intervals of a step's mean; the scatter of the windows is pooled over all steps.",
+            "The cores of all processes of the service with the broker, without the manager. Whiskers are 95 %"
+            " intervals of a step's mean; the variance of the windows is pooled over all steps.",
         ),
         figure(pictures, "cores-per-step"),
-        sentences(thrown_away(every), "No window was thrown away: no service was behind."),
+        sentences(discarded_windows(every), "No window was discarded: no service was behind."),
     )
 
 
 def reuse(pictures: Pictures) -> Html:
-    """Which part of the running tasks so many dataflows use."""
+    """The part of the running tasks by the number of dataflows that use them."""
     return joined(
         tag(
             "p",
-            "Of all running tasks, weighed by how long they ran, the part that so many dataflows use; the rest serves"
-            " one.",
+            "The part of all running tasks, weighted by their duration, that two, three, or more dataflows use. The"
+            " rest serves one dataflow each.",
         ),
         figure(pictures, "reuse-histogram"),
     )
 
 
 def defragmentation(every: Sequence[Runs], summary: Summary, pictures: Pictures) -> Html:
-    """What defragmentation leaves, and whether the crossover late in the drain is gone with it."""
-    said = [
-        told for runs in every for told in (moved(runs, summary), hurried(runs), crossing(runs), fairly(runs)) if told
+    """The effect of defragmentation, also on the crossover late in the drain."""
+    found = [
+        text
+        for runs in every
+        for text in (
+            defragmentation_effect(runs, summary),
+            consolidated_less_often(runs),
+            crossover(runs),
+            against_packed_default(runs),
+        )
+        if text
     ]
     return joined(
         tag(
             "p",
-            "The paper measures without defragmentation, and finds that late in the drain paused tasks make sharing"
-            " dearer than not sharing. Here consolidation packs running DAGs into few jobs as well, so that what it"
-            " saves against default is not a saving of sharing alone.",
+            "The paper measures without defragmentation, and finds that paused tasks make sharing more expensive than"
+            " not sharing late in the drain. Here consolidation also packs running DAGs into few jobs, so its saving"
+            " compared with default is not due to sharing alone.",
         ),
         figure(pictures, "defragmentation"),
-        sentences(said, ""),
+        sentences(found, ""),
     )
 
 
 def latency(every: Sequence[Runs], summary: Summary, pictures: Pictures) -> Html:
-    """Latency where streams cross bridges, and where they do not."""
-    said = [told for runs in every if (told := bridged(runs, summary))]
+    """The latency with and without bridges."""
+    found = [text for runs in every if (text := bridge_latency(runs, summary))]
     return joined(
         tag(
             "p",
-            "From a raw event's arrival to the outputs that it causes. Launched, a shared stream crosses a bridge to"
-            " every other job that needs it; packed, most streams stay within a job.",
+            "The latency from a raw event's arrival to the outputs that it causes. If dataflows are launched, a shared"
+            " stream crosses a bridge to every other job that needs it. If they are packed, most streams stay within a"
+            " job.",
         ),
         figure(pictures, "latency"),
-        sentences(said, ""),
+        sentences(found, ""),
     )
 
 
 def packing(every: Sequence[Runs], pictures: Pictures) -> Html:
-    """What packing saves and what sharing saves, apart."""
-    said = [told for runs in every if (told := apart(runs))]
+    """The savings of packing and of sharing, separately."""
+    found = [text for runs in every if (text := packing_and_sharing(runs))]
     return joined(
         tag(
             "p",
-            "Many dataflows in one job take less than each in its own, whether they share tasks or not. What packing"
-            " saves is not a saving of sharing, so the two are told apart here.",
+            "Many dataflows in one job need fewer cores than each in its own, even if they share no tasks. This saving"
+            " is due to packing and not to sharing, so the two are shown separately.",
         ),
         figure(pictures, "packing-and-sharing"),
-        sentences(said, ""),
+        sentences(found, ""),
     )
 
 
 def tenants(every: Sequence[Runs]) -> Html:
-    """Each tenant's share of what was measured."""
-    found = [told for runs in every if (told := _tenants_of(runs))]
+    """Each tenant's share of the measured cores."""
+    found = [shares for runs in every if (shares := _tenants_of(runs))]
     intro = (
-        "What was measured is shared out among those whose dataflows use it, in cores, and as a part of the whole."
-        " Below stands what was measured at the same steps, which the shares are to add up to."
+        "The measured cores are divided among the tenants whose dataflows use them, in cores and as a part of the"
+        " total. The last row has the cores measured at the same steps, which the shares should add up to."
     )
-    return joined(tag("p", intro), *found) if found else tag("p", NOTHING, class_="soft")
+    return joined(tag("p", intro), *found) if found else tag("p", NO_DATA, class_="soft")
 
 
 def _tenants_of(runs: Runs) -> Html | None:
@@ -207,7 +219,7 @@ def _tenants_of(runs: Runs) -> Html | None:
         )
         for name in names
     ]
-    rows.append(("all", *(number(whole, 3) for whole in wholes.values())))
+    rows.append(("total", *(number(whole, 3) for whole in wholes.values())))
     rows.append(("measured", *(number(fmean(runs.cores(way).values()), 3) for way in shares)))
     return table(
         f"{runs.workload}, {runs.trace}: means over the measured steps", ("tenant", *map(_named, shares)), rows
@@ -223,7 +235,7 @@ def _of_whole(cores: float, whole: float) -> str:
 
 
 def estimate(summary: Summary) -> Html:
-    """The service's estimate of what is needed without sharing, set against what was measured."""
+    """The service's estimate of the cores without sharing, compared with the measurement."""
     rows = [
         (f"{workload}, {trace}", way, each.against, part_of(error))
         for workload, traces in summary.workloads.items()
@@ -232,13 +244,13 @@ def estimate(summary: Summary) -> Html:
         if (error := error_of(each)) is not None
     ]
     if not rows:
-        return tag("p", NOTHING, class_="soft")
-    head = ("workload, trace", "estimated while running", "measured as", "error")
+        return tag("p", NO_DATA, class_="soft")
+    head = ("workload, trace", "estimated by", "measured with", "error")
     return joined(
         tag(
             "p",
-            "A service that shares estimates what the same dataflows would need without sharing. Here that is set"
-            " against what they did need then, at the same steps.",
+            "A service that shares tasks estimates the cores that the same dataflows would need without sharing. This"
+            " table compares the estimate with the cores measured without sharing, at the same steps.",
         ),
-        table("By how much the estimate is too high, or below 0 too low", head, rows, texts=3),
+        table("Error of the estimate; above 0 it is too high", head, rows, texts=3),
     )

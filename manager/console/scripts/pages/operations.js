@@ -14,9 +14,9 @@ const PACE = 60;
 export const KINDS = [
   "submit", "remove", "drain", "replace", "register source", "change source", "revoke source", "admit tenant", "set quota",
   "make key", "revoke key", "make broker credentials", "put secret", "remove secret", "discard dead letters",
-  "replay dead letters", "restore backup", "move tasks",
+  "replay dead letters", "restore backup", "move tasks", "reconfigure",
 ];
-const OF_DATAFLOWS = ["submit", "remove", "drain", "replace"];
+const OF_DATAFLOWS = ["submit", "remove", "drain", "replace", "reconfigure"];
 
 export const title = "Operations";
 
@@ -118,7 +118,7 @@ function journal(rows, details, isOperator) {
 }
 
 function subjectOf(row) {
-  return OF_DATAFLOWS.includes(row.kind)
+  return OF_DATAFLOWS.includes(row.kind) && !row.subject.includes(",")
     ? element("a", { href: `#/dataflows/${encodeURIComponent(row.subject)}` }, row.subject)
     : named(row.subject);
 }
