@@ -13,7 +13,8 @@ from merge.reconfiguration.switches import Scheduler
 class ReconfigurationForm(BaseModel):
     """The tasks to change, all at once: patches by task id, or the whole edited document."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # By default NaN would be sent as null, which removes a field in a merge patch.
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants")
 
     tasks: dict[str, dict[str, Any]] = Field(default_factory=dict, max_length=10_000)
     """For each task a JSON merge patch (RFC 7396) of its `type` and `config`."""

@@ -2,9 +2,9 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import RenderableType
@@ -14,6 +14,7 @@ from manager.client.client import Client
 from manager.commands.client_command import WrongUsage, client_command, fill_form, read_file
 from manager.commands.dataflows import Id
 from manager.commands.display import Shown, counted, lines, number, table
+from manager.commands.exit_codes import ExitCode
 
 WAIT_SECONDS = 120.0
 """Seconds for which the command waits until all jobs have switched."""
@@ -52,27 +53,34 @@ def reconfigure(  # noqa: PLR0913 - each is an option
     history: Annotated[bool, typer.Option("--history", help="List the reconfigurations of the dataflow.")] = False,
     id: Annotated[str | None, typer.Option(help="The reconfiguration to undo or cancel.")] = None,  # noqa: A002 - the option's name
     wait: Annotated[bool, typer.Option(help="Wait until all jobs have switched.")] = True,
-) -> Shown:
+) -> Iterator[Shown]:
     """Change tasks of a dataflow while they run. They keep their states; what others share is copied."""
     changes = _patches(set_field or (), set_type or ())
     if sum((bool(changes), file is not None, undo, cancel, history)) != 1:
         raise WrongUsage("give either changes, a document, --undo, --cancel or --history")
+    if (fresh or also) and (undo or cancel or history):
+        raise WrongUsage("--fresh and --also are for changes; leave them out, or give --set, --type or a document")
+    if id is not None and not (undo or cancel):
+        raise WrongUsage("--id is for --undo and --cancel; give one of them too")
+    if dry_run and (cancel or history):
+        raise WrongUsage("--dry-run is for changes and --undo; leave it out")
     if history:
-        found = tuple(client.reconfigurations(dataflow))
-        rows = ((each.id, each.state, each.begun, each.undoes or "", each.outcome) for each in found)
-        columns = ("id", "state", "begun", "undoes", "outcome")
-        return Shown(data=found, text=table(*columns, rows=rows, empty="no reconfigurations"))
+        yield _history(client, dataflow)
+        return
     if cancel:
         answer = client.cancel_reconfiguration(dataflow, id or _latest(client, dataflow))
     elif undo:
-        answer = client.undo_reconfiguration(dataflow, id or _latest(client, dataflow), dry_run=dry_run)
+        answer = client.undo_reconfiguration(dataflow, id or _latest_undoable(client, dataflow), dry_run=dry_run)
     else:
         document = None if file is None else _document(file)
         form = fill_form(ReconfigurationForm, tasks=changes or None, document=document, fresh=fresh, dataflows=also)
         answer = client.reconfigure(dataflow, form, dry_run=dry_run)
     if wait and answer.state in _GOING:
         answer = _waited(client, dataflow, answer)
-    return Shown(data=answer, text=_text(answer))
+    yield Shown(data=answer, text=_text(answer))
+    if answer.state is ReconfigurationState.ABANDONED and not cancel:
+        # A script must not take it for done.
+        raise typer.Exit(ExitCode.CONFLICT)
 
 
 def _patches(fields: Sequence[str], types: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -90,6 +98,10 @@ def _patches(fields: Sequence[str], types: Sequence[str]) -> dict[str, dict[str,
         config = found.setdefault(task, {}).setdefault("config", {})
         for key in keys[:-1]:
             config = config.setdefault(key, {})
+            if not isinstance(config, dict):
+                raise WrongUsage(f"--set {each}: {key} got a value before; set it as a whole, or only its fields")
+        if keys[-1] in config:
+            raise WrongUsage(f"--set {each}: {path} got a value before; set it once")
         config[keys[-1]] = _value(text)
     for each in types:
         task, equals, name = each.partition("=")
@@ -101,9 +113,14 @@ def _patches(fields: Sequence[str], types: Sequence[str]) -> dict[str, dict[str,
 
 def _value(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_not_json)
     except ValueError:
         return text
+
+
+def _not_json(constant: str) -> NoReturn:
+    """Refuse NaN and infinities, which Python reads and JSON does not have."""
+    raise ValueError(constant)
 
 
 def _document(file: Path) -> Mapping[str, Any]:
@@ -116,11 +133,26 @@ def _document(file: Path) -> Mapping[str, Any]:
     return found
 
 
+def _history(client: Client, dataflow: str) -> Shown:
+    found = tuple(client.reconfigurations(dataflow))
+    rows = ((each.id, each.state, each.begun, each.undoes or "", each.outcome) for each in found)
+    columns = ("id", "state", "begun", "undoes", "outcome")
+    return Shown(data=found, text=table(*columns, rows=rows, empty="no reconfigurations"))
+
+
 def _latest(client: Client, dataflow: str) -> str:
     found = next(iter(client.reconfigurations(dataflow)), None)
     if found is None:
-        raise WrongUsage(f"{dataflow} was never reconfigured; there is nothing to undo or cancel")
+        raise WrongUsage(f"{dataflow} was never reconfigured; there is nothing to cancel")
     return found.id
+
+
+def _latest_undoable(client: Client, dataflow: str) -> str:
+    """The latest reconfiguration that was not abandoned, since an abandoned one changed nothing."""
+    for each in client.reconfigurations(dataflow):
+        if each.state is not ReconfigurationState.ABANDONED:
+            return each.id
+    raise WrongUsage(f"no reconfiguration of {dataflow} has taken effect; there is nothing to undo")
 
 
 def _waited(client: Client, dataflow: str, answer: ReconfigurationAnswer) -> ReconfigurationAnswer:

@@ -206,6 +206,14 @@ def test_both_clients_have_the_same_methods() -> None:
 
 
 @BOTH
+def test_a_number_that_json_does_not_have_removes_no_field(ask: Ask) -> None:
+    """It is sent as it is, for the service to judge; null would remove the field."""
+    service = Service([ok(RECONFIGURATION)])
+    ask(service, "reconfigure", ("d1", ReconfigurationForm(tasks={"a": {"config": {"max": float("inf")}}})))
+    assert service.asked[0].content == b'{"tasks":{"a":{"config":{"max":Infinity}}}}'
+
+
+@BOTH
 def test_the_reconfigurations_are_those_of_a_dataflow(ask: Ask) -> None:
     """The list is below the dataflow, and goes on from page to page."""
     service = Service([page(RECONFIGURATION, following="6"), page(RECONFIGURATION | {"id": "5"})])

@@ -282,6 +282,67 @@ def test_a_document_is_sent_byte_for_byte(braid: Braid) -> None:
     assert '{ "name":\n"ü" }'.encode() == braid.service.asked[0].content
 
 
+def test_options_become_one_patch_for_each_task(braid: Braid) -> None:
+    """Dots lead into nested fields; a value is JSON, or else text."""
+    options = ["a.window=20", "a.names.x=y", "a.names.z=[1]", "a.max=NaN", "b.where=x = 1"]
+    words = [word for each in options for word in ("--set", each)]
+    ends = ["--type", "b=count", "--fresh", "b", "--also", "d2", "--no-wait"]
+    braid("reconfigure", "d1", *words, *ends, answers=ok(RECONFIGURATION))
+    assert {
+        "tasks": {
+            "a": {"config": {"window": 20, "names": {"x": "y", "z": [1]}, "max": "NaN"}},
+            "b": {"type": "count", "config": {"where": "x = 1"}},
+        },
+        "fresh": ["b"],
+        "dataflows": ["d2"],
+    } == braid.sent()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("", "give either changes, a document, --undo, --cancel or --history"),
+        ("x.json --undo", "give either changes, a document, --undo, --cancel or --history"),
+        ("--set a.x", "--set a.x: it has no field; write TASK.FIELD=VALUE"),
+        ("--set a=1", "--set a=1: it has no field; write TASK.FIELD=VALUE"),
+        ("--type a", "--type a: it has no type; write TASK=TYPE"),
+        (
+            "--set a.x=1 --set a.x.y=2",
+            "--set a.x.y=2: x got a value before; set it as a whole, or only its fields",
+        ),
+        ("--set a.x.y=2 --set a.x=1", "--set a.x=1: a.x got a value before; set it once"),
+        ("--cancel --dry-run", "--dry-run is for changes and --undo; leave it out"),
+        ("--history --dry-run", "--dry-run is for changes and --undo; leave it out"),
+        ("--set a.x=1 --id 7", "--id is for --undo and --cancel; give one of them too"),
+        (
+            "--undo --fresh a",
+            "--fresh and --also are for changes; leave them out, or give --set, --type or a document",
+        ),
+    ],
+)
+def test_a_reconfiguration_that_options_contradict_is_not_sent(braid: Braid, words: str, told: str) -> None:
+    """No option is left unnoticed, so `--cancel --dry-run` cancels nothing."""
+    result = braid("reconfigure", "d1", *words.split(), answers=ok(RECONFIGURATION))
+    assert (ExitCode.PROBLEMS, f"{told}\n", []) == (result.exit_code, result.stderr, braid.requests())
+
+
+def test_an_undo_passes_over_what_was_abandoned(braid: Braid) -> None:
+    """An abandoned reconfiguration changed nothing."""
+    abandoned = RECONFIGURATION | {"id": "8", "state": "abandoned"}
+    braid("reconfigure", "d1", "--undo", "--no-wait", answers=[page(abandoned, RECONFIGURATION), ok(RECONFIGURATION)])
+    assert braid.requests()[-1] == "POST /v1/dataflows/d1/reconfigurations/7/undo"
+    nothing = braid("reconfigure", "d1", "--undo", answers=page(abandoned))
+    assert nothing.stderr == "no reconfiguration of d1 has taken effect; there is nothing to undo\n"
+
+
+def test_a_script_sees_that_a_reconfiguration_was_abandoned(braid: Braid) -> None:
+    """The command shows why, and ends with the code of a conflict."""
+    abandoned = RECONFIGURATION | {"state": "abandoned", "outcome": "given up, because what runs has changed meanwhile"}
+    result = braid("reconfigure", "d1", "--set", "a.x=1", answers=[ok(RECONFIGURATION), ok(abandoned)])
+    assert result.exit_code == ExitCode.CONFLICT
+    assert "7 is abandoned: given up, because what runs has changed meanwhile" in result.stdout
+
+
 def test_a_document_can_come_from_standard_input(braid: Braid) -> None:
     """Its name is a dash."""
     braid("submit", "-", answers=ok(SUBMITTED), typed=DOCUMENT)
