@@ -27,6 +27,7 @@ from manager.problem import Conflict, InvalidDataflow, NotFound
 from manager.store.database import Store
 from manager.store.tables import ReconfigurationRow, ReconfiguredRow
 from manager.submissions.quota import check_rate, check_size
+from manager.transitions.life import Phase
 from manager.transitions.reconfiguration import Prepared
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision, decide_reconfiguration
 from manager.transitions.scope import Comer
@@ -116,6 +117,9 @@ class ReconfigurationChanges:
             rows = session.exec(named.order_by(col(ReconfiguredRow.dataflow))).all()
             if not rows:
                 raise NotFound("reconfiguration", str(reconfiguration))
+            phase = session.get_one(ReconfigurationRow, reconfiguration).phase
+            if phase not in {Phase.PROVING, Phase.DONE}:
+                raise Conflict(f"this reconfiguration is {phase}; only one that has switched can be undone")
             for row in rows:
                 if running_dataflow(session, row.dataflow).revision != row.revision:
                     raise Conflict(

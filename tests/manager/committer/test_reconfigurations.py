@@ -250,3 +250,16 @@ def test_a_failing_version_that_cannot_go_back_now_is_tried_again(
     with manager.committer.looking() as state:
         assert {"add": 1} == state.running.tasks[Instance(places(manager, flow)["a"])].config
     hold(manager)
+
+
+def test_what_has_not_switched_cannot_be_undone(spread: Manager) -> None:
+    """Its documents were never those of the dataflow."""
+    spread.submit("ann", "s:source > a:map{'add': 1} > k:sink")
+    flow = spread.submit("ann", CHAIN)
+    number = spread.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5})).id
+    with pytest.raises(Conflict, match="is preparing; only one that has switched can be undone"):
+        spread.service.reconfigurations.undo(ANN, flow, number)
+    spread.service.reconfigurations.cancel(ANN, flow, number)
+    with pytest.raises(Conflict, match="is abandoned; only one that has switched can be undone"):
+        spread.service.reconfigurations.undo(ANN, flow, number)
+    hold(spread)
