@@ -11,7 +11,7 @@ from dags.dataflow import Dataflow, Input, JsonField, Key, Scope, Task, config_i
 from dags.document import Document
 from dags.ports import Ports
 from dags.problems import InvalidDocument, Problem
-from dags.reconfiguration import fate
+from dags.reconfiguration import fate, fits
 from dags.schema import ANY, NUMBER, Kind, Schema, meet
 from dags.source import Source, Visibility
 from dags.state_fate import FieldFates, Resized, StateFate
@@ -68,6 +68,7 @@ __all__ = [
     "config_in",
     "confine",
     "fate",
+    "fits",
     "meet",
     "passes_on",
 ]

@@ -1,10 +1,10 @@
 """The canonical dataflow, which merging works on: the same for all documents that mean the same."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from dags.task_type import AnyTaskType
+from dags.task_type import AnyTaskType, Schemas
 
 
 class Scope(NamedTuple):
@@ -59,6 +59,8 @@ class Task:
     type: AnyTaskType
     inputs: tuple[Input, ...]
     json_fields: tuple[JsonField, ...] = ()
+    schemas: Schemas = field(default_factory=dict)
+    """The schema at each input port that a stream enters. The signature determines them."""
 
     @property
     def config(self) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 import json
 from typing import Any
 
-from dags.state_fate import StateFate
+from dags.config import Config
+from dags.dataflow import Task
+from dags.state_fate import StateFate, undeclared
 from dags.task_type import AnyTaskType, State
 
 
@@ -21,6 +23,31 @@ def fate(
     elif old_type.version not in new_type.keeps_state_of:
         return None
     return new_type.state_change(_read(new_type, old_config), _read(new_type, new_config))
+
+
+def fits(was: Task, becomes: Task) -> bool:
+    """True if the state of a task goes with the events that reach it after a change above it.
+
+    It does if the fields that the task reads keep their kinds. State that holds whole events, or of whose changes the
+    type declares nothing, goes with the same schemas only.
+    """
+    kind = becomes.type
+    if kind.state is State.NONE or was.schemas == becomes.schemas:
+        return True
+    if kind.keeps_events or kind.state_change is undeclared:
+        return False
+    read = _fields(was.type, _read(was.type, was.config)) & _fields(kind, _read(kind, becomes.config))
+    return all(
+        was.schemas[port].fields.get(field) == becomes.schemas[port].fields.get(field)
+        for port, field in read
+        if port in was.schemas and port in becomes.schemas
+    )
+
+
+def _fields(kind: AnyTaskType, config: Config) -> set[tuple[str, str]]:
+    """The fields that a task reads, each with its port."""
+    named = {(read.port, read.field) for read in kind.reads(config)}
+    return named | {(port, field) for field in kind.key_fields(config) for port in kind.inputs}
 
 
 class _Owners:

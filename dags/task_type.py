@@ -111,6 +111,8 @@ class TaskType(Generic[C]):
     """The fate of a running task's state, given its old and its new config; None to refuse the change. Pure."""
     keeps_state_of: frozenset[int] = frozenset()
     """The earlier versions of the type whose configs and states this version can read."""
+    keeps_events: bool = False
+    """True if the state holds whole events. It then goes with no other schema than theirs."""
     deterministic: bool = True
     effect: Effect = Effect.NONE
     emission: Emission = Emission.AT_MOST_ONE

@@ -33,6 +33,7 @@ def collapse(accepted: Accepted) -> Dataflow:
             text=accepted.texts[first[key]],
             type=accepted.types[first[key]],
             json_fields=accepted.json_fields.get(first[key], ()),
+            schemas=accepted.schemas.get(first[key], {}),
             inputs=tuple(
                 Input(*edge, count)
                 for edge, count in sorted(

@@ -10,7 +10,7 @@ from dags.dataflow import JsonField, Scope
 from dags.document_reader import Reading
 from dags.problems import InvalidDocument, Problem
 from dags.source import Source
-from dags.task_type import AnyTaskType
+from dags.task_type import AnyTaskType, Schemas
 
 
 class Wire(NamedTuple):
@@ -43,6 +43,8 @@ class DraftDocument:
     """Every task after its parents; empty if there is a cycle."""
     json_fields: Mapping[int, tuple[JsonField, ...]] = field(default_factory=dict)
     """The fields of kind `json` that reach each task, if any do."""
+    schemas: Mapping[int, Schemas] = field(default_factory=dict)
+    """The schemas at the input ports of each task."""
     problems: tuple[Problem, ...] = ()
 
 
@@ -62,6 +64,7 @@ class Accepted:
     """The streams that enter each task."""
     order: tuple[int, ...]
     json_fields: Mapping[int, tuple[JsonField, ...]] = field(default_factory=dict)
+    schemas: Mapping[int, Schemas] = field(default_factory=dict)
     histories: Mapping[str, Scope] = field(default_factory=dict)
     """The scopes of tasks with a history of their own, by id."""
     scopes: tuple[Scope | None, ...] = ()
@@ -89,4 +92,5 @@ def accept(draft: DraftDocument) -> Accepted:
         inputs=tuple(tuple(wires) for wires in inputs),
         order=draft.order,
         json_fields=draft.json_fields,
+        schemas=draft.schemas,
     )

@@ -29,6 +29,7 @@ def check_fields(draft: DraftDocument) -> DraftDocument:
         entering[wire.to].append(wire)
     schemas: dict[tuple[int, str], Schema] = {}
     json_fields: dict[int, tuple[JsonField, ...]] = {}
+    entered: dict[int, Schemas] = {}
     for i in draft.order:
         kind, config = draft.types[i], draft.configs[i]
         if kind is None or config is None:
@@ -45,6 +46,7 @@ def check_fields(draft: DraftDocument) -> DraftDocument:
         }
         if not _is_fed(kind, inputs, all_joined=len(draft.wires) == len(draft.reading.streams)):
             continue
+        entered[i] = inputs
         if nested := _json_fields(inputs):
             json_fields[i] = nested
         outputs = _outputs(i, kind, config, inputs)
@@ -54,7 +56,7 @@ def check_fields(draft: DraftDocument) -> DraftDocument:
                 break
         else:
             schemas |= {(i, port): schema for port, schema in outputs.items()}
-    return replace(draft, json_fields=json_fields, problems=(*draft.problems, *problems))
+    return replace(draft, json_fields=json_fields, schemas=entered, problems=(*draft.problems, *problems))
 
 
 def _is_fed(kind: AnyTaskType, inputs: Schemas, *, all_joined: bool) -> bool:

@@ -74,6 +74,7 @@ JOIN_BY_ID = TaskType(
     # Time is that of the events of all ids.
     state=State.STREAM,
     state_change=FieldFates(expected=StateFate.KEPT, expiry_ms=StateFate.TRANSFORMED, most_waiting=StateFate.KEPT),
+    keeps_events=True,
     emission=Emission.MANY,
 )
 """One event from all parts of a message."""

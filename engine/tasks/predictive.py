@@ -201,6 +201,7 @@ ANNOTATE_CLASS = TaskType(
     output_schema=lambda _config, inputs: {"out": inputs["in"].plus("class", Kind.STRING)},
     state=State.STREAM,
     state_change=FieldFates(classes=StateFate.KEPT, window=StateFate.KEPT),
+    keeps_events=True,
     emission=Emission.MANY,
     unique_per_cause=False,
 )

@@ -7,7 +7,7 @@ from typing import Any
 from sqlmodel import col, select
 from sqlmodel.sql.expression import SelectOfScalar
 
-from dags import Problem
+from dags import Problem, StateFate
 from dags.problems import pointer
 from manager.answers import (
     ChangedTaskAnswer,
@@ -199,7 +199,7 @@ def _scope(state: CommittedState, decided: ReconfigurationDecision) -> Reconfigu
             task=task,
             in_place=not each.is_forked,
             changed=each.is_changed,
-            state=str(each.fate or "undeclared"),
+            state=str(each.fate or StateFate.FRESH),
             job=str(homes[each.becomes.instance].job),
         )
         for _, new in decided.alteration.swaps

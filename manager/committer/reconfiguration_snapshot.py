@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from dags import Catalogue, Dataflow, Scope
+from dags import Catalogue, Dataflow, Scope, State, fits
 from manager.answers import Start
 from manager.committed.sources import Registered
 from manager.committed.state import CommittedState, running_id
@@ -51,6 +51,7 @@ class DataflowReading(NamedTuple):
     document: str
     by: Dataflow
     affected: frozenset[str]
+    unfit: frozenset[str]
 
 
 class ReconfigurationSnapshot(NamedTuple):
@@ -113,22 +114,37 @@ class ReconfigurationReader:
                 raise InvalidDataflow(problems)
         known = histories_of(row)
 
-        def read(scopes: Mapping[str, Scope]) -> Dataflow:
-            return canonical(
-                document.encode(),
-                dataflow=row.id,
-                tenant=row.tenant,
-                catalogue=self._catalogue,
-                sources=sources,
-                histories=scopes,
-            )
-
-        edited = read(known)
+        edited = self._canonical(row, document, sources, known)
         if problems := tuple(shape_problems(row.document, document)):
             raise InvalidDataflow(problems)
         affected = below(streams_of(document), changed_ids(tasks, edited))
-        by = read(known | histories(tasks, affected, token))
-        return DataflowReading(row, was, tasks, document, by, affected)
+        by = self._canonical(row, document, sources, known | histories(tasks, affected, token))
+        unfit = self._unfit(row, sources, by, affected)
+        return DataflowReading(row, was, tasks, document, by, affected, unfit)
+
+    def _unfit(
+        self, row: DataflowRow, sources: Mapping[str, Registered], by: Dataflow, affected: frozenset[str]
+    ) -> frozenset[str]:
+        """The tasks whose states do not go with the events that reach them after the change."""
+        after = {task: by.tasks[by.places[task]] for task in affected}
+        try:
+            before = self._canonical(row, row.document, sources, {})
+        except InvalidDataflow:
+            # A type of it is gone, so nobody knows any more which events its states were made from.
+            return frozenset(task for task, each in after.items() if each.type.state is not State.NONE)
+        return frozenset(task for task, each in after.items() if not fits(before.tasks[before.places[task]], each))
+
+    def _canonical(
+        self, row: DataflowRow, document: str, sources: Mapping[str, Registered], scopes: Mapping[str, Scope]
+    ) -> Dataflow:
+        return canonical(
+            document.encode(),
+            dataflow=row.id,
+            tenant=row.tenant,
+            catalogue=self._catalogue,
+            sources=sources,
+            histories=scopes,
+        )
 
 
 def decided_on(
@@ -145,7 +161,7 @@ def decided_on(
             raise StaleSnapshot
         by = confined(read.by, state, Start(read.row.start))
         by = replace(by, id=running_id(read.row.id, read.row.revision + 1))
-        edits.append(Edit(read.was.id, by, read.affected))
+        edits.append(Edit(read.was.id, by, read.affected, read.unfit))
     decided = decide_reconfiguration(
         state.running,
         state.jobs,

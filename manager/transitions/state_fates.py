@@ -18,7 +18,7 @@ class ReconfiguredTask(NamedTuple):
     was: RunningTask
     becomes: RunningTask
     fate: StateFate | None
-    """None if its type does not declare it."""
+    """None if its type does not declare it. An undo drops such a state."""
 
     @property
     def is_forked(self) -> bool:
@@ -37,10 +37,16 @@ def reconfigured_tasks(
     """The tasks that change or are forked; `running` is the graph before. Tasks in `fresh` lose their states."""
     pairs = [(running.tasks[task.instance], task) for task in by.alters]
     pairs += [(running.tasks[fork.origin], fork.task) for fork in by.forks if fork.origin is not None]
+
+    def fate_of(was: RunningTask, becomes: RunningTask) -> StateFate | None:
+        if becomes.instance in fresh:
+            return StateFate.FRESH
+        return None if becomes.instance in by.unfit else _fate(was, becomes)
+
     return tuple(
-        ReconfiguredTask(was, becomes, StateFate.FRESH if becomes.instance in fresh else _fate(was, becomes))
+        ReconfiguredTask(was, becomes, fate_of(was, becomes))
         for was, becomes in pairs
-        if was.instance != becomes.instance or is_changed(was, becomes)
+        if was.instance != becomes.instance or becomes.instance in by.unfit or is_changed(was, becomes)
     )
 
 
@@ -50,10 +56,13 @@ def undeclared(tasks: Iterable[ReconfiguredTask], by: Alteration) -> Iterator[Pr
     for each in tasks:
         if each.fate is None:
             name = next((task for task, instance in new.places.items() if instance == each.becomes.instance), "")
+            unfit = each.becomes.instance in by.unfit
             yield Problem(
                 pointer=pointer("tasks", name),
                 code="undeclared-state",
-                message=f"type {each.becomes.type.name!r} does not declare what becomes of the state by this change",
+                message=f"the state of {name!r} was made from events with other fields"
+                if unfit
+                else f"type {each.becomes.type.name!r} does not declare what becomes of the state by this change",
                 remedy=f'begin without state: send {{"fresh": ["{name}"]}} along',
             )
 
@@ -79,7 +88,7 @@ def state_changes(tasks: Iterable[ReconfiguredTask]) -> Mapping[Instance, StateC
             instance=each.becomes.instance,
             source=each.was.instance if each.is_forked else None,
             former=_former(each.was) if each.fate is StateFate.TRANSFORMED else None,
-            fresh=each.fate is StateFate.FRESH,
+            fresh=each.fate is StateFate.FRESH or each.fate is None,
         )
         for each in tasks
         if each.is_forked or each.fate is not StateFate.KEPT

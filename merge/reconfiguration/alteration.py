@@ -31,6 +31,8 @@ class Edit(NamedTuple):
     """The edited one, under its next id; affected tasks have the scopes of `histories`."""
     affected: frozenset[str]
     """The ids of the changed tasks and of all below them."""
+    unfit: frozenset[str] = frozenset()
+    """The ids of the tasks whose states do not go with the events that reach them from now on."""
 
 
 class Fork(NamedTuple):
@@ -56,6 +58,8 @@ class Alteration:
     """The tasks that nobody needs any more. Each before its parents."""
     running_dags: RunningDags
     next_instance: Instance
+    unfit: frozenset[Instance] = frozenset()
+    """The tasks, as they are after it, whose states do not go with the events that reach them from now on."""
 
 
 def changed_ids(tasks: Mapping[str, RunningTask], edited: Dataflow) -> frozenset[str]:
@@ -109,6 +113,7 @@ def alteration(
         stops=stops,
         running_dags=_running_dags(running.running_dags, swaps, {task.instance for task in stops}),
         next_instance=max(running.next_instance, Instance(begins + len(making.forks))),
+        unfit=frozenset(new.places[task] for edit, (_, new) in zip(edits, swaps, strict=True) for task in edit.unfit),
     )
 
 

@@ -88,7 +88,12 @@ def switches(
     under way, so the components hold them as if they changed again.
     """
     # A fork takes up what its origin has done, so each origin of a fork switches too.
-    switching = {task.instance for task in by.alters if is_changed(running.tasks[task.instance], task)}
+    # A state that is dropped is dropped where the events change.
+    switching = {
+        task.instance
+        for task in by.alters
+        if task.instance in by.unfit or is_changed(running.tasks[task.instance], task)
+    }
     switching |= {fork.origin for fork in by.forks if fork.origin is not None}
     streams = list(_streams(running, by))
     found = _components(running, by, streams, switching | earlier & _used(by), scheduler)

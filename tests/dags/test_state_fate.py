@@ -7,7 +7,23 @@ from typing import Any
 import pytest
 from pydantic import ConfigDict
 
-from dags import Config, FieldFates, Place, Resized, State, StateFate, TaskType, fate
+from dags import (
+    ANY,
+    Config,
+    FieldFates,
+    Key,
+    Kind,
+    Place,
+    Read,
+    Resized,
+    Schema,
+    State,
+    StateFate,
+    Task,
+    TaskType,
+    fate,
+    fits,
+)
 
 KEPT, TRANSFORMED, FRESH = StateFate.KEPT, StateFate.TRANSFORMED, StateFate.FRESH
 
@@ -134,3 +150,47 @@ def test_every_pair_of_fates_has_a_least_favourable_one() -> None:
     for first, second in product(order, repeat=2):
         found = FieldFates(size=first, by=second)(SizedConfig(), SizedConfig(size=9, by="roof"))
         assert found is order[min(order.index(first), order.index(second))]
+
+
+READER = replace(
+    SIZED,
+    reads=lambda config: tuple(Read(at="fields", field=name, kinds=ANY) for name in config.fields),
+    state=State.KEY,
+    key_fields=lambda config: (config.by,),
+)
+ROOMS = Schema.of(room=Kind.STRING, a=Kind.FLOAT, more=Kind.STRING)
+
+
+def reading(kind: TaskType[Any], schema: Schema, fields: str = '["a"]') -> Task:
+    text = f'["s","sized",3,{{"fields":{fields}}},[]]'.encode()
+    return Task(key=Key(b"", None), text=text, type=kind, inputs=(), schemas={"in": schema})
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        (ROOMS, True),
+        (ROOMS.without("more"), True),
+        (ROOMS.plus("more", Kind.FLOAT), True),
+        (ROOMS.plus("a", Kind.INTEGER), False),
+        (ROOMS.plus("room", Kind.INTEGER), False),
+    ],
+)
+def test_state_goes_with_events_whose_read_fields_are_as_before(schema: Schema, expected: bool) -> None:  # noqa: FBT001 - a column of the table
+    """Other fields may come, go or change; keys count as read."""
+    assert expected is fits(reading(READER, ROOMS), reading(READER, schema))
+
+
+@pytest.mark.parametrize("kind", [replace(READER, keeps_events=True), TaskType(name="u", config=SizedConfig)])
+def test_state_that_holds_events_or_of_which_nothing_is_known_needs_the_same_schema(kind: TaskType[Any]) -> None:
+    """A task without state takes any."""
+    kind = replace(kind, state=State.STREAM)
+    assert fits(reading(kind, ROOMS), reading(kind, ROOMS))
+    assert not fits(reading(kind, ROOMS), reading(kind, ROOMS.without("more")))
+    stateless = replace(kind, state=State.NONE)
+    assert fits(reading(stateless, ROOMS), reading(stateless, ROOMS.without("more")))
+
+
+def test_a_field_that_only_the_new_config_reads_is_the_config_s_affair() -> None:
+    """Its fate is declared for the change of the config."""
+    assert fits(reading(READER, ROOMS.without("a"), fields='["more"]'), reading(READER, ROOMS, fields='["more","a"]'))

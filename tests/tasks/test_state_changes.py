@@ -76,15 +76,15 @@ def made(kind: str) -> AnyImplementation:
     return implementation_of(kind, installed_behaviours())
 
 
-def trial(kind: str, config: Mapping[str, Any]) -> Trial:
-    ports = {"in": SCHEMA, "model": MODELS} if kind == "linear_regression_predict" else {"in": SCHEMA}
+def trial(kind: str, config: Mapping[str, Any], schema: Schema = SCHEMA) -> Trial:
+    ports = {"in": schema, "model": MODELS} if kind == "linear_regression_predict" else {"in": schema}
     return Trial(kind, config, ports)
 
 
-def reconfigured(before: Trial, kind: str, config: Mapping[str, Any]) -> Trial:
-    """A trial with another config and what becomes of the state, as in a job."""
+def reconfigured(before: Trial, kind: str, config: Mapping[str, Any], schema: Schema = SCHEMA) -> Trial:
+    """A trial with another config or schema and what becomes of the state, as in a job."""
     implementation = made(kind)
-    after = trial(kind, config)
+    after = trial(kind, config, schema)
     fate = implementation.type.state_change(before.config, after.config)
     assert fate in {StateFate.KEPT, StateFate.TRANSFORMED}
     for packed, content in chain.from_iterable(
@@ -129,6 +129,24 @@ def straight(
     found = trial(kind, config)
     taken(found, events[0])
     return taken(found, events[1])
+
+
+WIDER = SCHEMA.plus("more", Kind.STRING)
+FIRST = [{"k": "ab"[at % 2], "v": float(at)} for at in range(5)]
+THEN = [{"k": "ba"[at % 2], "v": float(-at), "more": "m"} for at in range(9)]
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in STATEFUL if not kind.keeps_events and kind.ports is None], ids=lambda kind: kind.name
+)
+def test_state_that_holds_no_whole_events_goes_with_other_fields(kind: AnyTaskType) -> None:
+    """A field that a task does not read may come in, and the task emits what it emits if it was always there."""
+    config = CONFIGS[kind.name]
+    before = trial(kind.name, config)
+    taken(before, FIRST)
+    always = trial(kind.name, config, WIDER)
+    taken(always, [{**each, "more": "m"} for each in FIRST])
+    assert taken(always, THEN) == taken(reconfigured(before, kind.name, config, WIDER), THEN)
 
 
 NUMBERS_OR_NULL = st.none() | st.integers(-20, 20).map(float)

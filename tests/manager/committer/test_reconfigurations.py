@@ -151,6 +151,38 @@ def test_a_state_of_which_nobody_knows_what_becomes_is_refused(manager: Manager)
     hold(manager)
 
 
+def to_float(task: str, *fresh: str) -> ReconfigurationForm:
+    """The change of a `map` to `scale`, which makes other events."""
+    patched: dict[str, object] = {"type": "scale", "config": {"add": None, "factor": 2.0}}
+    return ReconfigurationForm(tasks={task: patched}, fresh=list(fresh))
+
+
+def test_a_state_made_from_other_events_is_refused(manager: Manager) -> None:
+    """A task whose input gets another schema keeps its state only if that goes with it; or it begins without."""
+    flow = manager.submit("ann", CHAIN)
+    before = pictured(manager), rows(manager.store)
+    with pytest.raises(InvalidDataflow, match=r"the state of 'b' was made from events with other fields"):
+        manager.service.reconfigurations.begin(ANN, flow, to_float("a"))
+    assert before == (pictured(manager), rows(manager.store))
+    manager.service.reconfigurations.begin(ANN, flow, to_float("a", "b"))
+    with manager.committer.looking() as state:
+        (plan,) = state.plans.values()
+    assert (StateChange(instance=places(manager, flow)["b"], fresh=True),) == plan.changes
+    hold(manager)
+
+
+def test_a_state_is_dropped_where_the_events_change(spread: Manager) -> None:
+    """A task in a job below that loses its state waits for the marker, though its config stays as it is."""
+    other = spread.submit("ann", "s:source > a:map{'add': 1} > k:sink")
+    flow = spread.submit("ann", CHAIN)
+    spread.service.dataflows.remove(ANN, other, Stop.NOW)
+    answer = spread.service.reconfigurations.preview(ANN, flow, to_float("a", "b"))
+    assert answer.scope is not None
+    found = {each.task: each for each in answer.scope.tasks}
+    assert (True, False, "fresh") == (found["b"].in_place, found["b"].changed, found["b"].state)
+    assert (found["b"].job,) == answer.scope.waiting
+
+
 def test_only_changed_tasks_begin_without_state(manager: Manager) -> None:
     """Another one is refused, rather than silently kept as it is."""
     flow = manager.submit("ann", CHAIN)
