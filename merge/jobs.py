@@ -26,6 +26,18 @@ class Host:
     name: str
     cores: float
     tags: frozenset[str] = frozenset()
+    types: frozenset[str] | None = None
+    """The task types that it can run; a name that ends in `*` covers a namespace. None if it is not known."""
+
+    def has(self, type_name: str) -> bool:
+        """Whether it can run a task type, as far as is known.
+
+        >>> Host(name="h", cores=1.0, types=frozenset({"acme:*"})).has("acme:clean")
+        True
+        """
+        if self.types is None or type_name in self.types:
+            return True
+        return any(each.endswith("*") and type_name.startswith(each[:-1]) for each in self.types)
 
 
 class Bridge(NamedTuple):

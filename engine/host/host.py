@@ -58,6 +58,7 @@ class SparkHost:
             # On a cluster, the cores of the executors that have joined so far.
             "cores": session.sparkContext.defaultParallelism,
             "tags": sorted(set(tags)),
+            "types": sorted(behaviours),
             "release": version("braid"),
         }
         clock = SystemClock()

@@ -52,7 +52,7 @@ class ReconfigurationChanges:
             try:
                 snapshot = self._reader.read(wanted)
                 with self._committer.looking() as state:
-                    return report(state, decided_on(state, datetime.now(UTC), snapshot, wanted))
+                    return report(state, self._decided(state, datetime.now(UTC), snapshot, wanted))
             except StaleSnapshot:
                 continue
 
@@ -103,12 +103,17 @@ class ReconfigurationChanges:
             )
 
         return self._committer.commit(
-            lambda state, now: decided_on(state, now, snapshot, wanted),
+            lambda state, now: self._decided(state, now, snapshot, wanted),
             write,
             scope=lambda _state, decided: decided.scope,
             comer=Comer.RECONFIGURATION,
             waits=waits,
         )
+
+    def _decided(
+        self, state: CommittedState, now: datetime, snapshot: ReconfigurationSnapshot, wanted: ReconfigurationRequest
+    ) -> ReconfigurationDecision:
+        return decided_on(state, now, snapshot, wanted, self._committer.ground.hosts())
 
     def undoing(self, reconfiguration: int) -> ReconfigurationRequest:
         """The request that undoes a reconfiguration: back to its configs, with the states as they are by now."""

@@ -1,7 +1,7 @@
 """The snapshot of a reconfiguration: its documents edited and read while others commit, and decided on later."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
@@ -18,10 +18,11 @@ from manager.store.tables import DataflowRow
 from manager.submissions.canonical_document import canonical
 from manager.submissions.confinement import confined
 from manager.submissions.edited_document import TaskPatches, patched, shape_problems, streams_of
+from manager.transitions.host_offers import unoffered
 from manager.transitions.life import Phase
 from manager.transitions.reconfiguration_decision import ReconfigurationDecision, decide_reconfiguration
 from manager.transitions.state_fates import unchanged, undeclared
-from merge import Instance, RunningTask, Submitted
+from merge import Host, Instance, RunningTask, Submitted
 from merge.reconfiguration.alteration import Edit, below, changed_ids, histories
 from merge.reconfiguration.switches import Scheduler
 
@@ -148,7 +149,11 @@ class ReconfigurationReader:
 
 
 def decided_on(
-    state: CommittedState, now: datetime, snapshot: ReconfigurationSnapshot, wanted: ReconfigurationRequest
+    state: CommittedState,
+    now: datetime,
+    snapshot: ReconfigurationSnapshot,
+    wanted: ReconfigurationRequest,
+    hosts: Iterable[Host],
 ) -> ReconfigurationDecision:
     """The decision of a request, by the state as it is. Raises `StaleSnapshot` if it was read against another."""
     if state.sources is not snapshot.sources:
@@ -173,6 +178,7 @@ def decided_on(
     )
     problems = () if wanted.lenient else tuple(undeclared(decided.tasks, decided.alteration))
     problems += tuple(unchanged(decided.tasks, decided.alteration, wanted.fresh))
+    problems += tuple(unoffered(decided, hosts))
     if problems:
         raise InvalidDataflow(problems)
     return decided

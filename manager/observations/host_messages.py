@@ -81,6 +81,7 @@ class _HostStatus:
     cpu: Mapping[str, float] = field(default_factory=dict)
     cores: float | None = None
     tags: frozenset[str] = frozenset()
+    types: frozenset[str] | None = None
     release: str = ""
 
 
@@ -165,6 +166,7 @@ def read_host_status(host: str, payload: bytes, now: datetime) -> HostSeen:
         cpu=status.cpu,
         cores=status.cores,
         tags=status.tags,
+        types=status.types,
         release=status.release,
         seen=now,
     )

@@ -1,6 +1,7 @@
-"""The hosts that jobs can be placed on, with their cores and tags."""
+"""The hosts that jobs can be placed on, with their cores, tags and task types."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from manager.observations.reports import HostSeen
 from merge import Host
@@ -14,8 +15,11 @@ def placeable(seen: Iterable[HostSeen], here: Host | None) -> tuple[Host, ...]:
     """
     found = {host.host: host for host in seen if host.alive}
     cores = here.cores if here is not None else 1.0
-    hosts = {name: Host(name=name, cores=host.cores or cores, tags=host.tags) for name, host in found.items()}
+    hosts = {
+        name: Host(name=name, cores=host.cores or cores, tags=host.tags, types=host.types)
+        for name, host in found.items()
+    }
     if here is not None:
-        reported = hosts.get(here.name)
-        hosts[here.name] = Host(name=here.name, cores=reported.cores if reported else here.cores, tags=here.tags)
+        reported = hosts.get(here.name, here)
+        hosts[here.name] = replace(here, cores=reported.cores, types=reported.types)
     return tuple(host for _, host in sorted(hosts.items()))

@@ -101,6 +101,8 @@ class HostSeen:
     cores: float | None = None
     """Tasks that its Spark runs at once; None if the host does not report it."""
     tags: frozenset[str] = frozenset()
+    types: frozenset[str] | None = None
+    """The task types that it has implementations of; None if the host does not report them."""
     release: str = ""
     """Its release of Braid."""
     seen: datetime

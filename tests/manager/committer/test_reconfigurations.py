@@ -1,6 +1,7 @@
 """Reconfigurations as they are committed: what changes in place, what is copied, and how jobs switch."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -181,6 +182,38 @@ def test_a_state_is_dropped_where_the_events_change(spread: Manager) -> None:
     found = {each.task: each for each in answer.scope.tasks}
     assert (True, False, "fresh") == (found["b"].in_place, found["b"].changed, found["b"].state)
     assert (found["b"].job,) == answer.scope.waiting
+
+
+@pytest.mark.parametrize(
+    ("becomes", "types", "why"),
+    [
+        ("gpu", None, "needs a host that offers 'gpu'; this one runs on 'local', which does not"),
+        ("echo", {"source", "map", "count", "sink", "lab:*"}, "host 'local', which has no implementation"),
+    ],
+)
+def test_a_type_that_the_host_cannot_run_is_refused(
+    manager: Manager, becomes: str, types: set[str] | None, why: str
+) -> None:
+    """The job would never take up its plan, so nothing is begun; another of the host's types is fine."""
+    flow = manager.submit("ann", "s:source > a:map{'add': 1} > k:sink")
+    with manager.committer.looking() as state:
+        (job,) = state.jobs.jobs.values()
+    manager.hosts = tuple(
+        replace(host, tags=frozenset(), types=None if types is None else frozenset(types))
+        if host.name == job.host
+        else host
+        for host in manager.hosts
+    )
+    before = pictured(manager), rows(manager.store)
+    with pytest.raises(InvalidDataflow, match=why.replace("local", job.host)):
+        manager.service.reconfigurations.begin(ANN, flow, to_type(becomes))
+    assert before == (pictured(manager), rows(manager.store))
+    manager.service.reconfigurations.begin(ANN, flow, to_type("lab:fast"))
+    hold(manager)
+
+
+def to_type(name: str) -> ReconfigurationForm:
+    return ReconfigurationForm(tasks={"a": {"type": name, "config": {"add": None}}})
 
 
 def test_only_changed_tasks_begin_without_state(manager: Manager) -> None:

@@ -31,7 +31,16 @@ def test_a_complete_sight_has_all_retained_messages(hearing: Hearing) -> None:
     hearing.say_plan(plan("1", 3, reads=[4], forwards=[5]))
     hearing.say(
         topics.host("h", "status"),
-        {"host": "h", "alive": True, "jobs": ["1"], "dropped": 4, "cores": 2, "tags": ["gpu"], "release": "9"},
+        {
+            "host": "h",
+            "alive": True,
+            "jobs": ["1"],
+            "dropped": 4,
+            "cores": 2,
+            "tags": ["gpu"],
+            "types": ["map"],
+            "release": "9",
+        },
     )
     begun(hearing)
     seen = hearing.listener.job("1")
@@ -47,7 +56,7 @@ def test_a_complete_sight_has_all_retained_messages(hearing: Hearing) -> None:
     assert wiring(plan("1", 3, reads=[4], forwards=[5])) == hearing.job("1").planned
     (host,) = hearing.listener.hosts()
     assert ("h", True, ("1",), 4) == (host.host, host.alive, host.jobs, host.dropped)
-    assert (2.0, frozenset({"gpu"}), "9") == (host.cores, host.tags, host.release)
+    assert (2.0, frozenset({"gpu"}), frozenset({"map"}), "9") == (host.cores, host.tags, host.types, host.release)
 
 
 def test_the_sight_is_incomplete_without_a_connection(hearing: Hearing) -> None:

@@ -9,8 +9,10 @@ from merge import Host
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def seen(name: str, *, alive: bool = True, cores: float | None = None, tags: str = "") -> HostSeen:
-    return HostSeen(host=name, alive=alive, cores=cores, tags=frozenset(tags.split()), seen=NOW)
+def seen(
+    name: str, *, alive: bool = True, cores: float | None = None, tags: str = "", types: frozenset[str] | None = None
+) -> HostSeen:
+    return HostSeen(host=name, alive=alive, cores=cores, tags=frozenset(tags.split()), types=types, seen=NOW)
 
 
 def test_live_hosts_have_their_reported_cores_and_tags() -> None:
@@ -32,3 +34,12 @@ def test_the_local_host_is_placeable_before_it_runs() -> None:
         (host.name, host.cores) for host in placeable([seen("local", cores=2.0, tags="old"), seen("a")], here)
     ]
     assert here.tags == placeable([seen("local", tags="old")], here)[0].tags
+
+
+def test_hosts_have_the_task_types_that_they_report() -> None:
+    """Before a host has reported them it may have any."""
+    some = frozenset({"map"})
+    here = Host(name="local", cores=4.0)
+    assert [None, some, some] == [
+        host.types for host in placeable([seen("a"), seen("b", types=some), seen("local", types=some)], here)
+    ]
