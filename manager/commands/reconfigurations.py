@@ -78,9 +78,15 @@ def reconfigure(  # noqa: PLR0913 - each is an option
     if wait and answer.state in _GOING:
         answer = _waited(client, dataflow, answer)
     yield Shown(data=answer, text=_text(answer))
-    if answer.state is ReconfigurationState.ABANDONED and not cancel:
-        # A script must not take it for done.
-        raise typer.Exit(ExitCode.CONFLICT)
+    if not cancel and (code := _code(answer, wait=wait)):
+        raise typer.Exit(code)
+
+
+def _code(answer: ReconfigurationAnswer, *, wait: bool) -> ExitCode:
+    """The exit code: a script must not take for done what is not."""
+    if answer.state is ReconfigurationState.ABANDONED:
+        return ExitCode.CONFLICT
+    return ExitCode.LATER if wait and answer.state in _GOING else ExitCode.WELL
 
 
 def _patches(fields: Sequence[str], types: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -149,10 +155,16 @@ def _latest(client: Client, dataflow: str) -> str:
 
 def _latest_undoable(client: Client, dataflow: str) -> str:
     """The latest reconfiguration that was not abandoned, since an abandoned one changed nothing."""
-    for each in client.reconfigurations(dataflow):
-        if each.state is not ReconfigurationState.ABANDONED:
-            return each.id
-    raise WrongUsage(f"no reconfiguration of {dataflow} has taken effect; there is nothing to undo")
+    made = (each for each in client.reconfigurations(dataflow) if each.state is not ReconfigurationState.ABANDONED)
+    if (latest := next(made, None)) is None:
+        raise WrongUsage(f"no reconfiguration of {dataflow} has taken effect; there is nothing to undo")
+    undone = latest.undoes
+    if undone is not None and client.reconfiguration(dataflow, undone).state is ReconfigurationState.REVERTED:
+        raise WrongUsage(
+            f"reconfiguration {undone} failed and went back by itself; there is nothing to undo. "
+            f"Give --id {latest.id} to make it once more"
+        )
+    return latest.id
 
 
 def _waited(client: Client, dataflow: str, answer: ReconfigurationAnswer) -> ReconfigurationAnswer:

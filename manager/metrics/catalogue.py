@@ -56,8 +56,10 @@ MOVE_TURNS = _counter("moves", "Events in moves of tasks between jobs; `begun` e
 RECONFIGURATION_TURNS = _counter(
     "reconfigurations", "Events in reconfigurations of running tasks; `begun` when all jobs have switched.", "event"
 )
-RECONFIGURATION_DELAY = _counter(
-    "reconfiguration_delay_seconds", "Seconds from requests of reconfigurations until all jobs had switched, in sum."
+RECONFIGURATION_DELAY = Metric(
+    name="braid_reconfiguration_delay_seconds",
+    kind="histogram",
+    about="Seconds from requests of reconfigurations until all jobs had switched.",
 )
 MOVING = _gauge("moving", "1 while tasks move between jobs, else 0.")
 

@@ -4,14 +4,15 @@ The number of jobs, running tasks and streams with samples of their own is limit
 so that they are the same each time; all others count in the sums.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
 from prometheus_client import Metric as Family
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from engine.host.spools import ELSEWHERE
 from engine.job.lifecycle import JobState
@@ -20,7 +21,7 @@ from manager.metrics.catalogue import Metric
 from manager.metrics.snapshot import CommittedSnapshot, MetricsSnapshot
 from manager.observations.figures import figures_of
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen
-from manager.reconciler.activity import ReconcilerActivity
+from manager.reconciler.activity import DELAY_BOUNDS, Delays, ReconcilerActivity
 
 MOST_JOB_SAMPLES = 200
 MOST_INSTANCE_SAMPLES = 200
@@ -35,7 +36,7 @@ class MetricSample(NamedTuple):
 
     metric: Metric
     labels: tuple[str, ...]
-    value: float
+    value: float | Delays
 
 
 def samples(known: MetricsSnapshot) -> Iterator[MetricSample]:
@@ -58,12 +59,24 @@ def families(found: Iterable[MetricSample]) -> list[Family]:
     """Group samples by metric, in the form that Prometheus' client writes."""
     made: dict[str, Family] = {}
     for metric, labels, value in found:
+        if isinstance(value, Delays):
+            made[metric.name] = HistogramMetricFamily(
+                metric.name, metric.about, buckets=_buckets(value), sum_value=value.seconds
+            )
+            continue
         family = made.get(metric.name)
         if family is None:
             kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
             family = made[metric.name] = kind(metric.name, metric.about, labels=metric.labels)
         family.add_metric(labels, value)  # type: ignore[attr-defined]  # both classes have it, but not their base
     return list(made.values())
+
+
+def _buckets(delays: Delays) -> list[tuple[str, int]]:
+    return [
+        (f"{bound:g}" if math.isfinite(bound) else "+Inf", count)
+        for bound, count in zip(DELAY_BOUNDS, accumulate(delays.counts), strict=True)
+    ]
 
 
 def _committed(state: CommittedSnapshot, known: MetricsSnapshot) -> Iterator[MetricSample]:
@@ -90,7 +103,7 @@ def _driven(driven: ReconcilerActivity) -> Iterator[MetricSample]:
         (catalogue.DATAFLOW_COUNT, driven.dataflows),
     ):
         yield from (MetricSample(metric, (what,), count) for what, count in sorted(counts.items()))
-    yield MetricSample(catalogue.RECONFIGURATION_DELAY, (), driven.reconfiguration_seconds)
+    yield MetricSample(catalogue.RECONFIGURATION_DELAY, (), driven.reconfiguration_delays)
 
 
 def _host(host: HostSeen) -> Iterator[MetricSample]:

@@ -18,7 +18,7 @@ from manager.committed.wanted import Draining, Moving, WantedJob, Wanting
 from manager.observations.listener import Listener
 from manager.observations.sight import Sight
 from manager.problem import Conflict, DatabaseAway, StateNotReady
-from manager.reconciler.activity import ReconcilerActivity
+from manager.reconciler.activity import Delays, ReconcilerActivity
 from manager.reconciler.dataflow_needs import DataflowLookup
 from manager.reconciler.drains import REPEAT_WISH_AFTER, Drained, Wish, drain
 from manager.reconciler.job_decisions import Clean, Memory, PublishPlan, decide, has_taken_up
@@ -116,7 +116,7 @@ class Reconciler:
         # Written only by the thread; a concurrent reader misses one at most.
         self._looks = self._failures = 0
         self._steps, self._turns, self._reconfigured = Counter[str](), Counter[str](), Counter[str]()
-        self._reconfiguration_seconds = 0.0
+        self._reconfiguration_delays = Delays()
 
     def start(self) -> None:
         """Start the thread."""
@@ -156,7 +156,7 @@ class Reconciler:
             steps={step: self._steps[step] for step in _STEPS},
             turns={str(event): self._turns[event] for event in MOVE_EVENTS},
             reconfigurations={str(event): self._reconfigured[event] for event in RECONFIGURATION_EVENTS},
-            reconfiguration_seconds=self._reconfiguration_seconds,
+            reconfiguration_delays=self._reconfiguration_delays,
             dataflows={str(state): count for state, count in self._reporter.states.items()},
         )
 
@@ -246,7 +246,7 @@ class Reconciler:
                 case ReconfigurationTurn(reconfiguration=each):
                     self._reconfigured[step.event] += 1
                     if step.event is TransitionEvent.BEGUN:
-                        self._reconfiguration_seconds += now - each.begun
+                        self._reconfiguration_delays = self._reconfiguration_delays.plus(now - each.begun)
                     try:
                         take_turn(reconfigurations, step)
                     except (Conflict, StateNotReady) as error:

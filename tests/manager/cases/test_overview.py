@@ -8,7 +8,7 @@ from manager.answers import DataflowState, JobsOverview, KindsAnswer, Stop, Trou
 from manager.cases.base import Paging
 from manager.cases.overview import MOST_TROUBLED
 from manager.observations.reports import JobSeen, Measured, StreamMeasured
-from manager.reconciler.activity import ReconcilerActivity
+from manager.reconciler.activity import Delays, ReconcilerActivity
 from tests.manager.managers import OPERATOR, Manager, caller
 
 ANN, BOB = caller("ann"), caller("bob")
@@ -108,7 +108,7 @@ def test_who_drives_hosts_has_counted_everybodys_dataflows(manager: Manager) -> 
         steps={},
         turns={},
         reconfigurations={},
-        reconfiguration_seconds=0.0,
+        reconfiguration_delays=Delays(),
         dataflows=counts,
     )
     manager.equip(activity=lambda: driven)

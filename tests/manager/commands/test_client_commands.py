@@ -10,6 +10,7 @@ import httpx
 import pytest
 from rich.console import Console
 
+from manager.commands import reconfigurations
 from manager.commands.display import table
 from manager.commands.exit_codes import ExitCode
 from tests.manager.client.samples import (
@@ -333,6 +334,26 @@ def test_an_undo_passes_over_what_was_abandoned(braid: Braid) -> None:
     assert braid.requests()[-1] == "POST /v1/dataflows/d1/reconfigurations/7/undo"
     nothing = braid("reconfigure", "d1", "--undo", answers=page(abandoned))
     assert nothing.stderr == "no reconfiguration of d1 has taken effect; there is nothing to undo\n"
+
+
+def test_an_undo_does_not_bring_back_what_failed(braid: Braid) -> None:
+    """What went back by itself is made once more only by its id; an undo of one's own can be undone."""
+    failed, back = (
+        RECONFIGURATION | {"state": "reverted"},
+        RECONFIGURATION | {"id": "8", "undoes": "7", "state": "done"},
+    )
+    nothing = braid("reconfigure", "d1", "--undo", answers=[page(back, failed), ok(failed)])
+    assert (ExitCode.PROBLEMS, True) == (nothing.exit_code, "7 failed and went back by itself" in nothing.stderr)
+    done = RECONFIGURATION | {"state": "done"}
+    braid("reconfigure", "d1", "--undo", "--no-wait", answers=[page(back, done), ok(done), ok(RECONFIGURATION)])
+    assert braid.requests()[-1] == "POST /v1/dataflows/d1/reconfigurations/8/undo"
+
+
+def test_a_script_sees_that_a_reconfiguration_still_switches(braid: Braid, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command whose time to wait is over does not end like one that has seen the switch."""
+    monkeypatch.setattr(reconfigurations, "WAIT_SECONDS", 0.0)
+    result = braid("reconfigure", "d1", "--set", "a.x=1", answers=[ok(RECONFIGURATION)])
+    assert (ExitCode.LATER, True) == (result.exit_code, "7 is switching" in result.stdout)
 
 
 def test_a_script_sees_that_a_reconfiguration_was_abandoned(braid: Braid) -> None:

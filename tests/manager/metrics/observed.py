@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from manager.answers import DataflowState
 from manager.observations.reports import HostSeen, InstanceMeasured, JobSeen, Measured, StreamMeasured
-from manager.reconciler.activity import ReconcilerActivity
+from manager.reconciler.activity import Delays, ReconcilerActivity
 from tests.manager.rest.socket_server import serving
 from tests.manager.rest.town import Town, town
 
@@ -37,7 +37,7 @@ DRIVEN = ReconcilerActivity(
     steps={"run": 3},
     turns={"begun": 1},
     reconfigurations={"begun": 2},
-    reconfiguration_seconds=1.5,
+    reconfiguration_delays=Delays().plus(0.3).plus(1.2),
     dataflows={DataflowState.RUNNING: 7},
 )
 

@@ -49,6 +49,15 @@ def test_names_follow_the_conventions() -> None:
     assert len(METRICS) == len({metric.name for metric in METRICS})
 
 
+def test_delays_of_reconfigurations_are_counted_by_class(living: tuple[Town, Seen]) -> None:
+    """Each class counts those of all before it, as Prometheus reads histograms."""
+    town, _ = living
+    samples = scraped(town)["braid_reconfiguration_delay_seconds"].samples
+    counts = {each.labels["le"]: each.value for each in samples if each.name.endswith("_bucket")}
+    assert (0, 1, 2, 2) == (counts["0.25"], counts["0.5"], counts["2.5"], counts["+Inf"])
+    assert [1.5] == [each.value for each in samples if each.name.endswith("_sum")]
+
+
 def test_values_are_those_of_the_reports(living: tuple[Town, Seen]) -> None:
     """Hosts and jobs have the reported values, and long states of spools are shortened."""
     town, seen = living
