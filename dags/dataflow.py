@@ -59,7 +59,7 @@ class Task:
     type: AnyTaskType
     inputs: tuple[Input, ...]
     json_fields: tuple[JsonField, ...] = ()
-    schemas: Schemas = field(default_factory=dict)
+    schemas: Schemas = field(default_factory=dict, hash=False)
     """The schema at each input port that a stream enters. The signature determines them."""
 
     @property

@@ -125,7 +125,7 @@ class Served:
         """The process below the keeper whose command line has a word in it."""
         return self.until(
             lambda: next(
-                (each for each in self.keeper.children(recursive=True) if any(name in word for word in each.cmdline())),
+                (each for each in self.keeper.children(recursive=True) if any(name in word for word in _words(each))),
                 None,
             ),
             f"the process of {name}",
@@ -324,6 +324,14 @@ def runs(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def _words(process: psutil.Process) -> list[str]:
+    """Its command line; nothing of one that has just ended."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
 
 
 def free_port() -> int:
