@@ -146,7 +146,8 @@ class ReconfigurationChanges:
                 Reconfiguring(
                     reconfiguration=each,
                     plans={job: state.plans[job] for job in each.jobs if job in state.plans},
-                    streams=state.streams_of(each.sources),
+                    # Its dataflows may be gone once it has switched.
+                    streams=state.streams_of(each.sources & state.running.tasks.keys()),
                     below=frozenset(
                         state.jobs.homes[instance].job for instance in each.watched if instance in state.jobs.homes
                     ),
@@ -197,8 +198,8 @@ class ReconfigurationChanges:
         """Undo a reconfiguration whose changed tasks fail."""
         try:
             wanted = self.undoing(reconfiguration)
-        except Conflict:
-            # It was changed again meanwhile.
+        except (Conflict, NotFound):
+            # It was changed again or removed meanwhile.
             self.end(reconfiguration)
             return
         try:

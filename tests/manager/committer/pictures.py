@@ -106,6 +106,7 @@ def _plain(_session: Session, row: SQLModel) -> dict[str, Any]:
 
 def hold(manager: Manager) -> None:
     """Hold what is true of every committed state, by its definition."""
+    going = {each.reconfiguration.id for each in manager.changes.reconfigurations.under_way()}
     with manager.committer.looking() as state, manager.store.read() as session:
         flows = session.scalars(select(DataflowRow).where(DataflowRow.removed == None)).all()  # noqa: E711 - it is SQL
         _hold_constraints(state, flows)
@@ -113,6 +114,7 @@ def hold(manager: Manager) -> None:
         _hold_plans(manager, state)
         assert {task.instance for task in session.scalars(select(TaskRow))} == set(state.running.tasks)
         assert {row.id for row in session.scalars(select(JobRow))} == state.plans.keys() | state.stopped.keys()
+        assert going == state.reconfigurations.keys()
     anew, known = loaded(manager.store), pictured(manager)
     for what, found in known.items():
         assert (what, anew[what]) == (what, found)

@@ -263,6 +263,23 @@ def test_nothing_else_changes_while_jobs_switch(manager: Manager, monkeypatch: p
     hold(manager)
 
 
+def test_a_dataflow_may_go_while_its_reconfiguration_proves_itself(spread: Manager) -> None:
+    """The others' transitions go on, and there is nothing to take back from it if it fails."""
+    other = spread.submit("ann", "s:source > a:map{'add': 1} > k:sink")
+    flow = spread.submit("ann", "s:source > a:map{'add': 1} > k:sink s > b:map{'add': 2} > l:sink")
+    spread.service.dataflows.remove(ANN, other, Stop.NOW)
+    answer = spread.service.reconfigurations.begin(ANN, flow, patch(a={"add": 5}, b={"add": 6}))
+    spread.changes.reconfigurations.switch(int(answer.id))
+    (going,) = spread.changes.reconfigurations.under_way()
+    assert going.streams
+    spread.changes.reconfigurations.prove(int(answer.id))
+    spread.service.dataflows.remove(ANN, flow, Stop.NOW)
+    hold(spread)
+    spread.changes.reconfigurations.revert(int(answer.id), why="a task fails")
+    assert () == spread.changes.reconfigurations.under_way()
+    hold(spread)
+
+
 def test_only_the_last_reconfiguration_can_be_undone(manager: Manager) -> None:
     """What came after it would be lost."""
     flow = manager.submit("ann", CHAIN)
