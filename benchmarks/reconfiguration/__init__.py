@@ -1,0 +1,1 @@
+"""Reconfigurations on a service that runs, see `__main__`."""

@@ -1,0 +1,56 @@
+"""Reconfigurations: how soon they take effect by each scheduler, and what they spare.
+
+    python -m benchmarks.reconfiguration [--quick]
+
+Prints a line per measurement; the last is one JSON object. `benchmarks.reconfiguration.overhead` is apart, because it
+needs a checkout of another commit.
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engine_without_host import alone
+from benchmarks.manager_test_bed import SERVICE_PACE
+from benchmarks.reconfiguration.delays import over_cost, over_rate, rows
+from benchmarks.reconfiguration.installation import installed
+from benchmarks.reconfiguration.mixed_outputs import mixed_outputs
+from benchmarks.reconfiguration.one_job import one_job
+from benchmarks.reconfiguration.sections import side_by_side
+from benchmarks.reconfiguration.state_speed import state_speed
+from benchmarks.reconfiguration.surge import surges
+
+_QUICK_PACE = 0.2
+
+
+def main(*, quick: bool) -> None:
+    """Measure everything; quickly, with fewer rows, points and samples."""
+    with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder, installed(Path(folder) / "types"):
+        root = Path(folder)
+        paces = {
+            str(pace): report(f"one job, pace {pace} s", one_job(root / f"one-{pace}", pace, 10 if quick else 60))
+            for pace in (SERVICE_PACE, _QUICK_PACE)
+        }
+        found = {
+            "one_job_ms": {pace: {"p50": each["p50"], "p99": each["p99"]} for pace, each in paces.items()},
+            "state_mb_per_s": report("state", alone(state_speed, 0))["mb_per_s"],
+            "sections": report("sections", side_by_side(root, quick=quick)),
+            "invalid_outputs": report("invalid outputs", mixed_outputs(root / "mixed")),
+            "surge": report("surge", surges(root / "surge", quick=quick)),
+            "delay_over_rate": report("delay over rate", over_rate(root / "over", quick=quick)),
+            "delay_over_cost": report("delay over cost", over_cost(root / "over", quick=quick)),
+            "rows": rows(root / "rows", quick=quick),
+        }
+    print(json.dumps(found))
+
+
+def report(name: str, found: Any) -> Any:
+    """Print a line, and hand the figures on."""
+    print(f"{name}: {json.dumps(found)}", flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    main(quick="--quick" in sys.argv[1:])

@@ -1,0 +1,120 @@
+"""Delays behind a backlog: tables 4 to 6 of Fries row by row, and its figures 15 and 16."""
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.manager_test_bed import SERVICE_PACE, MeasuredService, serving
+from benchmarks.reconfiguration.installation import work_of
+from benchmarks.reconfiguration.running_workflow import RunningWorkflow
+from benchmarks.reconfiguration.workflows import WORKFLOWS
+from manager.client import Client
+from merge.reconfiguration.switches import Scheduler
+
+Found = dict[str, Any]
+_ROW_PACE = 0.1
+"""So quick that no two tasks fit into one job."""
+_SLOW_MS = 10.0
+_BURST = 1_200
+"""Events that come at once before each measurement. A slow task needs more than ten seconds for them."""
+_BEHIND = 10.0
+"""Seconds of a steady rate before a measurement."""
+_RATE, _COST_MS = 80, 5.0
+_RATES = (50, 150, 250)
+"""Events a second, where two hundred are as many as the task can take."""
+_COSTS = (5.0, 15.0, 25.0)
+"""Milliseconds for each event, at the middle rate; a task that needs more than twelve falls behind."""
+
+
+def rows(folder: Path, *, quick: bool) -> list[Found]:
+    """The delay of each row by each scheduler, in milliseconds.
+
+    Rows of different workflows take turns, so that those of one are far apart without a wait.
+    """
+    found: list[Found] = []
+    with serving(folder, pace=_ROW_PACE) as service:
+        service.start()
+        service.listen()
+        service.events = {}
+        with Client(service.url, service.admit("ann")) as ann, service.operator() as operator:
+            work = work_of(_SLOW_MS)
+            workflows = WORKFLOWS[3:] if quick else WORKFLOWS
+            running = [RunningWorkflow(service, ann, operator, each, work) for each in workflows]
+            for each in running:
+                each.burst(10)
+                each.drain()
+            for at in range(1 if quick else max(len(each.rows) for each in workflows)):
+                turn = [each for each in running if at < len(each.workflow.rows)]
+                made = [{"workflow": each.workflow.name, "changed": each.workflow.rows[at]} for each in turn]
+                # Epochs pass through everything, so what is still on proof does not matter to them.
+                for scheduler in (Scheduler.FRIES, Scheduler.UNPRUNED, Scheduler.EPOCH):
+                    for each, row in zip(turn, made, strict=True):
+                        if scheduler is not Scheduler.UNPRUNED or each.workflow.is_pruned:
+                            _measure(each, row, scheduler)
+                for row in made:
+                    print(f"row: {row}", flush=True)
+                found += made
+    return found
+
+
+def _measure(running: RunningWorkflow, row: Found, scheduler: Scheduler) -> None:
+    if scheduler is not Scheduler.EPOCH:
+        running.prove()
+    begun = time.perf_counter()
+    running.burst(int(_BURST * running.workflow.burst))
+    # The first of them are under way.
+    time.sleep(0.5)
+    row[f"{scheduler}_ms"], components = running.delay(row["changed"], scheduler)
+    ended = running.drain()
+    if scheduler is Scheduler.FRIES:
+        row |= {"components": components, "backlog_s": round(ended - begun, 1)}
+    if scheduler is Scheduler.UNPRUNED:
+        row["unpruned_components"] = components
+
+
+def over_rate(folder: Path, *, quick: bool) -> list[Found]:
+    """Figure 15: delays of the inference behind ten seconds of so many events a second."""
+    return [
+        {"per_second": rate, **_behind(folder.with_name(f"{folder.name}-rate{rate}"), rate, _COST_MS)}
+        for rate in (_RATES[-1:] if quick else _RATES)
+    ]
+
+
+def over_cost(folder: Path, *, quick: bool) -> list[Found]:
+    """Figure 16: delays of the inference that needs so many milliseconds for each event."""
+    return [
+        {"ms_per_event": cost, **_behind(folder.with_name(f"{folder.name}-cost{cost:g}"), _RATE, cost)}
+        for cost in (() if quick else _COSTS)
+    ]
+
+
+def _behind(folder: Path, rate: float, cost: float) -> Found:
+    with serving(folder, pace=SERVICE_PACE) as service:
+        service.start()
+        service.listen()
+        service.events = {}
+        with Client(service.url, service.admit("ann")) as ann, service.operator() as operator:
+            return _steady(service, ann, operator, rate, cost)
+
+
+def _steady(service: MeasuredService, ann: Client, operator: Client, rate: float, cost: float) -> Found:
+    running = RunningWorkflow(service, ann, operator, WORKFLOWS[0], work_of(cost))
+    running.burst(10)
+    running.drain()
+    stopping = threading.Event()
+
+    def send() -> None:
+        while not stopping.wait(1 / rate):
+            running.burst(1)
+
+    sending = threading.Thread(target=send, daemon=True)
+    sending.start()
+    try:
+        time.sleep(_BEHIND)
+        found = {"fries_ms": running.delay("FD", Scheduler.FRIES)[0]}
+        found["epoch_ms"] = running.delay("FD", Scheduler.EPOCH)[0]
+    finally:
+        stopping.set()
+        sending.join()
+    return found

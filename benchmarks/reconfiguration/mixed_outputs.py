@@ -1,0 +1,93 @@
+"""Figure 14: invalid outputs, of events that met one task before a reconfiguration and another one after it.
+
+The service has no naive scheduler. So the plans of two jobs are sent to a host by hand: naively, both as they are; or
+as the service does, with a marker from the first job to the second.
+"""
+
+import json
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engine_plans import HOST, topic
+from benchmarks.engine_test_bed import Bed, test_bed
+from benchmarks.reconfiguration.installation import work_of
+from dags import Kind
+from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Port, Slot, Switch
+from engine.supply import Bridged, Subscribed
+
+Found = dict[str, Any]
+_EVENTS = 1_000
+_FIRST_MS, _SECOND_MS = 2.0, 6.0
+"""Milliseconds for each event. The second task is slower, so events wait between the two."""
+_FIRST, _SECOND = "first", "second"
+
+
+def mixed_outputs(folder: Path) -> Found:
+    """The outputs of each way to switch: all, and those that are mixed."""
+    with test_bed(folder) as bed:
+        return {"naive": _outputs(bed, 100, marked=False), "fries": _outputs(bed, 200, marked=True)}
+
+
+def _outputs(bed: Bed, base: int, *, marked: bool) -> Found:
+    before, after = _plans(base, 1), _plans(base, 2)
+    bed.run(*before)
+    for number in range(_EVENTS):
+        bed.client.publish(topic(before[0].job), json.dumps({"n": number}).encode())
+    time.sleep(2.0)
+    if marked:
+        marker = f"switch-{base}"
+        announces = (Port(base + 1, "out"),)
+        first = replace(after[0], switch=Switch(marker=marker, announces=announces))
+        second = replace(after[1], switch=Switch(marker=marker, awaits=(after[1].ingress[0].stream,)))
+        after = (first, second)
+    # The second has to know the marker before it comes.
+    for plan in reversed(after):
+        bed.send(plan)
+    output = after[1].deliveries[0].dataflow
+    bed.wait(lambda: len(_events(bed, output)) >= _EVENTS)
+    made = Counter((each["a"], each["b"]) for each in _events(bed, output))
+    bed.end(*(plan.job for plan in after))
+    return {
+        "outputs": made.total(),
+        "mixed": sum(count for (first, second), count in made.items() if first != second),
+        "of the new configuration": made[2, 2],
+    }
+
+
+def _events(bed: Bed, output: str) -> list[Found]:
+    return [event for each in list(bed.outputs[output]) for event in json.loads(each.payload)["events"]]
+
+
+def _plans(base: int, version: int) -> tuple[Plan, Plan]:
+    jobs = f"{_FIRST} {base}", f"{_SECOND} {base}"
+    supplies = Subscribed(topic=topic(jobs[0]), fields={"n": Kind.INTEGER}), Bridged()
+    first, second = (
+        Plan(
+            job=job,
+            host=HOST,
+            version=version,
+            ingress=(Ingress(stream=f"to {job}", instance=base + at, supply=supply),),
+            slots=(_slot(base + at, stamp, milliseconds, version),),
+            pace=0.2,
+        )
+        for at, (job, supply, stamp, milliseconds) in enumerate(
+            zip(jobs, supplies, ("a", "b"), (_FIRST_MS, _SECOND_MS), strict=True)
+        )
+    )
+    sink = Slot(instance=base + 3, type="output", inputs=(Edge(parent=base + 2),))
+    return (
+        replace(first, forwards=(Forward(instance=base + 1),)),
+        replace(
+            second,
+            slots=(*second.slots, sink),
+            deliveries=(Delivery(instance=sink.instance, tenant="bench", dataflow=second.job, sink="out"),),
+        ),
+    )
+
+
+def _slot(parent: int, stamp: str, milliseconds: float, version: int) -> Slot:
+    config = {"work": work_of(milliseconds), "generation": version, "stamp": stamp}
+    return Slot(instance=parent + 1, type="bench:step", config=json.dumps(config), inputs=(Edge(parent=parent),))

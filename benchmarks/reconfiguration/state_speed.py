@@ -1,0 +1,35 @@
+"""The speed at which the state of a task is transformed at a switch."""
+
+import json
+import time
+
+from engine.behaviour import installed_behaviours
+from engine.kernel.state_changes import change_states
+from engine.plan import Edge, Entry, Plan, Slot
+from engine.records.record import Record
+from engine.offset import Offset
+from engine.records.staged_state import packed_key, packed_value
+from engine.records.state import InstanceStates
+from engine.state_change import FormerTask, StateChange
+
+_KEYS = 100_000
+_WINDOWS = (10, 5)
+
+
+def state_speed(_size: int) -> dict[str, float]:
+    """Megabytes a second, of a hundred thousand users whose last ten amounts become the last five."""
+    before, after = (json.dumps({"window": window}) for window in _WINDOWS)
+    states = InstanceStates()
+    keys = [packed_key((user,)) for user in range(_KEYS)]
+    values = [packed_value([user + amount / 8 for amount in range(_WINDOWS[0])]) for user in range(_KEYS)]
+    states.of(1).put_many(keys, values)
+    states.settle(Record(batch=0, start=Offset(), end=Offset(), changes=states.changes()))
+    slot = Slot(instance=1, type="bench:inference", config=after, inputs=(Edge(parent=2),))
+    change = StateChange(instance=1, former=FormerTask(type=slot.type, config=before))
+    plan = Plan(job="state", host="bench", version=2, slots=(slot,), changes=(change,))
+    entry = Entry(number=2, plan=plan, starts={}, behaviours=installed_behaviours())
+    begun = time.perf_counter()
+    change_states([entry], states)
+    took = time.perf_counter() - begun
+    size = sum(map(len, keys)) + sum(map(len, values))
+    return {"keys": _KEYS, "mb": round(size / 1e6, 1), "seconds": round(took, 2), "mb_per_s": round(size / took / 1e6, 1)}
