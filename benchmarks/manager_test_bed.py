@@ -24,7 +24,7 @@ from manager.answers import KeyForm, Quota, TenantForm
 from manager.client import Client
 from manager.process.keeper_process import read_record
 from manager.process.settings import read_key
-from workloads.replay.cores import cores_between, read_cores
+from workloads.replay.cores import CoresReading, cores_between, read_cores
 
 T = TypeVar("T")
 _BOUND = 120.0
@@ -135,14 +135,17 @@ class MeasuredService:
             raise RuntimeError("listen first")
         self._line.publish(topic, payload)
 
-    def cores(self, seconds: float) -> float:
-        """Cores that broker, host, JVM and workers take, for so long."""
+    def reading(self) -> CoresReading:
+        """The CPU time used so far."""
         if self._process is None:
             raise RuntimeError("start it first")
-        process = psutil.Process(self._process.pid)
-        begun = read_cores(process)
+        return read_cores(psutil.Process(self._process.pid))
+
+    def cores(self, seconds: float) -> float:
+        """Cores that broker, host, JVM and workers take, for so long."""
+        begun = self.reading()
         time.sleep(seconds)
-        found = cores_between(begun, read_cores(process))
+        found = cores_between(begun, self.reading())
         return round(sum(used for part, used in found.items() if part != "manager"), 4)
 
     def wait(self, found: Callable[[], T | None], what: str) -> T:

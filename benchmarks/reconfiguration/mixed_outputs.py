@@ -16,11 +16,13 @@ from benchmarks.engine_test_bed import Bed, test_bed
 from benchmarks.reconfiguration.installation import work_of
 from dags import Kind
 from engine.plan import Delivery, Edge, Forward, Ingress, Plan, Port, Slot, Switch
-from engine.supply import Bridged, Subscribed
+from engine.supply import Bridged, Subscribed, Supply
 
 Found = dict[str, Any]
-_EVENTS = 1_000
-_FIRST_MS, _SECOND_MS = 2.0, 6.0
+_FEW, _EVENTS = 10, 1_500
+_BEFORE = 3.0
+"""Seconds of work before the switch."""
+_FIRST_MS, _SECOND_MS = 4.0, 8.0
 """Milliseconds for each event. The second task is slower, so events wait between the two."""
 _FIRST, _SECOND = "first", "second"
 
@@ -34,9 +36,12 @@ def mixed_outputs(folder: Path) -> Found:
 def _outputs(bed: Bed, base: int, *, marked: bool) -> Found:
     before, after = _plans(base, 1), _plans(base, 2)
     bed.run(*before)
-    for number in range(_EVENTS):
-        bed.client.publish(topic(before[0].job), json.dumps({"n": number}).encode())
-    time.sleep(2.0)
+    output = after[1].deliveries[0].dataflow
+    # The bound of a batch is known after the first one only.
+    _send(bed, before[0].job, _FEW)
+    bed.wait(lambda: len(_events(bed, output)) >= _FEW)
+    _send(bed, before[0].job, _EVENTS)
+    time.sleep(_BEFORE)
     if marked:
         marker = f"switch-{base}"
         announces = (Port(base + 1, "out"),)
@@ -46,8 +51,7 @@ def _outputs(bed: Bed, base: int, *, marked: bool) -> Found:
     # The second has to know the marker before it comes.
     for plan in reversed(after):
         bed.send(plan)
-    output = after[1].deliveries[0].dataflow
-    bed.wait(lambda: len(_events(bed, output)) >= _EVENTS)
+    bed.wait(lambda: len(_events(bed, output)) >= _FEW + _EVENTS)
     made = Counter((each["a"], each["b"]) for each in _events(bed, output))
     bed.end(*(plan.job for plan in after))
     return {
@@ -57,13 +61,18 @@ def _outputs(bed: Bed, base: int, *, marked: bool) -> Found:
     }
 
 
+def _send(bed: Bed, job: str, many: int) -> None:
+    for number in range(many):
+        bed.client.publish(topic(job), json.dumps({"n": number}).encode())
+
+
 def _events(bed: Bed, output: str) -> list[Found]:
     return [event for each in list(bed.outputs[output]) for event in json.loads(each.payload)["events"]]
 
 
 def _plans(base: int, version: int) -> tuple[Plan, Plan]:
     jobs = f"{_FIRST} {base}", f"{_SECOND} {base}"
-    supplies = Subscribed(topic=topic(jobs[0]), fields={"n": Kind.INTEGER}), Bridged()
+    supplies: tuple[Supply, ...] = Subscribed(topic=topic(jobs[0]), fields={"n": Kind.INTEGER}), Bridged()
     first, second = (
         Plan(
             job=job,

@@ -55,7 +55,8 @@ def _samples(  # noqa: PLR0913, PLR0917 - the service with its two clients, and 
         answer = ann.reconfigure(flow, ReconfigurationForm(tasks={"task": {"config": {"generation": generation}}}))
         marks = {"answered": time.perf_counter(), "first event": _first(service, topic, generation)}
         marks |= {"published": service.published[plan], "in effect": service.in_effect.get(plan, marks["first event"])}
-        found.append({name: round((at - begun) * 1_000) for name, at in sorted(marks.items(), key=lambda each: each[1])})
+        ordered = sorted(marks.items(), key=lambda each: each[1])
+        found.append({name: round((at - begun) * 1_000) for name, at in ordered})
         settled(ann, flow, answer.id)
     return found
 

@@ -53,7 +53,7 @@ class RunningWorkflow:
         """Wait until every event has left; when the last one did."""
 
         def last() -> float | None:
-            came = (self._service.events or {}).get(self._flow.outputs[0].topic, ())
+            came = (self._service.events or {}).get(self._flow.outputs[0].topic, [])
             return came[-1][0] if self.left >= self._sent * self.workflow.leaving else None
 
         return self._service.wait(last, f"all events of {self.workflow.name} to have left")

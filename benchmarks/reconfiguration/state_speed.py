@@ -5,9 +5,9 @@ import time
 
 from engine.behaviour import installed_behaviours
 from engine.kernel.state_changes import change_states
+from engine.offset import Offset
 from engine.plan import Edge, Entry, Plan, Slot
 from engine.records.record import Record
-from engine.offset import Offset
 from engine.records.staged_state import packed_key, packed_value
 from engine.records.state import InstanceStates
 from engine.state_change import FormerTask, StateChange
@@ -31,5 +31,10 @@ def state_speed(_size: int) -> dict[str, float]:
     begun = time.perf_counter()
     change_states([entry], states)
     took = time.perf_counter() - begun
-    size = sum(map(len, keys)) + sum(map(len, values))
-    return {"keys": _KEYS, "mb": round(size / 1e6, 1), "seconds": round(took, 2), "mb_per_s": round(size / took / 1e6, 1)}
+    size = (sum(map(len, keys)) + sum(map(len, values))) / 1e6
+    return {
+        "keys": _KEYS,
+        "mb": round(size, 1),
+        "seconds": round(took, 2),
+        "mb_per_s": round(size / took, 1),
+    }

@@ -79,4 +79,5 @@ def _outcome(service: MeasuredService, sent: list[float], acted: float) -> Found
     if good is not None and came is not None:
         good = max(good, round(came - acted, 1))
     lost = sum(number not in left for number in range(max(left)))
-    return {"good_after_s": good, "worst_latency_s": round(max(at - sent[n] for n, at in left.items()), 1), "lost": lost}
+    worst = max(at - sent[number] for number, at in left.items())
+    return {"good_after_s": good, "worst_latency_s": round(worst, 1), "lost": lost}

@@ -65,9 +65,7 @@ class Workflow:
 
 WORKFLOWS = (
     Workflow(name="W1", paths=("in FD out",), slow=("FD",), rows=("FD",)),
-    Workflow(
-        name="W2", paths=("in J1 J2 J3 J4 out",), slow=("J1",), rows=("J1", "J2", "J1 J3", "J1 J4", "J3 J4")
-    ),
+    Workflow(name="W2", paths=("in J1 J2 J3 J4 out",), slow=("J1",), rows=("J1", "J2", "J1 J3", "J1 J4", "J3 J4")),
     Workflow(
         name="W3",
         sources=("in5", "in6", "in7"),
