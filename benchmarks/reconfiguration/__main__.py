@@ -1,9 +1,9 @@
 """Reconfigurations: how soon they take effect by each scheduler, and what they spare.
 
-    python -m benchmarks.reconfiguration [--quick]
+    python -m benchmarks.reconfiguration [--quick] [CHECKOUT]
 
-Prints a line per measurement; the last is one JSON object. `benchmarks.reconfiguration.overhead` is apart, because it
-needs a checkout of another commit.
+With a checkout of another commit, such as the one before there were reconfigurations, the CPU of running dataflows is
+compared with that one. Prints a line per measurement; the last is one JSON object.
 """
 
 import json
@@ -18,6 +18,7 @@ from benchmarks.reconfiguration.delays import over_cost, over_rate, rows
 from benchmarks.reconfiguration.installation import installed
 from benchmarks.reconfiguration.mixed_outputs import mixed_outputs
 from benchmarks.reconfiguration.one_job import one_job
+from benchmarks.reconfiguration.overhead import overhead
 from benchmarks.reconfiguration.sections import side_by_side
 from benchmarks.reconfiguration.state_speed import state_speed
 from benchmarks.reconfiguration.surge import surges
@@ -25,7 +26,7 @@ from benchmarks.reconfiguration.surge import surges
 _QUICK_PACE = 0.2
 
 
-def main(*, quick: bool) -> None:
+def main(checkout: Path | None, *, quick: bool) -> None:
     """Measure everything; quickly, with fewer rows, points and samples."""
     with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder, installed(Path(folder) / "types"):
         root = Path(folder)
@@ -43,6 +44,8 @@ def main(*, quick: bool) -> None:
             "delay_over_cost": report("delay over cost", over_cost(root / "over", quick=quick)),
             "rows": rows(root / "rows", quick=quick),
         }
+        if checkout is not None:
+            found["overhead_idle"] = report("overhead", overhead(root / "overhead", checkout, quick=quick))["ratio"]
     print(json.dumps(found))
 
 
@@ -53,4 +56,5 @@ def report(name: str, found: Any) -> Any:
 
 
 if __name__ == "__main__":
-    main(quick="--quick" in sys.argv[1:])
+    others = [Path(each) for each in sys.argv[1:] if each != "--quick"]
+    main(next(iter(others), None), quick="--quick" in sys.argv[1:])

@@ -1,16 +1,11 @@
 """The CPU of running dataflows at this commit, against that at another one.
 
-    python -m benchmarks.reconfiguration.overhead CHECKOUT [--quick]
-
 Both services run beside each other with the same dataflows, and are measured over the same whiles. So the speed of the
-machine does not matter. Prints a line per while; the last is one JSON object.
+machine does not matter.
 """
 
-import json
 import os
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, chdir, contextmanager
@@ -23,37 +18,39 @@ from manager.answers import SourceForm
 from manager.client import Client
 from workloads.replay.cores import cores_between
 
+Found = dict[str, Any]
 _PER_SECOND = 50.0
 _DATAFLOWS = 4
 
 
-def main(checkout: Path, *, quick: bool) -> None:
-    """Measure both."""
-    whiles, seconds, warm = (3, 10.0, 20.0) if quick else (8, 30.0, 120.0)
-    with tempfile.TemporaryDirectory(prefix="braid-bench-") as folder, ExitStack() as stack:
-        services = {
-            name: stack.enter_context(_running(Path(folder) / name, path))
-            for name, path in (("this", Path(__file__).parents[2]), ("other", checkout.resolve()))
-        }
+def overhead(folder: Path, checkout: Path, *, quick: bool) -> Found:
+    """The ratio of the cores that both take, over some whiles."""
+    whiles, seconds, warm = (3, 10.0, 20.0) if quick else (8, 20.0, 60.0)
+    with ExitStack() as stack:
+        # The other one first: what started before is a little warmer, which counts against this one.
+        other, this = (
+            stack.enter_context(_running(folder / name, path))
+            for name, path in (("other", checkout.resolve()), ("this", Path(__file__).parents[2]))
+        )
         # A JVM becomes faster over its first hundreds of batches.
         time.sleep(warm)
-        ratios = []
+        found = []
         for _ in range(whiles):
-            before = {name: service.reading() for name, service in services.items()}
+            before = this.reading(), other.reading()
             time.sleep(seconds)
-            cores = {
-                name: sum(cores_between(before[name], service.reading()).values()) for name, service in services.items()
-            }
-            ratios.append(cores["this"] / cores["other"])
-            print(json.dumps({name: round(each, 4) for name, each in cores.items()}), flush=True)
-    found: dict[str, Any] = {"overhead_idle": round(statistics.median(ratios), 3)}
-    print(json.dumps({**found, "all": [round(each, 3) for each in ratios]}))
+            after = this.reading(), other.reading()
+            found.append([sum(cores_between(*each).values()) for each in zip(before, after, strict=True)])
+    return {
+        "ratio": round(statistics.median(mine / theirs for mine, theirs in found), 3),
+        "ratios": [round(mine / theirs, 3) for mine, theirs in found],
+        "cores": round(statistics.median(mine for mine, _ in found), 3),
+    }
 
 
 @contextmanager
 def _running(folder: Path, checkout: Path) -> Iterator[MeasuredService]:
     """A service of one checkout, with dataflows in jobs of their own."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     service = MeasuredService(folder, placement="launch")
     try:
         _start(service, checkout)
@@ -79,7 +76,3 @@ def _start(service: MeasuredService, checkout: Path) -> None:
     finally:
         os.environ.clear()
         os.environ.update(before)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), quick="--quick" in sys.argv[2:])

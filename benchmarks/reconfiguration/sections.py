@@ -1,27 +1,21 @@
 """A data set in sections, with a reconfiguration between each two: here, and as a plain query of Spark is changed.
 
 Both keep the last amounts of each user and score each payment by them; every reconfiguration changes what is stamped on
-the outputs. The plain query is stopped and started from its checkpoint in one session, which is the kindest way: who
-submits an application anew waits for a JVM as well.
+the outputs. The plain query is stopped and started from its checkpoint: in one session, which is the kindest way, and
+as a program that ends and is started anew, which is the usual one.
 """
 
 import json
 import os
+import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import pandas as pd  # type: ignore[import-untyped]  # the stubs are not installed
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
-
 from benchmarks.manager_test_bed import serving
-from benchmarks.reconfiguration.behaviours import score
 from benchmarks.reconfiguration.one_job import document
+from benchmarks.reconfiguration.plain_query import EVENTS_OF_SECTION, RECENT, section
 from benchmarks.reconfiguration.running_workflow import settled, wait_until_runs
 from benchmarks.reconfiguration.steady_events import SteadyEvents
 from engine.spark.java import find_java
@@ -29,28 +23,35 @@ from manager.answers import ReconfigurationForm
 from manager.client import Client
 
 Found = dict[str, Any]
-Output = tuple[int, int, float]
-"""The number of an event, the config that it met, and its score."""
+Outputs = list[tuple[int, int, float]]
+"""The number of each event, the config that it met, and its score."""
 _SECTIONS = 80
-_EVENTS = 100
-"""In each section."""
-_USERS, _WINDOW = 10, 10
-_SCHEMA = "n long, user long, amount double"
-_SETTINGS = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-}
+_ANEW = 8
+"""The sections of the program that is started anew; the time of all is estimated from these."""
 
 
-def _section(at: int) -> list[Found]:
-    numbers = range(at * _EVENTS, (at + 1) * _EVENTS)
-    return [{"n": number, "user": number % _USERS, "amount": float(number * 7 % 97)} for number in numbers]
+def side_by_side(folder: Path, *, quick: bool) -> Found:
+    """All three: their times, and whether their outputs are equal, event for event."""
+    sections = 10 if quick else _SECTIONS
+    anew = 2 if quick else _ANEW
+    seconds, outputs = _reconfigured(folder / "braid", sections)
+    plain, others = _restarted(folder / "plain", 0, sections)
+    begun, more = time.perf_counter(), Outputs()
+    for at in range(anew):
+        more += _restarted(folder / "anew", at, at + 1)[1]
+    program = (time.perf_counter() - begun) * sections / anew
+    return {
+        "sections": sections,
+        "reconfigured_s": round(seconds, 1),
+        "query_restarted_s": round(plain, 1),
+        "program_restarted_s": round(program, 1),
+        "ratio_to_query": round(seconds / plain, 3),
+        "ratio_to_program": round(seconds / program, 3),
+        "equal": sorted(outputs) == sorted(others) and sorted(more) == sorted(outputs)[: len(more)],
+    }
 
 
-def reconfigured(folder: Path, sections: int) -> tuple[Found, list[Output]]:
+def _reconfigured(folder: Path, sections: int) -> tuple[float, Outputs]:
     """The seconds of all sections on a service, and the outputs."""
     with serving(folder, pace=0.2) as service:
         service.start()
@@ -58,113 +59,32 @@ def reconfigured(folder: Path, sections: int) -> tuple[Found, list[Output]]:
         service.events = {}
         with Client(service.url, service.admit("ann")) as ann:
             SteadyEvents(service, 1.0).register(ann)
-            flow = ann.submit(document("sections", "bench:inference", {"window": _WINDOW, "generation": 0}))
+            flow = ann.submit(document("sections", "bench:inference", {"window": RECENT, "generation": 0}))
             wait_until_runs(ann, flow.id)
             topic = flow.outputs[0].topic
 
             def left() -> list[Found]:
                 return [event for _, events in (service.events or {}).get(topic, ()) for event in events]
 
-            begun, changing = time.perf_counter(), 0.0
+            begun = time.perf_counter()
             for at in range(sections):
                 if at:
-                    asked = time.perf_counter()
                     patch = {"config": {"generation": at}}
                     settled(ann, flow.id, ann.reconfigure(flow.id, ReconfigurationForm(tasks={"task": patch})).id)
-                    changing += time.perf_counter() - asked
-                for event in _section(at):
+                for event in section(at):
                     service.publish(SteadyEvents.TOPIC, json.dumps({**event, "time": 0}).encode())
-                service.wait(lambda at=at: len(left()) >= (at + 1) * _EVENTS or None, "a section")  # type: ignore[misc]
-            found = {"total_s": round(time.perf_counter() - begun, 1), "changing_s": round(changing, 1)}
-            return found, [(event["n"], event["generation"], event["score"]) for event in left()]
+                service.wait(lambda at=at: len(left()) >= (at + 1) * EVENTS_OF_SECTION or None, "a section")  # type: ignore[misc]
+            took = time.perf_counter() - begun
+            return took, [(event["n"], event["generation"], event["score"]) for event in left()]
 
 
-def restarted(folder: Path, sections: int) -> tuple[Found, list[Output]]:
-    """The same with a plain query; to be run in a process of its own."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    find_java(os.environ)
-    builder = SparkSession.builder.master("local[2]")
-    for key, value in _SETTINGS.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    raw, checkpoint = folder / "raw", folder / "checkpoint"
-    raw.mkdir(parents=True)
-    outputs: list[Output] = []
-
-    def take(rows: DataFrame, _batch: int) -> None:
-        outputs.extend((row["n"], row["generation"], row["score"]) for row in rows.collect())
-
-    begun, changing = time.perf_counter(), 0.0
-    query = None
-    for at in range(sections):
-        asked = time.perf_counter()
-        if query is not None:
-            query.stop()
-        query = (
-            session.readStream.schema(_SCHEMA)
-            .json(str(raw))
-            .groupBy("user")
-            .applyInPandasWithState(
-                _scored(at),
-                outputStructType="n long, generation long, score double",
-                # An array as state fails in this version of Spark.
-                stateStructType="recent string",
-                outputMode="append",
-                timeoutConf=GroupStateTimeout.NoTimeout,
-            )
-            .writeStream.foreachBatch(take)
-            .option("checkpointLocation", str(checkpoint))
-            .start()
-        )
-        while query.status["message"] != "Waiting for data to arrive":
-            _check(query)
-        changing += time.perf_counter() - asked if at else 0.0
-        # Made whole before it is seen.
-        made = folder / f"{at}.json"
-        made.write_text("".join(json.dumps(event) + "\n" for event in _section(at)))
-        made.rename(raw / made.name)
-        while len(outputs) < (at + 1) * _EVENTS:
-            _check(query)
-        # A batch that is not committed would be run again.
-        query.processAllAvailable()
-    found = {"total_s": round(time.perf_counter() - begun, 1), "changing_s": round(changing, 1)}
-    session.stop()
-    return found, outputs
-
-
-def _check(query: StreamingQuery) -> None:
-    if (error := query.exception()) is not None:
-        raise RuntimeError(str(error))
-    time.sleep(0.01)
-
-
-def _scored(generation: int) -> Any:
-    def scored(_key: object, pieces: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-        recent = json.loads(state.get[0]) if state.exists else []
-        for piece in pieces:
-            ordered = piece.sort_values("n")
-            scores = []
-            for amount in ordered["amount"]:
-                recent = [*recent, amount][-_WINDOW:]
-                scores.append(score(recent))
-            state.update((json.dumps(recent),))
-            yield pd.DataFrame({"n": ordered["n"], "generation": generation, "score": scores})
-
-    return scored
-
-
-def side_by_side(folder: Path, *, quick: bool) -> Found:
-    """Both, the ratio of their times, and whether their outputs are equal, event for event."""
-    sections = 10 if quick else _SECTIONS
-    here, outputs = reconfigured(folder / "braid", sections)
-    with get_context("spawn").Pool(1) as process:
-        plain, others = process.apply(restarted, (folder / "plain", sections))
-    return {
-        "sections": sections,
-        "reconfigured": here,
-        "restarted": plain,
-        "total_ratio": round(here["total_s"] / plain["total_s"], 3),
-        "changing_ratio": round(here["changing_s"] / plain["changing_s"], 3),
-        "equal": sorted(outputs) == sorted(others),
-    }
+def _restarted(folder: Path, first: int, end: int) -> tuple[float, Outputs]:
+    """The same with a plain query, whose program is started once."""
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    find_java(environment)
+    command = [sys.executable, "-m", "benchmarks.reconfiguration.plain_query", str(folder), str(first), str(end)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2_000:])
+    found = json.loads(done.stdout.splitlines()[-1])
+    return found["seconds"], [tuple(each) for each in found["outputs"]]
