@@ -63,8 +63,8 @@ bench-tasks: $(READY)  ## measure every task type alone: events per second and c
 bench-defragment: $(READY)  ## measure how long outputs stand still while jobs are consolidated, and what it saves
 	$(BIN)/python -m benchmarks.defragmentation
 
-bench-reconfigure: $(READY)  ## measure how soon reconfigurations take effect, by each scheduler, and what a surge does
-	$(BIN)/python -m benchmarks.reconfiguration
+bench-reconfigure: $(READY)  ## measure how soon reconfigurations take effect; BEFORE=folder compares CPU with that checkout
+	$(BIN)/python -m benchmarks.reconfiguration $(BEFORE)
 
 bench-console: $(READY)  ## measure frames of the running graph in chromium
 	$(BIN)/python -m benchmarks.console
