@@ -1,0 +1,196 @@
+"""Conflicts: why there is no plan, as few demands as cannot hold together, and what would help.
+
+Demands are what a document or a module asks for. What a module does, and what a source gives, are facts.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeVar
+
+from planning.constraint import NOTHING, All, Constraint, Equals, Some, mentioned
+from planning.planner import find_plan
+from planning.problem import Action, Meeting, Problem, Step, Stream
+
+T = TypeVar("T")
+_NEW = "a new module"
+
+
+class Asked(StrEnum):
+    """The kind of a demand."""
+
+    GOAL = "goal"
+    REQUIRED = "required"
+    """By a point, of what enters it."""
+    ENSURED = "ensured"
+    """By a point, of what leaves it."""
+    CONDITIONS = "conditions"
+    """Of the modules that may fill a point, on variables."""
+    TYPES = "types"
+    """Of the modules that may fill a point, on fields."""
+    MEETING = "meeting"
+    """That the streams that meet have equal values."""
+    MEETING_TYPES = "meeting types"
+    """That the streams that meet have equal fields."""
+    SAME = "same"
+    """That two points have the same module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Something that a plan must meet."""
+
+    kind: Asked
+    at: str
+    """The id of the step, or the name of the goal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """A change after which there is a plan."""
+
+    step: str
+    meets_by_either: bool = False
+    """True if it is that streams meet by either at the step; false if it is a new module there."""
+    ensures: tuple[tuple[str, str], ...] = ()
+    """What the new module would have to ensure, without a precondition."""
+
+
+def conflict(problem: Problem) -> tuple[Demand, ...]:
+    """Demands that cannot hold together, none of which can be left out. For problems without a plan."""
+    every = demands(problem)
+
+    def clashes(kept: Collection[Demand]) -> bool:
+        return find_plan(keeping(problem, frozenset(kept))) is None
+
+    return minimal(every, clashes)
+
+
+def remedies(problem: Problem, why: Sequence[Demand]) -> tuple[Remedy, ...]:
+    """The nearest changes that make a problem without a plan feasible: first those of how streams meet."""
+    found = [
+        Remedy(step=each.at, meets_by_either=True)
+        for each in why
+        if each.kind is Asked.MEETING
+        and find_plan(_with_step(problem, replace(problem.by_id[each.at], meeting=Meeting.EITHER)))
+    ]
+    modules: list[Remedy] = []
+    for step in problem.steps:
+        remedy = _module(problem, step) if step.is_open else None
+        if remedy is not None:
+            modules.append(remedy)
+    fewest = min((len(each.ensures) for each in modules), default=0)
+    return (*found, *(each for each in modules if len(each.ensures) == fewest))
+
+
+def demands(problem: Problem) -> tuple[Demand, ...]:
+    """Everything that a plan must meet."""
+    found = [Demand(Asked.GOAL, goal.name) for goal in problem.goals]
+    for step in problem.steps:
+        parts = [part for action in step.actions for each in action.requires.values() for part in _parts(each)]
+        types = {each.name for each in problem.variables if each.is_type}
+        meets = any(len(each.streams) > 1 for each in step.inputs)
+        asked = {
+            Asked.REQUIRED: step.requires != NOTHING,
+            Asked.ENSURED: step.ensures != NOTHING,
+            Asked.CONDITIONS: any(not mentioned(part) <= types for part in parts),
+            Asked.TYPES: any(mentioned(part) <= types for part in parts),
+            Asked.MEETING: (meets or len(step.inputs) > 1) and step.meeting is Meeting.EQUAL,
+            Asked.MEETING_TYPES: meets and bool(types),
+            Asked.SAME: bool(step.same),
+        }
+        found += [Demand(kind, step.id) for kind, exists in asked.items() if exists]
+    return tuple(found)
+
+
+def minimal(items: Sequence[T], suffices: Callable[[Collection[T]], bool]) -> tuple[T, ...]:
+    """As few of some items as suffice, none of which can be left out; more of them suffice all the more.
+
+    QuickXplain: of n items that need k it asks about k log n times.
+
+    >>> minimal(range(100), lambda some: {3, 70} <= set(some))
+    (3, 70)
+    """
+
+    def needed(base: tuple[T, ...], rest: tuple[T, ...], *, grown: bool) -> tuple[T, ...]:
+        if grown and suffices(base):
+            return ()
+        if len(rest) == 1:
+            return rest
+        left, right = rest[: len(rest) // 2], rest[len(rest) // 2 :]
+        second = needed((*base, *left), right, grown=True)
+        first = needed((*base, *second), left, grown=bool(second))
+        return (*first, *second)
+
+    return needed((), tuple(items), grown=True) if items else ()
+
+
+def _module(problem: Problem, step: Step) -> Remedy | None:
+    """The least that a new module at a step would have to ensure for there to be a plan."""
+    names = [variable.name for variable in problem.variables]
+
+    def with_module(changes: Collection[str]) -> Problem:
+        free = All(tuple(_anything(problem, name) for name in names if name in changes))
+        action = Action(name=_NEW, ensures=free)
+        return _with_step(problem, replace(step, actions=(action,), same=""))
+
+    def helps(changes: Collection[str]) -> bool:
+        return find_plan(with_module(changes)) is not None
+
+    if not helps(names):
+        return None
+    plan = find_plan(with_module(changes := minimal(names, helps)))
+    if plan is None:
+        raise RuntimeError(f"the module for {step.id} helps no more")
+    state = plan.states[Stream(step.id, step.outputs[0])]
+    return Remedy(step=step.id, ensures=tuple((name, state[name]) for name in changes))
+
+
+def _anything(problem: Problem, name: str) -> Constraint:
+    """An effect that leaves a variable any value."""
+    domain = next(each.domain for each in problem.variables if each.name == name)
+    return Some(tuple(Equals(name, value) for value in sorted(domain)))
+
+
+def _with_step(problem: Problem, changed: Step) -> Problem:
+    return replace(problem, steps=tuple(changed if step.id == changed.id else step for step in problem.steps))
+
+
+def keeping(problem: Problem, kept: Collection[Demand]) -> Problem:
+    """The problem with only some of its demands."""
+    types = {each.name for each in problem.variables if each.is_type}
+    return replace(
+        problem,
+        goals=tuple(goal for goal in problem.goals if Demand(Asked.GOAL, goal.name) in kept),
+        steps=tuple(
+            _relaxed(step, {each.kind for each in kept if each.at == step.id}, types) for step in problem.steps
+        ),
+    )
+
+
+def _relaxed(step: Step, kept: Collection[Asked], types: Collection[str]) -> Step:
+    def asked(constraint: Constraint) -> Constraint:
+        return All(
+            tuple(
+                part
+                for part in _parts(constraint)
+                if (Asked.TYPES if mentioned(part) <= set(types) else Asked.CONDITIONS) in kept
+            )
+        )
+
+    return replace(
+        step,
+        actions=tuple(
+            replace(action, requires={port: asked(each) for port, each in action.requires.items()})
+            for action in step.actions
+        ),
+        requires=step.requires if Asked.REQUIRED in kept else NOTHING,
+        ensures=step.ensures if Asked.ENSURED in kept else NOTHING,
+        meeting=step.meeting if Asked.MEETING in kept else Meeting.EITHER,
+        mixes_types=Asked.MEETING_TYPES not in kept,
+        same=step.same if Asked.SAME in kept else "",
+    )
+
+
+def _parts(constraint: Constraint) -> tuple[Constraint, ...]:
+    return constraint.parts if isinstance(constraint, All) else (constraint,)

@@ -1,0 +1,41 @@
+"""Plans: what fills each step, and the state of every stream under it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from planning.constraint import State
+from planning.places import Place
+from planning.problem import Criterion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """What a plan reaches by one criterion."""
+
+    criterion: Criterion
+    value: int
+    bound: int
+    """No plan that is as good by the criteria before this one does better."""
+
+    @property
+    def is_optimal(self) -> bool:
+        """True if nothing better exists."""
+        return self.value == self.bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """An answer to a planning problem; made by the planner."""
+
+    actions: Mapping[str, str]
+    """The action of each step, by name."""
+    states: Mapping[Place, State]
+    """The value of each variable on every stream, and wherever streams or ports meet."""
+    figures: tuple[Figure, ...] = ()
+    """In the order in which they were optimised."""
+    is_optimal: bool = True
+    """True if no plan is better by the criteria in their order."""
+
+
+class OutOfTime(Exception):
+    """No plan was found in the time allowed, nor that there is none."""

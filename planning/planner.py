@@ -1,0 +1,119 @@
+"""The planner: finds the best plan for a problem, or that there is none.
+
+Sound and complete: it answers with a plan if and only if one exists, unless it runs out of time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ortools.sat.python import cp_model
+
+from planning.formulas import Values
+from planning.model import Model
+from planning.plan import Figure, OutOfTime, Plan
+from planning.problem import Criterion, Problem
+from planning.reach import reach
+
+LONGEST_S = 30.0
+"""A planner that has not finished by then answers with the best plan so far."""
+_SEED = 1
+
+
+def find_plan(problem: Problem, criteria: Sequence[Criterion] = (), *, within: float = LONGEST_S) -> Plan | None:
+    """The best plan by the first criterion; of several, the best by the second; and so on. None if there is no plan.
+
+    After `within` seconds of search the answer is the best plan so far, and a bound for better ones. Raises `OutOfTime`
+    if there is none yet.
+    """
+    left = reach(problem)
+    if left is None:
+        return None
+    search = _Search(Model(problem, left), within)
+    expressions = [search.model.figure(each) for each in criteria]
+    if all(isinstance(each, int) for each in expressions) and not search.solves():
+        return None
+    for criterion, expression in zip(criteria, expressions, strict=True):
+        if not search.improves(criterion, expression):
+            return None
+        if not search.is_optimal:
+            break
+    return search.plan()
+
+
+class _Search:
+    """One model, solved by one criterion after another."""
+
+    def __init__(self, model: Model, within: float) -> None:
+        self.model = model
+        self.figures: list[Figure] = []
+        self.is_optimal = True
+        self._left = within
+        self._solver = cp_model.CpSolver()
+        # One worker: the same problem then always has the same answer.
+        self._solver.parameters.num_workers = 1
+        self._solver.parameters.random_seed = _SEED
+        # The models are clauses. Their linear relaxation says little: 20 meetings of either took half a minute with it
+        # and a tenth of a second without.
+        self._solver.parameters.linearization_level = 0
+        self._plan: Plan | None = None
+
+    def solves(self) -> bool:
+        """Find any plan, or that there is none."""
+        self._solver.parameters.max_time_in_seconds = max(0.0, self._left)
+        status = self._solver.solve(self.model.solver_model)
+        self._left -= self._solver.wall_time
+        if status == cp_model.MODEL_INVALID:
+            raise RuntimeError(self._solver.solution_info())
+        self.is_optimal = status == cp_model.OPTIMAL
+        if status in {cp_model.OPTIMAL, cp_model.FEASIBLE}:
+            self._plan = self._read()
+        elif status != cp_model.INFEASIBLE and self._plan is None:
+            raise OutOfTime("no plan was found in the time allowed, nor that there is none; allow more")
+        return status != cp_model.INFEASIBLE
+
+    def improves(self, criterion: Criterion, expression: cp_model.LinearExprT) -> bool:
+        """Find the best plan by a criterion, and let no later one be worse by it; false if there is no plan."""
+        model = self.model.solver_model
+        if isinstance(expression, int):
+            self.figures.append(Figure(criterion=criterion, value=expression, bound=expression))
+            return True
+        before = self._plan
+        if criterion.grows:
+            model.maximize(expression)
+        else:
+            model.minimize(expression)
+        if not self.solves():
+            return False
+        if self._plan is before:
+            # Out of time. The plan before stays; nothing is known of a better one.
+            self.is_optimal = False
+            return True
+        value = int(self._solver.value(expression))
+        bound = value if self.is_optimal else round(self._solver.best_objective_bound)
+        self.figures.append(Figure(criterion=criterion, value=value, bound=bound))
+        model.add(expression >= value if criterion.grows else expression <= value)
+        model.clear_hints()  # type: ignore[no-untyped-call]  # the library's own hints leave it out
+        for step in self.model.problem.steps:
+            # Literals that two steps share are hinted at once.
+            for literal in () if step.same else self.model.actions[step.id].values():
+                if not isinstance(literal, bool):
+                    model.add_hint(literal, self._solver.boolean_value(literal))
+        return True
+
+    def plan(self) -> Plan:
+        """The plan so far."""
+        if self._plan is None:
+            raise RuntimeError("nothing was solved")
+        return replace(self._plan, figures=tuple(self.figures), is_optimal=self.is_optimal)
+
+    def _read(self) -> Plan:
+        return Plan(
+            actions={step: self._chosen(literals) for step, literals in self.model.actions.items()},
+            states={
+                place: {name: self._chosen(values) for name, values in state.items()}
+                for place, state in self.model.states.items()
+            },
+        )
+
+    def _chosen(self, literals: Values) -> str:
+        return next(name for name, each in literals.items() if each is True or self._solver.boolean_value(each))

@@ -1,0 +1,120 @@
+"""Random planning problems, small enough to try everything."""
+
+from hypothesis import strategies as st
+
+from planning import (
+    Action,
+    All,
+    Constraint,
+    Equals,
+    Goal,
+    Input,
+    Meeting,
+    Not,
+    Problem,
+    RunningStep,
+    Same,
+    Some,
+    Step,
+    Stream,
+    Variable,
+)
+
+VALUES = ("null", "true", "1")
+NAMES = ("x", "y", "t")
+"""The last is a type."""
+_TEXTS = ("", "clean", "count", "sort")
+MOST_STEPS, MOST_ACTIONS = 6, 4
+
+
+@st.composite
+def constraints(draw: st.DrawFn, depth: int = 2) -> Constraint:
+    """Constraints over the variables."""
+    kinds = ["equals", "same", *(["not", "all", "some"] if depth else [])]
+    match draw(st.sampled_from(kinds)):
+        case "equals":
+            return Equals(draw(st.sampled_from(NAMES)), draw(st.sampled_from(VALUES)))
+        case "same":
+            return Same(draw(st.sampled_from(NAMES)), draw(st.sampled_from(NAMES)))
+        case "not":
+            return Not(draw(constraints(depth - 1)))
+        case "all":
+            return All(tuple(draw(st.lists(constraints(depth - 1), max_size=2))))
+        case _:
+            return Some(tuple(draw(st.lists(constraints(depth - 1), min_size=1, max_size=2))))
+
+
+def _maybe(draw: st.DrawFn, often: int = 3) -> Constraint:
+    return All() if draw(st.integers(0, often)) else draw(constraints(1))
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    """Problems with splits, meetings of both kinds, several ports, no-ops and running tasks."""
+    sources = [Stream("s"), *([Stream("r")] if draw(st.booleans()) else [])]
+    steps: list[Step] = []
+    streams = list(sources)
+    for at in range(draw(st.integers(1, MOST_STEPS))):
+        inputs = [Input("in", tuple(draw(_streams(streams))))]
+        if draw(st.integers(0, 4)) == 0:
+            inputs.append(Input("more", tuple(draw(_streams(streams)))))
+        outputs = ("out", "other") if draw(st.integers(0, 5)) == 0 else ("out",)
+        # A step that does nothing has one stream in and one out.
+        idle = len(inputs) == 1 and len(inputs[0].streams) == 1 and outputs == ("out",) and draw(st.booleans())
+        actions = [Action(name="nothing", is_no_op=True)] if idle else []
+        ports = [each.port for each in inputs]
+        most = draw(st.integers(1, MOST_ACTIONS))
+        actions += [draw(_actions(f"a{number}", ports, outputs)) for number in range(most)]
+        step = Step(
+            id=f"p{at}",
+            inputs=tuple(inputs),
+            outputs=outputs,
+            actions=tuple(actions),
+            meeting=draw(st.sampled_from(Meeting)),
+            requires=_maybe(draw, 6),
+            ensures=_maybe(draw, 6),
+            same=draw(st.sampled_from(["", "", "", *(each.id for each in steps)])),
+        )
+        steps.append(step)
+        streams += step.streams()
+    return Problem(
+        variables=tuple(Variable(name=name, domain=frozenset(VALUES), is_type=name == "t") for name in NAMES),
+        given={each: draw(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(VALUES))) for each in sources},
+        steps=tuple(steps),
+        goals=tuple(
+            Goal(name=f"goal {at}", holds=draw(constraints()), streams=tuple(draw(_streams(streams))))
+            for at in range(draw(st.integers(0, 2)))
+        ),
+        running=draw(_running(sources)),
+        present={step.id: draw(st.sampled_from(step.actions)).name for step in steps if draw(st.booleans())},
+    )
+
+
+def _streams(streams: list[Stream]) -> st.SearchStrategy[list[Stream]]:
+    return st.lists(st.sampled_from(streams[-4:]), min_size=1, max_size=2, unique=True)
+
+
+@st.composite
+def _actions(draw: st.DrawFn, name: str, ports: list[str], outputs: tuple[str, ...]) -> Action:
+    return Action(
+        name=name,
+        requires={port: draw(constraints(1)) for port in ports if draw(st.integers(0, 2)) == 0},
+        ensures=_maybe(draw, 1),
+        ensures_at={port: draw(constraints(1)) for port in outputs if draw(st.integers(0, 5)) == 0},
+        base=draw(st.sampled_from(["", *ports])),
+        cost=draw(st.integers(0, 3)),
+        quality=draw(st.integers(0, 3)),
+        # Tasks with several ports are not distinguished by the port that is read.
+        computes=draw(st.sampled_from(_TEXTS)) if outputs == ("out",) else "",
+    )
+
+
+@st.composite
+def _running(draw: st.DrawFn, sources: list[Stream]) -> tuple[RunningStep, ...]:
+    found: list[RunningStep] = []
+    streams = list(sources)
+    for at in range(draw(st.integers(0, 3))):
+        inputs = (Input("in", tuple(draw(_streams(streams)))),)
+        found.append(RunningStep(id=f"t{at}", computes=draw(st.sampled_from(_TEXTS[1:])), inputs=inputs))
+        streams.append(Stream(f"t{at}"))
+    return tuple(found)

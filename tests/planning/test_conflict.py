@@ -1,0 +1,51 @@
+"""Conflicts and remedies: as little as cannot hold, and what does help."""
+
+from dataclasses import replace
+
+from hypothesis import assume, given, settings
+
+from planning import Action, All, Equals, Meeting, Problem, Step, find_plan
+from planning.conflict import conflict, demands, keeping, remedies
+from tests.planning.oracle import answers
+from tests.planning.problems import problems
+
+
+def feasible(problem: Problem) -> bool:
+    """Whether trying everything finds a plan."""
+    return next(answers(problem), None) is not None
+
+
+@settings(max_examples=60)
+@given(problems())
+def test_conflicts_are_minimal(problem: Problem) -> None:
+    """What is in conflict cannot hold together; without any one of it, the rest can."""
+    assume(find_plan(problem) is None)
+    found = conflict(problem)
+    assert set(found) <= set(demands(problem))
+    assert not feasible(keeping(problem, found))
+    for each in found:
+        assert feasible(keeping(problem, [other for other in found if other != each]))
+
+
+@settings(max_examples=60)
+@given(problems())
+def test_remedies_help(problem: Problem) -> None:
+    """After any of the changes there is a plan, and a new module that ensured less would not do."""
+    assume(find_plan(problem) is None)
+    for each in remedies(problem, conflict(problem)):
+        step = problem.by_id[each.step]
+        if each.meets_by_either:
+            assert feasible(_with(problem, replace(step, meeting=Meeting.EITHER)))
+            continue
+        effects = [Equals(name, value) for name, value in each.ensures]
+        assert feasible(_with(problem, _filled(step, effects)))
+        for left_out in effects:
+            assert not feasible(_with(problem, _filled(step, [other for other in effects if other != left_out])))
+
+
+def _filled(step: Step, effects: list[Equals]) -> Step:
+    return replace(step, actions=(Action(name="new", ensures=All(tuple(effects))),), same="")
+
+
+def _with(problem: Problem, changed: Step) -> Problem:
+    return replace(problem, steps=tuple(changed if step.id == changed.id else step for step in problem.steps))
