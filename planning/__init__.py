@@ -4,31 +4,42 @@ Pure, beside `merge`: it knows documents and task types, but neither what runs n
 """
 
 from planning.constraint import All, Constraint, Equals, Not, Same, Some
-from planning.plan import Figure, OutOfTime, Plan
+from planning.pipeline_plan import OutOfTime, PipelinePlan, Reached
 from planning.planner import find_plan
-from planning.problem import Action, Criterion, Goal, Input, Meeting, Problem, RunningStep, Step, Stream, Variable
+from planning.planning_problem import (
+    Criterion,
+    Goal,
+    Inflow,
+    Meeting,
+    Option,
+    Outlet,
+    PlanningProblem,
+    RunningVertex,
+    StateVariable,
+    Vertex,
+)
 from planning.validator import violations
 
 __all__ = [
-    "Action",
     "All",
     "Constraint",
     "Criterion",
     "Equals",
-    "Figure",
     "Goal",
-    "Input",
+    "Inflow",
     "Meeting",
     "Not",
+    "Option",
     "OutOfTime",
-    "Plan",
-    "Problem",
-    "RunningStep",
+    "Outlet",
+    "PipelinePlan",
+    "PlanningProblem",
+    "Reached",
+    "RunningVertex",
     "Same",
     "Some",
-    "Step",
-    "Stream",
-    "Variable",
+    "StateVariable",
+    "Vertex",
     "find_plan",
     "violations",
 ]

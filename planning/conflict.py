@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from planning.constraint import NOTHING, All, Constraint, Equals, Some, mentioned
 from planning.planner import find_plan
-from planning.problem import Action, Meeting, Problem, Step, Stream
+from planning.planning_problem import Meeting, Option, Outlet, PlanningProblem, Vertex
 
 T = TypeVar("T")
 _NEW = "a new module"
@@ -42,21 +42,21 @@ class Demand:
 
     kind: Asked
     at: str
-    """The id of the step, or the name of the goal."""
+    """The id of the vertex, or the name of the goal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
     """A change after which there is a plan."""
 
-    step: str
+    vertex: str
     meets_by_either: bool = False
-    """True if it is that streams meet by either at the step; false if it is a new module there."""
+    """True if it is that streams meet by either at the vertex; false if it is a new module there."""
     ensures: tuple[tuple[str, str], ...] = ()
     """What the new module would have to ensure, without a precondition."""
 
 
-def conflict(problem: Problem) -> tuple[Demand, ...]:
+def conflict(problem: PlanningProblem) -> tuple[Demand, ...]:
     """Demands that cannot hold together, none of which can be left out. For problems without a plan."""
     every = demands(problem)
 
@@ -66,40 +66,40 @@ def conflict(problem: Problem) -> tuple[Demand, ...]:
     return minimal(every, clashes)
 
 
-def remedies(problem: Problem, why: Sequence[Demand]) -> tuple[Remedy, ...]:
+def remedies(problem: PlanningProblem, why: Sequence[Demand]) -> tuple[Remedy, ...]:
     """The nearest changes that make a problem without a plan feasible: first those of how streams meet."""
     found = [
-        Remedy(step=each.at, meets_by_either=True)
+        Remedy(vertex=each.at, meets_by_either=True)
         for each in why
         if each.kind is Asked.MEETING
-        and find_plan(_with_step(problem, replace(problem.by_id[each.at], meeting=Meeting.EITHER)))
+        and find_plan(_with_vertex(problem, replace(problem.by_id[each.at], meeting=Meeting.EITHER)))
     ]
     modules: list[Remedy] = []
-    for step in problem.steps:
-        remedy = _module(problem, step) if step.is_open else None
+    for vertex in problem.vertices:
+        remedy = _module(problem, vertex) if vertex.is_open else None
         if remedy is not None:
             modules.append(remedy)
     fewest = min((len(each.ensures) for each in modules), default=0)
     return (*found, *(each for each in modules if len(each.ensures) == fewest))
 
 
-def demands(problem: Problem) -> tuple[Demand, ...]:
+def demands(problem: PlanningProblem) -> tuple[Demand, ...]:
     """Everything that a plan must meet."""
     found = [Demand(Asked.GOAL, goal.name) for goal in problem.goals]
-    for step in problem.steps:
-        parts = [part for action in step.actions for each in action.requires.values() for part in _parts(each)]
+    for vertex in problem.vertices:
+        parts = [part for option in vertex.options for each in option.requires.values() for part in _parts(each)]
         types = {each.name for each in problem.variables if each.is_type}
-        meets = any(len(each.streams) > 1 for each in step.inputs)
+        meets = any(len(each.streams) > 1 for each in vertex.inputs)
         asked = {
-            Asked.REQUIRED: step.requires != NOTHING,
-            Asked.ENSURED: step.ensures != NOTHING,
+            Asked.REQUIRED: vertex.requires != NOTHING,
+            Asked.ENSURED: vertex.ensures != NOTHING,
             Asked.CONDITIONS: any(not mentioned(part) <= types for part in parts),
             Asked.TYPES: any(mentioned(part) <= types for part in parts),
-            Asked.MEETING: (meets or len(step.inputs) > 1) and step.meeting is Meeting.EQUAL,
+            Asked.MEETING: (meets or len(vertex.inputs) > 1) and vertex.meeting is Meeting.EQUAL,
             Asked.MEETING_TYPES: meets and bool(types),
-            Asked.SAME: bool(step.same),
+            Asked.SAME: bool(vertex.same),
         }
-        found += [Demand(kind, step.id) for kind, exists in asked.items() if exists]
+        found += [Demand(kind, vertex.id) for kind, exists in asked.items() if exists]
     return tuple(found)
 
 
@@ -125,14 +125,14 @@ def minimal(items: Sequence[T], suffices: Callable[[Collection[T]], bool]) -> tu
     return needed((), tuple(items), grown=True) if items else ()
 
 
-def _module(problem: Problem, step: Step) -> Remedy | None:
-    """The least that a new module at a step would have to ensure for there to be a plan."""
+def _module(problem: PlanningProblem, vertex: Vertex) -> Remedy | None:
+    """The least that a new module at a vertex would have to ensure for there to be a plan."""
     names = [variable.name for variable in problem.variables]
 
-    def with_module(changes: Collection[str]) -> Problem:
+    def with_module(changes: Collection[str]) -> PlanningProblem:
         free = All(tuple(_anything(problem, name) for name in names if name in changes))
-        action = Action(name=_NEW, ensures=free)
-        return _with_step(problem, replace(step, actions=(action,), same=""))
+        option = Option(name=_NEW, ensures=free)
+        return _with_vertex(problem, replace(vertex, options=(option,), same=""))
 
     def helps(changes: Collection[str]) -> bool:
         return find_plan(with_module(changes)) is not None
@@ -141,34 +141,36 @@ def _module(problem: Problem, step: Step) -> Remedy | None:
         return None
     plan = find_plan(with_module(changes := minimal(names, helps)))
     if plan is None:
-        raise RuntimeError(f"the module for {step.id} helps no more")
-    state = plan.states[Stream(step.id, step.outputs[0])]
-    return Remedy(step=step.id, ensures=tuple((name, state[name]) for name in changes))
+        raise RuntimeError(f"the module for {vertex.id} helps no more")
+    state = plan.states[Outlet(vertex.id, vertex.outputs[0])]
+    return Remedy(vertex=vertex.id, ensures=tuple((name, state[name]) for name in changes))
 
 
-def _anything(problem: Problem, name: str) -> Constraint:
+def _anything(problem: PlanningProblem, name: str) -> Constraint:
     """An effect that leaves a variable any value."""
     domain = next(each.domain for each in problem.variables if each.name == name)
     return Some(tuple(Equals(name, value) for value in sorted(domain)))
 
 
-def _with_step(problem: Problem, changed: Step) -> Problem:
-    return replace(problem, steps=tuple(changed if step.id == changed.id else step for step in problem.steps))
+def _with_vertex(problem: PlanningProblem, changed: Vertex) -> PlanningProblem:
+    return replace(
+        problem, vertices=tuple(changed if vertex.id == changed.id else vertex for vertex in problem.vertices)
+    )
 
 
-def keeping(problem: Problem, kept: Collection[Demand]) -> Problem:
+def keeping(problem: PlanningProblem, kept: Collection[Demand]) -> PlanningProblem:
     """The problem with only some of its demands."""
     types = {each.name for each in problem.variables if each.is_type}
     return replace(
         problem,
         goals=tuple(goal for goal in problem.goals if Demand(Asked.GOAL, goal.name) in kept),
-        steps=tuple(
-            _relaxed(step, {each.kind for each in kept if each.at == step.id}, types) for step in problem.steps
+        vertices=tuple(
+            _relaxed(vertex, {each.kind for each in kept if each.at == vertex.id}, types) for vertex in problem.vertices
         ),
     )
 
 
-def _relaxed(step: Step, kept: Collection[Asked], types: Collection[str]) -> Step:
+def _relaxed(vertex: Vertex, kept: Collection[Asked], types: Collection[str]) -> Vertex:
     def asked(constraint: Constraint) -> Constraint:
         return All(
             tuple(
@@ -179,16 +181,16 @@ def _relaxed(step: Step, kept: Collection[Asked], types: Collection[str]) -> Ste
         )
 
     return replace(
-        step,
-        actions=tuple(
-            replace(action, requires={port: asked(each) for port, each in action.requires.items()})
-            for action in step.actions
+        vertex,
+        options=tuple(
+            replace(option, requires={port: asked(each) for port, each in option.requires.items()})
+            for option in vertex.options
         ),
-        requires=step.requires if Asked.REQUIRED in kept else NOTHING,
-        ensures=step.ensures if Asked.ENSURED in kept else NOTHING,
-        meeting=step.meeting if Asked.MEETING in kept else Meeting.EITHER,
+        requires=vertex.requires if Asked.REQUIRED in kept else NOTHING,
+        ensures=vertex.ensures if Asked.ENSURED in kept else NOTHING,
+        meeting=vertex.meeting if Asked.MEETING in kept else Meeting.EITHER,
         mixes_types=Asked.MEETING_TYPES not in kept,
-        same=step.same if Asked.SAME in kept else "",
+        same=vertex.same if Asked.SAME in kept else "",
     )
 
 

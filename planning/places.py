@@ -1,48 +1,48 @@
-"""Places: where streams have a state, from what a source emits to what enters a step."""
+"""Places: where streams have a state, from what a source emits to what enters a vertex."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from planning.problem import Action, Input, Step, Stream
+from planning.planning_problem import Inflow, Option, Outlet, Vertex
 
 
 class Inlet(NamedTuple):
     """An input port at which several streams meet."""
 
-    step: str
+    vertex: str
     port: str
 
 
-class Entry(NamedTuple):
-    """A step at which several input ports meet."""
+class Junction(NamedTuple):
+    """A vertex at which several input ports meet."""
 
-    step: str
-
-
-Place = Stream | Inlet | Entry
+    vertex: str
 
 
-def inlet(step: Step, at: Input) -> Place:
+Place = Outlet | Inlet | Junction
+
+
+def inlet(vertex: Vertex, at: Inflow) -> Place:
     """Where the state of an input port is."""
-    return at.streams[0] if len(at.streams) == 1 else Inlet(step.id, at.port)
+    return at.streams[0] if len(at.streams) == 1 else Inlet(vertex.id, at.port)
 
 
-def entry(step: Step) -> Place:
-    """Where the state that a step continues is."""
-    return inlet(step, step.inputs[0]) if len(step.inputs) == 1 else Entry(step.id)
+def entry(vertex: Vertex) -> Place:
+    """Where the state that a vertex continues is."""
+    return inlet(vertex, vertex.inputs[0]) if len(vertex.inputs) == 1 else Junction(vertex.id)
 
 
-def base(step: Step, action: Action) -> Place:
-    """Where the types are that go on if an action does not affect them."""
-    if not action.base:
-        return inlet(step, step.inputs[0])
-    return next(inlet(step, each) for each in step.inputs if each.port == action.base)
+def base(vertex: Vertex, option: Option) -> Place:
+    """Where the types are that go on if an option does not affect them."""
+    if not option.base:
+        return inlet(vertex, vertex.inputs[0])
+    return next(inlet(vertex, each) for each in vertex.inputs if each.port == option.base)
 
 
-def meetings(step: Step) -> Iterator[tuple[Place, tuple[Place, ...]]]:
-    """Where several states become one at a step, and which."""
-    for each in step.inputs:
+def meetings(vertex: Vertex) -> Iterator[tuple[Place, tuple[Place, ...]]]:
+    """Where several states become one at a vertex, and which."""
+    for each in vertex.inputs:
         if len(each.streams) > 1:
-            yield Inlet(step.id, each.port), each.streams
-    if len(step.inputs) > 1:
-        yield Entry(step.id), tuple(inlet(step, each) for each in step.inputs)
+            yield Inlet(vertex.id, each.port), each.streams
+    if len(vertex.inputs) > 1:
+        yield Junction(vertex.id), tuple(inlet(vertex, each) for each in vertex.inputs)

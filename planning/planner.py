@@ -10,8 +10,8 @@ from ortools.sat.python import cp_model
 
 from planning.formulas import Values
 from planning.model import Model
-from planning.plan import Figure, OutOfTime, Plan
-from planning.problem import Criterion, Problem
+from planning.pipeline_plan import OutOfTime, PipelinePlan, Reached
+from planning.planning_problem import Criterion, PlanningProblem
 from planning.reach import reach
 
 LONGEST_S = 30.0
@@ -19,7 +19,9 @@ LONGEST_S = 30.0
 _SEED = 1
 
 
-def find_plan(problem: Problem, criteria: Sequence[Criterion] = (), *, within: float = LONGEST_S) -> Plan | None:
+def find_plan(
+    problem: PlanningProblem, criteria: Sequence[Criterion] = (), *, within: float = LONGEST_S
+) -> PipelinePlan | None:
     """The best plan by the first criterion; of several, the best by the second; and so on. None if there is no plan.
 
     After `within` seconds of search the answer is the best plan so far, and a bound for better ones. Raises `OutOfTime`
@@ -45,7 +47,7 @@ class _Search:
 
     def __init__(self, model: Model, within: float) -> None:
         self.model = model
-        self.figures: list[Figure] = []
+        self.reached: list[Reached] = []
         self.is_optimal = True
         self._left = within
         self._solver = cp_model.CpSolver()
@@ -55,7 +57,7 @@ class _Search:
         # The models are clauses. Their linear relaxation says little: 20 meetings of either took half a minute with it
         # and a tenth of a second without.
         self._solver.parameters.linearization_level = 0
-        self._plan: Plan | None = None
+        self._plan: PipelinePlan | None = None
 
     def solves(self) -> bool:
         """Find any plan, or that there is none."""
@@ -75,7 +77,7 @@ class _Search:
         """Find the best plan by a criterion, and let no later one be worse by it; false if there is no plan."""
         model = self.model.solver_model
         if isinstance(expression, int):
-            self.figures.append(Figure(criterion=criterion, value=expression, bound=expression))
+            self.reached.append(Reached(criterion=criterion, value=expression, bound=expression))
             return True
         before = self._plan
         if criterion.grows:
@@ -90,25 +92,24 @@ class _Search:
             return True
         value = int(self._solver.value(expression))
         bound = value if self.is_optimal else round(self._solver.best_objective_bound)
-        self.figures.append(Figure(criterion=criterion, value=value, bound=bound))
+        self.reached.append(Reached(criterion=criterion, value=value, bound=bound))
         model.add(expression >= value if criterion.grows else expression <= value)
         model.clear_hints()  # type: ignore[no-untyped-call]  # the library's own hints leave it out
-        for step in self.model.problem.steps:
-            # Literals that two steps share are hinted at once.
-            for literal in () if step.same else self.model.actions[step.id].values():
+        for options in self.model.options.values():
+            for literal in options.values():
                 if not isinstance(literal, bool):
                     model.add_hint(literal, self._solver.boolean_value(literal))
         return True
 
-    def plan(self) -> Plan:
+    def plan(self) -> PipelinePlan:
         """The plan so far."""
         if self._plan is None:
             raise RuntimeError("nothing was solved")
-        return replace(self._plan, figures=tuple(self.figures), is_optimal=self.is_optimal)
+        return replace(self._plan, reached=tuple(self.reached), is_optimal=self.is_optimal)
 
-    def _read(self) -> Plan:
-        return Plan(
-            actions={step: self._chosen(literals) for step, literals in self.model.actions.items()},
+    def _read(self) -> PipelinePlan:
+        return PipelinePlan(
+            options={vertex: self._chosen(literals) for vertex, literals in self.model.options.items()},
             states={
                 place: {name: self._chosen(values) for name, values in state.items()}
                 for place, state in self.model.states.items()

@@ -1,7 +1,7 @@
 """Reuse: which tasks of a plan already run, or are the same as others of the plan.
 
-Every stream gets a producer, the task that makes its events: an equal running task if there is one, an equal step of
-the plan that comes before it, or the step itself. A step that does nothing passes its producer on.
+Every stream gets a producer, the task that makes its events: an equal running task if there is one, an equal vertex of
+the plan that comes before it, or the vertex itself. A vertex that does nothing passes its producer on.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import TypeVar
 from ortools.sat.python import cp_model
 
 from planning.formulas import Formulas, Literal, Values
-from planning.problem import Input, Problem, RunningStep, Step, Stream
+from planning.planning_problem import Inflow, Outlet, PlanningProblem, RunningVertex, Vertex
 from planning.reach import Reach
 
 T = TypeVar("T")
@@ -23,63 +23,67 @@ _NOTHING = "nothing"
 class Residue:
     """The tasks of a plan that have to be started."""
 
-    def __init__(self, problem: Problem, left: Reach, actions: Mapping[str, Values], formulas: Formulas) -> None:
+    def __init__(
+        self, problem: PlanningProblem, left: Reach, options: Mapping[str, Values], formulas: Formulas
+    ) -> None:
         self._left = left
-        self._actions = actions
+        self._options = options
         self._formulas = formulas
-        self._texts = {step.id: self._texts_of(step) for step in problem.steps}
+        self._texts = {vertex.id: self._texts_of(vertex) for vertex in problem.vertices}
         self._made: dict[str, Values] = {}
-        self._producers: dict[Stream, Values] = {
+        self._producers: dict[Outlet, Values] = {
             stream: {_running(stream.origin, stream.port): True} for stream in problem.given
         }
-        running: dict[str, list[RunningStep]] = {}
+        running: dict[str, list[RunningVertex]] = {}
         for task in problem.running:
             running.setdefault(task.computes, []).append(task)
-        for at, step in enumerate(problem.steps):
-            texts = self._texts[step.id]
-            equals = [each for each in problem.steps[:at] if texts.keys() & self._texts[each.id].keys()]
+        for at, vertex in enumerate(problem.vertices):
+            texts = self._texts[vertex.id]
+            equals = [each for each in problem.vertices[:at] if texts.keys() & self._texts[each.id].keys()]
             self._add(
-                step,
-                [task for text in texts for task in running.get(text, ()) if _like(step.inputs, task.inputs)],
-                [each for each in equals if _like(step.inputs, each.inputs)],
+                vertex,
+                [task for text in texts for task in running.get(text, ()) if _like(vertex.inputs, task.inputs)],
+                [each for each in equals if _like(vertex.inputs, each.inputs)],
             )
-        self.figure: cp_model.LinearExprT = sum(self._made[step.id].get(step.id, False) for step in problem.steps)
+        self.figure: cp_model.LinearExprT = sum(
+            self._made[vertex.id].get(vertex.id, False) for vertex in problem.vertices
+        )
 
-    def _texts_of(self, step: Step) -> Values:
-        """The literal of each text that a step may compute and share."""
+    def _texts_of(self, vertex: Vertex) -> Values:
+        """The literal of each text that a vertex may compute and share."""
         found: dict[str, list[Literal]] = {}
-        for action in self._left.actions[step.id]:
-            if action.computes and not action.is_no_op:
-                found.setdefault(action.computes, []).append(self._actions[step.id][action.name])
+        for option in self._left.options[vertex.id]:
+            if option.computes and not option.is_no_op:
+                found.setdefault(option.computes, []).append(self._options[vertex.id][option.name])
         return {text: self._formulas.some_of(literals) for text, literals in found.items()}
 
-    def _add(self, step: Step, tasks: Sequence[RunningStep], equals: Sequence[Step]) -> None:
+    def _add(self, vertex: Vertex, tasks: Sequence[RunningVertex], equals: Sequence[Vertex]) -> None:
         idle = self._formulas.some_of(
-            [self._actions[step.id][each.name] for each in self._left.actions[step.id] if each.is_no_op]
+            [self._options[vertex.id][each.name] for each in self._left.options[vertex.id] if each.is_no_op]
         )
         made = self._formulas.choice(
             [
-                step.id,
+                vertex.id,
                 *(_running(task.id) for task in tasks),
                 *(each.id for each in equals),
                 *([] if idle is False else [_NOTHING]),
             ]
         )
-        self._made[step.id] = made
+        self._made[vertex.id] = made
         self._formulas.require([made.get(_NOTHING, False)], when=[idle])
         self._formulas.require([idle], when=[made.get(_NOTHING, False)])
         for task in tasks:
-            self._runs_as(step, task, made[_running(task.id)])
+            self._runs_as(vertex, task, made[_running(task.id)])
         for other in equals:
-            self._is_as(step, other, made[other.id])
-        for stream in step.streams():
-            self._producers[stream] = self._producer(step, stream.port, made)
+            self._is_as(vertex, other, made[other.id])
+        for stream in vertex.streams():
+            self._producers[stream] = self._producer(vertex, stream.port, made)
 
-    def _producer(self, step: Step, port: str, made: Values) -> Values:
+    def _producer(self, vertex: Vertex, port: str, made: Values) -> Values:
         own = {_at(maker, port): literal for maker, literal in made.items() if maker != _NOTHING}
         if _NOTHING not in made:
             return own
-        entering = self._producers[step.inputs[0].streams[0]]
+        entering = self._producers[vertex.inputs[0].streams[0]]
         found = self._formulas.choice(own.keys() | entering.keys())
         for maker, literal in own.items():
             self._formulas.require([found[maker]], when=[literal])
@@ -87,11 +91,11 @@ class Residue:
             self._formulas.require([found[maker]], when=[literal, made[_NOTHING]])
         return found
 
-    def _runs_as(self, step: Step, task: RunningStep, literal: Literal) -> None:
-        """A step is a running task only if it computes the same, of what the same tasks make."""
-        self._formulas.require([self._texts[step.id][task.computes]], when=[literal])
+    def _runs_as(self, vertex: Vertex, task: RunningVertex, literal: Literal) -> None:
+        """A vertex is a running task only if it computes the same, of what the same tasks make."""
+        self._formulas.require([self._texts[vertex.id][task.computes]], when=[literal])
         wanted = {each.port: [_running(*stream) for stream in each.streams] for each in task.inputs}
-        for each in step.inputs:
+        for each in vertex.inputs:
             producers = [self._producers[stream] for stream in each.streams]
             self._some_order(
                 [
@@ -101,15 +105,15 @@ class Residue:
                 literal,
             )
 
-    def _is_as(self, step: Step, other: Step, literal: Literal) -> None:
-        """A step is one before it only if that one is started, and both compute the same of the same."""
+    def _is_as(self, vertex: Vertex, other: Vertex, literal: Literal) -> None:
+        """A vertex is one before it only if that one is started, and both compute the same of the same."""
         self._formulas.require([self._made[other.id][other.id]], when=[literal])
         texts = self._texts[other.id]
-        self._formulas.require(self._texts[step.id].values(), when=[literal])
-        for text, chosen in self._texts[step.id].items():
+        self._formulas.require(self._texts[vertex.id].values(), when=[literal])
+        for text, chosen in self._texts[vertex.id].items():
             self._formulas.require([texts.get(text, False)], when=[literal, chosen])
         ports = {each.port: each.streams for each in other.inputs}
-        for each in step.inputs:
+        for each in vertex.inputs:
             self._some_order(
                 [
                     [self._same(one, two) for one, two in zip(each.streams, order, strict=True)]
@@ -118,7 +122,7 @@ class Residue:
                 literal,
             )
 
-    def _same(self, one: Stream, two: Stream) -> Literal:
+    def _same(self, one: Outlet, two: Outlet) -> Literal:
         """The literal that two streams have the same producer."""
         if one == two:
             return True
@@ -143,6 +147,6 @@ def _orders(streams: Sequence[T]) -> Iterable[Sequence[T]]:
     return permutations(streams) if len(streams) <= _MOST_ORDERS else [streams]
 
 
-def _like(one: Sequence[Input], two: Sequence[Input]) -> bool:
+def _like(one: Sequence[Inflow], two: Sequence[Inflow]) -> bool:
     """Whether as many streams enter at the same ports."""
     return {each.port: len(each.streams) for each in one} == {each.port: len(each.streams) for each in two}

@@ -1,39 +1,41 @@
-"""Planning a second time, by trying everything: each choice of actions, and each state that the definitions allow."""
+"""Planning a second time, by trying everything: each choice of options, and each state that the definitions allow."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from planning import All, Constraint, Criterion, Equals, Meeting, Not, Problem, Same, Step, Stream
-from planning.problem import Action
+from planning import All, Constraint, Criterion, Equals, Inflow, Meeting, Not, Outlet, PlanningProblem, Same, Vertex
+from planning.planning_problem import Option
 
 State = Mapping[str, str]
-States = Mapping[Stream, State]
+States = Mapping[Outlet, State]
 
 
 class Answer(NamedTuple):
     """One way to fill a problem, and what the criteria say of it."""
 
-    actions: Mapping[str, str]
-    figures: Mapping[Criterion, int]
+    options: Mapping[str, str]
+    reached: Mapping[Criterion, int]
 
 
-def answers(problem: Problem) -> Iterator[Answer]:
-    """Every choice of actions under which some states reach the goals."""
-    for chosen in product(*(step.actions for step in problem.steps)):
-        actions = dict(zip((step.id for step in problem.steps), chosen, strict=True))
-        if all(not step.same or actions[step.id].name == actions[step.same].name for step in problem.steps):
+def answers(problem: PlanningProblem) -> Iterator[Answer]:
+    """Every choice of options under which some states reach the goals."""
+    for chosen in product(*(vertex.options for vertex in problem.vertices)):
+        options = dict(zip((vertex.id for vertex in problem.vertices), chosen, strict=True))
+        if all(
+            not vertex.same or options[vertex.id].filling == options[vertex.same].filling for vertex in problem.vertices
+        ):
             names = [variable.name for variable in problem.variables]
             given = {at: {name: state.get(name, "null") for name in names} for at, state in problem.given.items()}
-            if any(_reaches(problem, states) for states in _runs(problem, actions, given, 0)):
-                yield Answer({step: action.name for step, action in actions.items()}, _figures(problem, actions))
+            if any(_reaches(problem, states) for states in _runs(problem, options, given, 0)):
+                yield Answer({vertex: option.name for vertex, option in options.items()}, _figures(problem, options))
 
 
-def best(problem: Problem, criteria: tuple[Criterion, ...]) -> tuple[int, ...] | None:
-    """The figures of the best answer; None if there is none."""
-    found = [tuple(each.figures[criterion] for criterion in criteria) for each in answers(problem)]
+def best(problem: PlanningProblem, criteria: tuple[Criterion, ...]) -> tuple[int, ...] | None:
+    """The reached of the best answer; None if there is none."""
+    found = [tuple(each.reached[criterion] for criterion in criteria) for each in answers(problem)]
     signs = [-1 if criterion.grows else 1 for criterion in criteria]
-    return min(found, key=lambda figures: [s * f for s, f in zip(signs, figures, strict=True)], default=None)
+    return min(found, key=lambda reached: [s * f for s, f in zip(signs, reached, strict=True)], default=None)
 
 
 def true(constraint: Constraint, state: State) -> bool:
@@ -48,41 +50,41 @@ def true(constraint: Constraint, state: State) -> bool:
     return all(found) if isinstance(constraint, All) else any(found)
 
 
-def _reaches(problem: Problem, states: States) -> bool:
+def _reaches(problem: PlanningProblem, states: States) -> bool:
     return all(true(goal.holds, states[stream]) for goal in problem.goals for stream in goal.streams)
 
 
-def _runs(problem: Problem, actions: Mapping[str, Action], states: States, at: int) -> Iterator[States]:
-    """All states of all streams, from a step on."""
-    if at == len(problem.steps):
+def _runs(problem: PlanningProblem, options: Mapping[str, Option], states: States, at: int) -> Iterator[States]:
+    """All states of all streams, from a vertex on."""
+    if at == len(problem.vertices):
         yield states
         return
-    step = problem.steps[at]
-    for emitted in _emitted(problem, step, actions[step.id], states):
-        yield from _runs(problem, actions, {**states, **emitted}, at + 1)
+    vertex = problem.vertices[at]
+    for emitted in _emitted(problem, vertex, options[vertex.id], states):
+        yield from _runs(problem, options, {**states, **emitted}, at + 1)
 
 
-def _emitted(problem: Problem, step: Step, action: Action, states: States) -> Iterator[States]:
-    """All states that a step may emit."""
+def _emitted(problem: PlanningProblem, vertex: Vertex, option: Option, states: States) -> Iterator[States]:
+    """All states that a vertex may emit."""
     types = {variable.name for variable in problem.variables if variable.is_type}
-    ports = [each.port for each in step.inputs]
+    ports = [each.port for each in vertex.inputs]
     # Those on which all streams that meet have one value.
-    equal = set() if step.mixes_types else types
-    if step.meeting is Meeting.EQUAL:
+    equal = set() if vertex.mixes_types else types
+    if vertex.meeting is Meeting.EQUAL:
         equal = equal | {variable.name for variable in problem.variables if not variable.is_type}
-    for met in product(*(list(_met([states[each] for each in given.streams], equal)) for given in step.inputs)):
+    for met in product(*(list(_met([states[each] for each in given.streams], equal)) for given in vertex.inputs)):
         entering = dict(zip(ports, met, strict=True))
-        if not all(true(constraint, entering[port]) for port, constraint in action.requires.items()):
+        if not all(true(constraint, entering[port]) for port, constraint in option.requires.items()):
             continue
-        base = entering[action.base or ports[0]]
+        base = entering[option.base or ports[0]]
         plain = [{name: value for name, value in each.items() if name not in types} for each in met]
         for both in _met(plain, equal):
             # What the pipeline requires is asked of the first port's types.
-            if true(step.requires, {**entering[ports[0]], **both}):
-                options = [list(_changed(problem, action, port, {**base, **both})) for port in step.outputs]
+            if true(vertex.requires, {**entering[ports[0]], **both}):
+                options = [list(_changed(problem, option, port, {**base, **both})) for port in vertex.outputs]
                 for after in product(*options):
-                    if all(true(step.ensures, each) for each in after):
-                        yield {Stream(step.id, port): each for port, each in zip(step.outputs, after, strict=True)}
+                    if all(true(vertex.ensures, each) for each in after):
+                        yield {Outlet(vertex.id, port): each for port, each in zip(vertex.outputs, after, strict=True)}
 
 
 def _met(states: Sequence[State], equal: set[str]) -> Iterator[State]:
@@ -92,8 +94,8 @@ def _met(states: Sequence[State], equal: set[str]) -> Iterator[State]:
         yield dict(zip(states[0], values, strict=True))
 
 
-def _changed(problem: Problem, action: Action, port: str, state: State) -> Iterator[State]:
-    ensured = action.ensures_at.get(port, action.ensures)
+def _changed(problem: PlanningProblem, option: Option, port: str, state: State) -> Iterator[State]:
+    ensured = option.ensures_at.get(port, option.ensures)
     free = [variable for variable in problem.variables if variable.name in _left(ensured)]
     for values in product(*(sorted(variable.domain) for variable in free)):
         after = {**state, **dict(zip((variable.name for variable in free), values, strict=True))}
@@ -108,37 +110,41 @@ def _left(constraint: Constraint) -> set[str]:
     return {name for part in parts for name in _left(part)}
 
 
-def _figures(problem: Problem, actions: Mapping[str, Action]) -> Mapping[Criterion, int]:
+def _figures(problem: PlanningProblem, options: Mapping[str, Option]) -> Mapping[Criterion, int]:
     return {
         Criterion.CHANGES: sum(
-            step in problem.present and problem.present[step] != action.name for step, action in actions.items()
+            vertex in problem.present and problem.present[vertex] != option.filling
+            for vertex, option in options.items()
         ),
-        Criterion.RESIDUE: _residue(problem, actions),
-        Criterion.COST: sum(action.cost for action in actions.values()),
-        Criterion.QUALITY: sum(action.quality for action in actions.values()),
-        Criterion.NO_OPS: sum(action.is_no_op for action in actions.values()),
+        Criterion.RESIDUE: _residue(problem, options),
+        Criterion.COST: sum(option.cost for option in options.values()),
+        Criterion.QUALITY: sum(option.quality for option in options.values()),
+        Criterion.NO_OPS: sum(option.is_no_op for option in options.values()),
     }
 
 
-def _residue(problem: Problem, actions: Mapping[str, Action]) -> int:
+def _residue(problem: PlanningProblem, options: Mapping[str, Option]) -> int:
     """The distinct tasks that do not run, where a task is its text and all above it."""
-    running: dict[str, str] = {stream.origin: f"source {stream.origin}" for stream in problem.given}
+    running: dict[Outlet, str] = {stream: f"source {stream}" for stream in problem.given}
+    runs = set()
     for task in problem.running:
-        running[task.id] = _text(task.computes, running, task.inputs)
-    made = {stream.origin: running[stream.origin] for stream in problem.given}
+        text = _text(task.computes, running, task.inputs)
+        running[Outlet(task.id)] = text
+        runs.add(text)
+    made = {stream: running[stream] for stream in problem.given}
     started: set[str] = set()
-    for step in problem.steps:
-        action = actions[step.id]
-        if action.is_no_op:
+    for vertex in problem.vertices:
+        option = options[vertex.id]
+        if option.is_no_op:
             # Its one input is what everybody below reads.
-            made[step.id] = made[step.inputs[0].streams[0].origin]
+            made[Outlet(vertex.id)] = made[vertex.inputs[0].streams[0]]
             continue
-        made[step.id] = _text(action.computes, made, step.inputs) if action.computes else f"only {step.id}"
-        if made[step.id] not in running.values():
-            started.add(made[step.id])
+        text = _text(option.computes, made, vertex.inputs) if option.computes else f"only {vertex.id}"
+        made |= {stream: text if stream.port == "out" else f"{text}, {stream.port}" for stream in vertex.streams()}
+        if text not in runs:
+            started.add(text)
     return len(started)
 
 
-def _text(computes: str, made: Mapping[str, str], inputs: tuple[tuple[str, tuple[Stream, ...]], ...]) -> str:
-    entering = sorted((port, sorted(f"{made[each.origin]}" for each in streams)) for port, streams in inputs)
-    return f"{computes} of {entering}"
+def _text(computes: str, made: Mapping[Outlet, str], inputs: tuple[Inflow, ...]) -> str:
+    return f"{computes} of {sorted((port, sorted(made[each] for each in streams)) for port, streams in inputs)}"

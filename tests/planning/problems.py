@@ -3,21 +3,21 @@
 from hypothesis import strategies as st
 
 from planning import (
-    Action,
     All,
     Constraint,
     Equals,
     Goal,
-    Input,
+    Inflow,
     Meeting,
     Not,
-    Problem,
-    RunningStep,
+    Option,
+    Outlet,
+    PlanningProblem,
+    RunningVertex,
     Same,
     Some,
-    Step,
-    Stream,
-    Variable,
+    StateVariable,
+    Vertex,
 )
 
 VALUES = ("null", "true", "1")
@@ -49,55 +49,58 @@ def _maybe(draw: st.DrawFn, often: int = 3) -> Constraint:
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> Problem:
+def problems(draw: st.DrawFn) -> PlanningProblem:
     """Problems with splits, meetings of both kinds, several ports, no-ops and running tasks."""
-    sources = [Stream("s"), *([Stream("r")] if draw(st.booleans()) else [])]
-    steps: list[Step] = []
+    sources = [Outlet("s"), *([Outlet("r")] if draw(st.booleans()) else [])]
+    vertices: list[Vertex] = []
     streams = list(sources)
     for at in range(draw(st.integers(1, MOST_STEPS))):
-        inputs = [Input("in", tuple(draw(_streams(streams))))]
+        inputs = [Inflow("in", tuple(draw(_streams(streams))))]
         if draw(st.integers(0, 4)) == 0:
-            inputs.append(Input("more", tuple(draw(_streams(streams)))))
+            inputs.append(Inflow("more", tuple(draw(_streams(streams)))))
         outputs = ("out", "other") if draw(st.integers(0, 5)) == 0 else ("out",)
-        # A step that does nothing has one stream in and one out.
+        # A vertex that does nothing has one stream in and one out.
         idle = len(inputs) == 1 and len(inputs[0].streams) == 1 and outputs == ("out",) and draw(st.booleans())
-        actions = [Action(name="nothing", is_no_op=True)] if idle else []
+        options = [Option(name="nothing", is_no_op=True)] if idle else []
         ports = [each.port for each in inputs]
         most = draw(st.integers(1, MOST_ACTIONS))
-        actions += [draw(_actions(f"a{number}", ports, outputs)) for number in range(most)]
-        step = Step(
+        options += [draw(_actions(f"a{number}", ports, outputs)) for number in range(most)]
+        vertex = Vertex(
             id=f"p{at}",
             inputs=tuple(inputs),
             outputs=outputs,
-            actions=tuple(actions),
+            options=tuple(options),
             meeting=draw(st.sampled_from(Meeting)),
             requires=_maybe(draw, 6),
             ensures=_maybe(draw, 6),
-            same=draw(st.sampled_from(["", "", "", *(each.id for each in steps)])),
+            same=draw(st.sampled_from(["", "", "", *(each.id for each in vertices)])),
         )
-        steps.append(step)
-        streams += step.streams()
-    return Problem(
-        variables=tuple(Variable(name=name, domain=frozenset(VALUES), is_type=name == "t") for name in NAMES),
+        vertices.append(vertex)
+        streams += vertex.streams()
+    return PlanningProblem(
+        variables=tuple(StateVariable(name=name, domain=frozenset(VALUES), is_type=name == "t") for name in NAMES),
         given={each: draw(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(VALUES))) for each in sources},
-        steps=tuple(steps),
+        vertices=tuple(vertices),
         goals=tuple(
             Goal(name=f"goal {at}", holds=draw(constraints()), streams=tuple(draw(_streams(streams))))
             for at in range(draw(st.integers(0, 2)))
         ),
         running=draw(_running(sources)),
-        present={step.id: draw(st.sampled_from(step.actions)).name for step in steps if draw(st.booleans())},
+        present={
+            vertex.id: draw(st.sampled_from(vertex.options)).filling for vertex in vertices if draw(st.booleans())
+        },
     )
 
 
-def _streams(streams: list[Stream]) -> st.SearchStrategy[list[Stream]]:
+def _streams(streams: list[Outlet]) -> st.SearchStrategy[list[Outlet]]:
     return st.lists(st.sampled_from(streams[-4:]), min_size=1, max_size=2, unique=True)
 
 
 @st.composite
-def _actions(draw: st.DrawFn, name: str, ports: list[str], outputs: tuple[str, ...]) -> Action:
-    return Action(
+def _actions(draw: st.DrawFn, name: str, ports: list[str], outputs: tuple[str, ...]) -> Option:
+    return Option(
         name=name,
+        module=draw(st.sampled_from(["", "", "m"])),
         requires={port: draw(constraints(1)) for port in ports if draw(st.integers(0, 2)) == 0},
         ensures=_maybe(draw, 1),
         ensures_at={port: draw(constraints(1)) for port in outputs if draw(st.integers(0, 5)) == 0},
@@ -110,11 +113,11 @@ def _actions(draw: st.DrawFn, name: str, ports: list[str], outputs: tuple[str, .
 
 
 @st.composite
-def _running(draw: st.DrawFn, sources: list[Stream]) -> tuple[RunningStep, ...]:
-    found: list[RunningStep] = []
+def _running(draw: st.DrawFn, sources: list[Outlet]) -> tuple[RunningVertex, ...]:
+    found: list[RunningVertex] = []
     streams = list(sources)
     for at in range(draw(st.integers(0, 3))):
-        inputs = (Input("in", tuple(draw(_streams(streams)))),)
-        found.append(RunningStep(id=f"t{at}", computes=draw(st.sampled_from(_TEXTS[1:])), inputs=inputs))
-        streams.append(Stream(f"t{at}"))
+        inputs = (Inflow("in", tuple(draw(_streams(streams)))),)
+        found.append(RunningVertex(id=f"t{at}", computes=draw(st.sampled_from(_TEXTS[1:])), inputs=inputs))
+        streams.append(Outlet(f"t{at}"))
     return tuple(found)

@@ -4,20 +4,20 @@ from dataclasses import replace
 
 from hypothesis import assume, given, settings
 
-from planning import Action, All, Equals, Meeting, Problem, Step, find_plan
+from planning import All, Equals, Meeting, Option, PlanningProblem, Vertex, find_plan
 from planning.conflict import conflict, demands, keeping, remedies
 from tests.planning.oracle import answers
 from tests.planning.problems import problems
 
 
-def feasible(problem: Problem) -> bool:
+def feasible(problem: PlanningProblem) -> bool:
     """Whether trying everything finds a plan."""
     return next(answers(problem), None) is not None
 
 
 @settings(max_examples=60)
 @given(problems())
-def test_conflicts_are_minimal(problem: Problem) -> None:
+def test_conflicts_are_minimal(problem: PlanningProblem) -> None:
     """What is in conflict cannot hold together; without any one of it, the rest can."""
     assume(find_plan(problem) is None)
     found = conflict(problem)
@@ -29,23 +29,25 @@ def test_conflicts_are_minimal(problem: Problem) -> None:
 
 @settings(max_examples=60)
 @given(problems())
-def test_remedies_help(problem: Problem) -> None:
+def test_remedies_help(problem: PlanningProblem) -> None:
     """After any of the changes there is a plan, and a new module that ensured less would not do."""
     assume(find_plan(problem) is None)
     for each in remedies(problem, conflict(problem)):
-        step = problem.by_id[each.step]
+        vertex = problem.by_id[each.vertex]
         if each.meets_by_either:
-            assert feasible(_with(problem, replace(step, meeting=Meeting.EITHER)))
+            assert feasible(_with(problem, replace(vertex, meeting=Meeting.EITHER)))
             continue
         effects = [Equals(name, value) for name, value in each.ensures]
-        assert feasible(_with(problem, _filled(step, effects)))
+        assert feasible(_with(problem, _filled(vertex, effects)))
         for left_out in effects:
-            assert not feasible(_with(problem, _filled(step, [other for other in effects if other != left_out])))
+            assert not feasible(_with(problem, _filled(vertex, [other for other in effects if other != left_out])))
 
 
-def _filled(step: Step, effects: list[Equals]) -> Step:
-    return replace(step, actions=(Action(name="new", ensures=All(tuple(effects))),), same="")
+def _filled(vertex: Vertex, effects: list[Equals]) -> Vertex:
+    return replace(vertex, options=(Option(name="new", ensures=All(tuple(effects))),), same="")
 
 
-def _with(problem: Problem, changed: Step) -> Problem:
-    return replace(problem, steps=tuple(changed if step.id == changed.id else step for step in problem.steps))
+def _with(problem: PlanningProblem, changed: Vertex) -> PlanningProblem:
+    return replace(
+        problem, vertices=tuple(changed if vertex.id == changed.id else vertex for vertex in problem.vertices)
+    )

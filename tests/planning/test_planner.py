@@ -6,33 +6,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planning import Criterion, Problem, find_plan, violations
+from planning import Criterion, PlanningProblem, find_plan, violations
 from tests.planning.oracle import answers, best
 from tests.planning.problems import problems
 
 ORDERS = st.sampled_from(list(permutations(Criterion)))
 
 
-def _hold(problem: Problem, criteria: tuple[Criterion, ...]) -> None:
+def _hold(problem: PlanningProblem, criteria: tuple[Criterion, ...]) -> None:
     expected = best(problem, criteria)
     plan = find_plan(problem, criteria)
     if plan is None:
         assert expected is None
         return
     assert [] == list(violations(problem, plan))
-    assert expected == tuple(figure.value for figure in plan.figures)
+    assert expected == tuple(figure.value for figure in plan.reached)
     assert plan.is_optimal
-    # The figures are those of the plan, not only those of some plan.
+    # The reached are those of the plan, not only those of some plan.
     assert expected in {
-        tuple(each.figures[criterion] for criterion in criteria)
+        tuple(each.reached[criterion] for criterion in criteria)
         for each in answers(problem)
-        if each.actions == plan.actions
+        if each.options == plan.options
     }
 
 
 @settings(max_examples=150)
 @given(problems(), ORDERS, st.integers(1, 3))
-def test_plans_are_the_best_there_are(problem: Problem, order: tuple[Criterion, ...], many: int) -> None:
+def test_plans_are_the_best_there_are(problem: PlanningProblem, order: tuple[Criterion, ...], many: int) -> None:
     """There is a plan if trying everything finds one; it is valid, and none is better."""
     _hold(problem, order[:many])
 
@@ -40,13 +40,13 @@ def test_plans_are_the_best_there_are(problem: Problem, order: tuple[Criterion, 
 @pytest.mark.slow
 @settings(max_examples=5_000)
 @given(problems(), ORDERS, st.integers(1, 5))
-def test_many_plans_are_the_best_there_are(problem: Problem, order: tuple[Criterion, ...], many: int) -> None:
+def test_many_plans_are_the_best_there_are(problem: PlanningProblem, order: tuple[Criterion, ...], many: int) -> None:
     """The same, of thousands."""
     _hold(problem, order[:many])
 
 
 @settings(max_examples=50)
 @given(problems())
-def test_the_same_problem_has_the_same_plan(problem: Problem) -> None:
+def test_the_same_problem_has_the_same_plan(problem: PlanningProblem) -> None:
     """Planning twice gives one plan."""
     assert find_plan(problem, tuple(Criterion)) == find_plan(problem, tuple(Criterion))

@@ -1,15 +1,15 @@
-"""Plans: what fills each step, and the state of every stream under it."""
+"""Plans: what fills each vertex, and the state of every stream under it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from planning.constraint import State
 from planning.places import Place
-from planning.problem import Criterion
+from planning.planning_problem import Criterion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class Reached:
     """What a plan reaches by one criterion."""
 
     criterion: Criterion
@@ -24,14 +24,14 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class PipelinePlan:
     """An answer to a planning problem; made by the planner."""
 
-    actions: Mapping[str, str]
-    """The action of each step, by name."""
+    options: Mapping[str, str]
+    """The option of each vertex, by name."""
     states: Mapping[Place, State]
     """The value of each variable on every stream, and wherever streams or ports meet."""
-    figures: tuple[Figure, ...] = ()
+    reached: tuple[Reached, ...] = ()
     """In the order in which they were optimised."""
     is_optimal: bool = True
     """True if no plan is better by the criteria in their order."""

@@ -1,4 +1,4 @@
-"""Planning problems: the steps of pipelines, the actions that may fill them, and the goals.
+"""Planning problems: the vertices of pipelines, the options that may fill them, and the goals.
 
 One problem may hold several pipelines; they are planned together.
 """
@@ -12,15 +12,15 @@ from typing import NamedTuple
 from planning.constraint import NOTHING, UNSET, Constraint
 
 
-class Stream(NamedTuple):
-    """What a source or a step emits at a port."""
+class Outlet(NamedTuple):
+    """What a source or a vertex emits at a port."""
 
     origin: str
     port: str = "out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variable:
+class StateVariable:
     """A state variable of every stream."""
 
     name: str
@@ -43,11 +43,13 @@ class Meeting(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
-    """What may fill a step: a module, a fixed task, or nothing at all."""
+class Option:
+    """What may fill a vertex: a module, a fixed task, or nothing at all."""
 
     name: str
-    """Unique in the step."""
+    """Unique in the vertex."""
+    module: str = ""
+    """The module that it is; one module may be several options, one for each kind of a field. Empty for the name."""
     requires: Mapping[str, Constraint] = field(default_factory=dict)
     """By input port."""
     ensures: Constraint = NOTHING
@@ -62,41 +64,46 @@ class Action:
     """What it computes: two tasks with equal inputs and texts are one task. Empty if it is never shared."""
     is_no_op: bool = False
 
+    @property
+    def filling(self) -> str:
+        """What a vertex with this option holds."""
+        return self.module or self.name
+
     def ensured(self, port: str) -> Constraint:
         """What holds at an output port afterwards."""
         return self.ensures_at.get(port, self.ensures)
 
 
-class Input(NamedTuple):
-    """An input port of a step, and the streams that meet there."""
+class Inflow(NamedTuple):
+    """An input port of a vertex, and the streams that meet there."""
 
     port: str
-    streams: tuple[Stream, ...]
+    streams: tuple[Outlet, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """A place of a pipeline that one action fills."""
+class Vertex:
+    """A place of a pipeline that one option fills."""
 
     id: str
-    inputs: tuple[Input, ...]
-    actions: tuple[Action, ...]
+    inputs: tuple[Inflow, ...]
+    options: tuple[Option, ...]
     outputs: tuple[str, ...] = ("out",)
     meeting: Meeting = Meeting.EQUAL
     requires: Constraint = NOTHING
-    """What the pipeline requires of what enters here, whichever action is chosen."""
+    """What the pipeline requires of what enters here, whichever option is chosen."""
     ensures: Constraint = NOTHING
-    """What the pipeline wants of what leaves here, whichever action is chosen."""
+    """What the pipeline wants of what leaves here, whichever option is chosen."""
     is_open: bool = True
     """False if it is a fixed task."""
     mixes_types: bool = False
     """True if even types may differ where streams meet; only explanations ask that."""
     same: str = ""
-    """The step whose action this one takes too."""
+    """The vertex that holds the same."""
 
-    def streams(self) -> tuple[Stream, ...]:
+    def streams(self) -> tuple[Outlet, ...]:
         """What it emits."""
-        return tuple(Stream(self.id, port) for port in self.outputs)
+        return tuple(Outlet(self.id, port) for port in self.outputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,26 +113,26 @@ class Goal:
     name: str
     """Its place in the document."""
     holds: Constraint
-    streams: tuple[Stream, ...]
+    streams: tuple[Outlet, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunningStep:
+class RunningVertex:
     """A task that runs, as far as planning for reuse needs to know it."""
 
     id: str
     """A source's name for sources."""
     computes: str
-    inputs: tuple[Input, ...] = ()
+    inputs: tuple[Inflow, ...] = ()
 
 
 class Criterion(StrEnum):
     """A figure that a plan makes as small or as large as it can."""
 
     CHANGES = "changes"
-    """The steps whose action is another than at present."""
+    """The vertices that hold something else than at present."""
     RESIDUE = "residue"
-    """The tasks that do not run yet, counted once if several steps need the same one."""
+    """The tasks that do not run yet, counted once if several vertices need the same one."""
     COST = "cost"
     QUALITY = "quality"
     NO_OPS = "no-ops"
@@ -137,29 +144,29 @@ class Criterion(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class PlanningProblem:
     """Everything that a plan depends on."""
 
-    variables: tuple[Variable, ...]
-    given: Mapping[Stream, Mapping[str, str]]
+    variables: tuple[StateVariable, ...]
+    given: Mapping[Outlet, Mapping[str, str]]
     """The state of each source's stream; a variable that it does not name is unset."""
-    steps: tuple[Step, ...]
+    vertices: tuple[Vertex, ...]
     """Each after those it reads from."""
     goals: tuple[Goal, ...] = ()
-    running: tuple[RunningStep, ...] = ()
+    running: tuple[RunningVertex, ...] = ()
     """Each after those it reads from."""
     present: Mapping[str, str] = field(default_factory=dict)
-    """The action of each step at present, by name."""
+    """What each vertex holds at present."""
 
     @cached_property
-    def by_id(self) -> Mapping[str, Step]:
-        """The steps by their ids."""
-        return {step.id: step for step in self.steps}
+    def by_id(self) -> Mapping[str, Vertex]:
+        """The vertices by their ids."""
+        return {vertex.id: vertex for vertex in self.vertices}
 
-    def below(self, steps: Iterable[str]) -> tuple[str, ...]:
-        """Some steps and all that their events reach, in order."""
-        found = set(steps)
-        for step in self.steps:
-            if any(stream.origin in found for each in step.inputs for stream in each.streams):
-                found.add(step.id)
-        return tuple(step.id for step in self.steps if step.id in found)
+    def below(self, vertices: Iterable[str]) -> tuple[str, ...]:
+        """Some vertices and all that their events reach, in order."""
+        found = set(vertices)
+        for vertex in self.vertices:
+            if any(stream.origin in found for each in vertex.inputs for stream in each.streams):
+                found.add(vertex.id)
+        return tuple(vertex.id for vertex in self.vertices if vertex.id in found)
