@@ -8,12 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from dags.json_text import LONGEST_KEY
 from dags.ports import LONGEST_PORT
 
 MOST_TASKS = 10_000
 MOST_DOCUMENT_STREAMS = 100_000
-LONGEST_KEY = 1_000
-"""Of a config, at every level. Each problem below a key repeats the key in its pointer."""
 
 # A task's id names its output topic, so it may contain no control character and none that is special in MQTT.
 TaskId = Annotated[

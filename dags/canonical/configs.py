@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from dags.canonical.draft import DraftDocument
 from dags.canonical.hooks import ask
 from dags.config import Config
-from dags.document_reader import LARGEST_INTEGER
+from dags.json_text import LARGEST_INTEGER
 from dags.problems import MOST_DOCUMENT_PROBLEMS, Problem, pointer, quoted
 from dags.pydantic_errors import describe_error
 from dags.task_type import AnyTaskType, Unsuitable

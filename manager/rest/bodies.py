@@ -11,7 +11,7 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, from_json
 
-from dags.document_reader import MOST_DOCUMENT_BYTES
+from dags.json_text import MOST_DOCUMENT_BYTES
 from dags.problems import pointer
 from dags.pydantic_errors import describe_error
 from manager.event_flow import request_body

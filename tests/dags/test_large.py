@@ -11,7 +11,7 @@ import pytest
 
 from dags import Config, Kind, Read, Schemas, Source, TaskType
 from dags.document import MOST_DOCUMENT_STREAMS, MOST_TASKS
-from dags.document_reader import MOST_DOCUMENT_BYTES
+from dags.json_text import MOST_DOCUMENT_BYTES
 from tests.catalogue import SCHEMA, NoConfig
 from tests.dags.refusal import canonicalise, catalogue_with, codes, problem, problems
 

@@ -12,7 +12,7 @@ import pytest
 import dags
 from dags import Catalogue, Config, InvalidDocument, Kind, Read, Schema, Source, TaskType, canonicalise
 from dags.document import MOST_DOCUMENT_STREAMS, MOST_TASKS
-from dags.document_reader import MOST_DOCUMENT_BYTES
+from dags.json_text import MOST_DOCUMENT_BYTES
 from tests.catalogue import SOURCES, TYPES, NoConfig
 from tests.documentation.pages import page
 from tests.notation import document

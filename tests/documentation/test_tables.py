@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from dags import TaskType
 from dags.canonical import DRAFT_CHECKS, FORMS
 from dags.canonical.fields import MOST_FIELDS
-from dags.document import LONGEST_KEY, MOST_DOCUMENT_STREAMS, MOST_TASKS, Document, StreamForm, TaskForm
-from dags.document_reader import LARGEST_INTEGER, MOST_DOCUMENT_BYTES, MOST_NESTING
+from dags.document import MOST_DOCUMENT_STREAMS, MOST_TASKS, Document, StreamForm, TaskForm
+from dags.json_text import LARGEST_INTEGER, LONGEST_KEY, MOST_DOCUMENT_BYTES, MOST_NESTING
 from dags.ports import MOST_PORTS
 from engine.job.lifecycle import JOB_LIFE
 from merge import STRATEGIES

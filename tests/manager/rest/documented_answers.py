@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dags.document_reader import MOST_DOCUMENT_BYTES
+from dags.json_text import MOST_DOCUMENT_BYTES
 from manager.rest.bodies import MOST_FORM_BYTES
 from manager.rest.openapi_examples import resources
 from manager.rest.openapi_examples.outputs import SENT_EVENTS

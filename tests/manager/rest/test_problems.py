@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from dags.document_reader import MOST_DOCUMENT_BYTES
+from dags.json_text import MOST_DOCUMENT_BYTES
 from manager.cases.base import Caller
 from manager.problem import TROUBLES, Trouble
 from manager.rest.app import ROUTERS
