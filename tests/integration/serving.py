@@ -123,13 +123,12 @@ class Served:
 
     def below_keeper(self, name: str) -> psutil.Process:
         """The process below the keeper whose command line has a word in it."""
-        return self.until(
-            lambda: next(
-                (each for each in self.keeper.children(recursive=True) if any(name in word for word in _words(each))),
-                None,
-            ),
-            f"the process of {name}",
-        )
+        return self.until(lambda: self.now_below_keeper(name), f"the process of {name}")
+
+    def now_below_keeper(self, name: str) -> psutil.Process | None:
+        """The same, if there is one now."""
+        below = self.keeper.children(recursive=True)
+        return next((each for each in below if any(name in word for word in _words(each))), None)
 
     def kill(self) -> None:
         """Kill the manager, and nothing else."""

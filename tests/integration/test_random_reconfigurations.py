@@ -117,8 +117,9 @@ def _kill(served: Served, part: str) -> None:
     if part == "manager":
         served.kill()
         served.start()
-    elif part:
-        served.below_keeper(part).kill()
+    # Spark has no worker after a while without events.
+    elif part and (process := served.now_below_keeper(part)) is not None:
+        process.kill()
 
 
 def _hold_counts(counts: list[dict[str, Any]], sent: int, dag: MarkedDag) -> None:
