@@ -76,7 +76,7 @@ def remedies(problem: PlanningProblem, why: Sequence[Demand]) -> tuple[Remedy, .
     ]
     modules: list[Remedy] = []
     for vertex in problem.vertices:
-        remedy = _module(problem, vertex) if vertex.is_open else None
+        remedy = _module(problem, vertex) if vertex.is_open and len(vertex.outputs) == 1 else None
         if remedy is not None:
             modules.append(remedy)
     fewest = min((len(each.ensures) for each in modules), default=0)

@@ -35,6 +35,8 @@ class Model:
         for goal in problem.goals:
             for stream in goal.streams:
                 self._formulas.impose(goal.holds, self.states[stream])
+        for options in problem.excluded:
+            self._formulas.require([], when=[self.options[vertex].get(name, False) for vertex, name in options.items()])
 
     def figure(self, criterion: Criterion) -> cp_model.LinearExprT:
         """What a criterion counts."""

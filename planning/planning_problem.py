@@ -155,8 +155,12 @@ class PlanningProblem:
     goals: tuple[Goal, ...] = ()
     running: tuple[RunningVertex, ...] = ()
     """Each after those it reads from."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """The ids of the sources among what runs, by those in `given`; a source that does not run has its own."""
     present: Mapping[str, str] = field(default_factory=dict)
     """What each vertex holds at present."""
+    excluded: tuple[Mapping[str, str], ...] = ()
+    """Options that some vertices must not have together."""
 
     @cached_property
     def by_id(self) -> Mapping[str, Vertex]:

@@ -32,7 +32,8 @@ class Residue:
         self._texts = {vertex.id: self._texts_of(vertex) for vertex in problem.vertices}
         self._made: dict[str, Values] = {}
         self._producers: dict[Outlet, Values] = {
-            stream: {_running(stream.origin, stream.port): True} for stream in problem.given
+            stream: {_running(problem.origins.get(stream.origin, stream.origin), stream.port): True}
+            for stream in problem.given
         }
         running: dict[str, list[RunningVertex]] = {}
         for task in problem.running:

@@ -33,10 +33,17 @@ def violations(problem: PlanningProblem, plan: PipelinePlan) -> Iterator[str]:
         yield from _wrong_passage(vertex, option, plan, types)
         if vertex.same and (vertex.same not in chosen or chosen[vertex.same].filling != option.filling):
             yield f"{vertex.id}: another option than {vertex.same}"
+    yield from _missed(problem, plan)
+
+
+def _missed(problem: PlanningProblem, plan: PipelinePlan) -> Iterator[str]:
+    for options in problem.excluded:
+        if all(plan.options[vertex] == name for vertex, name in options.items()):
+            yield f"{sorted(options)}: options that are excluded together"
     for goal in problem.goals:
-        yield from (
-            f"{each}: {goal.name} is missed" for each in goal.streams if not holds(goal.holds, plan.states[each])
-        )
+        for stream in goal.streams:
+            if not holds(goal.holds, plan.states[stream]):
+                yield f"{stream}: {goal.name} is missed"
 
 
 def _wrong_meetings(vertex: Vertex, plan: PipelinePlan, types: frozenset[str]) -> Iterator[str]:

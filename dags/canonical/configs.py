@@ -32,7 +32,7 @@ def fill_configs(draft: DraftDocument) -> DraftDocument:
     for i, (form, kind) in enumerate(zip(draft.reading.tasks, draft.types, strict=True)):
         config, text = None, None
         if form is not None and kind is not None:
-            filled = ask(i, kind.name, _fill, kind, form.config, draft.tenant)
+            filled = ask(i, kind.name, complete, kind, form.config, draft.tenant)
             if kind.ports is not None:
                 # Without a config its ports are unknown.
                 types[i] = None
@@ -68,7 +68,8 @@ def _with_ports(i: int, kind: AnyTaskType, config: Config) -> AnyTaskType | Prob
         return Problem(pointer=place, code="wrong-value", message=error.message, remedy=error.remedy)
 
 
-def _fill(kind: AnyTaskType, given: dict[str, Any], owner: str) -> tuple[Config, bytes] | ValidationError:
+def complete(kind: AnyTaskType, given: dict[str, Any], owner: str) -> tuple[Config, bytes] | ValidationError:
+    """The whole config that a task's is short for, as a record and as canonical JSON; or what is wrong with it."""
     try:
         # From JSON text: there, strict still allows what JSON can express (arrays for tuples, strings for enums).
         config: Config = kind.config.model_validate_json(json.dumps(given))

@@ -22,6 +22,8 @@ def answers(problem: PlanningProblem) -> Iterator[Answer]:
     """Every choice of options under which some states reach the goals."""
     for chosen in product(*(vertex.options for vertex in problem.vertices)):
         options = dict(zip((vertex.id for vertex in problem.vertices), chosen, strict=True))
+        if any(all(options[at].name == name for at, name in each.items()) for each in problem.excluded):
+            continue
         if all(
             not vertex.same or options[vertex.id].filling == options[vertex.same].filling for vertex in problem.vertices
         ):

@@ -86,6 +86,7 @@ def problems(draw: st.DrawFn) -> PlanningProblem:
             for at in range(draw(st.integers(0, 2)))
         ),
         running=draw(_running(sources)),
+        excluded=tuple(draw(_excluded(vertices)) for _ in range(draw(st.integers(0, 2)))),
         present={
             vertex.id: draw(st.sampled_from(vertex.options)).filling for vertex in vertices if draw(st.booleans())
         },
@@ -110,6 +111,12 @@ def _actions(draw: st.DrawFn, name: str, ports: list[str], outputs: tuple[str, .
         # Tasks with several ports are not distinguished by the port that is read.
         computes=draw(st.sampled_from(_TEXTS)) if outputs == ("out",) else "",
     )
+
+
+@st.composite
+def _excluded(draw: st.DrawFn, vertices: list[Vertex]) -> dict[str, str]:
+    some = draw(st.lists(st.sampled_from(vertices), min_size=1, max_size=2, unique_by=lambda each: each.id))
+    return {each.id: draw(st.sampled_from(each.options)).name for each in some}
 
 
 @st.composite

@@ -1,0 +1,1 @@
+"""Forms: modules and pipelines as they are written in JSON."""

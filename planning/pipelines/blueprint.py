@@ -1,0 +1,199 @@
+"""Blueprints: the tasks and places of a pipeline in order, with what enters and leaves each.
+
+The structure of a document is checked by the passes for documents, with every place as a task of a type of its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dags import AnyTaskType, Catalogue, Config, InvalidDocument, Ports, Problem, Source, TaskType
+from dags.canonical import DraftDocument, check_shape, fill_configs, find_sources, find_types, join_streams
+from dags.canonical.draft import Wire
+from dags.document import StreamForm, TaskForm
+from dags.document_reader import Reading
+from dags.problems import pointer, quoted
+from planning.forms.pipeline_form import Choice, GapForm, PipelineForm, Point, PointForm
+from planning.planning_problem import Inflow, Meeting, Outlet
+from planning.shape import Shape
+
+
+class _Place(Config):
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+_PLACE: TaskType[_Place] = TaskType(
+    name="point",
+    config=_Place,
+    ports=lambda config: Ports(inputs=config.inputs, outputs=config.outputs),
+    output_schema=lambda config, inputs: {port: next(iter(inputs.values())) for port in config.outputs},
+)
+_CHECKS = (find_types, fill_configs, find_sources, join_streams, check_shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spot:
+    """A task or an open place; each after those it reads from."""
+
+    id: str
+    at: int
+    """Its position in the document. All spots of a gap have that of the gap."""
+    inputs: tuple[Inflow, ...]
+    outputs: tuple[str, ...]
+    choice: Choice | None = None
+    """What may fill it; None for a task."""
+    task: TaskForm | None = None
+    type: AnyTaskType | None = None
+    config: Config | None = None
+    text: bytes = b""
+    """A task's whole config, as canonical JSON."""
+    source: Source | None = None
+    meeting: Meeting = Meeting.EQUAL
+
+    @property
+    def point(self) -> Point | None:
+        """Its point, if it is one."""
+        return self.choice if isinstance(self.choice, Point) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blueprint:
+    """The structure of a pipeline."""
+
+    form: PipelineForm
+    spots: tuple[Spot, ...]
+    positions: Mapping[str, int] = field(default_factory=dict)
+    """The position of each entry of the document, by its id."""
+
+    def last(self, entry: str) -> str:
+        """The spot whose output is that of an entry: the last of a gap, or the entry itself."""
+        return next(spot.id for spot in reversed(self.spots) if spot.at == self.positions[entry])
+
+
+def draw(
+    form: PipelineForm, *, dataflow: str, tenant: str, catalogue: Catalogue, sources: Mapping[str, Source]
+) -> Blueprint:
+    """The blueprint of a form. Raises `InvalidDocument` with every problem of its structure."""
+    draft = DraftDocument(
+        dataflow=dataflow,
+        tenant=tenant,
+        reading=Reading(
+            name=form.name,
+            tasks=tuple(each if isinstance(each, TaskForm) else _placed(each, form.streams) for each in form.tasks),
+            streams=form.streams,
+            unreadable_ids=frozenset(),
+            problems=(),
+        ),
+        catalogue=replace(catalogue, types={**catalogue.types, _PLACE.name: _PLACE}),
+        sources=sources,
+    )
+    for check in _CHECKS:
+        draft = check(draft)
+    positions = {entry.id: at for at, entry in enumerate(form.tasks)}
+    problems = [*draft.problems, *_wrong_places(form, draft), *_unknown_ids(form, positions)]
+    if problems:
+        raise InvalidDocument(problems)
+    entering: list[list[Wire]] = [[] for _ in form.tasks]
+    leaving: list[set[str]] = [set() for _ in form.tasks]
+    for wire in draft.wires:
+        entering[wire.to].append(wire)
+        leaving[wire.origin].add(wire.from_port)
+    last = {
+        at: f"{entry.id}.{entry.gap.most}" if isinstance(entry, GapForm) else entry.id
+        for at, entry in enumerate(form.tasks)
+    }
+    spots: list[Spot] = []
+    for at in draft.order:
+        inputs = _inflows(entering[at], last)
+        spots += _spots(form, draft, at, inputs, tuple(sorted(leaving[at])))
+    return Blueprint(form=form, spots=tuple(spots), positions=positions)
+
+
+def _placed(entry: PointForm | GapForm, streams: Sequence[StreamForm]) -> TaskForm:
+    """A place as a task, whose ports are those that streams name."""
+    inputs = dict.fromkeys(stream.to_port or "in" for stream in streams if stream.to == entry.id)
+    outputs = dict.fromkeys(stream.from_port or "out" for stream in streams if stream.origin == entry.id)
+    ports = {"inputs": list(inputs) or ["in"], "outputs": list(outputs) or ["out"]}
+    return TaskForm(id=entry.id, type=_PLACE.name, config=ports)
+
+
+def _inflows(wires: Sequence[Wire], last: Mapping[int, str]) -> tuple[Inflow, ...]:
+    ports: dict[str, list[Outlet]] = {}
+    for wire in wires:
+        ports.setdefault(wire.to_port, []).append(Outlet(last[wire.origin], wire.from_port))
+    return tuple(Inflow(port, tuple(streams)) for port, streams in sorted(ports.items()))
+
+
+def _spots(
+    form: PipelineForm, draft: DraftDocument, at: int, inputs: tuple[Inflow, ...], outputs: tuple[str, ...]
+) -> list[Spot]:
+    entry = form.tasks[at]
+    meeting = form.meets.get(entry.id, Meeting.EQUAL)
+    if isinstance(entry, TaskForm):
+        return [
+            Spot(
+                id=entry.id,
+                at=at,
+                inputs=inputs,
+                outputs=outputs,
+                task=entry,
+                type=draft.types[at],
+                config=draft.configs[at],
+                text=draft.config_texts[at] or b"",
+                source=draft.registered[at],
+                meeting=meeting,
+            )
+        ]
+    if isinstance(entry, PointForm):
+        return [Spot(id=entry.id, at=at, inputs=inputs, outputs=outputs, choice=entry.point, meeting=meeting)]
+    found = []
+    for number in range(1, entry.gap.most + 1):
+        name = f"{entry.id}.{number}"
+        found.append(Spot(id=name, at=at, inputs=inputs, outputs=("out",), choice=entry.gap, meeting=meeting))
+        inputs = (Inflow("in", (Outlet(name),)),)
+    return found
+
+
+def _wrong_places(form: PipelineForm, draft: DraftDocument) -> list[Problem]:
+    found = []
+    ids = {entry.id for entry in form.tasks}
+    for at, (entry, kind) in enumerate(zip(form.tasks, draft.types, strict=True)):
+        if isinstance(entry, GapForm):
+            if not entry.gap.shape.allows_no_op or (kind and (kind.inputs, kind.outputs) != (("in",), ("out",))):
+                message = "a gap is filled by a chain, so it has one port on each side and a shape that allows nothing"
+                remedy = f"choose one of {Shape.ONE_TO_ONE}, {Shape.PAIR_TO_PAIR} and {Shape.FILTER}, without ports"
+                found.append(_problem(("tasks", at, "gap"), "wrong-gap", message, remedy))
+            names = {f"{entry.id}.{number}" for number in range(1, entry.gap.most + 1)}
+            if clash := sorted(names & ids):
+                message = f"{quoted(clash[0])} is the id of a place in the gap"
+                found.append(_problem(("tasks", at, "id"), "repeated-id", message, "rename the task or the gap"))
+    return found
+
+
+def _unknown_ids(form: PipelineForm, positions: Mapping[str, int]) -> list[Problem]:
+    """What the document names that it does not have."""
+    before: set[str] = set()
+    found = []
+    for at, entry in enumerate(form.tasks):
+        if isinstance(entry, PointForm):
+            same = entry.point.same
+            if same is not None and same not in before:
+                message = f"no point before this one has the id {quoted(same)}"
+                found.append(_problem(("tasks", at, "point", "same"), "unknown-task", message, "name an earlier point"))
+            before.add(entry.id)
+    named: list[tuple[tuple[str | int, ...], str]] = [(("meets", name), name) for name in form.meets]
+    named += [(("given", name), name) for name in form.given]
+    for at, goal in enumerate(form.goals):
+        if goal.since is not None:
+            named.append((("goals", at, "since"), goal.since))
+        if goal.at is not None and goal.at not in {"end", "everywhere"}:
+            named.append((("goals", at, "at"), goal.at))
+    for place, name in named:
+        if name not in positions:
+            message = f"no task has the id {quoted(name)}"
+            found.append(_problem(place, "unknown-task", message, "correct the id, or add the task"))
+    return found
+
+
+def _problem(place: tuple[str | int, ...], code: str, message: str, remedy: str) -> Problem:
+    return Problem(pointer=pointer(*place), code=code, message=message, remedy=remedy)

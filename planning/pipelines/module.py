@@ -1,0 +1,158 @@
+"""Modules: published implementations for the open places of pipelines, read from their forms."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from dags import Catalogue, InvalidDocument, Kind, Problem
+from dags.problems import listed, pointer, quoted, suggestion
+from planning.constraint import UNSET, Constraint
+from planning.forms.constraint_reader import JOINING, ConstraintReader, value_text
+from planning.forms.form_reader import read_form
+from planning.forms.module_form import CodeForm, Domains, ModuleForm
+from planning.pipelines.passages import RecursiveTypeVariable, kinds_of
+from planning.shape import Shape
+
+CODE_TYPE = "code"
+"""The task type of modules that are code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Module:
+    """A version of a module; made by `read_module`."""
+
+    form: ModuleForm
+    require: Constraint
+    ensure: Constraint
+    domains: Mapping[str, frozenset[str]]
+    owner: str = ""
+    """The tenant who published it, or empty for an operator."""
+    is_vouched: bool = False
+    """True if an operator answers for its code."""
+
+    @property
+    def name(self) -> str:
+        """The name and version, as points may name it."""
+        return f"{self.form.name}@{self.form.version}"
+
+    @property
+    def type(self) -> str:
+        """The task type of its tasks."""
+        return CODE_TYPE if self.form.installed is None else self.form.installed.type
+
+    def config(self, rest: Mapping[str, Any], kinds: Mapping[str, Kind]) -> dict[str, Any]:
+        """The config of a task of it, where a place gives what the module leaves open; with the kinds of its types."""
+        if self.form.code is None:
+            return {**rest, **({} if self.form.installed is None else self.form.installed.config)}
+        code = self.form.code
+        return {
+            "digest": source_digest(code),
+            "entry": code.entry,
+            "per": code.per,
+            "owner": self.owner,
+            "vouched": self.is_vouched,
+            "input": {"in": {name: kinds.get(kind, kind) for name, kind in code.input.items()}},
+            "output": {
+                "fields": {name: kinds.get(kind, kind) for name, kind in code.output.fields.items()},
+                "drop": list(code.output.drop),
+                "rest": code.output.rest,
+            },
+        }
+
+
+def read_module(raw: bytes | str, catalogue: Catalogue) -> Module:
+    """The module in a JSON text. Raises `InvalidDocument` with every problem."""
+    form = read_form(raw, ModuleForm)
+    domains, problems = read_domains(form.variables, {})
+    constraints = ConstraintReader(domains)
+    module = Module(
+        form=form,
+        require=constraints.read(form.require, "require"),
+        ensure=constraints.read(form.ensure, "ensure"),
+        domains=domains,
+    )
+    problems = [*problems, *constraints.problems, *_wrong(form, catalogue)]
+    if problems:
+        raise InvalidDocument(problems)
+    return module
+
+
+def source_digest(code: CodeForm) -> str:
+    """The digest of a source, by which workers know it."""
+    return sha256(code.source.encode()).hexdigest()
+
+
+def read_domains(
+    forms: Domains, known: Mapping[str, frozenset[str]]
+) -> tuple[Mapping[str, frozenset[str]], list[Problem]]:
+    """The values of declared variables, beside known ones; and what is wrong with them."""
+    problems = []
+    domains = dict(known)
+    for name, values in forms.items():
+        place = pointer("variables", name)
+        if name in JOINING:
+            message = f"a variable cannot be called {quoted(name)}, which joins constraints"
+            problems.append(Problem(pointer=place, code="wrong-value", message=message, remedy="rename it"))
+        texts = [value_text(value) or UNSET for value in values]
+        if len(set(texts)) < len(texts):
+            message = f"a value of {quoted(name)} is there twice"
+            problems.append(Problem(pointer=place, code="wrong-value", message=message, remedy="leave one of them out"))
+        domains[name] = domains.get(name, frozenset()) | frozenset({UNSET, *texts})
+    return domains, problems
+
+
+def _wrong(form: ModuleForm, catalogue: Catalogue) -> Iterator[Problem]:
+    if (form.installed is None) == (form.code is None):
+        yield Problem(
+            pointer="",
+            code="no-implementation" if form.code is None else "two-implementations",
+            message="a module is either an installed task type or code",
+            remedy="give one of 'installed' and 'code'",
+        )
+    if form.installed is not None and catalogue.find(form.installed.type) is None:
+        known = catalogue.names()
+        yield Problem(
+            pointer=pointer("installed", "type"),
+            code="unknown-type",
+            message=f"unknown task type {quoted(form.installed.type)}",
+            remedy=suggestion(form.installed.type, known, f"the known types are {listed(known)}"),
+        )
+    if form.code is not None:
+        yield from _wrong_code(form.shape, form.code)
+
+
+def _wrong_code(shape: Shape, code: CodeForm) -> Iterator[Problem]:
+    if shape not in {Shape.ONE_TO_ONE, Shape.PAIR_TO_PAIR, Shape.FILTER}:
+        yield Problem(
+            pointer="/shape",
+            code="wrong-shape",
+            message=f"code keeps nothing from event to event, so it cannot be {shape}",
+            remedy="use an installed task type for this shape, or choose one-to-one, pair-to-pair or filter",
+        )
+    for name in code.types:
+        try:
+            kinds_of(name, code)
+        except RecursiveTypeVariable:
+            yield Problem(
+                pointer=pointer("code", "types", name),
+                code="recursive-type-variable",
+                message=f"the type variable {quoted(name)} is defined by itself",
+                remedy="list the kinds that it may be",
+            )
+        except KeyError as unknown:
+            yield _unknown_kind(("code", "types", name), str(unknown.args[0]), code)
+    for place, kinds in ((("code", "input"), code.input), (("code", "output", "fields"), code.output.fields)):
+        for name, kind in kinds.items():
+            if kind not in set(Kind) and kind not in code.types:
+                yield _unknown_kind((*place, name), kind, code)
+
+
+def _unknown_kind(place: tuple[str, ...], name: str, code: CodeForm) -> Problem:
+    known = [*Kind, *code.types]
+    return Problem(
+        pointer=pointer(*place),
+        code="unknown-kind",
+        message=f"{quoted(name)} is neither a kind nor a type variable",
+        remedy=suggestion(name, known, f"the known ones are {listed(known)}"),
+    )

@@ -1,0 +1,262 @@
+"""Pipelines: documents with open places, read and turned into planning problems."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dags import AnyTaskType, Catalogue, Config, InvalidDocument, Kind, Problem, Source
+from dags.problems import listed, pointer, quoted, suggestion
+from planning.constraint import UNSET, All, Constraint, Equals
+from planning.forms.constraint_reader import ConstraintReader
+from planning.forms.form_reader import read_form
+from planning.forms.pipeline_form import END, EVERYWHERE, GoalForm, PipelineForm
+from planning.pipelines.blueprint import Blueprint, Spot, draw
+from planning.pipelines.candidates import (
+    FIELD,
+    Candidate,
+    Site,
+    Unusable,
+    candidates_of,
+    chosen,
+    computes,
+    kind_value,
+    no_op,
+    option_of,
+)
+from planning.pipelines.module import Module, read_domains
+from planning.pipelines.passages import passages_of_type
+from planning.planning_problem import Goal, Option, Outlet, PlanningProblem, RunningVertex, StateVariable, Vertex
+from planning.shape import PAIR
+
+_KINDS = frozenset({UNSET, *map(kind_value, Kind)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a pipeline is planned against."""
+
+    dataflow: str
+    tenant: str
+    catalogue: Catalogue
+    sources: Mapping[str, Source]
+    modules: Sequence[Module]
+    """Those that the tenant may use."""
+    running: Sequence[RunningVertex] = ()
+    """What runs already, with its sources by their names."""
+    present: Mapping[str, str] = field(default_factory=dict)
+    """What each place holds at present."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """A pipeline as a planning problem; made by `read_pipeline`."""
+
+    blueprint: Blueprint
+    problem: PlanningProblem
+    candidates: Mapping[str, Mapping[str, Candidate]]
+    """Of every open place, by the names of the options that they are."""
+
+
+def is_pipeline(value: Mapping[str, object]) -> bool:
+    """Whether a document is one with open places or goals, to be planned."""
+    tasks = value.get("tasks")
+    places = isinstance(tasks, list) and any(
+        isinstance(each, dict) and each.keys() & {"point", "gap"} for each in tasks
+    )
+    return places or bool(value.keys() & {"variables", "given", "goals", "meets", "prefer"})
+
+
+def read_pipeline(raw: bytes | str, around: Surroundings) -> Pipeline:
+    """The pipeline of a document. Raises `InvalidDocument` with every problem of one kind."""
+    form = read_form(raw, PipelineForm)
+    blueprint = draw(
+        form,
+        dataflow=around.dataflow,
+        tenant=around.tenant,
+        catalogue=around.catalogue,
+        sources=around.sources,
+    )
+    return _Builder(blueprint, around).pipeline()
+
+
+class _Builder:
+    """Builds the problem of one pipeline, and collects what is wrong with it."""
+
+    def __init__(self, blueprint: Blueprint, around: Surroundings) -> None:
+        self.blueprint, self.form, self.around = blueprint, blueprint.form, around
+        self.domains, self.problems = read_domains(self.form.variables, {})
+        self.found: dict[str, list[Candidate]] = {}
+        for spot in blueprint.spots:
+            if spot.choice is not None:
+                self.found[spot.id] = self._candidates(spot)
+            elif spot.type is not None and spot.config is not None and not spot.type.is_source:
+                self.found[spot.id] = self._fixed(spot, spot.type, spot.config)
+        modules = [each.module for cases in self.found.values() for each in cases if each.module is not None]
+        for module in modules:
+            self.domains = {
+                **self.domains,
+                **{name: self.domains.get(name, frozenset()) | values for name, values in module.domains.items()},
+            }
+        self.fields = frozenset(
+            name for cases in self.found.values() for each in cases for name in each.passage.fields()
+        ).union(*(goal.fields for goal in self.form.goals))
+
+    def pipeline(self) -> Pipeline:
+        """The pipeline, or its problems."""
+        reader = ConstraintReader(self.domains)
+        given = {
+            Outlet(spot.id, port): self._given(spot, reader)
+            for spot in self.blueprint.spots
+            for port in spot.outputs
+            if spot.type is not None and spot.type.is_source
+        }
+        vertices = tuple(self._vertex(spot, reader) for spot in self.blueprint.spots if spot.id in self.found)
+        goals = tuple(
+            Goal(name=pointer("goals", at), holds=self._holds(at, goal, reader), streams=self._aimed(goal, vertices))
+            for at, goal in enumerate(self.form.goals)
+        )
+        if problems := [*self.problems, *reader.problems]:
+            raise InvalidDocument(problems)
+        return Pipeline(
+            blueprint=self.blueprint,
+            problem=PlanningProblem(
+                variables=self._variables(),
+                given=given,
+                vertices=vertices,
+                goals=goals,
+                running=tuple(self.around.running),
+                origins=self._origins(),
+                present=self.around.present,
+            ),
+            candidates={
+                spot.id: _named(self.found[spot.id]) for spot in self.blueprint.spots if spot.choice is not None
+            },
+        )
+
+    def _candidates(self, spot: Spot) -> list[Candidate]:
+        choice = spot.choice
+        if choice is None:
+            return []
+        ports = tuple(each.port for each in spot.inputs)
+        site = Site(ports=ports, rest=choice.config, catalogue=self.around.catalogue, tenant=self.around.tenant)
+        asked = chosen(choice, self.around.modules)
+        found = [each for module in asked for each in candidates_of(module, site)]
+        fitting = [each for each in found if isinstance(each, Candidate)]
+        place = ("tasks", spot.at, "point" if spot.point is not None else "gap")
+        self._find_unknown(choice.modules or (), place)
+        if not fitting and not choice.shape.allows_no_op:
+            why = "; ".join(f"{each.module}: {each.why}" for each in found if isinstance(each, Unusable))
+            message = f"no module of shape {choice.shape} fits here{': ' if why else ''}{why}"
+            self._add(place, "no-module", message, "publish one, or change what the place asks for")
+        return fitting
+
+    def _find_unknown(self, wanted: Sequence[str], place: tuple[str | int, ...]) -> None:
+        names = {each.form.name for each in self.around.modules} | {each.name for each in self.around.modules}
+        tags = {f"tag:{tag}" for each in self.around.modules for tag in each.form.tags}
+        for at, name in enumerate(wanted):
+            if name not in names | tags:
+                remedy = suggestion(name, names | tags, f"there are {listed(sorted(names))}")
+                self._add((*place, "modules", at), "unknown-module", f"unknown module {quoted(name)}", remedy)
+
+    def _fixed(self, spot: Spot, kind: AnyTaskType, config: Config) -> list[Candidate]:
+        ports = tuple(each.port for each in spot.inputs)
+        given = {} if spot.task is None else spot.task.config
+        module = next((each for each in self.around.modules if _is_of(each, kind, given)), None)
+        return [
+            Candidate(name=kind.name, module=module, type=kind, config=given, text=spot.text, passage=passage)
+            for passage in passages_of_type(kind, config, ports)
+        ]
+
+    def _vertex(self, spot: Spot, reader: ConstraintReader) -> Vertex:
+        ports = tuple(each.port for each in spot.inputs)
+        options = [option_of(name, each, self.fields, ports) for name, each in _named(self.found[spot.id]).items()]
+        if not options and spot.choice is None:
+            # Its type refuses every field that it might get. The document that a plan makes is checked again.
+            options = [Option(name=spot.id)]
+        choice, point = spot.choice, spot.point
+        if choice is not None and choice.shape.allows_no_op and ports == ("in",) and len(spot.outputs) == 1:
+            options.append(no_op(choice))
+        return Vertex(
+            id=spot.id,
+            inputs=spot.inputs,
+            outputs=spot.outputs,
+            options=tuple(options),
+            meeting=spot.meeting,
+            is_open=choice is not None,
+            same="" if point is None or point.same is None else point.same,
+            requires=All() if point is None else reader.read(point.require, "tasks", spot.at, "point", "require"),
+            ensures=All() if point is None else reader.read(point.ensure, "tasks", spot.at, "point", "ensure"),
+        )
+
+    def _given(self, spot: Spot, reader: ConstraintReader) -> Mapping[str, str]:
+        state = dict(reader.read_state(self.form.given.get(spot.id, {}), "given", spot.id))
+        kinds: Mapping[str, Kind] = {}
+        if spot.source is not None:
+            kinds = spot.source.schema.fields
+        elif spot.type is not None and spot.config is not None:
+            made = spot.type.output_schema(spot.config, {})
+            kinds = made[spot.outputs[0]].fields if spot.outputs else {}
+        return {**state, **{FIELD + name: kind_value(kind) for name, kind in kinds.items() if name in self.fields}}
+
+    def _holds(self, at: int, goal: GoalForm, reader: ConstraintReader) -> Constraint:
+        parts = [reader.read(goal.holds, "goals", at, "holds")]
+        for name, kind in goal.fields.items():
+            if kind in set(Kind):
+                parts.append(Equals(FIELD + name, kind_value(Kind(kind))))
+            else:
+                remedy = suggestion(kind, list(Kind), f"the kinds are {listed(Kind)}")
+                self._add(("goals", at, "fields", name), "unknown-kind", f"unknown kind {quoted(kind)}", remedy)
+        return All(tuple(parts))
+
+    def _aimed(self, goal: GoalForm, vertices: Sequence[Vertex]) -> tuple[Outlet, ...]:
+        every = [stream for vertex in vertices for stream in vertex.streams()]
+        if goal.since is not None:
+            first = self.blueprint.last(goal.since)
+            below = PlanningProblem(variables=(), given={}, vertices=tuple(vertices)).below([first])
+            return tuple(stream for stream in every if stream.origin in {first, *below})
+        if goal.at == EVERYWHERE:
+            raw = [Outlet(each.id, port) for each in self.blueprint.spots if each.source for port in each.outputs]
+            return (*raw, *every)
+        if goal.at in {END, None}:
+            sinks = [vertex for vertex in vertices if not vertex.outputs]
+            return tuple(dict.fromkeys(stream for each in sinks for at in each.inputs for stream in at.streams))
+        last = self.blueprint.last(goal.at)
+        return tuple(Outlet(last, port) for each in self.blueprint.spots if each.id == last for port in each.outputs)
+
+    def _origins(self) -> Mapping[str, str]:
+        running = {task.computes: task.id for task in self.around.running if not task.inputs}
+        texts = {
+            spot.id: computes(spot.type.name, spot.type.version, spot.text)
+            for spot in self.blueprint.spots
+            if spot.type is not None and spot.type.is_source
+        }
+        return {spot: running.get(text, text) for spot, text in texts.items()}
+
+    def _variables(self) -> tuple[StateVariable, ...]:
+        named = {PAIR, *(FIELD + name for name in self.fields)}
+        types = [
+            StateVariable(name=name, domain=frozenset({UNSET, "true"}) if name == PAIR else _KINDS, is_type=True)
+            for name in sorted(named)
+        ]
+        return (*(StateVariable(name=name, domain=self.domains[name]) for name in sorted(self.domains)), *types)
+
+    def _add(self, place: Sequence[str | int], code: str, message: str, remedy: str) -> None:
+        self.problems.append(Problem(pointer=pointer(*place), code=code, message=message, remedy=remedy))
+
+
+def _named(candidates: Sequence[Candidate]) -> dict[str, Candidate]:
+    """Candidates by names of their own: a module has several if it has several cases."""
+    found: dict[str, Candidate] = {}
+    for each in candidates:
+        same = sum(other.name == each.name for other in found.values())
+        found[f"{each.name} #{same + 1}" if same else each.name] = each
+    return found
+
+
+def _is_of(module: Module, kind: AnyTaskType, config: Mapping[str, object]) -> bool:
+    """Whether a fixed task is one of a module: of its type, with its part of the config."""
+    installed = module.form.installed
+    return (
+        installed is not None
+        and installed.type == kind.name
+        and all(name in config and config[name] == value for name, value in installed.config.items())
+    )

@@ -1,0 +1,84 @@
+"""Planned pipelines: the best plan whose document passes all checks."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dags import InvalidDocument, Problem
+from planning.conflict import conflict, remedies
+from planning.pipeline_plan import PipelinePlan
+from planning.pipelines.assembly import Assembled, assembled
+from planning.pipelines.pipeline import Pipeline
+from planning.pipelines.words import refusal_of
+from planning.planner import LONGEST_S, find_plan
+from planning.planning_problem import Criterion, PlanningProblem
+
+_MOST_TRIES = 50
+"""Plans whose documents did not pass, before planning gives up."""
+
+Check = Callable[[Assembled], Sequence[Problem]]
+"""What is wrong with the document of a plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedPipeline:
+    """A pipeline, its plan, and the document that runs."""
+
+    pipeline: Pipeline
+    plan: PipelinePlan
+    assembled: Assembled
+
+    @property
+    def fillings(self) -> Mapping[str, str]:
+        """The module at each open place, or `nothing`."""
+        return {
+            vertex.id: next(each.filling for each in vertex.options if each.name == self.plan.options[vertex.id])
+            for vertex in self.pipeline.problem.vertices
+            if vertex.is_open
+        }
+
+
+def plan_pipeline(
+    pipeline: Pipeline, check: Check, criteria: Sequence[Criterion] | None = None, *, within: float = LONGEST_S
+) -> PlannedPipeline:
+    """The best plan for a pipeline. Raises `InvalidDocument` if there is none, and `OutOfTime`.
+
+    Planning knows of task types what it can ask them about single fields. What the whole document does not pass is
+    excluded, and planned again.
+    """
+    order = pipeline.blueprint.form.prefer if criteria is None else criteria
+    problem = pipeline.problem
+    refused: Sequence[Problem] = ()
+    for _ in range(_MOST_TRIES):
+        plan = find_plan(problem, order, within=within)
+        if plan is None:
+            break
+        made = assembled(pipeline, plan.options)
+        wrong = () if made.doubled else check(made)
+        if not made.doubled and not wrong:
+            return PlannedPipeline(pipeline=pipeline, plan=plan, assembled=made)
+        refused = refused or wrong
+        excluded = {name: plan.options[name] for name in made.doubled or _blamed(problem, made, wrong)}
+        problem = replace(problem, excluded=(*problem.excluded, excluded))
+    if refused:
+        raise InvalidDocument([_refused(each) for each in refused])
+    why = conflict(pipeline.problem)
+    raise InvalidDocument(refusal_of(pipeline, why, remedies(pipeline.problem, why)))
+
+
+def _blamed(problem: PlanningProblem, made: Assembled, wrong: Sequence[Problem]) -> set[str]:
+    """The places on whose options a problem depends: the task and all above it."""
+    at = int(wrong[0].pointer.split("/")[2]) if wrong[0].pointer.startswith("/tasks/") else None
+    wanted = set(problem.by_id) if at is None else {made.spots[at]}
+    for vertex in reversed(problem.vertices):
+        if vertex.id in wanted:
+            wanted |= {stream.origin for each in vertex.inputs for stream in each.streams}
+    return {vertex.id for vertex in problem.vertices if vertex.id in wanted}
+
+
+def _refused(problem: Problem) -> Problem:
+    return replace(
+        problem,
+        pointer="",
+        code="no-plan",
+        message=f"no choice of modules passes the checks; of one of them: {problem.message}",
+    )
