@@ -87,9 +87,7 @@ class PipelineForm(_Form):
 
     version: Annotated[int, Field(ge=1, le=1)]
     name: Name
-    tasks: Annotated[
-        tuple[TaskForm | PointForm | GapForm, ...], Field(min_length=1, max_length=MOST_TASKS, strict=False)
-    ]
+    tasks: Annotated[tuple[Entry, ...], Field(min_length=1, max_length=MOST_TASKS, strict=False)]
     streams: Annotated[tuple[StreamForm, ...], Field(max_length=MOST_DOCUMENT_STREAMS, strict=False)]
     variables: Domains = Field(default_factory=dict)
     """Variables beside those of the modules."""

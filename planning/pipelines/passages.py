@@ -8,12 +8,14 @@ know. A document that a plan makes is checked again, whole.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import islice, product
 
 from dags import AnyTaskType, Config, Kind, Schema, State
 from planning.forms.module_form import CodeForm
 
 _MOST_CASES = 64
+_MOST_TRIES = 2_000
+"""Choices of kinds about which a type is asked."""
 _UNKNOWN = "\x00"
 """Begins the name of a field that no task can know."""
 
@@ -60,14 +62,16 @@ def passages_of_type(kind: AnyTaskType, config: Config, ports: Sequence[str]) ->
     mattering = [
         read
         for read, kinds in reads.items()
-        if not all(
+        if (base is None and len(kinds) > 1)
+        or not all(
             _alike(read, base, _asked(kind, config, ports, {**first, read: each}), (first[read], each))
             for each in kinds
         )
     ]
-    cases = []
-    choices = product(*(sorted(reads[read]) for read in mattering))
-    for _, chosen in zip(range(_MOST_CASES), choices, strict=False):
+    cases: list[Passage] = []
+    for chosen in islice(product(*(sorted(reads[read]) for read in mattering)), _MOST_TRIES):
+        if len(cases) == _MOST_CASES:
+            break
         kinds = dict(zip(mattering, chosen, strict=True))
         found = _asked(kind, config, ports, first | kinds)
         if found is not None:
@@ -87,7 +91,7 @@ def passages_of_code(code: CodeForm) -> tuple[Passage, ...]:
     """The cases of code: one for each choice of kinds for its type variables."""
     kinds = {name: sorted(kinds_of(name, code)) for name in code.types}
     cases = []
-    for _, chosen in zip(range(_MOST_CASES), product(*kinds.values()), strict=False):
+    for chosen in islice(product(*kinds.values()), _MOST_CASES):
         known = dict(zip(kinds, chosen, strict=True))
         named = {**{each.value: each for each in Kind}, **known}
         cases.append(

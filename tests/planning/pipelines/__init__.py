@@ -1,0 +1,1 @@
+"""Tests of pipelines: their forms, passages, plans and documents."""

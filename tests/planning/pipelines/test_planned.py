@@ -1,0 +1,165 @@
+"""Planned pipelines: which modules fill the places, and which document runs."""
+
+from typing import Any
+
+import pytest
+
+from planning.pipelines.candidates import computes
+from planning.planning_problem import Inflow, Outlet, RunningVertex
+from tests.notation import flow
+from tests.planning.pipelines.open_places import (
+    MODULES,
+    UNITS,
+    module,
+    pipeline_document,
+    planned,
+    refusal,
+    surroundings,
+)
+
+KELVIN = [{"holds": {"unit": "kelvin"}}]
+CELSIUS = {"s": {"unit": "celsius"}}
+
+
+def test_a_goal_is_reached() -> None:
+    """The module whose effect is the goal fills the point, as a task with its type and config."""
+    found = planned("s:source > p:point > k:sink", goals=KELVIN, given=CELSIUS)
+    assert {"p": "to-kelvin@1"} == found.fillings
+    plain = flow("s:source > p:map{'add': 273} > k:sink")
+    assert plain.tasks == flow(dict(found.assembled.document)).tasks
+
+
+def test_a_place_that_holds_nothing_costs_nothing() -> None:
+    """Where the goal holds already, the canonical form is that of the dataflow without the place."""
+    found = planned("s:source > p:point > k:sink", goals=KELVIN, given={"s": {"unit": "kelvin"}})
+    assert {"p": "nothing"} == found.fillings
+    assert flow("s:source > k:sink").tasks == flow(dict(found.assembled.document)).tasks
+
+
+def test_conditions_chain() -> None:
+    """What one module requires, another before it ensures; the cheaper of two that do."""
+    found = planned("s:source > p:point > q:point > k:sink", goals=[{"fields": {"value": "float"}}])
+    assert {"p": "wipe@1", "q": "measure@1"} == found.fillings
+
+
+@pytest.mark.parametrize(
+    ("goal", "fillings"),
+    [
+        ({"at": "p", "holds": {"clean": True}}, {"p": "wipe@1", "q": "nothing"}),
+        ({"at": "q", "holds": {"clean": True}}, None),
+        ({"since": "p", "holds": {"clean": True}}, {"p": "wipe@1", "q": "nothing"}),
+        ({"at": "p", "holds": {"not": {"clean": True}}}, {"p": "nothing", "q": "nothing"}),
+        ({"at": "everywhere", "holds": {"clean": True}}, "refused"),
+    ],
+)
+def test_goals_hold_where_they_are_aimed(goal: dict[str, Any], fillings: Any) -> None:
+    """At one stream, from one on, or everywhere, the source included."""
+    text = "s:source > p:point{'modules': ['wipe']} > q:point{'modules': ['wipe']} > k:sink"
+    if fillings == "refused":
+        assert "no-plan" in {each.code for each in refusal(text, goals=[goal])}
+        return
+    found = planned(text, goals=[goal])
+    if fillings is None:
+        assert 1 == list(found.fillings.values()).count("wipe@1")
+    else:
+        assert fillings == found.fillings
+
+
+def test_tags_and_versions_choose() -> None:
+    """A point takes the newest of a name, a version that it names, or any with a tag."""
+    modules = [*MODULES, module("wipe", "lab:wipenew", version=2, ensure={"clean": True}, cost=0.9)]
+    goal = [{"holds": {"clean": True}}]
+    for wanted, expected in (("wipe", "wipe@2"), ("wipe@1", "wipe@1"), ("tag:thorough", "clean@1")):
+        text = f"s:source > p:point{{'modules': ['{wanted}']}} > k:sink"
+        assert {"p": expected} == planned(text, surroundings(modules), goals=goal).fillings
+
+
+def test_what_runs_is_used_again() -> None:
+    """Of two modules that reach the goal, the one that runs already is chosen, though it costs more."""
+    goal = [{"holds": {"clean": True}}]
+    text = "s:source > p:point > k:sink"
+    assert {"p": "wipe@1"} == planned(text, goals=goal).fillings
+    running = [
+        RunningVertex(id="1", computes=computes("source", 1, b'{"source":"weather"}')),
+        RunningVertex(
+            id="2",
+            computes=computes("lab:clean", 1, b'{"add":0}'),
+            inputs=(Inflow("in", (Outlet("1"),)),),
+        ),
+    ]
+    assert {"p": "clean@1"} == planned(text, surroundings(running=running), goals=goal).fillings
+
+
+def test_a_gap_is_filled_by_as_many_as_needed() -> None:
+    """By a chain of modules up to the most, or by nothing."""
+    text = "s:source > g:gap{'most': 3} > k:sink"
+    found = planned(text, goals=[{"fields": {"value": "float"}}, *KELVIN], given=CELSIUS)
+    assert ["to-kelvin@1", "wipe@1", "measure@1"] == sorted(
+        found.fillings.values(), key=["to-kelvin@1", "wipe@1", "measure@1"].index
+    )
+    assert {"nothing"} == set(planned(text).fillings.values())
+    assert refusal(
+        "s:source > g:gap{'most': 2} > k:sink", goals=[{"fields": {"value": "float"}}, *KELVIN], given=CELSIUS
+    )
+
+
+def test_streams_meet_as_the_document_says() -> None:
+    """Equal values are needed where streams meet, unless either may do."""
+    text = "s:source > p:point > k:sink t:source{'source': 'traffic'} > k"
+    given = {"s": {"unit": "kelvin"}, "t": {"unit": "celsius"}}
+    found = planned(text, given=given)
+    assert {"p": "to-celsius@1"} == found.fillings
+    assert {"p": "nothing"} == planned(text, given=given, meets={"k": "either"}).fillings
+
+
+def test_the_same_module_fills_points_that_are_one() -> None:
+    """Both points hold it, or both nothing."""
+    text = "s:source > p:point > k:sink s > q:point{'same': 'p', 'ensure': {'unit': 'kelvin'}} > l:sink"
+    assert {"p": "to-kelvin@1", "q": "to-kelvin@1"} == planned(text, given=CELSIUS).fillings
+
+
+def test_an_event_never_enters_twice() -> None:
+    """Of two ways to one port, at most one holds nothing."""
+    found = planned("s:source > p:point > k:sink s > q:point > k", meets={"k": "either"})
+    assert 1 == list(found.fillings.values()).count("nothing")
+
+
+def test_fixed_tasks_have_the_effects_of_their_modules() -> None:
+    """A task of a module's type and config requires and ensures what the module does."""
+    text = "s:source > a:map{'add': 273} > p:point > k:sink"
+    assert {"p": "nothing"} == planned(text, goals=KELVIN, given=CELSIUS).fillings
+    assert refusal(text, goals=KELVIN, given={"s": {"unit": "kelvin"}})
+
+
+def test_a_plan_is_a_document_that_runs() -> None:
+    """What is planned passes every check, whatever planning knows of its types."""
+    found = planned("s:source > p:point > q:point > c:count > k:sink", goals=[{"fields": {"value": "float"}}])
+    assert 5 == len(flow(dict(found.assembled.document)).tasks)
+
+
+def test_a_refusal_names_what_cannot_hold_and_what_would_help() -> None:
+    """The goal and the conditions at fault, as few as possible, and the nearest module."""
+    (goal, *_), text = KELVIN, "s:source > p:point{'modules': ['wipe']} > k:sink"
+    (problem,) = refusal(text, goals=[goal, {"holds": {"clean": True}}], given=CELSIUS)
+    assert ("/goals/0", "no-plan") == (problem.pointer, problem.code)
+    assert "the goal /goals/0 cannot hold" in problem.message
+    assert "publish a module for 'p' that ensures clean = true and unit = 'kelvin'" == problem.remedy
+
+
+def test_a_refusal_offers_to_meet_by_either() -> None:
+    """Where only equal values stand in the way."""
+    text = "s:source > k:sink t:source{'source': 'traffic'} > k"
+    (problem,) = refusal(text, variables=UNITS, given={"s": {"unit": "kelvin"}, "t": {"unit": "celsius"}})
+    assert "let streams meet by either at 'k'" == problem.remedy
+
+
+def test_a_pipeline_keeps_the_rest_of_its_document() -> None:
+    """Tasks, ports and streams around the places stay as they are written."""
+    text = "s:source > a:split..even > p:point > k:sink a.odd > l:sink"
+    at_p = [{"at": "p", **KELVIN[0]}]
+    document = pipeline_document(text, goals=at_p, given=CELSIUS)
+    found = planned(text, goals=at_p, given=CELSIUS)
+    assert [each["id"] for each in document["tasks"]] == [each["id"] for each in found.assembled.document["tasks"]]
+    assert flow("s:source > a:split..even > p:map{'add': 273} > k:sink a.odd > l:sink").tasks == (
+        flow(dict(found.assembled.document)).tasks
+    )
