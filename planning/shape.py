@@ -11,7 +11,7 @@ _PAIRS = Equals(PAIR, "true")
 _SINGLE = Equals(PAIR, UNSET)
 
 
-class Shape(StrEnum):
+class ModuleShape(StrEnum):
     """The kind of stream that enters a module, and the kind that leaves it."""
 
     ONE_TO_ONE = "one-to-one"
@@ -26,7 +26,7 @@ class Shape(StrEnum):
     @property
     def allows_no_op(self) -> bool:
         """True if doing nothing has this shape too."""
-        return self in {Shape.ONE_TO_ONE, Shape.PAIR_TO_PAIR, Shape.FILTER}
+        return self in {ModuleShape.ONE_TO_ONE, ModuleShape.PAIR_TO_PAIR, ModuleShape.FILTER}
 
     @property
     def requires(self) -> Constraint:
@@ -45,10 +45,10 @@ class _Passage(NamedTuple):
 
 
 _PASSAGES = {
-    Shape.ONE_TO_ONE: _Passage(_SINGLE),
-    Shape.ONE_TO_PAIR: _Passage(_SINGLE, _PAIRS),
-    Shape.PAIR_TO_PAIR: _Passage(_PAIRS),
-    Shape.PAIR_TO_ONE: _Passage(_PAIRS, _SINGLE),
-    Shape.FILTER: _Passage(),
-    Shape.JOIN: _Passage(),
+    ModuleShape.ONE_TO_ONE: _Passage(_SINGLE),
+    ModuleShape.ONE_TO_PAIR: _Passage(_SINGLE, _PAIRS),
+    ModuleShape.PAIR_TO_PAIR: _Passage(_PAIRS),
+    ModuleShape.PAIR_TO_ONE: _Passage(_PAIRS, _SINGLE),
+    ModuleShape.FILTER: _Passage(),
+    ModuleShape.JOIN: _Passage(),
 }

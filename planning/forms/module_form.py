@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from planning.shape import Shape
+from planning.shape import ModuleShape
 
 MODULE_NAME = r"^[A-Za-z][A-Za-z0-9_.-]*$"
 VARIABLE_NAME = r"^[A-Za-z][A-Za-z0-9_-]*$"
@@ -62,7 +62,7 @@ class ModuleForm(_Form):
     name: ModuleName
     version: Annotated[int, Field(ge=1)]
     summary: Annotated[str, StringConstraints(max_length=1_000)] = ""
-    shape: Annotated[Shape, Field(strict=False)]
+    shape: Annotated[ModuleShape, Field(strict=False)]
     installed: InstalledForm | None = None
     code: CodeForm | None = None
     """One of these two."""

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstrai
 from dags.document import MOST_DOCUMENT_STREAMS, MOST_TASKS, Name, StreamForm, TaskForm, TaskId
 from planning.forms.module_form import Domains, FieldName, KindName
 from planning.planning_problem import Criterion, Meeting
-from planning.shape import Shape
+from planning.shape import ModuleShape
 
 MOST_IN_GAP = 20
 MOST_GOALS = 1_000
@@ -21,14 +21,14 @@ class _Form(BaseModel):
 class Choice(_Form):
     """What may fill a place of a pipeline."""
 
-    shape: Annotated[Shape, Field(strict=False)] = Shape.ONE_TO_ONE
+    shape: Annotated[ModuleShape, Field(strict=False)] = ModuleShape.ONE_TO_ONE
     modules: list[Annotated[str, StringConstraints(min_length=1, max_length=200)]] | None = None
     """Names, names with versions such as `clean@2`, and tags such as `tag:fast`; all of the shape if left out."""
     config: dict[str, Any] = Field(default_factory=dict)
     """The part of the config that a module leaves open."""
 
 
-class Point(Choice):
+class PointChoice(Choice):
     """A place that one module fills, or nothing if the shape allows it."""
 
     require: dict[str, Any] = Field(default_factory=dict)
@@ -39,7 +39,7 @@ class Point(Choice):
     """The id of a point that the same module fills."""
 
 
-class Gap(Choice):
+class GapChoice(Choice):
     """A place that a chain of modules fills, of any length up to the most."""
 
     most: Annotated[int, Field(ge=1, le=MOST_IN_GAP)]
@@ -49,14 +49,14 @@ class PointForm(_Form):
     """A point of a pipeline."""
 
     id: TaskId
-    point: Point
+    point: PointChoice
 
 
 class GapForm(_Form):
     """A gap of a pipeline."""
 
     id: TaskId
-    gap: Gap
+    gap: GapChoice
 
 
 class GoalForm(_Form):

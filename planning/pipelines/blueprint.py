@@ -12,9 +12,9 @@ from dags.canonical.draft import Wire
 from dags.document import StreamForm, TaskForm
 from dags.document_reader import Reading
 from dags.problems import pointer, quoted
-from planning.forms.pipeline_form import Choice, GapForm, PipelineForm, Point, PointForm
+from planning.forms.pipeline_form import Choice, GapForm, PipelineForm, PointChoice, PointForm
 from planning.planning_problem import Inflow, Meeting, Outlet
-from planning.shape import Shape
+from planning.shape import ModuleShape
 
 
 class _Place(Config):
@@ -51,9 +51,9 @@ class Spot:
     meeting: Meeting = Meeting.EQUAL
 
     @property
-    def point(self) -> Point | None:
+    def point(self) -> PointChoice | None:
         """Its point, if it is one."""
-        return self.choice if isinstance(self.choice, Point) else None
+        return self.choice if isinstance(self.choice, PointChoice) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ def _wrong_places(form: PipelineForm, draft: DraftDocument) -> list[Problem]:
         if isinstance(entry, GapForm):
             if not entry.gap.shape.allows_no_op or (kind and (kind.inputs, kind.outputs) != (("in",), ("out",))):
                 message = "a gap is filled by a chain, so it has one port on each side and a shape that allows nothing"
-                remedy = f"choose one of {Shape.ONE_TO_ONE}, {Shape.PAIR_TO_PAIR} and {Shape.FILTER}, without ports"
+                remedy = f"choose one of {ModuleShape.ONE_TO_ONE}, {ModuleShape.PAIR_TO_PAIR} and {ModuleShape.FILTER}, without ports"
                 found.append(_problem(("tasks", at, "gap"), "wrong-gap", message, remedy))
             names = {f"{entry.id}.{number}" for number in range(1, entry.gap.most + 1)}
             if clash := sorted(names & ids):

@@ -25,7 +25,7 @@ _MILLI = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Filling:
     """One way to fill a place: a module or a fixed task, with a config and one case of its fields."""
 
     name: str
@@ -81,7 +81,7 @@ class Site:
     tenant: str
 
 
-def candidates_of(module: Module, site: Site) -> Iterator[Candidate | Unusable]:
+def candidates_of(module: Module, site: Site) -> Iterator[Filling | Unusable]:
     """The cases of a module at a place."""
     if module.form.installed is not None:
         yield from _candidates(module, site, None)
@@ -89,7 +89,7 @@ def candidates_of(module: Module, site: Site) -> Iterator[Candidate | Unusable]:
         yield from _candidates(module, site, case)
 
 
-def _candidates(module: Module, site: Site, case: Passage | None) -> Iterator[Candidate | Unusable]:
+def _candidates(module: Module, site: Site, case: Passage | None) -> Iterator[Filling | Unusable]:
     kind = site.catalogue.find(module.type)
     config = module.config(site.rest, {} if case is None else case.binds)
     made = f"the task type {quoted(module.type)} is not installed" if kind is None else _completed(kind, config, site)
@@ -102,7 +102,7 @@ def _candidates(module: Module, site: Site, case: Passage | None) -> Iterator[Ca
         yield Unusable(module=module.name, why=why)
         return
     for each in cases:
-        yield Candidate(name=module.name, module=module, type=kind, config=config, text=text, passage=each)
+        yield Filling(name=module.name, module=module, type=kind, config=config, text=text, passage=each)
 
 
 def _completed(kind: AnyTaskType, config: Mapping[str, Any], site: Site) -> tuple[AnyTaskType, Config, bytes] | str:
@@ -127,7 +127,7 @@ def _misfit(kind: AnyTaskType, ports: Collection[str]) -> str:
     return ""
 
 
-def option_of(name: str, candidate: Candidate, fields: Collection[str], ports: Sequence[str]) -> Option:
+def option_of(name: str, candidate: Filling, fields: Collection[str], ports: Sequence[str]) -> Option:
     """The option that a candidate is, under a name of its own, in a problem about some fields."""
     module, passage = candidate.module, candidate.passage
     needed = NOTHING if module is None else All((module.require, module.form.shape.requires))

@@ -12,7 +12,7 @@ from planning.forms.constraint_reader import JOINING, ConstraintReader, value_te
 from planning.forms.form_reader import read_form
 from planning.forms.module_form import CodeForm, Domains, ModuleForm
 from planning.pipelines.passages import RecursiveTypeVariable, kinds_of
-from planning.shape import Shape
+from planning.shape import ModuleShape
 
 CODE_TYPE = "code"
 """The task type of modules that are code."""
@@ -122,8 +122,8 @@ def _wrong(form: ModuleForm, catalogue: Catalogue) -> Iterator[Problem]:
         yield from _wrong_code(form.shape, form.code)
 
 
-def _wrong_code(shape: Shape, code: CodeForm) -> Iterator[Problem]:
-    if shape not in {Shape.ONE_TO_ONE, Shape.PAIR_TO_PAIR, Shape.FILTER}:
+def _wrong_code(shape: ModuleShape, code: CodeForm) -> Iterator[Problem]:
+    if shape not in {ModuleShape.ONE_TO_ONE, ModuleShape.PAIR_TO_PAIR, ModuleShape.FILTER}:
         yield Problem(
             pointer="/shape",
             code="wrong-shape",

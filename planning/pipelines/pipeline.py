@@ -12,7 +12,7 @@ from planning.forms.pipeline_form import END, EVERYWHERE, GoalForm, PipelineForm
 from planning.pipelines.blueprint import Blueprint, Spot, draw
 from planning.pipelines.candidates import (
     FIELD,
-    Candidate,
+    Filling,
     Site,
     Unusable,
     candidates_of,
@@ -52,7 +52,7 @@ class Pipeline:
 
     blueprint: Blueprint
     problem: PlanningProblem
-    candidates: Mapping[str, Mapping[str, Candidate]]
+    candidates: Mapping[str, Mapping[str, Filling]]
     """Of every open place, by the names of the options that they are."""
 
 
@@ -84,7 +84,7 @@ class _Builder:
     def __init__(self, blueprint: Blueprint, around: Surroundings) -> None:
         self.blueprint, self.form, self.around = blueprint, blueprint.form, around
         self.domains, self.problems = read_domains(self.form.variables, {})
-        self.found: dict[str, list[Candidate]] = {}
+        self.found: dict[str, list[Filling]] = {}
         for spot in blueprint.spots:
             if spot.choice is not None:
                 self.found[spot.id] = self._candidates(spot)
@@ -132,7 +132,7 @@ class _Builder:
             },
         )
 
-    def _candidates(self, spot: Spot) -> list[Candidate]:
+    def _candidates(self, spot: Spot) -> list[Filling]:
         choice = spot.choice
         if choice is None:
             return []
@@ -140,7 +140,7 @@ class _Builder:
         site = Site(ports=ports, rest=choice.config, catalogue=self.around.catalogue, tenant=self.around.tenant)
         asked = chosen(choice, self.around.modules)
         found = [each for module in asked for each in candidates_of(module, site)]
-        fitting = [each for each in found if isinstance(each, Candidate)]
+        fitting = [each for each in found if isinstance(each, Filling)]
         place = ("tasks", spot.at, "point" if spot.point is not None else "gap")
         self._find_unknown(choice.modules or (), place)
         if not fitting and not choice.shape.allows_no_op:
@@ -157,12 +157,12 @@ class _Builder:
                 remedy = suggestion(name, names | tags, f"there are {listed(sorted(names))}")
                 self._add((*place, "modules", at), "unknown-module", f"unknown module {quoted(name)}", remedy)
 
-    def _fixed(self, spot: Spot, kind: AnyTaskType, config: Config) -> list[Candidate]:
+    def _fixed(self, spot: Spot, kind: AnyTaskType, config: Config) -> list[Filling]:
         ports = tuple(each.port for each in spot.inputs)
         given = {} if spot.task is None else spot.task.config
         module = next((each for each in self.around.modules if _is_of(each, kind, given)), None)
         return [
-            Candidate(name=kind.name, module=module, type=kind, config=given, text=spot.text, passage=passage)
+            Filling(name=kind.name, module=module, type=kind, config=given, text=spot.text, passage=passage)
             for passage in passages_of_type(kind, config, ports)
         ]
 
@@ -243,9 +243,9 @@ class _Builder:
         self.problems.append(Problem(pointer=pointer(*place), code=code, message=message, remedy=remedy))
 
 
-def _named(candidates: Sequence[Candidate]) -> dict[str, Candidate]:
+def _named(candidates: Sequence[Filling]) -> dict[str, Filling]:
     """Candidates by names of their own: a module has several if it has several cases."""
-    found: dict[str, Candidate] = {}
+    found: dict[str, Filling] = {}
     for each in candidates:
         same = sum(other.name == each.name for other in found.values())
         found[f"{each.name} #{same + 1}" if same else each.name] = each
