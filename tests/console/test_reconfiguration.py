@@ -1,0 +1,207 @@
+"""The reconfiguration of a dataflow on its page: changes in forms, preview, progress, cancel, history and undo."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from manager.answers import Role
+from manager.cases.base import Caller, Paging
+from manager.rest.openapi_examples import resources
+from tests.console.conftest import ConsoleService, PageFor
+
+pytestmark = [pytest.mark.full, pytest.mark.chromium]
+
+ANN = Caller(key="k", role=Role.TENANT, tenant="ann")
+OWN = resources.DOCUMENT | {
+    "name": "changing",
+    "tasks": [each | {"fresh": True} if each["type"] != "source" else each for each in resources.DOCUMENT["tasks"]],
+}
+"""A document whose tasks nobody shares, but for the source."""
+
+
+def submitted(service: ConsoleService, document: Mapping[str, Any] = OWN) -> str:
+    return service.service.dataflows.submit(ANN, json.dumps(document).encode()).id
+
+
+def opened(service: ConsoleService, page_for: PageFor, dataflow: str, **options: Any) -> Page:
+    page = page_for(service.keys["ann"], f"#/dataflows/{dataflow}", **options)
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    return page
+
+
+def change(page: Page, task: str) -> Locator:
+    """The form of a task's change, which is begun if need be."""
+    page.get_by_role("button", name=f"Reconfigure {task}", exact=True).click()
+    found = page.locator("details.change").filter(has=page.get_by_role("heading", name=task, exact=True))
+    expect(found).to_be_visible()
+    return found
+
+
+def done(service: ConsoleService) -> None:
+    """End what is under way, as a reconciler does once the jobs have switched."""
+    changes = service.tools.changes.reconfigurations
+    for each in changes.under_way():
+        changes.prove(each.reconfiguration.id)
+        changes.end(each.reconfiguration.id)
+
+
+def config_of(service: ConsoleService, dataflow: str, task: str) -> dict[str, Any]:
+    """The config of a task in the dataflow's document."""
+    document = service.service.dataflows.get(ANN, dataflow).document
+    (found,) = (each["config"] for each in document["tasks"] if each["id"] == task)
+    return found
+
+
+def test_two_tasks_are_changed_together_and_undone(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Changed in forms, previewed with components and states, applied, watched to the end, and undone by a preview."""
+    flow = submitted(console_service)
+    page = opened(console_service, page_for, flow)
+    average = change(page, "average")
+    expect(average.get_by_label("field", exact=True)).to_be_focused()
+    expect(average.get_by_label("window")).to_have_value("5")
+    average.get_by_label("window").fill("20")
+    expect(average.locator("summary")).to_contain_text("window: 5 → 20")
+    plausible = change(page, "plausible")
+    plausible.get_by_label("max", exact=True).fill("50.5")
+    expect(plausible.get_by_label("Start with fresh state")).to_be_hidden()
+    page.get_by_role("button", name="Preview").click()
+
+    preview = page.get_by_role("region", name="Preview")
+    expect(preview.get_by_role("heading", name="Preview")).to_be_focused()
+    expect(preview).to_contain_text("in job 1.")
+    rows = preview.get_by_role("table", name="Tasks that change").get_by_role("row")
+    expect(rows).to_have_count(3)
+    expect(rows.filter(has_text="average")).to_contain_text("changed in place")
+    expect(rows.filter(has_text="average")).to_contain_text("kept as it is")
+    expect(rows.filter(has_text="plausible")).to_contain_text("has none")
+    expect(preview.locator(".dag-task.marked")).to_have_count(2)
+    expect(preview.locator(".dag-task", has_text="plausible").locator(".dag-mark.first")).to_have_text("1")
+    assert 5 == config_of(console_service, flow, "average")["window"]
+
+    page.get_by_role("button", name="Apply").click()
+    progress = page.get_by_role("region", name=re.compile("^Reconfiguration "))
+    expect(progress.get_by_role("heading")).to_be_focused()
+    expect(progress.locator("[aria-current=step]")).to_contain_text("Switching")
+    expect(page.locator("details.change")).to_have_count(0)
+    assert (20, 50.5) == (
+        config_of(console_service, flow, "average")["window"],
+        config_of(console_service, flow, "plausible")["max"],
+    )
+    reconfigurations = console_service.tools.changes.reconfigurations
+    (made,) = console_service.service.reconfigurations.page(ANN, flow, Paging()).items
+    reconfigurations.prove(int(made.id))
+    expect(progress.locator("[aria-current=step]")).to_contain_text("Proving")
+    expect(progress).to_contain_text("In effect after")
+    reconfigurations.end(int(made.id))
+    expect(progress.locator("[aria-current=step]")).to_contain_text("Done")
+
+    history = page.get_by_role("region", name="only the last one can be undone")
+    expect(history.get_by_role("row")).to_have_count(2)
+    expect(history).to_contain_text("average, plausible")
+    history.get_by_role("button", name=f"Undo reconfiguration {made.id}").click()
+    preview = page.get_by_role("region", name=f"Preview: undo reconfiguration {made.id}")
+    expect(preview).to_contain_text("changed in place")
+    preview.get_by_role("button", name="Undo").click()
+    expect(progress).to_contain_text(f"which undoes {made.id}")
+    assert OWN["tasks"][2]["config"] == config_of(console_service, flow, "average")
+    done(console_service)
+    expect(progress.locator("[aria-current=step]")).to_contain_text("Done")
+    expect(history.get_by_role("row")).to_have_count(3)
+
+
+def test_a_change_is_taken_back(console_service: ConsoleService, page_for: PageFor) -> None:
+    """Each alone; a preview goes with any edit; without a change there is nothing to preview."""
+    page = opened(console_service, page_for, submitted(console_service))
+    change(page, "average").get_by_label("window").fill("20")
+    change(page, "plausible").get_by_label("max", exact=True).fill("50")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("region", name="Preview")).to_be_visible()
+    page.get_by_role("button", name="Take back the change of plausible").click()
+    expect(page.get_by_role("button", name="Preview")).to_be_focused()
+    expect(page.get_by_role("region", name="Preview")).to_have_count(0)
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("table", name="Tasks that change").get_by_role("row")).to_have_count(2)
+    change(page, "average").get_by_label("window").fill("5")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("alert").filter(has_text="Nothing is changed yet")).to_be_visible()
+    page.get_by_role("button", name="Take back the change of average").click()
+    expect(page.get_by_role("button", name="Reconfigure average", exact=True)).to_be_focused()
+    expect(page.get_by_role("form", name="Changes")).to_be_hidden()
+
+
+def test_problems_are_shown_at_their_fields(console_service: ConsoleService, page_for: PageFor) -> None:
+    """With the remedy, also at a task below that the change breaks, and at the state of which nothing is declared."""
+    flow = submitted(console_service)
+    page = opened(console_service, page_for, flow)
+    average = change(page, "average")
+    average.get_by_label("window").fill("none")
+    page.get_by_role("button", name="Preview").click()
+    window = average.get_by_label("window")
+    expect(window).to_be_focused()
+    expect(window).to_have_attribute("aria-invalid", "true")
+    expect(window).to_have_accessible_description(re.compile("The value should be an integer. Give an integer."))
+    window.fill("5")
+    average.get_by_label("by").fill("street")
+    page.get_by_role("button", name="Preview").click()
+    expect(average.locator(".wrong", has_text="street")).to_be_visible()
+    average.get_by_label("by").fill("sensor")
+    average.get_by_label("Type").fill("count")
+    average.get_by_label("Type").press("Tab")
+    expect(average.get_by_label("window")).to_have_count(0)
+    page.get_by_role("button", name="Preview").click()
+    fresh = average.get_by_label("Start with fresh state")
+    expect(fresh).to_be_focused()
+    expect(average.locator(".wrong", has_text="Start with fresh state")).to_be_visible()
+    fresh.check()
+    page.get_by_role("button", name="Preview").click()
+    rows = page.get_by_role("table", name="Tasks that change").get_by_role("row")
+    expect(rows.filter(has_text="average")).to_contain_text("begins without state")
+    average.get_by_label("Type").fill("cuont")
+    page.get_by_role("button", name="Preview").click()
+    expect(average.locator(".wrong", has_text="did you mean 'count'?")).to_be_visible()
+
+
+def test_a_shared_task_is_copied(console_service: ConsoleService, page_for: PageFor) -> None:
+    """The preview says which tasks are copied, and why."""
+    shared = OWN | {
+        "tasks": [{name: value for name, value in each.items() if name != "fresh"} for each in OWN["tasks"]]
+    }
+    page = opened(console_service, page_for, submitted(console_service, shared))
+    change(page, "plausible").get_by_label("outside").select_option("drop")
+    page.get_by_role("button", name="Preview").click()
+    rows = page.get_by_role("table", name="Tasks that change").get_by_role("row")
+    expect(rows.filter(has_text="plausible")).to_contain_text(
+        "copied and changed, because other dataflows use it as it is"
+    )
+    expect(rows.filter(has=page.get_by_role("rowheader", name="average", exact=True))).to_contain_text(
+        "copied, because it is below a changed task"
+    )
+
+
+def test_one_that_prepares_is_cancelled(
+    console_service: ConsoleService, page_for: PageFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs that wait for a marker are named in the preview; until the first task switches it can be cancelled."""
+    committer = console_service.tools.committer
+    monkeypatch.setattr(committer, "ground", replace(committer.ground, strategy="launch"))
+    street, plausible, average, averages = resources.DOCUMENT["tasks"]
+    plausible = plausible | {"config": plausible["config"] | {"max": 33.0}}
+    above = [{"from": "street", "to": "plausible"}, {"from": "plausible", "to": "averages"}]
+    submitted(console_service, OWN | {"tasks": [street, plausible, averages], "streams": above})
+    flow = submitted(console_service, OWN | {"tasks": [street, plausible, average, averages]})
+    page = opened(console_service, page_for, flow)
+    change(page, "plausible").get_by_label("max", exact=True).fill("50")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("region", name="Preview")).to_contain_text("waits for a marker from another job.")
+    page.get_by_role("button", name="Apply").click()
+    progress = page.get_by_role("region", name=re.compile("^Reconfiguration "))
+    expect(progress.locator("[aria-current=step]")).to_contain_text("Preparing")
+    page.get_by_role("button", name="Cancel the reconfiguration").click()
+    expect(progress).to_contain_text("given up, because ann cancelled it")
+    expect(page.get_by_role("button", name="Cancel the reconfiguration")).to_have_count(0)
+    assert 33.0 == config_of(console_service, flow, "plausible")["max"]
