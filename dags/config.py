@@ -141,3 +141,4 @@ class NamesSource(Config):
     """The base of a source type's config: the name of a registered source."""
 
     source: str
+    """The name of a registered source."""

@@ -53,8 +53,8 @@ def done(service: ConsoleService) -> None:
 def config_of(service: ConsoleService, dataflow: str, task: str) -> dict[str, Any]:
     """The config of a task in the dataflow's document."""
     document = service.service.dataflows.get(ANN, dataflow).document
-    (found,) = (each["config"] for each in document["tasks"] if each["id"] == task)
-    return found
+    configs: dict[str, dict[str, Any]] = {each["id"]: each.get("config", {}) for each in document["tasks"]}
+    return configs[task]
 
 
 def test_two_tasks_are_changed_together_and_undone(console_service: ConsoleService, page_for: PageFor) -> None:
@@ -164,6 +164,42 @@ def test_problems_are_shown_at_their_fields(console_service: ConsoleService, pag
     average.get_by_label("Type").fill("cuont")
     page.get_by_role("button", name="Preview").click()
     expect(average.locator(".wrong", has_text="did you mean 'count'?")).to_be_visible()
+
+
+def test_a_task_that_breaks_below_is_opened(console_service: ConsoleService, page_for: PageFor) -> None:
+    """The problem is at its field, where it can be repaired; one of a whole config is below its fields."""
+    page = opened(console_service, page_for, submitted(console_service))
+    plausible = change(page, "plausible")
+    plausible.get_by_label("max", exact=True).fill("-50")
+    page.get_by_role("button", name="Preview").click()
+    expect(plausible.locator(".wrong:visible")).to_contain_text("min -12.5 is greater than max -50")
+    plausible.get_by_label("Type").fill("count")
+    plausible.get_by_label("Type").press("Tab")
+    expect(plausible.get_by_label("max", exact=True)).to_have_count(0)
+    page.get_by_role("button", name="Preview").click()
+    field = change(page, "average").get_by_label("field", exact=True)
+    expect(field).to_have_accessible_description(re.compile("temperature"))
+    field.fill("count")
+    page.get_by_role("button", name="Preview").click()
+    # The old states are neither those of the new type, nor made from the new field.
+    expect(page.locator(".wrong:visible", has_text="Start with fresh state")).to_have_count(2)
+    for fresh in page.get_by_label("Start with fresh state").all():
+        fresh.check()
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("table", name="Tasks that change").get_by_role("row")).to_have_count(3)
+
+
+def test_it_fits_a_small_screen(console_service: ConsoleService, page_for: PageFor) -> None:
+    """At 360 pixels only drawings and tables scroll sideways, and every control has a name."""
+    viewport = {"width": 360, "height": 640}
+    page = opened(console_service, page_for, submitted(console_service), viewport=viewport)
+    change(page, "average").get_by_label("window").fill("20")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("region", name="Preview")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    controls = "[...document.querySelectorAll('button, input, select, textarea')]"
+    unnamed = f"{controls}.filter((each) => !each.labels?.length && !each.textContent && !each.ariaLabel).length"
+    assert 0 == page.evaluate(unnamed)
 
 
 def test_a_shared_task_is_copied(console_service: ConsoleService, page_for: PageFor) -> None:

@@ -40,13 +40,6 @@ _FAMILIES = {
     "outside": "The outside world",
     "compute": "Computation",
 }
-_OFTEN = {
-    "by": "The fields of the key; empty for one over the whole stream.",
-    "field": "The field that the task works on.",
-    "source": "The name of a registered source.",
-    "window": "The number of events.",
-}
-"""The meanings of fields that have no description in the code."""
 _PLAIN: Mapping[Any, str] = {
     str: "text",
     int: "integer",
@@ -182,7 +175,7 @@ def _config(config: type[Config]) -> str:
 
 def _rows(config: type[Config], before: str) -> Iterator[str]:
     for name, field in config.model_fields.items():
-        meaning = " ".join((field.description or _OFTEN.get(name, "")).split()).replace("|", "\\|")
+        meaning = " ".join((field.description or "").split()).replace("|", "\\|")
         yield f"| `{before}{name}` | {_what(field.annotation)} | {_default(field)} | {meaning} |"
         for inner, way in _inner(field.annotation, ""):
             yield from _rows(inner, f"{before}{name}{way}.")

@@ -151,7 +151,7 @@ function choice({ enum: choices, const: only, type, default: preset }, isRequire
 }
 
 function lines() {
-  return element("textarea", { rows: 3, spellcheck: "false" });
+  return element("textarea", { rows: 2, spellcheck: "false" });
 }
 
 /** The number in a text. Anything else goes to the service as it is, which refuses it with the reason. */
