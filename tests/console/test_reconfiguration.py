@@ -215,7 +215,7 @@ def test_a_shared_task_is_copied(console_service: ConsoleService, page_for: Page
         "copied and changed, because other dataflows use it as it is"
     )
     expect(rows.filter(has=page.get_by_role("rowheader", name="average", exact=True))).to_contain_text(
-        "copied, because it is below a changed task"
+        "copied, because other dataflows use it as it is"
     )
 
 
@@ -234,6 +234,8 @@ def test_one_that_prepares_is_cancelled(
     change(page, "plausible").get_by_label("max", exact=True).fill("50")
     page.get_by_role("button", name="Preview").click()
     expect(page.get_by_role("region", name="Preview")).to_contain_text("waits for a marker from another job.")
+    rows = page.get_by_role("table", name="Tasks that change").get_by_role("row")
+    expect(rows.filter(has_text="averages")).to_contain_text("copied, because a task above it is copied")
     page.get_by_role("button", name="Apply").click()
     progress = page.get_by_role("region", name=re.compile("^Reconfiguration "))
     expect(progress.locator("[aria-current=step]")).to_contain_text("Preparing")

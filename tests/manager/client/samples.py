@@ -37,7 +37,15 @@ RECONFIGURATION = {
     "outcome": "",
     "scope": {
         "tasks": [
-            {"dataflow": "d1", "task": "a", "in_place": True, "changed": True, "state": "kept", "job": "1"},
+            {
+                "dataflow": "d1",
+                "task": "a",
+                "in_place": True,
+                "shared": False,
+                "changed": True,
+                "state": "kept",
+                "job": "1",
+            },
         ],
         "components": [{"tasks": ["a"], "heads": ["a"]}],
         "jobs": ["1"],

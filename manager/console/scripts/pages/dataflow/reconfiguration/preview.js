@@ -62,13 +62,12 @@ function numbered(jobs) {
 }
 
 /** Whether a task is changed in place or copied, and why. */
-function howOf({ in_place: isInPlace, changed }) {
+function howOf({ in_place: isInPlace, shared, changed }) {
   if (isInPlace) {
     return changed ? "changed in place" : "in place; other events reach it";
   }
-  return changed
-    ? "copied and changed, because other dataflows use it as it is"
-    : "copied, because it is below a changed task and other dataflows use it";
+  const how = changed ? "copied and changed" : "copied";
+  return `${how}, because ${shared ? "other dataflows use it as it is" : "a task above it is copied"}`;
 }
 
 function listed(names, { tasks }) {
