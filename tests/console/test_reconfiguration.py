@@ -16,6 +16,22 @@ from tests.console.conftest import ConsoleService, PageFor
 
 pytestmark = [pytest.mark.full, pytest.mark.chromium]
 
+UNDOES = """
+async (lists) => {
+  const { history } = await import("/console/scripts/pages/dataflow/reconfiguration/history.js");
+  const fixed = { begun: "2026-03-01T12:00:00Z", switched: null, who: "ann", outcome: "", scope: null };
+  return lists.map((list) => {
+    const items = list.map(([id, state, undoes]) => ({ ...fixed, id, state, undoes }));
+    return history({ items, next: null }, "d", () => {}).querySelector("button")?.ariaLabel ?? null;
+  });
+}
+"""
+PLACED = """
+async ([errors, document]) => {
+  const { placed } = await import("/console/scripts/pages/dataflow/reconfiguration/problems.js");
+  return placed(errors, document).map(({ task, part, field, at }) => [task ?? null, part, field ?? null, at ?? null]);
+}
+"""
 ANN = Caller(key="k", role=Role.TENANT, tenant="ann")
 OWN = resources.DOCUMENT | {
     "name": "changing",
@@ -103,9 +119,11 @@ def test_two_tasks_are_changed_together_and_undone(console_service: ConsoleServi
     history = page.get_by_role("region", name="only the last one can be undone")
     expect(history.get_by_role("row")).to_have_count(2)
     expect(history).to_contain_text("average, plausible")
+    page.reload()
     history.get_by_role("button", name=f"Undo reconfiguration {made.id}").click()
     preview = page.get_by_role("region", name=f"Preview: undo reconfiguration {made.id}")
     expect(preview).to_contain_text("changed in place")
+    expect(preview).to_contain_text("has none")
     preview.get_by_role("button", name="Undo").click()
     expect(progress).to_contain_text(f"which undoes {made.id}")
     assert OWN["tasks"][2]["config"] == config_of(console_service, flow, "average")
@@ -243,3 +261,39 @@ def test_one_that_prepares_is_cancelled(
     expect(progress).to_contain_text("given up, because ann cancelled it")
     expect(page.get_by_role("button", name="Cancel the reconfiguration")).to_have_count(0)
     assert 33.0 == config_of(console_service, flow, "plausible")["max"]
+
+
+def test_only_the_last_one_that_has_taken_effect_can_be_undone(page_for: PageFor) -> None:
+    """Not one that waits, nor one that was abandoned, nor the way back of one that failed."""
+    done, abandoned = ["3", "done", None], ["4", "abandoned", None]
+    lists = [
+        [],
+        [done, ["2", "done", None]],
+        [abandoned, done],
+        [abandoned],
+        [["4", "switching", None], done],
+        [["4", "proving", None], done],
+        [["4", "done", "3"], done],
+        [["4", "done", "3"], ["3", "reverted", None], ["2", "done", None]],
+    ]
+    expected = [None, "3", "3", None, None, "4", "4", None]
+    labels = [None if each is None else f"Undo reconfiguration {each}" for each in expected]
+    assert labels == page_for(None).evaluate(UNDOES, lists)
+
+
+def test_problems_find_their_fields(page_for: PageFor) -> None:
+    """By the place of a task in the document, or by its name, even if that is a number."""
+    document = {"tasks": [{"id": "1"}, {"id": "a/b"}]}
+    cases = {
+        ("/tasks/0/config/window", "wrong-type"): ["1", "config", "window", ""],
+        ("/tasks/1/config/ranges/x/min", "wrong-type"): ["a/b", "config", "ranges", "x/min"],
+        ("/tasks/1/config", "wrong-value"): ["a/b", "config", None, ""],
+        ("/tasks/1/type", "unknown-type"): ["a/b", "type", None, ""],
+        ("/tasks/1", "undeclared-state"): ["1", "state", None, None],
+        ("/tasks/a~1b/type", "no-host"): ["a/b", "type", None, ""],
+        ("/streams/0", "cycle"): [None, "type", None, ""],
+        ("/fresh", "unchanged-task"): [None, "type", None, ""],
+        ("", "too-large"): [None, "type", None, ""],
+    }
+    errors = [{"pointer": pointer, "code": code, "message": "", "remedy": ""} for pointer, code in cases]
+    assert list(cases.values()) == page_for(None).evaluate(PLACED, [errors, document])

@@ -31,7 +31,7 @@ export function configForm(schema, config) {
   const rows = properties.map(([name, about]) => rowOf(name, resolved(about, schema), {
     present: config[name], isRequired: schema.required?.includes(name) ?? false,
   }));
-  const wrong = element("div", { class: "wrong" });
+  const below = element("div", { class: "wrong" });
   const known = new Set(properties.map(([name]) => name));
   const rest = Object.fromEntries(Object.entries(config).filter(([name]) => !known.has(name)));
   if (schema.additionalProperties !== false || Object.keys(rest).length > 0) {
@@ -57,7 +57,7 @@ export function configForm(schema, config) {
   function show(problems) {
     const names = new Set(rows.map((row) => row.name));
     const whole = problems.filter((each) => !names.has(each.field));
-    replace(wrong, whole.map(problemOf));
+    replace(below, whole.map(problemOf));
     const wrongRows = rows.filter((row) => row.show(problems.filter((each) => each.field === row.name)));
     return (wrongRows[0] ?? (whole.length > 0 ? rows[0] : undefined))?.control;
   }
@@ -66,7 +66,7 @@ export function configForm(schema, config) {
     node: element("div", {},
       rows.length > 0 ? element("div", { class: "config" }, rows.map((row) => row.node))
         : element("p", { class: "faint" }, "This type has no settings."),
-      wrong),
+      below),
     edited,
     show,
   };

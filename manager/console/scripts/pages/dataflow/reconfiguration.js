@@ -23,6 +23,7 @@ export function reconfiguration({ path, signal, say, changed }) {
   const watching = watch(route, { signal, say }, { undo, cancel, failed, ended: changed });
   let current = null;
   let edits = 0;
+  let busy = false;
 
   /** What was previewed is not what would be done any more. */
   function edited() {
@@ -62,7 +63,7 @@ export function reconfiguration({ path, signal, say, changed }) {
   function ask(to, body, { heading, words }) {
     return tried(async function look() {
       const asked = edits;
-      const answer = await api.post(to, body, { query: { dry_run: true }, signal });
+      const [answer] = await Promise.all([api.post(to, body, { query: { dry_run: true }, signal }), types.load()]);
       if (asked !== edits) {
         return;
       }
@@ -74,8 +75,6 @@ export function reconfiguration({ path, signal, say, changed }) {
       title.focus();
     });
   }
-
-  let busy = false;
 
   function apply(to, body) {
     return tried(async function begin() {

@@ -7,7 +7,6 @@ import { graph } from "../graph.js";
 const STATES = {
   none: "has none", kept: "kept as it is", transformed: "transformed to the new config", fresh: "fresh: it begins without state",
 };
-
 const IN_SHORT = { none: "no state", kept: "state kept", transformed: "state transformed", fresh: "fresh state" };
 
 /** What a reconfiguration does, in words, as a drawing of the dataflow and as a table. */

@@ -16,7 +16,7 @@ const MOST = 20;
  */
 export function watch(route, { signal, say }, on) {
   const [now, list] = [element("div", {}), element("div", {})];
-  const state = { dataflow: "", newest: null, shown: "", follows: false };
+  const state = { dataflow: "", newest: null, shown: "", isFollowed: false };
 
   function show(newest) {
     if (newest.id !== state.newest?.id || newest.state !== state.newest.state) {
@@ -24,7 +24,7 @@ export function watch(route, { signal, say }, on) {
     }
     state.newest = newest;
     refresh(now, progress(newest, () => on.cancel(newest)));
-    if (!state.follows && isUnderWay(newest)) {
+    if (!state.isFollowed && isUnderWay(newest)) {
       follow();
     }
   }
@@ -46,7 +46,7 @@ export function watch(route, { signal, say }, on) {
 
   /** Look more often until it has ended. */
   async function follow() {
-    state.follows = true;
+    state.isFollowed = true;
     const over = new AbortController();
     async function again() {
       await look();
@@ -60,7 +60,7 @@ export function watch(route, { signal, say }, on) {
     } catch (error) {
       on.failed(error);
     } finally {
-      state.follows = false;
+      state.isFollowed = false;
     }
   }
 
