@@ -44,8 +44,8 @@ def submitted(service: ConsoleService, document: Mapping[str, Any] = OWN) -> str
     return service.service.dataflows.submit(ANN, json.dumps(document).encode()).id
 
 
-def opened(service: ConsoleService, page_for: PageFor, dataflow: str, **options: Any) -> Page:
-    page = page_for(service.keys["ann"], f"#/dataflows/{dataflow}", **options)
+def opened(service: ConsoleService, page_for: PageFor, dataflow: str, who: str = "ann", **options: Any) -> Page:
+    page = page_for(service.keys[who], f"#/dataflows/{dataflow}", **options)
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     return page
 
@@ -235,6 +235,26 @@ def test_a_shared_task_is_copied(console_service: ConsoleService, page_for: Page
     expect(rows.filter(has=page.get_by_role("rowheader", name="average", exact=True))).to_contain_text(
         "copied, because other dataflows use it as it is"
     )
+
+
+def test_an_operator_changes_all_users_of_a_task(console_service: ConsoleService, page_for: PageFor) -> None:
+    """They share the changed task as before, and nothing is copied; a tenant cannot name other dataflows."""
+    street, plausible, *others = resources.DOCUMENT["tasks"]
+    plausible = plausible | {"config": plausible["config"] | {"max": 31.0}}
+    flow, other = (submitted(console_service, OWN | {"tasks": [street, plausible, *others]}) for _ in range(2))
+    page = opened(console_service, page_for, flow, "operator")
+    change(page, "plausible").get_by_label("max", exact=True).fill("50")
+    page.get_by_role("button", name="Preview").click()
+    rows = page.get_by_role("table", name="Tasks that change").get_by_role("row")
+    expect(rows.filter(has_text="plausible")).to_contain_text("copied and changed")
+    page.get_by_label("Also change these dataflows").fill(other)
+    expect(rows).to_have_count(0)
+    page.get_by_role("button", name="Preview").click()
+    expect(rows.filter(has_text="plausible")).to_have_count(2)
+    expect(rows.filter(has_text=other)).to_contain_text("changed in place")
+    page = opened(console_service, page_for, flow)
+    change(page, "plausible")
+    expect(page.get_by_label("Also change these dataflows")).to_have_count(0)
 
 
 def test_one_that_prepares_is_cancelled(

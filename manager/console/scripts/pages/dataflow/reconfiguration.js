@@ -15,11 +15,11 @@ const IMPOSSIBLE = "These changes are not possible. Each problem is shown at its
  * The changes of a dataflow with their preview, and its reconfigurations.
  * @returns {{update, look, node, past, action}} `action(task)` is the button that changes a task
  */
-export function reconfiguration({ path, signal, say, changed }) {
+export function reconfiguration({ path, isOperator, signal, say, changed }) {
   const route = `${path}/reconfigurations`;
   const types = taskTypes(signal);
   const [result, wrong] = [element("div", {}), element("div", {})];
-  const changes = taskChanges(types, { edited, preview, takenBack, failed });
+  const changes = taskChanges(types, isOperator, { edited, preview, takenBack, failed });
   const watching = watch(route, { signal, say }, { undo, cancel, failed, ended: changed });
   let current = null;
   let edits = 0;
@@ -45,13 +45,13 @@ export function reconfiguration({ path, signal, say, changed }) {
 
   async function preview(event) {
     event.preventDefault();
-    const { tasks, fresh, problems } = await changes.wanted();
+    const { problems, ...form } = await changes.wanted();
     if (problems.length > 0) {
       show(problems);
-    } else if (Object.keys(tasks).length === 0) {
+    } else if (Object.keys(form.tasks).length === 0) {
       replace(result, element("div", { class: "problem", role: "alert" }, element("p", {}, NOTHING)));
     } else {
-      await ask(route, { tasks, fresh }, { heading: "Preview", words: "Apply" });
+      await ask(route, form, { heading: "Preview", words: "Apply" });
     }
   }
 

@@ -1,22 +1,27 @@
 /** The changes of tasks that are to take effect together, each in its form. */
 
 import { problemOf } from "../../../config-form.js";
-import { element, replace } from "../../../dom.js";
+import { element, field, replace } from "../../../dom.js";
 import { taskChange } from "./task-change.js";
+
+const ALSO = "Their ids. They are changed in the same way, and what they share with this one is changed in place.";
 
 /**
  * The list of changes.
  * @param {object} types those of `taskTypes`
+ * @param {boolean} isOperator whether other dataflows can be changed in the same way
  * @param {object} on `edited()` after each edit, `preview(event)` if that is asked for, `takenBack(id)`, `failed(error)`
  */
-export function taskChanges(types, on) {
+export function taskChanges(types, isOperator, on) {
   const changes = new Map();
   const list = element("div", {});
+  const also = element("input", { autocomplete: "off", spellcheck: "false", on: { input: on.edited } });
   const previewing = element("button", { class: "button", type: "submit" }, "Preview");
   const node = element("form", { hidden: true, novalidate: true, "aria-label": "Changes", on: { submit: on.preview } },
     element("h3", {}, "Changes"),
     element("p", { class: "faint" }, "They take effect together. Other dataflows do not notice."),
-    list, element("div", { class: "toolbar" }, previewing));
+    list, isOperator ? field("Also change these dataflows", also, ALSO) : null,
+    element("div", { class: "toolbar" }, previewing));
 
   /** Begin the change of a task of a document, unless it has begun. */
   async function begin(id, { tasks }) {
@@ -49,6 +54,7 @@ export function taskChanges(types, on) {
   function clear() {
     changes.clear();
     replace(list);
+    also.value = "";
     node.hidden = true;
   }
 
@@ -58,6 +64,7 @@ export function taskChanges(types, on) {
     const all = [...changes].map(([task, change]) => ({ task, ...change.edited() }));
     return {
       tasks: Object.fromEntries(all.filter(({ patch }) => Object.keys(patch).length > 0).map(({ task, patch }) => [task, patch])),
+      dataflows: also.value.split(/[\s,]+/).filter((id) => id !== ""),
       fresh: all.filter(({ isFresh }) => isFresh).map(({ task }) => task),
       problems: all.flatMap(({ task, problems }) => problems.map((each) => ({ ...each, task, part: "config" }))),
     };
