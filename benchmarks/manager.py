@@ -156,7 +156,14 @@ def _started(path: Path) -> Service:
     candidate.look()
     changes = changes_of(committer, store, drawn_dataflows.CATALOGUE)
     return service_of(
-        Tools(store=store, committer=committer, changes=changes, seeing=Unseen(), chooser=Chooser(Unseen()))
+        Tools(
+            store=store,
+            catalogue=drawn_dataflows.CATALOGUE,
+            committer=committer,
+            changes=changes,
+            seeing=Unseen(),
+            chooser=Chooser(Unseen()),
+        )
     )
 
 

@@ -28,7 +28,14 @@ def _holds_a_set(annotation: Any) -> bool:
 class Config(BaseModel):
     """The base of every task type's config schema: strict, complete, without NaN."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        # Forms and the documentation show them.
+        use_attribute_docstrings=True,
+    )
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_more: Any) -> None:
@@ -134,3 +141,4 @@ class NamesSource(Config):
     """The base of a source type's config: the name of a registered source."""
 
     source: str
+    """The name of a registered source."""

@@ -18,6 +18,7 @@ from manager.cases.savings import Savings
 from manager.cases.sessions import Sessions
 from manager.cases.source_events import SourceEvents
 from manager.cases.sources import Sources
+from manager.cases.task_types import TaskTypes
 from manager.cases.tenant_secrets import Secrets
 from manager.cases.tools import Tools
 from manager.metrics.collector import Metrics
@@ -42,6 +43,7 @@ class Service:
     sessions: Sessions
     source_events: SourceEvents
     sources: Sources
+    task_types: TaskTypes
 
 
 def service_of(tools: Tools) -> Service:
@@ -62,4 +64,5 @@ def service_of(tools: Tools) -> Service:
         sessions=Sessions(tools),
         source_events=SourceEvents(tools),
         sources=Sources(tools),
+        task_types=TaskTypes(tools),
     )

@@ -29,6 +29,7 @@ class RangeFilterConfig(Range):
     """The bounds of one field, both inclusive."""
 
     field: str
+    """The field that the task works on."""
     outside: Outside = "null"
     """For a value out of range, make the field null, or drop the event."""
 

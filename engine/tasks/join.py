@@ -5,14 +5,14 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from dags import ANY, Config, Emission, FieldFates, Kind, Read, Schemas, State, StateFate, TaskType
-from engine.tasks.stream_statistics import Key, key_reads
+from engine.tasks.stream_statistics import key_reads
 from engine.tasks.windows import TIME_KINDS, Milliseconds
 
 
 class JoinByIdConfig(Config):
     """The fields of an id, the number of its events, and the time to wait for them."""
 
-    by: Annotated[Key, Field(min_length=1)]
+    by: Annotated[tuple[str, ...], Field(min_length=1)]
     """The fields of the id."""
     expected: Annotated[int, Field(ge=1, le=10_000)]
     """The number of events per id."""

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from dags import NUMBER, Config, Emission, FieldFates, Kind, Read, Resized, Schema, Schemas, State, StateFate, TaskType
 from engine.tasks.models import DecisionTree, LinearRegression, M, read_model
 from engine.tasks.parse import TEXT
-from engine.tasks.stream_statistics import Key, Window, key_of
+from engine.tasks.stream_statistics import Window, key_of
 
 Fields = Annotated[tuple[str, ...], Field(min_length=1, max_length=250)]
 
@@ -151,7 +151,7 @@ class ErrorEstimateConfig(Config):
     """The field with the prediction."""
     average: str
     """The field with an average of the observed values, at the port `average`."""
-    by: Key = ()
+    by: tuple[str, ...] = ()
     """The fields of the key, at both ports; empty for one average of the whole stream."""
 
 

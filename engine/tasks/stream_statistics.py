@@ -8,8 +8,7 @@ from dags import ANY, NUMBER, Config, FieldFates, Kind, Read, Resized, Schemas, 
 
 Window = Annotated[int, Field(ge=1, le=10_000)]
 """A number of events, which the state may have to keep."""
-Key = tuple[str, ...]
-"""The fields of the key; empty for one over the whole stream."""
+Key = Annotated[tuple[str, ...], Field(description="The fields of the key; empty for one over the whole stream.")]
 
 PLAIN = ANY - {Kind.JSON}
 """The kinds of simple values."""

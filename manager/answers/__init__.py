@@ -99,6 +99,7 @@ from manager.answers.sources import (
     TopicConnection,
     VisibilityForm,
 )
+from manager.answers.task_types import TaskTypeAnswer
 
 __all__ = [
     "Amount",
@@ -174,6 +175,7 @@ __all__ = [
     "StreamAnswer",
     "SubmitAnswer",
     "TaskAnswer",
+    "TaskTypeAnswer",
     "TenantAnswer",
     "TenantForm",
     "TenantName",

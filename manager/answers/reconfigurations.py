@@ -47,7 +47,9 @@ class ChangedTaskAnswer(Answer):
     dataflow: str
     task: str
     in_place: bool
-    """True if it keeps its instance; false if the dataflow gets a copy, because others use the task as it is."""
+    """True if it keeps its instance; false if the dataflow gets a copy, because others use the task or one above it."""
+    shared: bool = False
+    """True if other dataflows use it too."""
     changed: bool
     """False for a copy of a task below a changed one."""
     state: str

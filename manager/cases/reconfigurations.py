@@ -193,11 +193,13 @@ def _scope(state: CommittedState, decided: ReconfigurationDecision) -> Reconfigu
             for task, instance in dataflow.places.items():
                 names.setdefault(instance, task)
     homes = decided.settled.between.homes
+    agreed = {old.id for old, _ in decided.alteration.swaps}
     tasks = [
         ChangedTaskAnswer(
             dataflow=public_id(new.id),
             task=task,
             in_place=not each.is_forked,
+            shared=not agreed.issuperset(state.running.users[each.was.instance]),
             changed=each.is_changed,
             state=str(each.fate or StateFate.FRESH),
             job=str(homes[each.becomes.instance].job),

@@ -6,6 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from bridge.transport.address import Address
+from dags import Catalogue
 from engine.vault import Vault
 from manager.committer.changes import Changes
 from manager.committer.committer import Committer
@@ -49,6 +50,8 @@ class Tools:
     """All that use cases work with. What a manager does not have is None, and asking for it is refused."""
 
     store: Store
+    catalogue: Catalogue
+    """The task types that documents may name."""
     committer: Committer
     changes: Changes
     seeing: Observations

@@ -45,6 +45,7 @@ from manager.answers import (
     Stopped,
     StreamAnswer,
     SubmitAnswer,
+    TaskTypeAnswer,
     TenantAnswer,
     TenantForm,
     VisibilityForm,
@@ -138,6 +139,10 @@ class AsyncClient(AsyncServiceConnection):
     async def source(self, name: str) -> SourceAnswer:
         """One source."""
         return await self.send(sources.source(name))
+
+    def task_types(self, *, name: str | None = None) -> AsyncIterator[TaskTypeAnswer]:
+        """The installed task types, or the one of that name, which may be in a namespace."""
+        return self._items(dataflows.task_types(name))
 
     async def send_events(self, source: str, events: bytes, producer: str | None = None, first: int = 0) -> SentAnswer:
         """Send events as JSON lines, once even if they have to be sent again; without a producer all are new."""

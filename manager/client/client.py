@@ -46,6 +46,7 @@ from manager.answers import (
     Stopped,
     StreamAnswer,
     SubmitAnswer,
+    TaskTypeAnswer,
     TenantAnswer,
     TenantForm,
     VisibilityForm,
@@ -135,6 +136,10 @@ class Client(ServiceConnection):
     def source(self, name: str) -> SourceAnswer:
         """One source."""
         return self.send(sources.source(name))
+
+    def task_types(self, *, name: str | None = None) -> Iterator[TaskTypeAnswer]:
+        """The installed task types, or the one of that name, which may be in a namespace."""
+        return self._items(dataflows.task_types(name))
 
     def send_events(self, source: str, events: bytes, producer: str | None = None, first: int = 0) -> SentAnswer:
         """Send events as JSON lines, once even if they have to be sent again; without a producer all are new."""

@@ -113,6 +113,7 @@ class Manager:
         self._service = service_of(
             Tools(
                 store=store,
+                catalogue=catalogue,
                 committer=committer,
                 changes=changes,
                 seeing=listener,

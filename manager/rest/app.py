@@ -29,6 +29,7 @@ from manager.rest.routes import (
     sessions,
     source_events,
     sources,
+    task_types,
     tenant_secrets,
 )
 from manager.rest.streams import live_events, output_samples, output_stream
@@ -43,6 +44,7 @@ ROUTERS = tuple(
         reconfigurations,
         sources,
         source_events,
+        task_types,
         administration,
         tenant_secrets,
         jobs,

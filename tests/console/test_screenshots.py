@@ -39,7 +39,25 @@ def savings(page: Page) -> None:
     expect(page.get_by_role("img", name="Cores over time")).to_be_visible()
 
 
-SHOWN: dict[str, Callable[[Page], None]] = {"graph": graph, "overview": overview, "savings": savings}
+def reconfiguration(page: Page) -> None:
+    page.goto("/#/dataflows")
+    page.get_by_role("link", name="averages of plausible temperatures").first.click()
+    for task, field, value in (("plausible", "max", "50"), ("average", "window", "20")):
+        page.get_by_role("button", name=f"Reconfigure {task}", exact=True).click()
+        form = page.locator("details.change", has_text=task).last
+        form.get_by_label(field, exact=True).fill(value)
+    page.locator("details.change summary", has_text="plausible").click()
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("region", name="Preview")).to_be_visible()
+    page.get_by_role("heading", name="Changes").evaluate("(at) => at.scrollIntoView()")
+
+
+SHOWN: dict[str, Callable[[Page], None]] = {
+    "graph": graph,
+    "overview": overview,
+    "reconfiguration": reconfiguration,
+    "savings": savings,
+}
 
 
 @pytest.fixture(scope="module", autouse=True)

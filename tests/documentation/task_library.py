@@ -5,11 +5,8 @@ import doctest
 import importlib
 import inspect
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from functools import cache
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -43,13 +40,6 @@ _FAMILIES = {
     "outside": "The outside world",
     "compute": "Computation",
 }
-_OFTEN = {
-    "by": "The fields of the key; empty for one over the whole stream.",
-    "field": "The field that the task works on.",
-    "source": "The name of a registered source.",
-    "window": "The number of events.",
-}
-"""The meanings of fields that have no description in the code."""
 _PLAIN: Mapping[Any, str] = {
     str: "text",
     int: "integer",
@@ -184,9 +174,8 @@ def _config(config: type[Config]) -> str:
 
 
 def _rows(config: type[Config], before: str) -> Iterator[str]:
-    meanings = _meanings(config)
     for name, field in config.model_fields.items():
-        meaning = meanings.get(name, _OFTEN.get(name, "")).replace("|", "\\|")
+        meaning = " ".join((field.description or "").split()).replace("|", "\\|")
         yield f"| `{before}{name}` | {_what(field.annotation)} | {_default(field)} | {meaning} |"
         for inner, way in _inner(field.annotation, ""):
             yield from _rows(inner, f"{before}{name}{way}.")
@@ -230,33 +219,6 @@ def _plainly(annotation: Any) -> str:
     if issubclass(annotation, Secret | Place):
         return f'`{{"{annotation.__name__.lower()}": name}}`'
     return "object"
-
-
-def _meanings(config: type[Config]) -> Mapping[str, str]:
-    """The description of each field, including those of the bases."""
-    found: dict[str, str] = {}
-    for base in reversed(config.__mro__):
-        if issubclass(base, Config) and base.__module__.startswith(("engine.", "dags.")):
-            found |= _written(base.__module__).get(base.__name__, {})
-    return found
-
-
-@cache
-def _written(module: str) -> dict[str, dict[str, str]]:
-    tree = ast.parse(Path(str(sys.modules[module].__file__)).read_text(encoding="utf-8"))
-    return {
-        each.name: {
-            field.target.id: " ".join(text.value.value.split())
-            for field, text in zip(each.body, each.body[1:], strict=False)
-            if isinstance(field, ast.AnnAssign)
-            and isinstance(field.target, ast.Name)
-            and isinstance(text, ast.Expr)
-            and isinstance(text.value, ast.Constant)
-            and isinstance(text.value.value, str)
-        }
-        for each in tree.body
-        if isinstance(each, ast.ClassDef)
-    }
 
 
 def _example(examples: list[doctest.Example], place: str) -> str:

@@ -69,6 +69,7 @@ class Manager:
         self.candidate = Candidate(self.store, name, won=self.committer.lead, lost=self.committer.step_down)
         self.tools = Tools(
             store=self.store,
+            catalogue=catalogue,
             committer=self.committer,
             changes=self.changes,
             seeing=self.seen,

@@ -1,4 +1,4 @@
-"""The requests about dataflows: submit, replace, remove, explain, list."""
+"""The requests about dataflows: submit, replace, remove, explain, list; and about the types of their tasks."""
 
 from manager.answers import (
     DataflowAnswer,
@@ -10,6 +10,7 @@ from manager.answers import (
     Start,
     Stop,
     SubmitAnswer,
+    TaskTypeAnswer,
 )
 from manager.client.requests.request import (
     IDEMPOTENCY_HEADER,
@@ -81,3 +82,8 @@ def explain(document: Document, *, tenant: str | None, start: Start) -> Request[
 def _unless_default(start: Start) -> Start | None:
     """The start, if the service would not choose it by itself."""
     return None if start is Start.LATEST else start
+
+
+def task_types(name: str | None) -> Request[Page[TaskTypeAnswer]]:
+    """The task types, or the one of that name."""
+    return list_request("/v1/task-types", Page[TaskTypeAnswer], given(name=name))

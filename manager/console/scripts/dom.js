@@ -55,6 +55,11 @@ export function named(text) {
   return element("bdi", {}, text);
 }
 
+/** A sentence of the code or the service, in which names stand between backticks. */
+export function prose(text) {
+  return text.split("`").map((part, place) => (place % 2 === 1 ? element("code", {}, part) : part));
+}
+
 /** A state, as a word and a colour. */
 export function badge(state, text = state) {
   return element("span", { class: "badge", dataset: { state } }, text);

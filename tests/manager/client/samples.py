@@ -37,7 +37,15 @@ RECONFIGURATION = {
     "outcome": "",
     "scope": {
         "tasks": [
-            {"dataflow": "d1", "task": "a", "in_place": True, "changed": True, "state": "kept", "job": "1"},
+            {
+                "dataflow": "d1",
+                "task": "a",
+                "in_place": True,
+                "shared": False,
+                "changed": True,
+                "state": "kept",
+                "job": "1",
+            },
         ],
         "components": [{"tasks": ["a"], "heads": ["a"]}],
         "jobs": ["1"],
@@ -69,6 +77,15 @@ EXPLAINED = {
 }
 EVENT = {"id": 5, "kind": "operation", "told": {"kind": "submit", "subject": "d1", "paused": None}}
 QUOTA = {"dataflows": 1, "tasks": 2, "submits_per_minute": 3}
+TASK_TYPE = {
+    "name": "count",
+    "version": 1,
+    "summary": "Counts the events of each key.",
+    "inputs": ["in"],
+    "outputs": ["out"],
+    "state": "key",
+    "config": {"type": "object"},
+}
 SOURCE = {
     "name": "city",
     "owner": "school",

@@ -51,6 +51,7 @@ from tests.manager.client.samples import (
     SOURCE,
     STREAM,
     SUBMITTED,
+    TASK_TYPE,
     TENANT,
 )
 from tests.manager.client.scripted_service import (
@@ -151,6 +152,7 @@ ROUTES: list[tuple[str, tuple[Any, ...], str, str, Any, Any]] = [
 LISTS = {
     "dataflows": ("/v1/dataflows", DATAFLOW),
     "sources": ("/v1/sources", SOURCE),
+    "task_types": ("/v1/task-types", TASK_TYPE),
     "tenants": ("/v1/tenants", TENANT),
     "keys": ("/v1/keys", KEY_ANSWER),
     "secrets": ("/v1/secrets", SECRET),

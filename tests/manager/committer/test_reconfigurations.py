@@ -76,8 +76,18 @@ def test_a_shared_task_is_copied(manager: Manager) -> None:
     }
     assert {SlotState.ACTIVE} == {slot.state for slot in plan.slots}
     assert answer.scope is not None
-    assert {False} == {task.in_place for task in answer.scope.tasks}
+    assert {(False, True)} == {(task.in_place, task.shared) for task in answer.scope.tasks}
     hold(manager)
+
+
+def test_what_is_below_a_copy_is_copied_too(manager: Manager) -> None:
+    """Even if nobody else uses it; the answer says what others use."""
+    mine = manager.submit("ann", CHAIN)
+    manager.submit("bob", "s:source > a:map{'add': 1} > k:sink")
+    answer = manager.service.reconfigurations.preview(ANN, mine, patch(a={"add": 5}))
+    assert answer.scope is not None
+    assert {"a": True, "b": False, "k": False} == {task.task: task.shared for task in answer.scope.tasks}
+    assert {False} == {task.in_place for task in answer.scope.tasks}
 
 
 def test_what_is_the_same_is_refused(manager: Manager) -> None:

@@ -41,6 +41,7 @@ class Stored:
         self.service = service_of(
             Tools(
                 store=self.store,
+                catalogue=installed_catalogue(),
                 committer=self.committer,
                 changes=self.changes,
                 seeing=self.listener,

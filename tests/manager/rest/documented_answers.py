@@ -203,6 +203,7 @@ ROUTES: dict[str, Route] = {
         waits=True,
         is_document=True,
     ),
+    "task_types": Route(well=_ask("ann", "/v1/task-types")),
     "register_source": Route(
         well=_ask("ann", "/v1/sources", _SOURCE),
         own={

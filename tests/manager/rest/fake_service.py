@@ -72,6 +72,7 @@ from manager.cases.savings import Savings
 from manager.cases.sessions import Sessions
 from manager.cases.source_events import SourceEvents
 from manager.cases.sources import Sources
+from manager.cases.task_types import TaskTypes
 from manager.cases.tenant_secrets import Secrets
 from manager.cases.tools import Tools
 from manager.event_flow.output_look import OutputLook
@@ -96,7 +97,7 @@ from manager.service import Service
 T = TypeVar("T")
 THEN = datetime(2026, 1, 2, tzinfo=UTC)
 _NO_TOOLS = cast("Tools", None)
-"""Nobody asks a fake for sessions, or sends it events."""
+"""Nobody asks a fake for sessions or task types, or sends it events."""
 
 
 class FakeService:
@@ -135,6 +136,7 @@ class FakeService:
             sources=_FakeSources(self),
             sessions=Sessions(_NO_TOOLS),
             source_events=SourceEvents(_NO_TOOLS),
+            task_types=TaskTypes(_NO_TOOLS),
         )
 
     def new_key(self, tenant: str | None, note: str = "") -> NewKeyAnswer:

@@ -51,10 +51,18 @@ def real_service(url: str, **more: Any) -> Iterator[RealService]:
         with store.write() as session:
             _lead(session)
         ground = DecisionGround(hosts=lambda: (Host(name="main", cores=4.0),))
-        committer = Committer(store, installed_catalogue(), ground, name=NAME)
+        catalogue = installed_catalogue()
+        committer = Committer(store, catalogue, ground, name=NAME)
         committer.lead(1)
-        changes = changes_of(committer, store, installed_catalogue())
-        plain = Tools(store=store, committer=committer, changes=changes, seeing=Nobody(), chooser=Chooser(Nobody()))
+        changes = changes_of(committer, store, catalogue)
+        plain = Tools(
+            store=store,
+            catalogue=catalogue,
+            committer=committer,
+            changes=changes,
+            seeing=Nobody(),
+            chooser=Chooser(Nobody()),
+        )
         tools = replace(plain, **more)
         service = service_of(tools)
         key = service.administration.first_key()

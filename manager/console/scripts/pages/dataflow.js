@@ -10,6 +10,7 @@ import { graph, taskTable } from "./dataflow/graph.js";
 import { deadLetters } from "./dataflow/dead-letters.js";
 import { operations } from "./dataflow/operations.js";
 import { outputs } from "./dataflow/outputs.js";
+import { isChangeable, reconfiguration } from "./dataflow/reconfiguration.js";
 import { removal } from "./dataflow/removal.js";
 import { replacement } from "./dataflow/replacement.js";
 
@@ -32,6 +33,7 @@ export async function show(main, { parameters, session, signal, say }) {
     tasks: element("div", {}),
     document: element("pre", { tabindex: "0", "aria-label": "The document" }),
   };
+  const change = reconfiguration({ ...about, changed: look });
   const sections = [outputs(about), costs(about), deadLetters(about, first), operations(about)];
   const actions = [removal({ ...about, changed: look }), replacement({ ...about, changed: look })];
   const written = new Map();
@@ -52,24 +54,24 @@ export async function show(main, { parameters, session, signal, say }) {
     update(places.facts, known, () => facts(known, about.isOperator));
     update(places.shares, dataflow.tasks, shares);
     update(places.graph, [dataflow.tasks, dataflow.document], () => graph(dataflow));
-    update(places.tasks, dataflow.tasks, taskTable);
+    update(places.tasks, [dataflow.tasks, isChangeable(dataflow)], ([tasks, isOn]) => taskTable(tasks, isOn ? change.action : null));
     update(places.document, dataflow.document, (text) => JSON.stringify(text, null, 2));
-    for (const each of [...sections, ...actions]) {
+    for (const each of [change, ...sections, ...actions]) {
       each.update(dataflow);
     }
   }
 
   async function look() {
     updateAll(await api.get(path, { signal }));
-    await Promise.all(sections.map((each) => each.look?.()));
+    await Promise.all([change, ...sections].map((each) => each.look?.()));
   }
 
   replace(main,
     places.head, places.facts,
     element("div", { class: "toolbar" }, actions.map((each) => each.buttons)),
     actions.map((each) => each.node),
-    element("h2", {}, "Tasks"), places.shares, places.graph, places.tasks,
-    sections.map((each) => each.node),
+    element("h2", {}, "Tasks"), places.shares, places.graph, places.tasks, change.node,
+    change.past, sections.map((each) => each.node),
     element("details", {}, element("summary", {}, element("h2", {}, "Document")), places.document));
   updateAll(first);
   await every(PACE, look, signal);

@@ -10,8 +10,11 @@ const MARGIN = 8;
 /** The characters that fit into a line, approximately. */
 const FITS = 25;
 
-/** The drawing of a dataflow, which scrolls within itself; the table has the same in text. */
-export function graph({ tasks, document: written }) {
+/**
+ * The drawing of a dataflow, which scrolls within itself; a table has the same in text. A mark of a task has the number of
+ * its component, whether it is a head of that, and what becomes of it, `{component, isHead, words}`.
+ */
+export function graph({ tasks, document: written }, marks = new Map()) {
   const nodes = tasks.map((task) => ({ id: task.id, width: WIDTH, height: HEIGHT }));
   const edges = streamsOf(written);
   const drawn = layered(nodes, edges);
@@ -21,16 +24,17 @@ export function graph({ tasks, document: written }) {
       width, height, viewBox: `${-MARGIN} ${-MARGIN} ${width} ${height}`, role: "img",
       "aria-label": `${tasks.length} tasks and ${edges.length} streams between them; the table below lists them`,
     }, edges.map(([from, to]) => edge(drawn.routes.get(routeOf(from, to)))),
-    tasks.map((task) => node(task, drawn.at.get(task.id)))));
+    tasks.map((task) => node(task, drawn.at.get(task.id), marks.get(task.id) ?? {}))));
 }
 
-/** The table of a dataflow's tasks. */
-export function taskTable(tasks) {
+/** The table of a dataflow's tasks, with an `action(task)` for each if there is one. */
+export function taskTable(tasks, action = null) {
   return table([
     { title: "Task", cell: (task) => named(task.id) },
     { title: "Type", cell: (task) => element("code", {}, task.type) },
     { title: "Instance", number: true, cell: (task) => String(task.instance) },
     { title: "Status", cell: how },
+    ...(action === null ? [] : [{ title: "Change", cell: action }]),
   ], tasks, { caption: "Its tasks" });
 }
 
@@ -65,15 +69,24 @@ function edge(points) {
   ];
 }
 
-function node(task, { x, y }) {
+function node(task, { x, y }, { component, isHead = false, words }) {
   const word = wordOf(task);
   function line(at, text, className = "") {
     return svg("text", { x: x + 12, y: y + at, class: className }, shortened(text));
   }
-  return svg("g", { class: `dag-task ${word}` },
-    svg("title", {}, `${task.id}: ${task.type}, instance ${task.instance}, ${word}${task.failed ? `: ${task.failed}` : ""}`),
+  const part = component === undefined ? "" : `, component ${component}${isHead ? ", head" : ""}`;
+  const status = words ?? `${word}${task.failed ? `: ${task.failed}` : ""}`;
+  return svg("g", { class: `dag-task ${word}${part ? " marked" : ""}` },
+    svg("title", {}, `${task.id}: ${task.type}, instance ${task.instance}, ${status}${part}`),
     svg("rect", { x, y, width: WIDTH, height: HEIGHT, rx: 6 }),
-    line(20, task.id, "dag-id"), line(38, task.type), line(56, `${word}, instance ${task.instance}`, "dag-how"));
+    line(20, task.id, "dag-id"), line(38, task.type), line(56, words ?? `${word}, instance ${task.instance}`, "dag-how"),
+    part ? mark(component, isHead, x + WIDTH - 16, y + 16) : null);
+}
+
+/** The number of a component in a circle, which is full at heads. */
+function mark(component, isHead, x, y) {
+  return svg("g", { class: `dag-mark${isHead ? " first" : ""}` },
+    svg("circle", { cx: x, cy: y, r: 10 }), svg("text", { x, y: y + 4 }, component));
 }
 
 function shortened(text) {
