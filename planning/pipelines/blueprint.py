@@ -11,7 +11,7 @@ from dags.canonical import DraftDocument, check_shape, fill_configs, find_source
 from dags.canonical.draft import Wire
 from dags.document import StreamForm, TaskForm
 from dags.document_reader import Reading
-from dags.problems import pointer, quoted
+from dags.problems import listed, pointer, quoted
 from planning.forms.pipeline_form import Choice, GapForm, PipelineForm, PointChoice, PointForm
 from planning.planning_problem import Inflow, Meeting, Outlet
 from planning.shape import ModuleShape
@@ -161,7 +161,8 @@ def _wrong_places(form: PipelineForm, draft: DraftDocument) -> list[Problem]:
         if isinstance(entry, GapForm):
             if not entry.gap.shape.allows_no_op or (kind and (kind.inputs, kind.outputs) != (("in",), ("out",))):
                 message = "a gap is filled by a chain, so it has one port on each side and a shape that allows nothing"
-                remedy = f"choose one of {ModuleShape.ONE_TO_ONE}, {ModuleShape.PAIR_TO_PAIR} and {ModuleShape.FILTER}, without ports"
+                shapes = listed(shape for shape in ModuleShape if shape.allows_no_op)
+                remedy = f"choose one of {shapes}, without ports"
                 found.append(_problem(("tasks", at, "gap"), "wrong-gap", message, remedy))
             names = {f"{entry.id}.{number}" for number in range(1, entry.gap.most + 1)}
             if clash := sorted(names & ids):
