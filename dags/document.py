@@ -37,6 +37,8 @@ class TaskForm(_Form):
         default_factory=dict, json_schema_extra={"propertyNames": {"maxLength": LONGEST_KEY}}
     )
     """As the task type's schema requires. Fields with a default may be left out."""
+    module: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    """The module that planning chose for it. It has no effect on sharing."""
     fresh: bool = False
     """Start this task and all tasks after it anew, instead of sharing tasks that already run."""
 

@@ -38,7 +38,9 @@ def patched(document: str, patches: TaskPatches) -> tuple[str, tuple[Problem, ..
                 )
             )
             continue
-        edited["tasks"][tasks[name]] = _merged(edited["tasks"][tasks[name]], patch)
+        # What is patched is no module any more.
+        task = {key: each for key, each in edited["tasks"][tasks[name]].items() if key != "module"}
+        edited["tasks"][tasks[name]] = _merged(task, patch)
     return json.dumps(edited, ensure_ascii=False), tuple(problems)
 
 

@@ -73,7 +73,7 @@ def _task(pipeline: Pipeline, spot: Spot, options: Mapping[str, str]) -> Mapping
     if spot.task is not None:
         return _written(spot.task)
     candidate = pipeline.candidates[spot.id][options[spot.id]]
-    return {"id": spot.id, "type": candidate.type.name, "config": dict(candidate.config)}
+    return {"id": spot.id, "type": candidate.type.name, "config": dict(candidate.config), "module": candidate.name}
 
 
 def _written(task: TaskForm) -> Mapping[str, Any]:

@@ -61,8 +61,11 @@ class Module:
         }
 
 
-def read_module(raw: bytes | str, catalogue: Catalogue) -> Module:
-    """The module in a JSON text. Raises `InvalidDocument` with every problem."""
+def read_module(raw: bytes | str, catalogue: Catalogue | None = None) -> Module:
+    """The module in a JSON text. Raises `InvalidDocument` with every problem.
+
+    With a catalogue, its task type must be there. What was published before is read without one.
+    """
     form = read_form(raw, ModuleForm)
     domains, problems = read_domains(form.variables, {})
     constraints = ConstraintReader(domains)
@@ -102,7 +105,7 @@ def read_domains(
     return domains, problems
 
 
-def _wrong(form: ModuleForm, catalogue: Catalogue) -> Iterator[Problem]:
+def _wrong(form: ModuleForm, catalogue: Catalogue | None) -> Iterator[Problem]:
     if (form.installed is None) == (form.code is None):
         yield Problem(
             pointer="",
@@ -110,7 +113,7 @@ def _wrong(form: ModuleForm, catalogue: Catalogue) -> Iterator[Problem]:
             message="a module is either an installed task type or code",
             remedy="give one of 'installed' and 'code'",
         )
-    if form.installed is not None and catalogue.find(form.installed.type) is None:
+    if form.installed is not None and catalogue is not None and catalogue.find(form.installed.type) is None:
         known = catalogue.names()
         yield Problem(
             pointer=pointer("installed", "type"),

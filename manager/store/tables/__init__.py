@@ -9,6 +9,7 @@ from manager.store.tables.dataflows import DataflowRow, IdempotencyRow, JobRow, 
 from manager.store.tables.dead_letters import DeadLetterDropRow, DeadLetterReaderRow, DeadLetterReplayRow, DeadLetterRow
 from manager.store.tables.journal import OperationRow
 from manager.store.tables.leadership import Leadership
+from manager.store.tables.modules import ModuleRow
 from manager.store.tables.reconfigurations import ReconfigurationRow, ReconfiguredRow
 from manager.store.tables.sources import SourceRow
 from manager.store.tables.tenants import CredentialRow, KeyRow, SessionRow, TenantRow
@@ -27,6 +28,7 @@ __all__ = [
     "LearntRow",
     "MeteredRow",
     "MeteredTenantRow",
+    "ModuleRow",
     "MoveRow",
     "OperationRow",
     "ReconfigurationRow",

@@ -40,6 +40,8 @@ class DataflowRow(SQLModel, table=True):
     """The position in the spools of its sources where it started."""
     histories: dict[str, list[str]] | None = Field(default=None, sa_column=Column(JSON))
     """The scopes of tasks that were reconfigured while they ran, by id."""
+    pipeline: str | None = Field(default=None, sa_column=Column(Text))
+    """The document with open places of which `document` was planned, if it was."""
 
 
 class TaskRow(SQLModel, table=True):

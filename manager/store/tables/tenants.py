@@ -1,5 +1,6 @@
 """The tables of tenants and their credentials."""
 
+from sqlalchemy import false
 from sqlmodel import Field, SQLModel
 
 
@@ -12,6 +13,8 @@ class TenantRow(SQLModel, table=True):
     tasks: int
     submits_per_minute: int
     created: float
+    publishes: bool = Field(default=False, sa_column_kwargs={"server_default": false()})
+    """Whether an operator allows it to publish code."""
 
 
 class KeyRow(SQLModel, table=True):
